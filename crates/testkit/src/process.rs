@@ -177,6 +177,14 @@ impl Process {
         self.state().child.as_ref().map(Child::id)
     }
 
+    /// The ids of the process and of all its descendants, while it runs.
+    pub fn pids(&self) -> Vec<u32> {
+        let Some(pid) = self.pid() else { return Vec::new() };
+        let mut pids = descendants(pid);
+        pids.push(pid);
+        pids
+    }
+
     /// How the process ended; `None` while it runs.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         let mut state = self.state();
@@ -259,6 +267,21 @@ impl Process {
         }
     }
 
+    /// Whether the process runs and is not stopped.
+    pub fn is_running(&self) -> bool {
+        self.pid().is_some() && self.state().watchman.is_none()
+    }
+
+    /// Ends the process with SIGTERM, or with SIGKILL when it is stopped or takes
+    /// longer than `limit`.
+    pub fn end(&self, limit: Duration) {
+        if self.is_running() {
+            self.terminate();
+            self.wait(limit).ok();
+        }
+        self.kill9();
+    }
+
     /// Asks the process to end with SIGTERM, and does not wait for it.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
@@ -320,21 +343,17 @@ fn send(pid: u32, signal: Signal) {
     }
 }
 
-/// Starts a shell that kills the given processes when this process dies.
+/// Starts a shell that lets the given processes go on when this process dies.
 ///
 /// A stopped process acts on no signal but SIGKILL, and descendants do not get
-/// our parent-death signal; so without it, a test killed between `stop` and
-/// `cont` would leave frozen processes behind.
+/// our parent-death signal at all; so without it, a test killed between `stop`
+/// and `cont` would leave frozen processes behind.
 fn post_watchman(pids: &[u32]) -> io::Result<Child> {
     let mut command = Command::new("sh");
     // The read ends when the other end of the pipe, which only we hold, is closed.
-    command.args(["-c", "read -r _; kill -KILL \"$@\"", "watchman"]);
+    command.args(["-c", "read -r _; kill -CONT \"$@\"", "watchman"]);
     command.args(pids.iter().map(u32::to_string));
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command.spawn()
 }
 
@@ -379,7 +398,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 }
 
 /// Whether a process exists and is not a zombie that nobody reaped.
-pub(crate) fn is_alive(pid: u32) -> bool {
+pub fn is_alive(pid: u32) -> bool {
     parent_of(pid).is_some()
 }
 
