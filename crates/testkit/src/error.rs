@@ -35,9 +35,6 @@ pub enum Error {
         output: String,
     },
 
-    #[error("{name} is not running")]
-    NotRunning { name: String },
-
     #[error("{name} had not ended after {waited_s} s")]
     StillRunning { name: String, waited_s: u64 },
 }

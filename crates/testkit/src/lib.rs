@@ -21,6 +21,7 @@ pub mod wait;
 
 mod binaries;
 mod error;
+mod family;
 mod folder;
 mod ports;
 mod process;
@@ -29,13 +30,14 @@ mod users;
 
 pub use cluster::{Failover, RedisCluster, SlotMove};
 pub use error::Error;
+pub use family::is_alive;
 pub use folder::Folder;
 pub use memcached::Memcached;
 pub use nagaya::{Nagaya, NagayaBuilder};
 pub use nginx::Nginx;
 pub use ports::free_port;
 pub use postgres::Postgres;
-pub use process::{Launch, Process, User, is_alive};
+pub use process::{Launch, Process, User};
 pub use redis::Redis;
 pub use replicas::RedisReplicas;
 pub use resp_client::{Reply, RespClient};

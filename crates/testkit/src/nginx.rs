@@ -7,7 +7,7 @@ use crate::{Error, Folder, Launch, Process, ports};
 
 const SERVER: Binary = Binary {
     name: "nginx",
-    package: "nginx-light",
+    package: "nginx",
 };
 const START_LIMIT: Duration = Duration::from_secs(20);
 const END_LIMIT: Duration = Duration::from_secs(10);

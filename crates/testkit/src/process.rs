@@ -9,6 +9,7 @@ use std::{io, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::family::{descendants, is_alive};
 use crate::{Error, spawner, wait};
 
 /// How many bytes of a failed server's output an error shows.
@@ -353,7 +354,11 @@ fn post_watchman(pids: &[u32]) -> io::Result<Child> {
     // The read ends when the other end of the pipe, which only we hold, is closed.
     command.args(["-c", "read -r _; kill -CONT \"$@\"", "watchman"]);
     command.args(pids.iter().map(u32::to_string));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
     command.spawn()
 }
 
@@ -363,43 +368,6 @@ fn end_watchman(state: &mut State) {
         watchman.kill().ok();
         watchman.wait().ok();
     }
-}
-
-/// All living descendants of a process, by reading `/proc`.
-fn descendants(root: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, parent_of(pid)?)))
-        .collect();
-    let mut found = vec![root];
-    let mut seen = 0;
-    while let Some(&parent) = found.get(seen) {
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, its_parent)| *its_parent == parent)
-                .map(|(pid, _)| pid),
-        );
-        seen += 1;
-    }
-    found.split_off(1)
-}
-
-/// The parent of a living process; `None` for one that is gone or a zombie.
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, so the fields are counted from its end.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let alive = !matches!(fields.next()?, "Z" | "X");
-    alive.then(|| fields.next()?.parse().ok()).flatten()
-}
-
-/// Whether a process exists and is not a zombie that nobody reaped.
-pub fn is_alive(pid: u32) -> bool {
-    parent_of(pid).is_some()
 }
 
 #[cfg(test)]

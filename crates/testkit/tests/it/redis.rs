@@ -100,8 +100,10 @@ fn a_bad_config_line_is_shown_in_the_panic() {
 #[test]
 fn a_promoted_replica_has_the_data_and_the_others_follow_it() {
     let group = RedisReplicas::start(2);
-    group.primary().cmd(&["SET", "a", "1"]);
-    group.primary().cmd(&["WAIT", "2", "5000"]);
+    // On one connection: WAIT asks about the writes of its own.
+    let mut client = group.primary().client();
+    client.cmd(&["SET", "a", "1"]).unwrap();
+    assert_eq!(client.cmd(&["WAIT", "2", "0"]).unwrap(), Reply::Int(2));
     group.primary().kill9();
     group.promote(1);
     assert_eq!(group.primary().port(), group.nodes()[1].port());
