@@ -59,7 +59,7 @@ pub(crate) struct GlobalArgs {
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// What to log: info, debug, info,nagaya::http=debug, ...
+    /// What to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", global = true)]
     log_level: Option<String>,
     /// How to log: text or json

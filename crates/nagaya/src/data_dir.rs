@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use tracing::warn;
 
 const LOCK_FILE: &str = "nagaya.lock";
@@ -40,9 +40,9 @@ impl DataDir {
     ///
     /// Until [`DataDir::keep`] is called, dropping it also removes the folders it made.
     pub(crate) fn claim(path: &Path) -> anyhow::Result<DataDir> {
-        let created = CreatedFolders::create(path).with_context(|| {
-            format!(
-                "cannot make the data folder {}; choose another with --data",
+        let created = CreatedFolders::create(path).map_err(|error| {
+            anyhow!(
+                "cannot make the data folder {}: {error}; choose another with --data",
                 path.display()
             )
         })?;
@@ -119,19 +119,18 @@ fn lock(folder: &Path) -> anyhow::Result<Lock> {
             .truncate(false)
             .mode(0o600)
             .open(&path)
-            .with_context(|| {
-                format!(
-                    "cannot write to the data folder {}; choose another with --data",
-                    folder.display()
-                )
+            .map_err(|error| {
+                let folder = folder.display();
+                anyhow!("cannot write to the data folder {folder}: {error}; choose another with --data")
             })?;
         match file.try_lock() {
             Ok(()) => (),
-            Err(TryLockError::WouldBlock) => bail!(
-                "the data folder {} is in use by another nagaya{}; stop it or choose another folder with --data",
-                folder.display(),
-                holder(&mut file)
-            ),
+            Err(TryLockError::WouldBlock) => {
+                let (folder, holder) = (folder.display(), holder(&mut file));
+                bail!(
+                    "the data folder {folder} is in use by another nagaya{holder}; choose another with --data"
+                );
+            }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
@@ -169,7 +168,7 @@ fn warn_if_others_can_read(path: &Path) {
         .map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o077 != 0 {
         let mode = format!("{:o}", mode & 0o777);
-        warn!(path = %path.display(), mode, "other users can read the data folder; chmod 700 keeps it private");
+        warn!(path = %path.display(), mode, "other users can read the data folder");
     }
 }
 

@@ -55,12 +55,12 @@ impl Collector for ProcessCollector {
         gauge(
             &mut encoder,
             "process_uptime",
-            "Time since the process started",
+            "Time since the process started.",
             Some(&Unit::Seconds),
             uptime,
         )?;
         let started = self.started_unix_ms as f64 / 1000.0;
-        let help = "Unix time at which the process started";
+        let help = "Unix time at which the process started.";
         gauge(
             &mut encoder,
             "process_start_time",
@@ -72,7 +72,7 @@ impl Collector for ProcessCollector {
         let usage = Usage::read();
         if let Some(seconds) = usage.cpu_seconds {
             let counter = ConstCounter::new(seconds);
-            let help = "User and system CPU time spent";
+            let help = "User and system CPU time spent.";
             let metric = encoder.encode_descriptor(
                 "process_cpu",
                 help,
@@ -82,7 +82,7 @@ impl Collector for ProcessCollector {
             counter.encode(metric)?;
         }
         if let Some(bytes) = usage.resident_bytes {
-            let help = "Memory held in RAM";
+            let help = "Memory held in RAM.";
             gauge(
                 &mut encoder,
                 "process_resident_memory",
@@ -95,7 +95,7 @@ impl Collector for ProcessCollector {
             gauge(
                 &mut encoder,
                 "process_threads",
-                "Threads of the process",
+                "Threads of the process.",
                 None,
                 threads as f64,
             )?;
@@ -104,7 +104,7 @@ impl Collector for ProcessCollector {
             gauge(
                 &mut encoder,
                 "process_open_fds",
-                "Open file descriptors",
+                "Open file descriptors.",
                 None,
                 files as f64,
             )?;

@@ -77,7 +77,8 @@ fn every_problem_of_every_source_is_in_the_one_error() {
             "environment NAGAYA_DOOR__LISTENS: no setting has this name; did you mean NAGAYA_DOOR__LISTEN?",
             "environment NAGAYA_DOOR__LOCKED: `door.locked` must be true or false, found \"perhaps\"",
             "flag --set: unknown key `door.bel`; did you mean `door.bell`?",
-            "flag --set: `door.bell` must be one of single, double, found \"duoble\"; did you mean \"double\"?",
+            "flag --set: `door.bell` must be one of single, double, found \"duoble\"; \
+             did you mean \"double\"?",
         ],
     );
 }

@@ -8,16 +8,17 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use axum::Router;
 use axum::http::StatusCode;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
@@ -30,6 +31,10 @@ use crate::service::{Running, Service, Shutdown};
 /// How long to wait after accepting failed, which mostly means that the process is out of
 /// file descriptors: trying at once would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long connections stay open after the listener has closed, so that requests which
+/// were sent before are read and answered instead of taken for silence.
+const SETTLE: Duration = Duration::from_millis(20);
 
 /// How many HTTP/2 requests one connection may have open.
 const STREAMS_MAX: u32 = 200;
@@ -47,6 +52,10 @@ struct Front {
     builder: Arc<Builder<TokioExecutor>>,
     state: Arc<HttpState>,
     connections: TaskTracker,
+    /// Tells connections to close after the request they are at.
+    closing: CancellationToken,
+    /// How many connections were cut off with a request unfinished.
+    cut: Arc<AtomicUsize>,
     shutdown: Shutdown,
 }
 
@@ -54,8 +63,8 @@ impl HttpServer {
     /// Binds the listener; call it within the runtime.
     pub(crate) async fn bind(state: Arc<HttpState>) -> anyhow::Result<HttpServer> {
         let listen = state.config.listen;
-        let listener = TcpListener::bind(listen.0).await.with_context(|| {
-            format!("cannot listen on {listen} for HTTP; choose another address with --http-listen")
+        let listener = TcpListener::bind(listen.0).await.map_err(|error| {
+            anyhow!("cannot listen on {listen} for HTTP: {error}; choose another address with --http-listen")
         })?;
         Ok(HttpServer { listener, state })
     }
@@ -78,6 +87,8 @@ impl Service for HttpServer {
             builder: Arc::new(connection_builder(&state)),
             state,
             connections: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            cut: Arc::default(),
             shutdown,
         };
         Box::pin(async move {
@@ -101,6 +112,9 @@ impl Front {
         while let Ok(Ok(accepted)) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
             self.admit(Ok(accepted)).await;
         }
+        drop(listener);
+        tokio::time::sleep(SETTLE).await;
+        self.closing.cancel();
     }
 
     async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
@@ -140,7 +154,7 @@ impl Front {
         tokio::pin!(connection);
         let first_head = tokio::time::sleep(self.state.config.head_timeout);
         tokio::pin!(first_head);
-        let (mut draining, mut waiting) = (false, true);
+        let (mut closing, mut waiting) = (false, true);
         loop {
             tokio::select! {
                 biased;
@@ -150,9 +164,12 @@ impl Front {
                     }
                     break;
                 }
-                () = self.shutdown.cut() => break,
-                () = self.shutdown.draining(), if !draining => {
-                    draining = true;
+                () = self.shutdown.cut() => {
+                    self.cut.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+                () = self.closing.cancelled(), if !closing => {
+                    closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if waiting => {
@@ -166,17 +183,14 @@ impl Front {
         }
     }
 
-    /// Waits for the open requests, or for the cut; returns what was cut.
+    /// Waits until every connection has ended, by itself or cut off; returns what was cut.
     async fn drain(self) -> Vec<String> {
         self.connections.close();
-        tokio::select! {
-            biased;
-            () = self.connections.wait() => Vec::new(),
-            () = self.shutdown.cut() => {
-                let open = self.connections.len();
-                self.connections.wait().await;
-                vec![format!("{open} connections with unfinished requests")]
-            }
+        self.connections.wait().await;
+        match self.cut.load(Ordering::Relaxed) {
+            0 => Vec::new(),
+            1 => vec!["1 connection with an unfinished request".to_owned()],
+            cut => vec![format!("{cut} connections with unfinished requests")],
         }
     }
 }
