@@ -1,0 +1,87 @@
+//! What a person sees when the house is up.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use crate::terminal::Paint;
+
+/// What the banner tells.
+pub(crate) struct Banner<'a> {
+    pub(crate) http: SocketAddr,
+    /// Whether `http` is where `nagaya status` looks by itself.
+    pub(crate) http_is_default: bool,
+    pub(crate) data: &'a Path,
+    /// How this binary was called, for commands that can be pasted.
+    pub(crate) program: &'a str,
+}
+
+impl Banner<'_> {
+    pub(crate) fn render(&self, paint: Paint) -> String {
+        let url = local_url(self.http);
+        let status = match self.http_is_default {
+            true => format!("{} status", self.program),
+            false => format!("{} status --url {url}", self.program),
+        };
+        let mut text = String::new();
+        let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
+        let rows = [
+            ("HTTP", format!("http://{}", self.http)),
+            ("data", self.data.display().to_string()),
+        ];
+        writeln!(text, "\n{title} is ready\n").expect("writing to a string cannot fail");
+        for (name, value) in rows {
+            let name = paint.dim(&format!("{name:6}"));
+            writeln!(text, "  {name}{value}").expect("writing to a string cannot fail");
+        }
+        writeln!(
+            text,
+            "\nTry next, in another terminal:\n\n  curl {url}/readyz\n  {status}\n"
+        )
+        .expect("writing to a string cannot fail");
+        writeln!(text, "Ctrl-C stops it.\n").expect("writing to a string cannot fail");
+        text
+    }
+}
+
+/// A URL by which this machine reaches a listener.
+pub(crate) fn local_url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_fit_the_address() {
+        let banner = |http: &str, http_is_default| {
+            let data = Path::new("/srv/data");
+            let http = http.parse().unwrap();
+            Banner {
+                http,
+                http_is_default,
+                data,
+                program: "nagaya",
+            }
+            .render(Paint::plain())
+        };
+        let plain = banner("127.0.0.1:7400", true);
+        assert!(
+            plain.contains("  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"),
+            "{plain}"
+        );
+        assert!(plain.contains("  data  /srv/data\n"), "{plain}");
+        let moved = banner("0.0.0.0:80", false);
+        assert!(
+            moved.contains("  nagaya status --url http://127.0.0.1:80\n"),
+            "{moved}"
+        );
+        assert_eq!(local_url("[::]:1".parse().unwrap()), "http://[::1]:1");
+    }
+}

@@ -1,0 +1,219 @@
+//! The data folder: made private, used by one process at a time.
+//!
+//! The lock is an advisory lock on `nagaya.lock`, which the system drops when its holder
+//! dies, however it dies; the pid in the file only serves the error message. The file is
+//! removed at the end, under the lock. A process that opened it just before sees
+//! by its identity that the name no longer leads to what it locked, and starts over.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use tracing::warn;
+
+const LOCK_FILE: &str = "nagaya.lock";
+
+/// The data folder, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    /// Dropped before `created`: the lock file must go before its folder can.
+    _lock: Lock,
+    created: CreatedFolders,
+}
+
+/// Held for its lock; the file goes when it is dropped, while the lock still stands.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+/// Folders made by this run, outermost first; removed again on drop, if still empty.
+#[derive(Debug, Default)]
+struct CreatedFolders(Vec<PathBuf>);
+
+impl DataDir {
+    /// Makes the folder if it is missing and locks it.
+    ///
+    /// Until [`DataDir::keep`] is called, dropping it also removes the folders it made.
+    pub(crate) fn claim(path: &Path) -> anyhow::Result<DataDir> {
+        let created = CreatedFolders::create(path).map_err(|error| {
+            anyhow!(
+                "cannot make the data folder {}: {error}; choose another with --data",
+                path.display()
+            )
+        })?;
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("cannot use the data folder {}", path.display()))?;
+        let lock = lock(&path)?;
+        warn_if_others_can_read(&path);
+        Ok(DataDir {
+            path,
+            _lock: lock,
+            created,
+        })
+    }
+
+    /// The folder's absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// From now on the folder stays, even if it is empty.
+    pub(crate) fn keep(&mut self) {
+        self.created.0.clear();
+    }
+}
+
+impl CreatedFolders {
+    fn create(path: &Path) -> io::Result<CreatedFolders> {
+        let mut created = CreatedFolders::default();
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && folder.symlink_metadata().is_err())
+            .collect();
+        for folder in missing.into_iter().rev() {
+            match DirBuilder::new().mode(0o700).create(folder) {
+                Ok(()) => created.0.push(folder.to_owned()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+                Err(error) => return Err(error),
+            }
+        }
+        if !path.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(created)
+    }
+}
+
+impl Drop for CreatedFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // A folder that somebody has used by now is not empty and stays.
+            if std::fs::remove_dir(folder).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            warn!(path = %self.path.display(), %error, "the lock file was left behind");
+        }
+    }
+}
+
+fn lock(folder: &Path) -> anyhow::Result<Lock> {
+    let path = folder.join(LOCK_FILE);
+    loop {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| {
+                let folder = folder.display();
+                anyhow!("cannot write to the data folder {folder}: {error}; choose another with --data")
+            })?;
+        match file.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => {
+                let (folder, holder) = (folder.display(), holder(&mut file));
+                bail!(
+                    "the data folder {folder} is in use by another nagaya{holder}; choose another with --data"
+                );
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        if is_same_file(&file, &path)? {
+            file.set_len(0)?;
+            writeln!(file, "{}", std::process::id())?;
+            return Ok(Lock { path, _file: file });
+        }
+    }
+}
+
+/// Whether the name still leads to the file that was locked.
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+    let locked = file.metadata()?;
+    match path.metadata() {
+        Ok(named) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Words for the holder's pid; empty in the moment before the holder wrote it.
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.read_to_string(&mut text) {
+        Ok(_) if !text.trim().is_empty() => format!(" (pid {})", text.trim()),
+        _ => String::new(),
+    }
+}
+
+fn warn_if_others_can_read(path: &Path) {
+    let mode = path
+        .metadata()
+        .map_or(0, |metadata| metadata.permissions().mode());
+    if mode & 0o077 != 0 {
+        let mode = format!("{:o}", mode & 0o777);
+        warn!(path = %path.display(), mode, "other users can read the data folder");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_private_and_the_lock_names_its_holder() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        let mut held = DataDir::claim(&path).unwrap();
+        held.keep();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let refused = DataDir::claim(&path).unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("pid {}", std::process::id())),
+            "{refused}"
+        );
+        drop(held);
+        assert_eq!(path.read_dir().unwrap().count(), 0);
+        assert!(DataDir::claim(&path).is_ok());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn folders_made_in_vain_are_removed_and_others_stay() {
+        let root = tempfile::tempdir().unwrap();
+        drop(DataDir::claim(&root.path().join("a/b")).unwrap());
+        assert_eq!(root.path().read_dir().unwrap().count(), 0);
+        let claimed = DataDir::claim(&root.path().join("a")).unwrap();
+        std::fs::write(root.path().join("a/something"), "").unwrap();
+        drop(claimed);
+        assert!(root.path().join("a/something").exists());
+    }
+
+    #[test]
+    fn a_lock_on_a_removed_file_is_not_taken_for_a_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(LOCK_FILE);
+        let file = File::create(&path).unwrap();
+        assert!(is_same_file(&file, &path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_same_file(&file, &path).unwrap());
+        File::create(&path).unwrap();
+        assert!(!is_same_file(&file, &path).unwrap());
+    }
+}

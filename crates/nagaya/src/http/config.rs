@@ -1,0 +1,26 @@
+//! The `[http]` section.
+
+use std::time::Duration;
+
+use nagaya_config::{ByteSize, Listen, Secret, Unset, settings};
+
+settings! {
+    /// The HTTP listener.
+    pub struct HttpConfig in "http" {
+        /// Where it listens. Any address but loopback needs a token or `house.insecure`.
+        listen: Listen = "127.0.0.1:7400", fixed, flag "--http-listen";
+        /// The token that callers send as `Authorization: Bearer TOKEN`. Not set, everybody
+        /// who reaches the listener may ask anything. `/healthz` and `/readyz` are open in
+        /// any case: what probes a house seldom has credentials.
+        token: Option<Secret> = Unset, fixed;
+        /// How many connections may be open at once. One more is answered 503 and closed.
+        connections_max: usize = 1024, fixed, range 1 to 1000000, unit "connections";
+        /// How long a client may take to send the head of its request, and how long a
+        /// connection may stay idle. After it the connection is closed.
+        head_timeout: Duration = "10s", fixed, range "100ms" to "10m";
+        /// How large the head of a request may be. A larger one is answered 431.
+        head_max: ByteSize = "16kb", fixed, range "8kb" to "1mb";
+        /// How large the body of a request may be. A larger one is answered 413.
+        body_max: ByteSize = "2mb", fixed, range "1kb" to "1gb";
+    }
+}

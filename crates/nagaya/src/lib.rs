@@ -1,0 +1,21 @@
+//! The binary `nagaya`: command line, wiring, signals and exit codes.
+//!
+//! It is a library only so that its tests can reach the settings and the generated pages;
+//! nobody depends on it. This is the one crate that chooses which components run.
+
+mod banner;
+mod cli;
+mod config_command;
+mod data_dir;
+pub mod docs;
+mod http;
+pub mod readiness;
+pub mod service;
+pub mod settings;
+mod signals;
+mod status;
+mod supervisor;
+mod terminal;
+mod up;
+
+pub use cli::{command_line, run};

@@ -1,0 +1,106 @@
+//! `nagaya up`: everything from the settings to the exit code.
+//!
+//! The order matters: settings are checked before anything is touched, the data folder is
+//! locked before a port is bound, and all ports are bound before anything runs. Whatever
+//! fails on the way leaves nothing behind.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use nagaya_config::Flag;
+use nagaya_telemetry::metrics::Metrics;
+use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::banner::Banner;
+use crate::cli::GlobalArgs;
+use crate::data_dir::DataDir;
+use crate::http::{HttpConfig, HttpServer, HttpState};
+use crate::readiness::Readiness;
+use crate::service::Service;
+use crate::settings::{self, Settings};
+use crate::signals::Signals;
+use crate::supervisor::Supervisor;
+use crate::terminal;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Trace export blocks one worker while another must send; fewer than two would deadlock.
+const WORKERS_MIN: usize = 2;
+
+pub(crate) fn up(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCode> {
+    let settings = Settings::new(&settings::load(global, flags)?)?;
+    let workers = std::thread::available_parallelism()
+        .map_or(WORKERS_MIN, usize::from)
+        .max(WORKERS_MIN);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(until_second_signal(settings))
+}
+
+/// Runs the house; the first signal asks it to stop, a second one ends the process.
+async fn until_second_signal(settings: Settings) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let stop = CancellationToken::new();
+    let second_signal = async {
+        let name = signals.next().await;
+        info!(signal = name, "stopping");
+        stop.cancel();
+        signals.next().await
+    };
+    tokio::select! {
+        result = house(settings, stop.clone()) => result.map(|()| ExitCode::SUCCESS),
+        name = second_signal => {
+            warn!(signal = name, "told twice, ending at once");
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn house(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let telemetry = Telemetry::start(&settings.telemetry)?;
+    let result = run(settings, stop).await;
+    let flushed = tokio::task::spawn_blocking(|| telemetry.shutdown()).await;
+    result.and(flushed.context("telemetry could not be shut down"))
+}
+
+async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
+    let mut data = DataDir::claim(&settings.house.data)?;
+
+    let readiness = Readiness::new(&["http"]);
+    let state = HttpState {
+        config: settings.http.clone(),
+        readiness: readiness.clone(),
+        metrics,
+        started: clock.now(),
+        clock,
+    };
+    let http = HttpServer::bind(Arc::new(state)).await?;
+    let address = http.address().context("cannot tell the HTTP address")?;
+    data.keep();
+
+    let services: Vec<Box<dyn Service>> = vec![Box::new(http)];
+    let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
+    let on_ready = || match settings.telemetry.log_format {
+        LogFormat::Json => info!(version = VERSION, http = %address, data = %data.path().display(), "ready"),
+        LogFormat::Text => {
+            let program = std::env::args().next().unwrap_or_else(|| "nagaya".to_owned());
+            let http_is_default = address == HttpConfig::default().listen.0;
+            let banner = Banner {
+                http: address,
+                http_is_default,
+                data: data.path(),
+                program: &program,
+            };
+            eprint!("{}", banner.render(terminal::stderr()));
+        }
+    };
+    supervisor.run(stop, on_ready).await
+}

@@ -1,0 +1,57 @@
+//! `nagaya status`.
+
+use super::*;
+use serde_json::Value;
+
+#[test]
+fn a_running_house_is_described() {
+    let house = house().start();
+    let url = format!("http://{}", house.address("http"));
+    let table = run(["status", "--url", &url]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    assert!(table.stdout.contains("state    ready\n") && table.stdout.contains("http     ready\n"));
+    let ran = run(["status", "--url", &url, "--json"]);
+    let status: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(status["state"], "ready");
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(status["components"][0]["name"], "http");
+}
+
+#[test]
+fn the_address_and_token_come_from_the_settings() {
+    let house = house().env("NAGAYA_HTTP__TOKEN", "hunter2").start();
+    let address = house.address("http").to_string();
+    let variables = [
+        ("NAGAYA_HTTP__LISTEN", address.as_str()),
+        ("NAGAYA_HTTP__TOKEN", "hunter2"),
+    ];
+    let ran = run_with(["status"], &variables);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(
+        ran.stdout
+            .contains(concat!("version  ", env!("CARGO_PKG_VERSION"))),
+        "{}",
+        ran.stdout
+    );
+    let without = run_with(["status"], &variables[..1]);
+    assert_eq!(without.code, Some(0), "{}", without.stderr);
+    assert!(without.stdout.contains("version  not told"), "{}", without.stdout);
+}
+
+#[test]
+fn nothing_running_is_said_plainly() {
+    let port = nagaya_testkit::free_port();
+    let ran = run(["status", "--url", &format!("http://127.0.0.1:{port}")]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("nothing answers at http://127.0.0.1:"),
+        "{}",
+        ran.stderr
+    );
+    let ran = run(["status", "--url", "ftp://x"]);
+    assert!(
+        ran.stderr.contains("does not look like http://ADDRESS:PORT"),
+        "{}",
+        ran.stderr
+    );
+}

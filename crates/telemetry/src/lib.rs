@@ -1,0 +1,17 @@
+//! What the house tells about itself (logs, metrics, traces), and what time it is.
+//!
+//! The one crate that may read the clocks of the system: everybody else is handed a
+//! [`Clock`]. The one crate that declares metrics: each has its unit and help text in
+//! [`metrics`].
+
+mod clock;
+mod config;
+mod logs;
+pub mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod process;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
+pub use logs::{Error, Telemetry};

@@ -1,0 +1,65 @@
+//! Trace export by OTLP over gRPC.
+//!
+//! Spans are batched by a thread of the SDK and sent by tasks on our runtime. Only our own
+//! spans are exported: the exporter's own HTTP/2 connection makes spans too, and exporting
+//! those would never end.
+
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::warn;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::Layer;
+
+use crate::config::TelemetryConfig;
+use crate::logs::{BoxedLayer, Error};
+
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    provider: SdkTracerProvider,
+    timeout: Duration,
+}
+
+/// Adds the layer that exports spans, if an endpoint is configured.
+pub(crate) fn add_layer(
+    config: &TelemetryConfig,
+    mut layers: Vec<BoxedLayer>,
+) -> Result<(Option<Exporter>, Vec<BoxedLayer>), Error> {
+    let Some(endpoint) = &config.otlp_endpoint else {
+        return Ok((None, layers));
+    };
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint.as_str())
+        .with_timeout(config.otlp_timeout)
+        .build()
+        .map_err(|source| Error::Export {
+            endpoint: endpoint.as_str().to_owned(),
+            source: source.into(),
+        })?;
+    let resource = Resource::builder_empty()
+        .with_service_name(config.otlp_service_name.clone())
+        .build();
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .build();
+    let ours = Targets::new().with_target("nagaya", LevelFilter::INFO);
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("nagaya"))
+        .with_filter(ours);
+    layers.push(layer.boxed());
+    let timeout = config.otlp_timeout;
+    Ok((Some(Exporter { provider, timeout }), layers))
+}
+
+impl Exporter {
+    pub(crate) fn shutdown(self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(self.timeout) {
+            warn!(%error, "the last spans were not exported");
+        }
+    }
+}
