@@ -1,0 +1,340 @@
+//! The incremental request parser.
+//!
+//! A request is `*N` followed by N bulk strings, or else one line of words (see `inline`). The parser is
+//! given the same bytes again each time more arrive and keeps three numbers between calls: how far it has
+//! understood, how many arguments are still to come, and how much of an unfinished line it has already
+//! searched. So a request that arrives one byte at a time costs work in proportion to its length, and the
+//! parser holds no reference to the buffer.
+//!
+//! Like Redis, it trusts that a carriage return is followed by a line feed and that two bytes follow each
+//! bulk string, without looking at them.
+
+use memchr::memchr;
+
+use crate::args::{Args, SPAN_MAX, Span};
+use crate::inline;
+use crate::number::parse_i64;
+
+/// Spans kept for the next request. One giant request must not pin its span table for the life of the
+/// connection.
+const SPANS_KEPT_MAX: usize = 1024;
+
+const UNAUTHENTICATED_ARGS_MAX: usize = 10;
+const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+const DEFAULT_BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// How much one client may send in one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest single argument. 512 MiB, as `proto-max-bulk-len`.
+    pub bulk_bytes_max: usize,
+    /// Most arguments in one request.
+    pub args_max: usize,
+    /// Longest inline request, and longest line that states a count or a length. 64 KiB.
+    pub inline_bytes_max: usize,
+    /// Most bytes an incomplete request may hold. 1 GiB, as `client-query-buffer-limit`; never more than
+    /// 4 GiB whatever is set here.
+    pub query_bytes_max: usize,
+}
+
+impl Limits {
+    /// The limits of a client that still has to authenticate: enough for AUTH and HELLO.
+    ///
+    /// A request past these limits is refused with Redis's "unauthenticated" texts.
+    pub fn unauthenticated() -> Self {
+        Limits {
+            bulk_bytes_max: UNAUTHENTICATED_BULK_BYTES_MAX,
+            args_max: UNAUTHENTICATED_ARGS_MAX,
+            ..Limits::default()
+        }
+    }
+
+    fn check_args(&self, count: usize) -> Result<(), ProtocolError> {
+        if count <= self.args_max {
+            Ok(())
+        } else if self.args_max <= UNAUTHENTICATED_ARGS_MAX && count <= i32::MAX as usize {
+            Err(ProtocolError::UnauthenticatedArgs)
+        } else {
+            Err(ProtocolError::InvalidArgsCount)
+        }
+    }
+
+    fn check_bulk(&self, len: usize) -> Result<(), ProtocolError> {
+        if len <= self.bulk_bytes_max {
+            Ok(())
+        } else if self.bulk_bytes_max <= UNAUTHENTICATED_BULK_BYTES_MAX && len <= DEFAULT_BULK_BYTES_MAX {
+            Err(ProtocolError::UnauthenticatedBulk)
+        } else {
+            Err(ProtocolError::InvalidBulkLength)
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            bulk_bytes_max: DEFAULT_BULK_BYTES_MAX,
+            args_max: 1024 * 1024,
+            inline_bytes_max: 64 * 1024,
+            query_bytes_max: 1024 * 1024 * 1024,
+        }
+    }
+}
+
+/// What [`RequestParser::parse`] found at the start of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The request goes on past the end of the buffer.
+    Incomplete,
+    /// A whole request; its arguments are ready and the next request starts at `consumed`.
+    Complete { consumed: usize },
+    /// A blank line, or a count of zero or less: nothing to run and nothing to reply.
+    Empty { consumed: usize },
+}
+
+/// Why a connection cannot go on. The text is what Redis sends after `-ERR `, then it closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("Protocol error: too big inline request")]
+    InlineTooLong,
+    #[error("Protocol error: unbalanced quotes in request")]
+    UnbalancedQuotes,
+    #[error("Protocol error: too big mbulk count string")]
+    ArgsCountTooLong,
+    #[error("Protocol error: invalid multibulk length")]
+    InvalidArgsCount,
+    #[error("Protocol error: unauthenticated multibulk length")]
+    UnauthenticatedArgs,
+    #[error("Protocol error: expected '$', got '{}'", char::from(*.got))]
+    ExpectedBulk { got: u8 },
+    #[error("Protocol error: too big bulk count string")]
+    BulkLengthTooLong,
+    #[error("Protocol error: invalid bulk length")]
+    InvalidBulkLength,
+    #[error("Protocol error: unauthenticated bulk length")]
+    UnauthenticatedBulk,
+    /// Redis closes such a connection without a reply; see [`ProtocolError::is_silent`].
+    #[error("Protocol error: query buffer limit reached")]
+    QueryTooLong,
+}
+
+impl ProtocolError {
+    /// Tells whether the connection is closed without sending the text first.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, ProtocolError::QueryTooLong)
+    }
+}
+
+/// Parses the requests of one connection, one after the other.
+#[derive(Debug, Default)]
+pub struct RequestParser {
+    spans: Vec<Span>,
+    /// The words of an inline request with quotes and escapes resolved; spans point here if `inline`.
+    words: Vec<u8>,
+    inline: bool,
+    /// Whether the last call ended a request, so that the next one starts afresh.
+    ended: bool,
+    /// Bytes understood, from the start of the request.
+    pos: usize,
+    /// Bytes after `pos` already searched for a line end in vain.
+    searched: usize,
+    args_left: usize,
+    /// Length of the argument that starts at `pos`, once its line has been read.
+    bulk_len: Option<usize>,
+}
+
+impl RequestParser {
+    /// Looks for one request at the start of `buf`.
+    ///
+    /// After `Incomplete`, call again with the same bytes and more behind them. After `Complete` or
+    /// `Empty`, the next call must get the bytes from `consumed` on. After an error the connection's
+    /// position is lost.
+    pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        if self.ended {
+            self.reset();
+        }
+        // A span cannot name what lies past this, so it is as good as not yet received.
+        let seen = &buf[..buf.len().min(SPAN_MAX)];
+        let parsed = match seen.first() {
+            None => Ok(Parsed::Incomplete),
+            Some(b'*') => self.parse_multibulk(seen, limits),
+            Some(_) => self.parse_inline(seen, limits),
+        };
+        if parsed != Ok(Parsed::Incomplete) {
+            self.ended = true;
+        } else if buf.len() > limits.query_bytes_max.min(SPAN_MAX) {
+            self.ended = true;
+            return Err(ProtocolError::QueryTooLong);
+        }
+        parsed
+    }
+
+    /// Returns the arguments of the request that `parse` just completed.
+    ///
+    /// `buf` must be the slice given to that call. After anything but `Complete` there are none.
+    pub fn args<'a>(&'a self, buf: &'a [u8]) -> Args<'a> {
+        if !self.ended {
+            return Args::from_slices(&[]);
+        }
+        Args::from_spans(if self.inline { &self.words } else { buf }, &self.spans)
+    }
+
+    fn reset(&mut self) {
+        let mut spans = std::mem::take(&mut self.spans);
+        let mut words = std::mem::take(&mut self.words);
+        spans.clear();
+        spans.shrink_to(SPANS_KEPT_MAX);
+        words.clear();
+        *self = RequestParser {
+            spans,
+            words,
+            ..RequestParser::default()
+        };
+    }
+
+    fn parse_inline(&mut self, buf: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        let Some(newline) = self.find(b'\n', buf, limits, ProtocolError::InlineTooLong)? else {
+            return Ok(Parsed::Incomplete);
+        };
+        let line = &buf[..newline];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.inline = true;
+        if inline::split(line, &mut self.words, &mut self.spans).is_err() {
+            self.spans.clear();
+            return Err(ProtocolError::UnbalancedQuotes);
+        }
+        let consumed = newline + 1;
+        Ok(if self.spans.is_empty() {
+            Parsed::Empty { consumed }
+        } else {
+            Parsed::Complete { consumed }
+        })
+    }
+
+    fn parse_multibulk(&mut self, buf: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
+        if self.pos == 0 {
+            let Some((count, next)) = self.args_count(buf, limits)? else {
+                return Ok(Parsed::Incomplete);
+            };
+            if count == 0 {
+                return Ok(Parsed::Empty { consumed: next });
+            }
+            self.args_left = count;
+            self.pos = next;
+        }
+        while self.args_left > 0 {
+            let len = match self.bulk_len {
+                Some(len) => len,
+                None => {
+                    let Some((len, next)) = self.bulk_length(buf, limits)? else {
+                        return Ok(Parsed::Incomplete);
+                    };
+                    self.pos = next;
+                    len
+                }
+            };
+            // The length is at most an i64 and the buffer is in memory: the sum cannot wrap.
+            let end = self.pos + len;
+            if buf.len() < end + 2 {
+                self.bulk_len = Some(len);
+                return Ok(Parsed::Incomplete);
+            }
+            self.bulk_len = None;
+            self.spans.push((self.pos as u32, end as u32));
+            self.pos = end + 2;
+            self.args_left -= 1;
+        }
+        Ok(Parsed::Complete { consumed: self.pos })
+    }
+
+    /// Reads `*N`: the count, zero for all counts below one, and where the next line starts.
+    fn args_count(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let (count, next) = match quick_length(&buf[1..]) {
+            Some((count, used)) => (count, 1 + used),
+            None => {
+                let Some(end) = self.find(b'\r', buf, limits, ProtocolError::ArgsCountTooLong)? else {
+                    return Ok(None);
+                };
+                let count = parse_i64(&buf[1..end]).ok_or(ProtocolError::InvalidArgsCount)?;
+                (usize::try_from(count).unwrap_or(0), end + 2)
+            }
+        };
+        limits.check_args(count)?;
+        Ok(Some((count, next)))
+    }
+
+    /// Reads `$len` at `pos`: the length, and where the bytes start.
+    fn bulk_length(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let (len, next) = match buf[self.pos..]
+            .split_first()
+            .map(|(tag, rest)| (tag, quick_length(rest)))
+        {
+            Some((b'$', Some((len, used)))) => (len, self.pos + 1 + used),
+            _ => {
+                let Some(end) = self.find(b'\r', buf, limits, ProtocolError::BulkLengthTooLong)? else {
+                    return Ok(None);
+                };
+                let got = buf[self.pos];
+                if got != b'$' {
+                    return Err(ProtocolError::ExpectedBulk { got });
+                }
+                let len = parse_i64(&buf[self.pos + 1..end]).and_then(|len| usize::try_from(len).ok());
+                (len.ok_or(ProtocolError::InvalidBulkLength)?, end + 2)
+            }
+        };
+        limits.check_bulk(len)?;
+        self.searched = 0;
+        Ok(Some((len, next)))
+    }
+
+    /// Returns where the line at `pos` ends, once its last byte is there.
+    ///
+    /// Whether a line is too long depends on its bytes alone, not on how they were cut into reads.
+    fn find(
+        &mut self,
+        ending: u8,
+        buf: &[u8],
+        limits: &Limits,
+        too_long: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let line = &buf[self.pos..];
+        let window = &line[..line.len().min(limits.inline_bytes_max.saturating_add(1))];
+        match memchr(ending, &window[self.searched..]) {
+            Some(at) => {
+                self.searched += at;
+                // A carriage return brings one more byte with it.
+                let ending_len = if ending == b'\r' { 2 } else { 1 };
+                let end = self.pos + self.searched;
+                Ok((buf.len() >= end + ending_len).then_some(end))
+            }
+            None if window.len() > limits.inline_bytes_max => Err(too_long),
+            None => {
+                self.searched = window.len();
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Reads a length as every client library writes it: up to nine digits, `\r`, one byte more.
+///
+/// Returns the number and how many bytes it took. Anything else, right or wrong, is left to the careful
+/// path behind it.
+#[inline]
+fn quick_length(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = usize::from(bytes.first()?.wrapping_sub(b'0'));
+    if value > 9 {
+        return None;
+    }
+    for (at, &byte) in bytes.iter().enumerate().take(10).skip(1) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (byte == b'\r' && bytes.len() > at + 1).then_some((value, at + 2));
+        }
+        if value == 0 {
+            return None;
+        }
+        value = value * 10 + usize::from(digit);
+    }
+    None
+}
