@@ -127,3 +127,85 @@ fn format_plainly(value: f64, out: &mut Vec<u8>) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: fn(f64, &mut Vec<u8>), value: f64, expected: &str) {
+        let mut out = b"kept ".to_vec();
+        format(value, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), format!("kept {expected}"));
+    }
+
+    /// Expected texts are those of C's `%.17g`, checked against the scores of a Redis 7.0.15.
+    #[test]
+    fn doubles_print_with_seventeen_digits() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-42.0, "-42"),
+            (3.5, "3.5"),
+            (0.1, "0.10000000000000001"),
+            (-0.1, "-0.10000000000000001"),
+            (2.0 / 3.0, "0.66666666666666663"),
+            (100.25, "100.25"),
+            (123456.789, "123456.789"),
+            (std::f64::consts::PI, "3.1415926535897931"),
+            (0.0001, "0.0001"),
+            (0.00012345, "0.00012344999999999999"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1e15, "1000000000000000"),
+            (9007199254740992.0, "9007199254740992"),
+            (9007199254740993.5, "9007199254740994"),
+            (1e16, "10000000000000000"),
+            (12345678901234567.0, "12345678901234568"),
+            (1e17, "1e+17"),
+            (-1e17, "-1e+17"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (1e21, "1e+21"),
+            (1e100, "1e+100"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::MIN_POSITIVE, "2.2250738585072014e-308"),
+            (f64::from_bits(1), "4.9406564584124654e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (f64::NAN, "nan"),
+            (-f64::NAN, "nan"),
+        ];
+        for (value, expected) in cases {
+            check(format_double, value, expected);
+        }
+    }
+
+    #[test]
+    fn a_tie_in_the_last_digit_goes_to_the_even_one() {
+        check(format_double, 2f64.powi(-25), "2.9802322387695312e-08");
+        check(format_double, 3.0 * 2f64.powi(-25), "8.9406967163085938e-08");
+        check(format_double, 5.0 * 2f64.powi(-25), "1.4901161193847656e-07");
+    }
+
+    #[test]
+    fn human_doubles_have_no_exponent_and_no_trailing_zeros() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (10.6, "10.6"),
+            (-3.5, "-3.5"),
+            (5200.0, "5200"),
+            (0.1, "0.1"),
+            (1e16, "10000000000000000"),
+            (1e23, "100000000000000000000000"),
+            (1e-5, "0.00001"),
+            (1.25e-17, "0.00000000000000001"),
+            (1e-20, "0"),
+            (-1e-20, "0"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (value, expected) in cases {
+            check(format_human_double, value, expected);
+        }
+    }
+}

@@ -191,3 +191,144 @@ fn encode_pairs(tag: u8, pairs: &[(Frame, Frame)], out: &mut Vec<u8>) {
         value.encode(out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::scan_frame;
+
+    fn check(bytes: &[u8], expected: Frame) {
+        assert_eq!(
+            parse_frame(bytes),
+            Ok(Some((expected.clone(), bytes.len()))),
+            "{}",
+            bytes.escape_ascii()
+        );
+        assert_eq!(scan_frame(bytes), Ok(Some(bytes.len())));
+        for len in 0..bytes.len() {
+            assert_eq!(
+                parse_frame(&bytes[..len]),
+                Ok(None),
+                "{}",
+                bytes[..len].escape_ascii()
+            );
+            assert_eq!(scan_frame(&bytes[..len]), Ok(None));
+        }
+        let mut encoded = Vec::new();
+        expected.encode(&mut encoded);
+        assert_eq!(encoded, bytes);
+    }
+
+    fn check_error(bytes: &[u8], expected: FrameError) {
+        assert_eq!(parse_frame(bytes), Err(expected), "{}", bytes.escape_ascii());
+        assert_eq!(scan_frame(bytes), Err(expected));
+    }
+
+    #[test]
+    fn every_type_is_read_and_written_back() {
+        let bulk = |text: &str| Frame::Bulk(text.into());
+        check(b"+OK\r\n", Frame::Simple(b"OK".to_vec()));
+        check(b"+\r\n", Frame::Simple(Vec::new()));
+        check(b"-ERR no\r\n", Frame::Error(b"ERR no".to_vec()));
+        check(b":-12\r\n", Frame::Int(-12));
+        check(b"$5\r\na\r\nbc\r\n", bulk("a\r\nbc"));
+        check(b"$0\r\n\r\n", bulk(""));
+        check(b"$-1\r\n", Frame::Nil);
+        check(b"*-1\r\n", Frame::NilArray);
+        check(b"_\r\n", Frame::Null);
+        check(b"*0\r\n", Frame::Array(vec![]));
+        check(
+            b"*2\r\n:1\r\n*1\r\n_\r\n",
+            Frame::Array(vec![Frame::Int(1), Frame::Array(vec![Frame::Null])]),
+        );
+        check(
+            b"%1\r\n+k\r\n$1\r\nv\r\n",
+            Frame::Map(vec![(Frame::Simple(b"k".to_vec()), bulk("v"))]),
+        );
+        check(
+            b"~2\r\n:1\r\n:2\r\n",
+            Frame::Set(vec![Frame::Int(1), Frame::Int(2)]),
+        );
+        check(b">1\r\n$1\r\nm\r\n", Frame::Push(vec![bulk("m")]));
+        check(
+            b"|1\r\n+ttl\r\n:5\r\n",
+            Frame::Attribute(vec![(Frame::Simple(b"ttl".to_vec()), Frame::Int(5))]),
+        );
+        check(b",3.25\r\n", Frame::Double(3.25));
+        check(b",-inf\r\n", Frame::Double(f64::NEG_INFINITY));
+        check(b"#t\r\n", Frame::Bool(true));
+        check(b"#f\r\n", Frame::Bool(false));
+        check(
+            b"=6\r\ntxt:hi\r\n",
+            Frame::Verbatim {
+                format: *b"txt",
+                text: b"hi".to_vec(),
+            },
+        );
+        check(
+            b"(-123456789012345678901234567890\r\n",
+            Frame::BigNumber(b"-123456789012345678901234567890".to_vec()),
+        );
+        check(b"!6\r\nERR no\r\n", Frame::BlobError(b"ERR no".to_vec()));
+    }
+
+    #[test]
+    fn an_attribute_inside_an_aggregate_is_not_an_element() {
+        let bytes = b"*2\r\n|1\r\n+a\r\n|0\r\n:9\r\n:1\r\n|0\r\n:2\r\n";
+        let expected = Frame::Array(vec![Frame::Int(1), Frame::Int(2)]);
+        assert_eq!(parse_frame(bytes), Ok(Some((expected, bytes.len()))));
+        assert_eq!(scan_frame(bytes), Ok(Some(bytes.len())));
+    }
+
+    #[test]
+    fn malformed_replies_are_refused() {
+        check_error(b"hello", FrameError::UnknownType(b'h'));
+        check_error(b"*1\r\n\r\n", FrameError::UnknownType(b'\r'));
+        check_error(b"$-2\r\n", FrameError::BadLength);
+        check_error(b"$?\r\n", FrameError::BadLength);
+        check_error(b"*-2\r\n", FrameError::BadLength);
+        check_error(b"%-1\r\n", FrameError::BadLength);
+        check_error(b"*01\r\n", FrameError::BadLength);
+        check_error(b":1.5\r\n", FrameError::BadNumber);
+        check_error(b":\r\n", FrameError::BadNumber);
+        check_error(b",one\r\n", FrameError::BadNumber);
+        check_error(b"(1x\r\n", FrameError::BadNumber);
+        check_error(b"(-\r\n", FrameError::BadNumber);
+        check_error(b"#y\r\n", FrameError::BadBool);
+        check_error(b"_x\r\n", FrameError::BadNull);
+        check_error(b"=3\r\ntxt\r\n", FrameError::BadVerbatim);
+        check_error(b"=6\r\ntxt-hi\r\n", FrameError::BadVerbatim);
+        check_error(b"+OK\rX", FrameError::BadLineEnd);
+        check_error(b"$2\r\nabc\r\n", FrameError::BadLineEnd);
+        check_error(&[&b":"[..], &[b'1'; 64]].concat(), FrameError::BadLineEnd);
+    }
+
+    #[test]
+    fn a_claimed_length_is_waited_for_and_never_reserved() {
+        for head in [
+            "*9223372036854775807\r\n",
+            "%9223372036854775807\r\n",
+            "$9223372036854775807\r\n",
+        ] {
+            assert_eq!(parse_frame(head.as_bytes()), Ok(None));
+            assert_eq!(scan_frame(head.as_bytes()), Ok(None));
+        }
+    }
+
+    #[test]
+    fn nesting_has_a_limit() {
+        let nested = |depth: usize| [b"*1\r\n".repeat(depth), b":1\r\n".to_vec()].concat();
+        let deepest = nested(FRAME_DEPTH_MAX);
+        assert!(matches!(parse_frame(&deepest), Ok(Some(_))));
+        assert_eq!(scan_frame(&deepest), Ok(Some(deepest.len())));
+        check_error(&nested(FRAME_DEPTH_MAX + 1), FrameError::TooDeep);
+        check_error(&nested(1_000_000), FrameError::TooDeep);
+    }
+
+    #[test]
+    fn a_request_is_an_array_of_bulk_strings() {
+        let mut out = Vec::new();
+        encode_request(&[b"GET", b""], &mut out);
+        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n");
+    }
+}

@@ -307,3 +307,123 @@ pub(crate) fn push_line(buf: &mut Vec<u8>, text: &[u8]) {
     }
     buf.extend_from_slice(b"\r\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(write: impl Fn(&mut Out), resp2: &str, resp3: &str) {
+        for (proto, expected) in [(Proto::Resp2, resp2), (Proto::Resp3, resp3)] {
+            let mut out = Out::new(proto);
+            write(&mut out);
+            assert_eq!(
+                out.buf.escape_ascii().to_string(),
+                expected.as_bytes().escape_ascii().to_string()
+            );
+        }
+    }
+
+    fn check_both(write: impl Fn(&mut Out), expected: &str) {
+        check(write, expected, expected);
+    }
+
+    #[test]
+    fn types_of_both_protocols_look_the_same_in_each() {
+        check_both(Out::ok, "+OK\r\n");
+        check_both(|out| out.simple("QUEUED"), "+QUEUED\r\n");
+        check_both(|out| out.error("ERR no such key"), "-ERR no such key\r\n");
+        check_both(|out| out.int(0), ":0\r\n");
+        check_both(|out| out.int(10), ":10\r\n");
+        check_both(|out| out.int(i64::MIN), ":-9223372036854775808\r\n");
+        check_both(|out| out.bulk(b""), "$0\r\n\r\n");
+        check_both(|out| out.bulk_str("0123456789"), "$10\r\n0123456789\r\n");
+        check_both(|out| out.bulk_int(-7), "$2\r\n-7\r\n");
+        check_both(|out| out.bulk_double(0.1), "$19\r\n0.10000000000000001\r\n");
+        check_both(|out| out.bulk_double(3.5), "$3\r\n3.5\r\n");
+        check_both(|out| out.array(12), "*12\r\n");
+    }
+
+    #[test]
+    fn resp3_types_fall_back_in_resp2() {
+        check(Out::nil, "$-1\r\n", "_\r\n");
+        check(Out::nil_array, "*-1\r\n", "_\r\n");
+        check(|out| out.bool(true), ":1\r\n", "#t\r\n");
+        check(|out| out.bool(false), ":0\r\n", "#f\r\n");
+        check(|out| out.map(6), "*12\r\n", "%6\r\n");
+        check(|out| out.set(2), "*2\r\n", "~2\r\n");
+        check(|out| out.push(3), "*3\r\n", ">3\r\n");
+        check(|out| out.double(3.25), "$4\r\n3.25\r\n", ",3.25\r\n");
+        check(|out| out.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
+        check(
+            |out| out.verbatim("txt", b"hi"),
+            "$2\r\nhi\r\n",
+            "=6\r\ntxt:hi\r\n",
+        );
+        check(|out| out.verbatim("t", b""), "$0\r\n\r\n", "=4\r\nt  :\r\n");
+        check(|out| out.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n");
+    }
+
+    #[test]
+    fn a_line_break_cannot_split_a_reply() {
+        check_both(|out| out.simple("a\r\nb"), "+a  b\r\n");
+        check_both(|out| out.error("ERR bad\r\n+OK\r\n"), "-ERR bad  +OK\r\n");
+        check_both(|out| out.error_bytes(b"\r\n"), "-\r\n");
+    }
+
+    #[test]
+    fn a_header_put_in_later_equals_one_written_first() {
+        type Header = fn(&mut Out, usize);
+        type Finish = fn(&mut Out, Mark, usize);
+        let kinds: [(Header, Finish); 4] = [
+            (Out::array, Out::finish_array),
+            (Out::map, Out::finish_map),
+            (Out::set, Out::finish_set),
+            (Out::push, Out::finish_push),
+        ];
+        for proto in [Proto::Resp2, Proto::Resp3] {
+            for (header, finish) in kinds {
+                for len in [0, 1, 5, 9, 10, 1234] {
+                    let (mut direct, mut deferred) = (Out::new(proto), Out::new(proto));
+                    direct.int(1);
+                    deferred.int(1);
+                    header(&mut direct, len);
+                    let mark = deferred.defer();
+                    for at in 0..len {
+                        direct.bulk_int(at as i64);
+                        deferred.bulk_int(at as i64);
+                    }
+                    finish(&mut deferred, mark, len);
+                    assert_eq!(direct.buf, deferred.buf);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nested_marks_are_finished_inside_out() {
+        let mut out = Out::new(Proto::Resp3);
+        let outer = out.defer();
+        out.int(1);
+        let inner = out.defer();
+        out.int(2);
+        out.finish_set(inner, 1);
+        out.finish_array(outer, 2);
+        assert_eq!(out.buf, b"*2\r\n:1\r\n~1\r\n:2\r\n");
+    }
+
+    #[test]
+    fn a_half_written_reply_can_be_taken_back() {
+        let mut out = Out::new(Proto::Resp2);
+        out.ok();
+        let (mark, len) = (out.defer(), out.len());
+        out.array(2);
+        out.int(1);
+        let mut other = out.clone();
+        out.truncate(mark);
+        other.truncate(len);
+        assert_eq!(
+            (out.buf.as_slice(), other.buf.as_slice()),
+            (&b"+OK\r\n"[..], &b"+OK\r\n"[..])
+        );
+    }
+}

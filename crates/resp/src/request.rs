@@ -220,7 +220,7 @@ impl RequestParser {
                 return Ok(Parsed::Empty { consumed: next });
             }
             self.args_left = count;
-            self.pos = next;
+            self.end_line(next);
         }
         while self.args_left > 0 {
             let len = match self.bulk_len {
@@ -229,7 +229,7 @@ impl RequestParser {
                     let Some((len, next)) = self.bulk_length(buf, limits)? else {
                         return Ok(Parsed::Incomplete);
                     };
-                    self.pos = next;
+                    self.end_line(next);
                     len
                 }
             };
@@ -245,6 +245,11 @@ impl RequestParser {
             self.args_left -= 1;
         }
         Ok(Parsed::Complete { consumed: self.pos })
+    }
+
+    fn end_line(&mut self, next: usize) {
+        self.pos = next;
+        self.searched = 0;
     }
 
     /// Reads `*N`: the count, zero for all counts below one, and where the next line starts.
@@ -283,7 +288,6 @@ impl RequestParser {
             }
         };
         limits.check_bulk(len)?;
-        self.searched = 0;
         Ok(Some((len, next)))
     }
 
@@ -337,4 +341,234 @@ fn quick_length(bytes: &[u8]) -> Option<(usize, usize)> {
         value = value * 10 + usize::from(digit);
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::ArgVec;
+
+    fn parse_whole(bytes: &[u8], limits: &Limits) -> (Result<Parsed, ProtocolError>, ArgVec) {
+        let mut parser = RequestParser::default();
+        let parsed = parser.parse(bytes, limits);
+        (parsed, ArgVec::from(parser.args(bytes)))
+    }
+
+    /// Checks the outcome of `bytes` both when they come at once and when they come one by one.
+    fn check(bytes: &[u8], limits: &Limits, expected: Result<Parsed, ProtocolError>) {
+        assert_eq!(
+            parse_whole(bytes, limits).0,
+            expected,
+            "at once: {}",
+            bytes.escape_ascii()
+        );
+        let mut parser = RequestParser::default();
+        let piecemeal = (0..=bytes.len())
+            .map(|len| parser.parse(&bytes[..len], limits))
+            .find(|parsed| *parsed != Ok(Parsed::Incomplete));
+        let piecemeal = piecemeal.unwrap_or(Ok(Parsed::Incomplete));
+        assert_eq!(piecemeal, expected, "one by one: {}", bytes.escape_ascii());
+    }
+
+    fn check_error(bytes: &[u8], limits: &Limits, text: &str) {
+        let error = parse_whole(bytes, limits)
+            .0
+            .expect_err("these bytes break the protocol");
+        assert_eq!(error.to_string(), text);
+        check(bytes, limits, Err(error));
+    }
+
+    #[test]
+    fn a_multibulk_request_yields_its_arguments() {
+        let bytes = b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$12\r\nline\r\nbreak!\r\n*1\r\n";
+        check(
+            bytes,
+            &Limits::default(),
+            Ok(Parsed::Complete {
+                consumed: bytes.len() - 4,
+            }),
+        );
+        let (_, args) = parse_whole(bytes, &Limits::default());
+        assert_eq!(args, ArgVec::from_iter(["SET", "", "line\r\nbreak!"]));
+    }
+
+    #[test]
+    fn an_inline_request_yields_its_words() {
+        for ending in ["\n", "\r\n"] {
+            let bytes = format!("SET key \"a b\"{ending}PING");
+            let consumed = bytes.len() - 4;
+            check(
+                bytes.as_bytes(),
+                &Limits::default(),
+                Ok(Parsed::Complete { consumed }),
+            );
+            let (_, args) = parse_whole(bytes.as_bytes(), &Limits::default());
+            assert_eq!(args, ArgVec::from_iter(["SET", "key", "a b"]));
+        }
+    }
+
+    #[test]
+    fn a_request_without_arguments_is_empty() {
+        for (bytes, consumed) in [
+            (&b"\r\n"[..], 2),
+            (b"\n", 1),
+            (b"  \t\n", 4),
+            (b"*0\r\n", 4),
+            (b"*-1\r\n", 5),
+            (b"*-100\r\n", 7),
+        ] {
+            check(bytes, &Limits::default(), Ok(Parsed::Empty { consumed }));
+            assert!(parse_whole(bytes, &Limits::default()).1.is_empty());
+        }
+    }
+
+    #[test]
+    fn there_are_no_arguments_before_the_request_is_complete() {
+        let (parsed, args) = parse_whole(b"*2\r\n$1\r\na\r\n$1\r\n", &Limits::default());
+        assert_eq!(parsed, Ok(Parsed::Incomplete));
+        assert!(args.is_empty());
+    }
+
+    #[test]
+    fn pipelined_requests_of_both_kinds_follow_each_other() {
+        let bytes = b"*1\r\n$4\r\nPING\r\nGET k\r\n\r\n*2\r\n$3\r\nGET\r\n$1\r\nx\r\n";
+        let mut parser = RequestParser::default();
+        let mut seen = Vec::new();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match parser.parse(rest, &Limits::default()).unwrap() {
+                Parsed::Complete { consumed } => {
+                    seen.push(ArgVec::from(parser.args(rest)));
+                    rest = &rest[consumed..];
+                }
+                Parsed::Empty { consumed } => rest = &rest[consumed..],
+                Parsed::Incomplete => panic!("every request here is whole"),
+            }
+        }
+        let expected: [&[&str]; 3] = [&["PING"], &["GET", "k"], &["GET", "x"]];
+        assert_eq!(seen, expected.map(ArgVec::from_iter));
+    }
+
+    #[test]
+    fn wrong_counts_are_refused_with_the_texts_of_redis() {
+        let limits = Limits::default();
+        let invalid = "Protocol error: invalid multibulk length";
+        for count in [
+            "",
+            "x",
+            "+1",
+            "01",
+            "1.0",
+            " 1",
+            "1048577",
+            "2147483648",
+            "99999999999999999999",
+        ] {
+            check_error(format!("*{count}\r\n").as_bytes(), &limits, invalid);
+        }
+        check(b"*1048576\r\n", &limits, Ok(Parsed::Incomplete));
+        let bytes = [&b"*"[..], &[b'1'; 64 * 1024]].concat();
+        check_error(&bytes, &limits, "Protocol error: too big mbulk count string");
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused_with_the_texts_of_redis() {
+        let limits = Limits::default();
+        let invalid = "Protocol error: invalid bulk length";
+        for len in ["", "-1", "x", "+1", "01", "536870913", "99999999999999999999"] {
+            check_error(format!("*1\r\n${len}\r\n").as_bytes(), &limits, invalid);
+        }
+        check(b"*1\r\n$536870912\r\n", &limits, Ok(Parsed::Incomplete));
+        check_error(b"*1\r\nx1\r\n", &limits, "Protocol error: expected '$', got 'x'");
+        check_error(b"*1\r\n*1\r\n", &limits, "Protocol error: expected '$', got '*'");
+        let bytes = [&b"*1\r\n$"[..], &[b'1'; 64 * 1024]].concat();
+        check_error(&bytes, &limits, "Protocol error: too big bulk count string");
+    }
+
+    #[test]
+    fn wrong_lines_are_refused_with_the_texts_of_redis() {
+        let limits = Limits::default();
+        check_error(
+            b"GET \"a\r\n",
+            &limits,
+            "Protocol error: unbalanced quotes in request",
+        );
+        let longest = [&[b'a'; 64 * 1024][..], b"\n"].concat();
+        check(
+            &longest,
+            &limits,
+            Ok(Parsed::Complete {
+                consumed: 64 * 1024 + 1,
+            }),
+        );
+        let bytes = [&b"a"[..], &longest].concat();
+        check_error(&bytes, &limits, "Protocol error: too big inline request");
+    }
+
+    #[test]
+    fn a_client_that_has_not_authenticated_may_send_little() {
+        let limits = Limits::unauthenticated();
+        check(b"*10\r\n$16384\r\n", &limits, Ok(Parsed::Incomplete));
+        check_error(
+            b"*11\r\n",
+            &limits,
+            "Protocol error: unauthenticated multibulk length",
+        );
+        check_error(
+            b"*2147483648\r\n",
+            &limits,
+            "Protocol error: invalid multibulk length",
+        );
+        check_error(
+            b"*1\r\n$16385\r\n",
+            &limits,
+            "Protocol error: unauthenticated bulk length",
+        );
+        check_error(
+            b"*1\r\n$536870913\r\n",
+            &limits,
+            "Protocol error: invalid bulk length",
+        );
+    }
+
+    #[test]
+    fn an_incomplete_request_past_the_query_limit_is_cut_silently() {
+        let limits = Limits {
+            query_bytes_max: 16,
+            ..Limits::default()
+        };
+        check(b"*1\r\n$100\r\n123456", &limits, Ok(Parsed::Incomplete));
+        check(
+            b"*1\r\n$100\r\n1234567",
+            &limits,
+            Err(ProtocolError::QueryTooLong),
+        );
+        assert!(ProtocolError::QueryTooLong.is_silent());
+    }
+
+    #[test]
+    fn the_spans_of_a_giant_request_are_given_back() {
+        let bytes = [&b"*50000\r\n"[..], &b"$0\r\n\r\n".repeat(50_000)].concat();
+        let mut parser = RequestParser::default();
+        assert!(matches!(
+            parser.parse(&bytes, &Limits::default()),
+            Ok(Parsed::Complete { .. })
+        ));
+        assert_eq!(parser.args(&bytes).len(), 50_000);
+        assert_eq!(
+            parser.parse(b"PING\r\n", &Limits::default()),
+            Ok(Parsed::Complete { consumed: 6 })
+        );
+        assert!(parser.spans.capacity() <= SPANS_KEPT_MAX);
+    }
+
+    #[test]
+    fn a_claimed_count_reserves_nothing() {
+        let mut parser = RequestParser::default();
+        assert_eq!(
+            parser.parse(b"*1000000\r\n$500000000\r\n", &Limits::default()),
+            Ok(Parsed::Incomplete)
+        );
+        assert_eq!(parser.spans.capacity(), 0);
+    }
 }
