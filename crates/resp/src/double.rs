@@ -77,11 +77,11 @@ fn place_digits(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `value` without an exponent and with at most 17 decimals, as INCRBYFLOAT stores it.
+/// Appends `value` without an exponent and with at most 17 decimals, in the digits people typed.
 ///
-/// Redis computes these in 80-bit floats and prints 17 decimals, which shows the number people typed. A
-/// double has not enough digits for that, so this prints the shortest decimals that read back as the
-/// same double. The two agree while the result needs no more than about 15 significant digits.
+/// These are the shortest decimals that read back as the same double. Redis prints such numbers from
+/// 80-bit floats: [`Extended`](crate::Extended) does exactly that, and is what INCRBYFLOAT and GEOPOS
+/// need.
 pub fn format_human_double(value: f64, out: &mut Vec<u8>) {
     if value == 0.0 {
         out.push(b'0');

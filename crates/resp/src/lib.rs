@@ -19,11 +19,14 @@ mod out;
 mod frame;
 mod scan;
 
+mod big;
 mod double;
+mod extended;
 mod number;
 
 pub use args::{ArgVec, Args, ArgsIter};
 pub use double::{format_double, format_human_double};
+pub use extended::Extended;
 pub use frame::{Frame, encode_request, parse_frame};
 pub use number::{parse_f64, parse_i64};
 pub use out::{Mark, Out, Proto};

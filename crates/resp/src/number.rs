@@ -99,7 +99,7 @@ fn parse_hex(text: &[u8]) -> Option<f64> {
 }
 
 /// Reads a decimal exponent; one too long to matter is cut to a value far outside any double.
-fn parse_power(text: &[u8]) -> Option<i64> {
+pub(crate) fn parse_power(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
