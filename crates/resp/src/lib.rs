@@ -13,6 +13,7 @@ mod args;
 mod request;
 
 mod inline;
+mod limits;
 
 mod out;
 
@@ -28,7 +29,8 @@ pub use args::{ArgVec, Args, ArgsIter};
 pub use double::{format_double, format_human_double};
 pub use extended::Extended;
 pub use frame::{Frame, encode_request, parse_frame};
+pub use limits::{Limits, ProtocolError};
 pub use number::{parse_f64, parse_i64};
 pub use out::{Mark, Out, Proto};
-pub use request::{Limits, Parsed, ProtocolError, RequestParser};
+pub use request::{Parsed, RequestParser};
 pub use scan::{FRAME_DEPTH_MAX, FrameError, FrameScanner, scan_frame};
