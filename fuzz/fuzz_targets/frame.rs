@@ -1,0 +1,9 @@
+//! For any bytes, the frame scanner and the tree builder must agree.
+
+#![no_main]
+#![allow(dead_code, reason = "the checks of the other target come along")]
+
+#[path = "../../crates/resp/tests/it/checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::check_frame(bytes));
