@@ -13,7 +13,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// The listeners that every `nagaya up` binds; each gets a free port by its flag
 /// `--NAME-listen`.
-const LISTENERS: &[&str] = &["http"];
+const LISTENERS: &[&str] = &["http", "room"];
 
 /// Our own binary, running `nagaya up` on free ports in a temporary data folder.
 ///
