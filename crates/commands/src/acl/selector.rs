@@ -1,0 +1,403 @@
+//! One set of rights: which commands, on which keys and channels.
+//!
+//! A rule such as `+@read`, `-get`, `~app:*` or `&news` changes a [`Selector`];
+//! a user has a root selector and any number of further ones, and may run a
+//! command that one of them allows completely.
+
+use std::collections::BTreeMap;
+
+use crate::spec::{ACCESS, Category, DELETE, INSERT, KeyFlags, UPDATE};
+use crate::table::{self, Command};
+
+/// Why a rule was refused, in Redis's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RuleError {
+    #[error("Unknown command or category name in ACL")]
+    UnknownName,
+    #[error("Syntax error")]
+    Syntax,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any \
+         effect. Try 'resetkeys' to start with an empty list of patterns"
+    )]
+    PatternAfterAllKeys,
+    #[error(
+        "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any \
+         effect. Try 'resetchannels' to start with an empty list of channels"
+    )]
+    PatternAfterAllChannels,
+    #[error("The password you are trying to remove from the user does not exist")]
+    NoSuchPassword,
+    #[error(
+        "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+    )]
+    BadHash,
+    #[error("Allowing first-arg of a subcommand is not supported")]
+    FirstArgOfSubcommand,
+}
+
+/// A set of command numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandSet(Box<[u64]>);
+
+impl CommandSet {
+    fn empty() -> CommandSet {
+        CommandSet(vec![0; table::count().div_ceil(64)].into())
+    }
+
+    fn fill(&mut self, value: bool) {
+        table::every().for_each(|command| self.put(command.number, value));
+    }
+
+    fn put(&mut self, number: usize, value: bool) {
+        let bit = 1 << (number % 64);
+        if value {
+            self.0[number / 64] |= bit;
+        } else {
+            self.0[number / 64] &= !bit;
+        }
+    }
+
+    pub(crate) fn has(&self, number: usize) -> bool {
+        self.0[number / 64] & (1 << (number % 64)) != 0
+    }
+}
+
+/// What a key pattern permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Access {
+    /// Returns what a command needs that uses a key like this.
+    pub(crate) fn needed(flags: KeyFlags) -> Access {
+        Access {
+            read: flags.has(ACCESS),
+            write: flags.has(INSERT.and(DELETE).and(UPDATE)),
+        }
+    }
+
+    fn covers(self, needed: Access) -> bool {
+        (self.read || !needed.read) && (self.write || !needed.write)
+    }
+}
+
+/// Keys by pattern, and what may be done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPattern {
+    pub(crate) pattern: Vec<u8>,
+    pub(crate) access: Access,
+}
+
+/// One set of rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selector {
+    pub(crate) commands: CommandSet,
+    /// Every command, without a look at the set: `+@all` was given and nothing taken away since.
+    pub(crate) all_commands: bool,
+    /// The set began as `+@all`; it is described by what is missing from it.
+    pub(crate) began_with_all: bool,
+    /// First arguments with which a command outside the set may run, by its number.
+    pub(crate) first_args: BTreeMap<usize, Vec<Vec<u8>>>,
+    pub(crate) all_keys: bool,
+    pub(crate) keys: Vec<KeyPattern>,
+    pub(crate) all_channels: bool,
+    pub(crate) channels: Vec<Vec<u8>>,
+}
+
+impl Selector {
+    /// Makes a selector that allows nothing, save perhaps every channel.
+    pub(crate) fn new(all_channels: bool) -> Selector {
+        Selector {
+            commands: CommandSet::empty(),
+            all_commands: false,
+            began_with_all: false,
+            first_args: BTreeMap::new(),
+            all_keys: false,
+            keys: Vec::new(),
+            all_channels,
+            channels: Vec::new(),
+        }
+    }
+
+    /// Makes the selector of a rule in parentheses.
+    pub(crate) fn parse(rule: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
+        let mut selector = Selector::new(all_channels);
+        let inside = &rule[1..rule.len() - 1];
+        for op in inside.split(u8::is_ascii_whitespace).filter(|op| !op.is_empty()) {
+            selector.apply(op)?;
+        }
+        Ok(selector)
+    }
+
+    /// Tells whether this selector alone allows everything.
+    pub(crate) fn allows_everything(&self) -> bool {
+        self.all_commands && self.all_keys && self.all_channels
+    }
+
+    /// Changes the rights by one rule.
+    pub(crate) fn apply(&mut self, op: &[u8]) -> Result<(), RuleError> {
+        let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
+        if is("allkeys") || is("~*") {
+            self.all_keys = true;
+            self.keys.clear();
+        } else if is("resetkeys") {
+            self.all_keys = false;
+            self.keys.clear();
+        } else if is("allchannels") || is("&*") {
+            self.all_channels = true;
+            self.channels.clear();
+        } else if is("resetchannels") {
+            self.all_channels = false;
+            self.channels.clear();
+        } else if is("allcommands") || is("+@all") {
+            self.permit_all(true);
+        } else if is("nocommands") || is("-@all") {
+            self.permit_all(false);
+        } else {
+            match op {
+                [b'~', pattern @ ..] => self.add_keys(
+                    pattern,
+                    Access {
+                        read: true,
+                        write: true,
+                    },
+                )?,
+                [b'%', rest @ ..] => {
+                    let (access, pattern) = parse_access(rest)?;
+                    self.add_keys(pattern, access)?;
+                }
+                [b'&', pattern @ ..] => self.add_channels(pattern)?,
+                [sign @ (b'+' | b'-'), b'@', category @ ..] => {
+                    let category = Category::named(category).ok_or(RuleError::UnknownName)?;
+                    self.permit_category(category, *sign == b'+');
+                }
+                [b'+', name @ ..] => self.permit_named(name)?,
+                [b'-', name @ ..] => {
+                    let command = table::find_full(name).ok_or(RuleError::UnknownName)?;
+                    self.permit(command, false);
+                }
+                _ => return Err(RuleError::Syntax),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn permit_all(&mut self, allow: bool) {
+        self.commands.fill(allow);
+        self.all_commands = allow;
+        self.began_with_all = allow;
+        self.first_args.clear();
+    }
+
+    pub(crate) fn permit_category(&mut self, category: Category, allow: bool) {
+        table::every()
+            .filter(|command| command.categories.has(category))
+            .for_each(|command| self.permit(command, allow));
+    }
+
+    /// Allows or forbids a command together with its subcommands.
+    pub(crate) fn permit(&mut self, command: &Command, allow: bool) {
+        self.first_args.remove(&command.number);
+        for command in std::iter::once(command).chain(&command.subcommands) {
+            self.commands.put(command.number, allow);
+        }
+        self.all_commands &= allow;
+    }
+
+    /// Allows `command`, `container|subcommand` or, of a command without subcommands,
+    /// `command|first-argument`.
+    fn permit_named(&mut self, name: &[u8]) -> Result<(), RuleError> {
+        let Some(bar) = memchr::memrchr(b'|', name) else {
+            let command = table::find(name).ok_or(RuleError::UnknownName)?;
+            self.permit(command, true);
+            return Ok(());
+        };
+        let (before, after) = (&name[..bar], &name[bar + 1..]);
+        let command = table::find_full(before).ok_or(RuleError::UnknownName)?;
+        if before.contains(&b'|') {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if after.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if command.subcommands.is_empty() {
+            let allowed = self.first_args.entry(command.number).or_default();
+            if !allowed.iter().any(|known| known.eq_ignore_ascii_case(after)) {
+                allowed.push(after.to_vec());
+            }
+        } else {
+            let sub = command.subcommand(after).ok_or(RuleError::UnknownName)?;
+            self.permit(sub, true);
+        }
+        Ok(())
+    }
+
+    fn add_keys(&mut self, pattern: &[u8], access: Access) -> Result<(), RuleError> {
+        if self.all_keys {
+            return Err(RuleError::PatternAfterAllKeys);
+        }
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.keys.iter_mut().find(|known| known.pattern == pattern) {
+            Some(known) => {
+                known.access.read |= access.read;
+                known.access.write |= access.write;
+            }
+            None => self.keys.push(KeyPattern {
+                pattern: pattern.to_vec(),
+                access,
+            }),
+        }
+        Ok(())
+    }
+
+    fn add_channels(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all_channels {
+            return Err(RuleError::PatternAfterAllChannels);
+        }
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.channels.iter().any(|known| known == pattern) {
+            self.channels.push(pattern.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Tells whether a key may be used like this.
+    pub(crate) fn allows_key(&self, key: &[u8], needed: Access) -> bool {
+        self.all_keys
+            || self
+                .keys
+                .iter()
+                .any(|known| known.access.covers(needed) && crate::glob::matches(&known.pattern, key))
+    }
+
+    /// Tells whether every key may be used like this.
+    pub(crate) fn allows_all_keys(&self, needed: Access) -> bool {
+        self.all_keys
+            || self
+                .keys
+                .iter()
+                .any(|known| known.access.covers(needed) && known.pattern == b"*")
+    }
+
+    /// Tells whether a channel may be used, or a pattern listened to. A pattern has to be in the rules
+    /// as it stands, because it could reach more than a rule that merely matches it.
+    pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.all_channels
+            || self.channels.iter().any(|known| {
+                if is_pattern {
+                    known == channel
+                } else {
+                    crate::glob::matches(known, channel)
+                }
+            })
+    }
+}
+
+/// Reads what stands between `%` and the pattern: `R~`, `W~` or both letters.
+fn parse_access(rest: &[u8]) -> Result<(Access, &[u8]), RuleError> {
+    let tilde = memchr::memchr(b'~', rest).ok_or(RuleError::Syntax)?;
+    let mut access = Access {
+        read: false,
+        write: false,
+    };
+    for letter in &rest[..tilde] {
+        let granted = match letter.to_ascii_uppercase() {
+            b'R' => &mut access.read,
+            b'W' => &mut access.write,
+            _ => return Err(RuleError::Syntax),
+        };
+        if std::mem::replace(granted, true) {
+            return Err(RuleError::Syntax);
+        }
+    }
+    if tilde == 0 {
+        return Err(RuleError::Syntax);
+    }
+    Ok((access, &rest[tilde + 1..]))
+}
+
+/// Tells whether a name or pattern holds what the file format cannot: white space or a zero byte.
+pub(crate) fn has_space(text: &[u8]) -> bool {
+    text.iter()
+        .any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(rules: &str) -> Result<Selector, RuleError> {
+        Selector::parse(format!("({rules})").as_bytes(), false)
+    }
+
+    fn allows(selector: &Selector, name: &str) -> bool {
+        selector
+            .commands
+            .has(table::find_full(name.as_bytes()).unwrap().number)
+    }
+
+    #[test]
+    fn a_container_carries_its_subcommands() {
+        let selector = with("+acl -acl|setuser").unwrap();
+        assert!(allows(&selector, "acl|whoami") && !allows(&selector, "acl|setuser"));
+        let selector = with("+acl|whoami").unwrap();
+        assert!(!allows(&selector, "acl") && allows(&selector, "acl|whoami"));
+    }
+
+    #[test]
+    fn categories_are_added_and_taken_away() {
+        let selector = with("+@all -@string +incr").unwrap();
+        assert!(allows(&selector, "incr") && !allows(&selector, "get") && allows(&selector, "ping"));
+        assert!(!selector.all_commands && selector.began_with_all);
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_refused() {
+        use RuleError::*;
+        for (rules, error) in [
+            ("+nosuch", UnknownName),
+            ("-get|x", UnknownName),
+            ("+@nosuch", UnknownName),
+            ("+acl|nosuch", UnknownName),
+            ("+get|a|b", UnknownName),
+            ("+acl|whoami|x", FirstArgOfSubcommand),
+            ("+select|", Syntax),
+            ("%X~a", Syntax),
+            ("%~a", Syntax),
+            ("%RR~a", Syntax),
+            ("%R", Syntax),
+            ("what", Syntax),
+            ("~* ~a", PatternAfterAllKeys),
+            ("&* &a", PatternAfterAllChannels),
+        ] {
+            assert_eq!(with(rules), Err(error), "{rules}");
+        }
+    }
+
+    #[test]
+    fn key_patterns_know_reading_from_writing() {
+        let selector = with("%R~read* %W~write* %RW~both").unwrap();
+        let (read, write) = (Access::needed(ACCESS), Access::needed(UPDATE));
+        assert!(selector.allows_key(b"read1", read) && !selector.allows_key(b"read1", write));
+        assert!(selector.allows_key(b"write1", write) && !selector.allows_key(b"write1", read));
+        assert!(selector.allows_key(b"both", Access::needed(ACCESS.and(UPDATE))));
+        // A command that neither reads nor writes content asks for any right at all.
+        assert!(selector.allows_key(b"write1", Access::needed(KeyFlags(0))));
+        assert!(!selector.allows_key(b"other", Access::needed(KeyFlags(0))));
+    }
+
+    #[test]
+    fn a_pattern_to_listen_to_must_be_in_the_rules_literally() {
+        let selector = with("&news:*").unwrap();
+        assert!(selector.allows_channel(b"news:1", false));
+        assert!(selector.allows_channel(b"news:*", true));
+        assert!(!selector.allows_channel(b"news:1", true));
+    }
+}

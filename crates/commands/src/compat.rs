@@ -1,0 +1,211 @@
+//! COMPAT.md, written from the command table.
+
+use std::fmt::Write;
+
+use crate::table;
+
+mod redis_commands;
+
+use redis_commands::REDIS_COMMANDS;
+
+/// What holds for all commands.
+const GENERAL: &[&str] = &[
+    "There is one database, number 0; SELECT of any other fails as it does past Redis's last one.",
+    "There is no cluster mode and no replication: the server says it is a standalone master.",
+    "There are no RDB and AOF files, and nothing is written to disk: a restart begins empty.",
+    "A request has at most 1,048,576 arguments; Redis 7.0 allows 2,147,483,647.",
+    "LFU is not counted: OBJECT FREQ refuses, and the LFU policies evict as the LRU ones do.",
+    "Values are freed off the request path whatever the `lazyfree-*` settings say.",
+    "The sizes of query and reply buffers in CLIENT LIST are our own: idle connections hold none.",
+    "A message that a client publishes to itself comes after the reply of the command that sent it.",
+    "List nodes are never compressed, whatever `list-compress-depth` says.",
+    "COMMAND DOCS tells no arguments, no history and no replacements; COMMAND INFO gives no tips and no notes.",
+    "HELP replies list the same subcommands in other words.",
+    "The order of unordered replies (keys, fields, members, users' single commands) is our own.",
+];
+
+/// What is different about a command that is there, by full name.
+const NOTES: &[(&str, &str)] = &[
+    ("acl|log", "`client-info` has fewer fields"),
+    (
+        "acl|setuser",
+        "selectors are parted by white space, without quotes",
+    ),
+    ("asking", "always answers that there is no cluster"),
+    ("bgrewriteaof", "accepted, writes nothing"),
+    ("bgsave", "accepted, writes nothing"),
+    (
+        "bitfield",
+        "OVERFLOW SAT near -2^63 saturates to the minimum, where Redis overflows",
+    ),
+    ("client|tracking", "OFF forgets the tracked keys at once"),
+    ("debug", "the subcommands that tests and tools use"),
+    ("failover", "always refuses"),
+    (
+        "function|load",
+        "a library's local variables belong to one I/O thread, not to the server",
+    ),
+    (
+        "georadius",
+        "members at the same distance under COUNT keep a stable order",
+    ),
+    (
+        "geosearchstore",
+        "STOREDIST stores `inf` where rounding leaves no distance",
+    ),
+    ("lastsave", "the time of the start"),
+    ("lpos", "RANK -2^63 finds nothing"),
+    (
+        "lrem",
+        "may join neighbouring nodes, so DUMP of a long list can differ afterwards",
+    ),
+    ("migrate", "always refuses"),
+    ("module|list", "always empty"),
+    ("move", "always refuses: there is one database"),
+    ("object|freq", "always refuses"),
+    ("pfselftest", "runs fewer rounds"),
+    ("readonly", "always answers that there is no cluster"),
+    ("readwrite", "always answers that there is no cluster"),
+    ("replicaof", "only NO ONE"),
+    (
+        "restore",
+        "also takes payloads of version 11 (Redis 7.2); FREQ is accepted and not kept",
+    ),
+    ("save", "accepted, writes nothing"),
+    ("script|debug", "only NO"),
+    ("select", "only 0"),
+    ("slaveof", "only NO ONE"),
+    ("swapdb", "always refuses: there is one database"),
+    (
+        "unsubscribe",
+        "without names, confirms in the order of subscription",
+    ),
+    ("wait", "always 0: there are no replicas"),
+    ("watch", "refused while a script takes too long"),
+    (
+        "xread",
+        "a woken reader of several streams gets all that are ready",
+    ),
+];
+
+/// Why a command is missing: by full name, or by a container's name for all of it.
+const MISSING: &[(&str, &str)] = &[
+    ("bgrewriteaof", "there is no AOF file"),
+    ("bgsave", "there is no RDB file"),
+    ("cluster", "there is no cluster mode"),
+    ("failover", "there is no replication"),
+    ("migrate", "there is no other server to move keys to"),
+    ("module", "modules are not loaded"),
+    ("move", "there is one database"),
+    ("pfdebug", "tests Redis's own representation"),
+    ("pfselftest", "tests Redis's own representation"),
+    ("psync", "there is no replication"),
+    ("replconf", "there is no replication"),
+    ("replicaof", "there is no replication"),
+    ("restore-asking", "there is no cluster mode"),
+    ("save", "there is no RDB file"),
+    ("slaveof", "there is no replication"),
+    ("swapdb", "there is one database"),
+    ("sync", "there is no replication"),
+];
+
+/// Writes COMPAT.md: what of Redis 7.0's commands is there, what differs, what is missing and why.
+pub fn compat_markdown() -> String {
+    let names = REDIS_COMMANDS.iter().flat_map(|(_, names)| names.iter());
+    let (mut all, mut there) = (0, 0);
+    for name in names {
+        all += 1;
+        there += usize::from(table::find_full(name.as_bytes()).is_some());
+    }
+    let mut text = format!(
+        "# Compatibility with Redis 7.0\n\n\
+         Written from the command table by a test of `nagaya-commands`; run it with `UPDATE_DOCS=1` after \
+         a change. A difference that is not listed here is a bug.\n\n\
+         {there} of {all} commands and subcommands are there.\n\n## Everywhere\n\n"
+    );
+    GENERAL.iter().for_each(|line| text += &format!("- {line}\n"));
+    for (group, names) in REDIS_COMMANDS {
+        write_group(&mut text, group, names);
+    }
+    write_own(&mut text);
+    text
+}
+
+fn write_group(text: &mut String, group: &str, names: &[&str]) {
+    text.push_str(&format!(
+        "\n## {group}\n\n| Command | There | Notes |\n| --- | --- | --- |\n"
+    ));
+    for name in names {
+        let there = table::find_full(name.as_bytes()).is_some();
+        let note = if there { note(name) } else { reason(name) };
+        let shown = name.to_ascii_uppercase().replace('|', " ");
+        let there = if there { "yes" } else { "no" };
+        text.push_str(format!("| {shown} | {there} | {note}").trim_end());
+        text.push_str(" |\n");
+    }
+}
+
+/// Lists what Redis does not have.
+fn write_own(text: &mut String) {
+    let known = |name: &str| REDIS_COMMANDS.iter().any(|(_, names)| names.contains(&name));
+    let own: Vec<_> = table::every()
+        .filter(|command| !known(&command.full_name))
+        .collect();
+    if own.is_empty() {
+        return;
+    }
+    text.push_str("\n## Not in Redis\n\n| Command | Summary |\n| --- | --- |\n");
+    for command in own {
+        let shown = command.full_name.to_ascii_uppercase().replace('|', " ");
+        // Writing to a string does not fail.
+        writeln!(text, "| {shown} | {} |", command.spec.summary).ok();
+    }
+}
+
+fn note(name: &str) -> &'static str {
+    NOTES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or("", |(_, note)| note)
+}
+
+fn reason(name: &str) -> &'static str {
+    let container = name.split('|').next().unwrap_or(name);
+    let found = MISSING
+        .iter()
+        .find(|(known, _)| *known == name || *known == container);
+    found.map_or("not written yet", |(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_compat_file_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPAT.md");
+        let wanted = compat_markdown();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            found == wanted,
+            "COMPAT.md is stale: run this test with UPDATE_DOCS=1"
+        );
+    }
+
+    #[test]
+    fn notes_are_about_commands_that_are_there_and_reasons_about_commands_that_are_not() {
+        for (name, _) in NOTES {
+            assert!(table::find_full(name.as_bytes()).is_some(), "{name}");
+        }
+        let known: Vec<&str> = REDIS_COMMANDS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        for (name, _) in MISSING {
+            assert!(known.contains(name), "{name} is not a command of Redis");
+        }
+    }
+}

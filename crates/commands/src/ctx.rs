@@ -1,0 +1,106 @@
+//! What a handler gets: its arguments, its keys, its reply, and who asks.
+
+use nagaya_resp::{ArgVec, Args, Out, parse_f64, parse_i64};
+use nagaya_store::value::ValueKind;
+
+use crate::blocking::{BlockRequest, TimeoutReply};
+use crate::client::Client;
+use crate::db::Db;
+use crate::dispatch::Core;
+use crate::error::CommandError;
+use crate::table::Command;
+
+/// The surroundings of one command.
+pub struct Ctx<'c, 's> {
+    /// The request; `args[0]` is the command's name.
+    pub args: Args<'c>,
+    /// Where the reply goes. When the handler fails, what it wrote is taken back and the error sent.
+    pub out: &'c mut Out,
+    /// The keys named by the request, locked.
+    pub db: &'c mut Db<'s>,
+    pub client: &'c mut Client,
+    /// The thread that runs the command: settings, counters, and the way to run further commands.
+    pub core: &'c mut Core<'s>,
+    pub command: &'static Command,
+}
+
+/// How a handler wants to wait for its keys.
+pub(crate) struct Wait<'k> {
+    pub(crate) keys: Vec<&'k [u8]>,
+    /// The type that a key must hold to end the wait.
+    pub(crate) wake_on: ValueKind,
+    /// The wait also ends when the key is removed or changes its type.
+    pub(crate) wake_on_loss: bool,
+    /// 0 means without end.
+    pub(crate) timeout_ms: i64,
+    pub(crate) on_timeout: TimeoutReply,
+    /// The command to run when woken, when it is not the one that was sent (XREAD with `$`).
+    pub(crate) run_instead: Option<ArgVec>,
+}
+
+impl<'c> Ctx<'c, '_> {
+    /// Returns an argument. The table's arity guarantees the first ones; beyond those, see [`Ctx::arg`].
+    #[inline]
+    pub(crate) fn key(&self, at: usize) -> &'c [u8] {
+        self.args.get(at).unwrap_or_default()
+    }
+
+    /// Returns an argument, or a syntax error when there are fewer.
+    pub(crate) fn arg(&self, at: usize) -> Result<&'c [u8], CommandError> {
+        self.args.get(at).ok_or(CommandError::Syntax)
+    }
+
+    /// Reads an argument as an integer.
+    pub(crate) fn int(&self, at: usize) -> Result<i64, CommandError> {
+        parse_i64(self.arg(at)?).ok_or(CommandError::NotInteger)
+    }
+
+    /// Reads an argument as a float.
+    pub(crate) fn float(&self, at: usize) -> Result<f64, CommandError> {
+        parse_f64(self.arg(at)?).ok_or(CommandError::NotFloat)
+    }
+
+    /// Tells whether an argument is a word, letter case ignored.
+    pub(crate) fn is(&self, at: usize, word: &str) -> bool {
+        self.args
+            .get(at)
+            .is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Reads a blocking command's timeout in seconds; returns milliseconds, 0 for "without end".
+    pub(crate) fn timeout(&self, at: usize) -> Result<i64, CommandError> {
+        let seconds =
+            parse_f64(self.arg(at)?).ok_or(CommandError::err("timeout is not a float or out of range"))?;
+        let ms = (seconds * 1000.0).ceil();
+        // Redis 7.0 lets a time past 64 bits wrap below zero and then says this of it, too.
+        if ms < 0.0 || ms >= (i64::MAX - self.db.now_ms()) as f64 {
+            return Err(CommandError::err("timeout is negative"));
+        }
+        Ok(ms as i64)
+    }
+
+    /// Tells whether this command may wait: not inside a transaction or script.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.client.nesting == 0
+    }
+
+    /// Leaves the client waiting for its keys; where waiting is not possible, replies as if the time
+    /// were up at once. The handler returns right after, having written nothing.
+    ///
+    /// When a key changes, the handler runs again from the start, perhaps on another thread.
+    pub(crate) fn wait(&mut self, wait: Wait<'_>) {
+        if !self.may_wait() {
+            wait.on_timeout.write(self.out);
+            return;
+        }
+        let deadline_ms = (wait.timeout_ms > 0).then(|| self.db.now_ms() + wait.timeout_ms);
+        self.client.block_request = Some(BlockRequest {
+            keys: wait.keys.into_iter().map(<[u8]>::to_vec).collect(),
+            wake_on: wait.wake_on,
+            wake_on_loss: wait.wake_on_loss,
+            deadline_ms,
+            on_timeout: wait.on_timeout,
+            args: wait.run_instead,
+        });
+    }
+}

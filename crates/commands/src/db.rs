@@ -1,0 +1,569 @@
+//! The keys that one command may touch.
+//!
+//! A `Db` is made per command (or per transaction or script) over the locked
+//! shards of its keys. It hides where a key lives and what expiry means:
+//! an expired key is missing, whoever looks. Reads take `&self`, so that a
+//! command can look at several keys at once; the expired keys that they meet
+//! are removed when the command ends. Writes remove theirs at once.
+//!
+//! Handlers call [`Db::modified`] for every key they changed, as Redis calls
+//! signalModifiedKey, and [`Db::notify`] for the event's name.
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
+
+use nagaya_store::entry::Entry;
+use nagaya_store::rng::with_thread_rng;
+use nagaya_store::table::Keyed;
+use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
+
+use crate::error::CommandError;
+use crate::notify::Events;
+use crate::server::{Garbage, Server};
+use crate::shard::{Locked, Place};
+use crate::stats::ThreadStats;
+use crate::tracking::Changes;
+
+/// Values whose freeing takes more steps than this are freed elsewhere.
+const FREE_EFFORT_MAX: usize = 64;
+
+/// What happens to a key's expiry when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It goes.
+    Clear,
+    /// It stays.
+    Keep,
+    /// The key expires then, in Unix milliseconds.
+    At(i64),
+}
+
+/// The keys that one command may touch.
+pub struct Db<'s> {
+    pub(crate) server: &'s Server,
+    locked: Locked<'s>,
+    stats: &'s ThreadStats,
+    now_ms: i64,
+    stamp: u32,
+    notify: Events,
+    /// Whose command this is, for client-side caching.
+    pub(crate) client_id: u64,
+    /// Changes made, as Redis counts them for its persistence.
+    pub(crate) dirty: u64,
+    expired: RefCell<Vec<Vec<u8>>>,
+    /// Keys changed while somebody waits for them.
+    pub(crate) ready: Vec<Vec<u8>>,
+    /// Messages about changed keys that wait for the end of the command.
+    pub(crate) changes: Option<Box<Changes>>,
+}
+
+impl<'s> Db<'s> {
+    pub(crate) fn new(
+        server: &'s Server,
+        locked: Locked<'s>,
+        stats: &'s ThreadStats,
+        now_ms: i64,
+        notify: Events,
+        client_id: u64,
+    ) -> Db<'s> {
+        Db {
+            server,
+            locked,
+            stats,
+            now_ms,
+            stamp: (now_ms / 1000) as u32,
+            notify,
+            client_id,
+            dirty: 0,
+            expired: RefCell::default(),
+            ready: Vec::new(),
+            changes: None,
+        }
+    }
+
+    /// Returns the time at which the command (or the transaction or script around it) began, in Unix
+    /// milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Finds a key to read its value; counts as a use of it.
+    #[inline]
+    pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
+        match self.live(key) {
+            Some(entry) => {
+                entry.set_stamp(self.stamp);
+                self.stats.keyspace_hits.add(1);
+                Some(entry)
+            }
+            None => {
+                self.stats.keyspace_misses.add(1);
+                if self.notify.has(Events::MISS) {
+                    self.notify(Events::MISS, "keymiss", key);
+                }
+                None
+            }
+        }
+    }
+
+    /// Finds a key without any trace: neither a use nor a hit or miss.
+    #[inline]
+    pub fn peek(&self, key: &[u8]) -> Option<&Entry> {
+        self.live(key)
+    }
+
+    /// Finds a key to change its value (not its expiry: see [`Db::set_expiry`]).
+    #[inline]
+    pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        let place = self.place(key);
+        self.drop_if_expired(key, place);
+        let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key)?;
+        entry.set_stamp(self.stamp);
+        Some(entry)
+    }
+
+    /// Tells whether a key exists; not a use of it.
+    pub fn exists(&self, key: &[u8]) -> bool {
+        self.live(key).is_some()
+    }
+
+    /// Returns the type of a key's value; not a use of it.
+    pub fn kind(&self, key: &[u8]) -> Option<ValueKind> {
+        self.live(key).map(Entry::kind)
+    }
+
+    /// Reads a string.
+    #[inline]
+    pub fn string(&self, key: &[u8]) -> Result<Option<StrRef<'_>>, CommandError> {
+        match self.entry(key) {
+            None => Ok(None),
+            Some(entry) => entry.string().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Reads a collection of one type.
+    #[inline]
+    pub fn read<T: Collection>(&self, key: &[u8]) -> Result<Option<&T>, CommandError> {
+        match self.entry(key) {
+            None => Ok(None),
+            Some(entry) => entry.collection().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Finds a collection of one type to change it. A caller that takes the last element out calls
+    /// [`Db::remove_if_empty`].
+    #[inline]
+    pub fn write<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
+        match self.entry_mut(key) {
+            None => Ok(None),
+            Some(entry) => entry.collection_mut().map(Some).ok_or(CommandError::WrongType),
+        }
+    }
+
+    /// Finds a collection of one type to change it, made empty when the key is missing.
+    pub fn write_or_create<T: Collection>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
+        let place = self.place(key);
+        self.drop_if_expired(key, place);
+        let missing = self.locked.get(place.shard).keys.get(place.hash, key).is_none();
+        if missing {
+            let value = Box::<T>::default().into_value();
+            self.locked
+                .get_mut(place.shard)
+                .keys
+                .insert(place.hash, key, value, None);
+            self.notify(Events::NEW, "new", key);
+        }
+        let stamp = self.stamp;
+        let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key);
+        let entry = entry.expect("the key was found or made just above, and its shard is ours");
+        entry.set_stamp(stamp);
+        entry.collection_mut().ok_or(CommandError::WrongType)
+    }
+
+    /// Finds a string to change its bytes in place, made empty when the key is missing.
+    pub fn string_mut_or_create(&mut self, key: &[u8]) -> Result<&mut Vec<u8>, CommandError> {
+        if self.entry_mut(key).is_none() {
+            self.set_str(key, b"", Expiry::Clear);
+        }
+        let entry = self.entry_mut(key).expect("the key was found or made just above");
+        entry.string_mut().ok_or(CommandError::WrongType)
+    }
+
+    /// Sets a key to a string, whatever it held.
+    #[inline]
+    pub fn set_str(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
+        let place = self.place(key);
+        let at = self.expiry_for(key, place, expiry);
+        if self.notify.has(Events::NEW) && !self.exists(key) {
+            self.notify(Events::NEW, "new", key);
+        }
+        let keys = &mut self.locked.get_mut(place.shard).keys;
+        let old = keys.insert_str(place.hash, key, bytes, at);
+        if let Some(entry) = keys.get(place.hash, key) {
+            entry.set_stamp(self.stamp);
+        }
+        if let Some(old) = old {
+            self.discard(old);
+        }
+    }
+
+    /// Sets a key to a value, whatever it held.
+    pub fn set(&mut self, key: &[u8], value: Value, expiry: Expiry) {
+        let place = self.place(key);
+        let at = self.expiry_for(key, place, expiry);
+        if self.notify.has(Events::NEW) && !self.exists(key) {
+            self.notify(Events::NEW, "new", key);
+        }
+        let keys = &mut self.locked.get_mut(place.shard).keys;
+        let old = keys.insert(place.hash, key, value, at);
+        if let Some(entry) = keys.get(place.hash, key) {
+            entry.set_stamp(self.stamp);
+        }
+        if let Some(old) = old {
+            self.discard(old);
+        }
+    }
+
+    /// Removes a key; tells whether it was there. Large values are freed elsewhere.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        match self.take(key) {
+            Some(entry) => {
+                self.discard(entry);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes a key and returns its value with its expiry (RENAME).
+    pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        let place = self.place(key);
+        self.drop_if_expired(key, place);
+        self.locked.get_mut(place.shard).keys.remove(place.hash, key)
+    }
+
+    /// Removes a key whose collection has become empty, with its `del` event; tells whether it did.
+    /// Streams stay.
+    pub fn remove_if_empty<T: Collection>(&mut self, key: &[u8]) -> bool {
+        let empty = self
+            .peek(key)
+            .and_then(Entry::collection::<T>)
+            .is_some_and(Collection::is_empty);
+        if empty {
+            self.remove(key);
+            self.notify(Events::GENERIC, "del", key);
+        }
+        empty
+    }
+
+    /// Returns when a key expires; outer nothing when the key is missing.
+    pub fn expiry(&self, key: &[u8]) -> Option<Option<i64>> {
+        self.live(key).map(Entry::expiry)
+    }
+
+    /// Sets or clears the expiry of a key; false when it is missing.
+    pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
+        let place = self.place(key);
+        self.drop_if_expired(key, place);
+        self.locked
+            .get_mut(place.shard)
+            .keys
+            .set_expiry(place.hash, key, at_ms)
+    }
+
+    /// Frees an entry, elsewhere when that takes long.
+    pub fn discard(&self, entry: Entry) {
+        if entry.free_effort() > FREE_EFFORT_MAX {
+            self.server.reclaimed.fetch_add(1, Ordering::Relaxed);
+            self.server.reclaimer.reclaim(Garbage::Entry(entry));
+        }
+    }
+
+    /// Tells everybody concerned that a key has changed: transactions that watch it, clients that wait
+    /// for it or cache it.
+    pub fn modified(&mut self, key: &[u8]) {
+        self.changed(key, self.client_id);
+    }
+
+    /// Like [`Db::modified`], told of a change by the client `by`, or by nobody (0).
+    fn changed(&mut self, key: &[u8], by: u64) {
+        self.dirty += 1;
+        self.touch(key);
+        if self.server.tracking.is_active() {
+            let (server, runs) = (self.server, self.client_id);
+            server
+                .tracking
+                .changed(&server.clients, key, by, runs, &mut self.changes);
+        }
+    }
+
+    /// Tells the transactions that watch a key and the clients that wait for it.
+    fn touch(&mut self, key: &[u8]) {
+        let place = self.place(key);
+        let shard = self.locked.get_mut(place.shard);
+        if !shard.watchers.is_empty()
+            && let Some(flags) = shard.watchers.get(key)
+        {
+            flags.iter().for_each(|flag| flag.store(true, Ordering::Release));
+        }
+        if !shard.waiters.is_empty() && shard.waiters.contains_key(key) {
+            self.ready.push(key.to_vec());
+        }
+    }
+
+    /// Publishes a keyspace event, when its class is switched on.
+    #[inline]
+    pub fn notify(&self, class: Events, event: &str, key: &[u8]) {
+        if self.notify.has(class) {
+            self.publish_event(event, key);
+        }
+    }
+
+    fn publish_event(&self, event: &str, key: &[u8]) {
+        if self.notify.has(Events::KEYSPACE) {
+            let channel = [b"__keyspace@0__:", key].concat();
+            self.server.pubsub.publish(&channel, event.as_bytes());
+        }
+        if self.notify.has(Events::KEYEVENT) {
+            let channel = format!("__keyevent@0__:{event}");
+            self.server.pubsub.publish(channel.as_bytes(), key);
+        }
+    }
+
+    /// Returns the number of keys. Needs every shard, like all that follow.
+    pub fn len(&self) -> usize {
+        self.every_shard(|shard| self.locked.get(shard).keys.len()).sum()
+    }
+
+    /// Tells whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of keys that have an expiry.
+    pub fn volatile(&self) -> usize {
+        self.every_shard(|shard| self.locked.get(shard).keys.volatile())
+            .sum()
+    }
+
+    /// Returns the bytes of the tables that find the keys.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        self.every_shard(|shard| self.locked.get(shard).keys.overhead_bytes())
+            .sum()
+    }
+
+    /// Estimates how long keys that expire have still to live, from a few keys of every shard.
+    pub(crate) fn average_ttl_ms(&self) -> i64 {
+        const KEYS_PER_SHARD: usize = 64;
+        let (mut sum, mut count) = (0, 0);
+        for shard in 0..self.server.shards.count() {
+            let keys = &self.locked.get(shard).keys;
+            if keys.volatile() == 0 {
+                continue;
+            }
+            for at_ms in keys.iter().take(KEYS_PER_SHARD).filter_map(Entry::expiry) {
+                sum += (at_ms - self.now_ms).max(0);
+                count += 1;
+            }
+        }
+        if count == 0 { 0 } else { sum / count }
+    }
+
+    /// Visits every live key.
+    pub fn for_each(&self, mut visit: impl FnMut(&Entry)) {
+        for shard in 0..self.server.shards.count() {
+            let live = self
+                .locked
+                .get(shard)
+                .keys
+                .iter()
+                .filter(|entry| !self.is_expired(entry));
+            live.for_each(&mut visit);
+        }
+    }
+
+    /// Visits some live keys; returns SCAN's next cursor.
+    ///
+    /// The cursor's low byte is the shard, the rest that shard's own cursor.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
+        let (mut shard, inner) = ((cursor & 0xff) as usize, cursor >> 8);
+        if shard >= self.server.shards.count() {
+            return 0;
+        }
+        let next = self.locked.get(shard).keys.scan(inner, |entry| {
+            if self.is_expired(entry) {
+                self.expired.borrow_mut().push(entry.key().to_vec());
+            } else {
+                visit(entry);
+            }
+        });
+        if next != 0 {
+            return next << 8 | shard as u64;
+        }
+        shard += 1;
+        if shard == self.server.shards.count() {
+            0
+        } else {
+            shard as u64
+        }
+    }
+
+    /// Returns a live key chosen at random.
+    pub fn random_key(&self) -> Option<Vec<u8>> {
+        let total = self.len();
+        // Expired keys are met and skipped; when nearly all are expired, giving up after many tries
+        // and taking whatever comes is what Redis does too.
+        for attempt in 0..100 {
+            let mut at = with_thread_rng(|rng| rng.below(total));
+            for shard in 0..self.server.shards.count() {
+                let keys = &self.locked.get(shard).keys;
+                if at >= keys.len() {
+                    at -= keys.len();
+                    continue;
+                }
+                let entry = with_thread_rng(|rng| keys.random(rng))?;
+                if !self.is_expired(entry) || attempt == 99 {
+                    return Some(entry.key().to_vec());
+                }
+                self.expired.borrow_mut().push(entry.key().to_vec());
+                break;
+            }
+        }
+        None
+    }
+
+    /// Removes every key; returns how many there were.
+    pub fn flush(&mut self) -> usize {
+        let mut removed = 0;
+        for shard in 0..self.server.shards.count() {
+            let watched: Vec<Box<[u8]>> = {
+                let shard = self.locked.get(shard);
+                let touched = shard.watchers.keys().chain(shard.waiters.keys());
+                touched.filter(|key| self.exists(key)).cloned().collect()
+            };
+            let keys = self.locked.get_mut(shard).keys.take_all();
+            removed += keys.len();
+            if keys.len() > FREE_EFFORT_MAX {
+                self.server
+                    .reclaimed
+                    .fetch_add(keys.len() as u64, Ordering::Relaxed);
+                self.server.reclaimer.reclaim(Garbage::Keyspace(keys));
+            }
+            watched.iter().for_each(|key| self.touch(key));
+        }
+        if self.server.tracking.is_active() {
+            let (server, runs) = (self.server, self.client_id);
+            server.tracking.flushed(&server.clients, runs, &mut self.changes);
+        }
+        self.dirty += removed as u64;
+        removed
+    }
+
+    /// Removes the expired keys that reads have met. Called once the handler is done.
+    pub(crate) fn purge_expired(&mut self) {
+        if self.expired.get_mut().is_empty() {
+            return;
+        }
+        // During a pause expired keys are missing, but stay until it ends.
+        if self.server.pause.is_on() {
+            self.expired.get_mut().clear();
+            return;
+        }
+        for key in std::mem::take(self.expired.get_mut()) {
+            let place = self.place(&key);
+            self.drop_if_expired(&key, place);
+        }
+    }
+
+    /// Removes up to `limit` keys of the held shards whose time has come; returns how many.
+    pub(crate) fn expire_due(&mut self, shard: usize, limit: usize) -> usize {
+        let mut removed = 0;
+        while removed < limit {
+            let Some(entry) = self.locked.get_mut(shard).keys.take_due(self.now_ms) else {
+                break;
+            };
+            self.expired_entry(entry);
+            removed += 1;
+        }
+        removed
+    }
+
+    /// Returns the keys of a held shard.
+    pub(crate) fn keys_of(&self, shard: usize) -> &nagaya_store::keyspace::Keyspace {
+        &self.locked.get(shard).keys
+    }
+
+    /// Finds a key even when its time has come and nobody has met it since.
+    pub(crate) fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
+        let place = self.place(key);
+        self.locked.get(place.shard).keys.get(place.hash, key)
+    }
+
+    pub(crate) fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
+        let place = self.place(key);
+        self.locked.get_mut(place.shard)
+    }
+
+    fn every_shard<R>(&self, read: impl Fn(usize) -> R) -> impl Iterator<Item = R> {
+        (0..self.server.shards.count()).map(read)
+    }
+
+    #[inline]
+    fn live(&self, key: &[u8]) -> Option<&Entry> {
+        let place = self.place(key);
+        let entry = self.locked.get(place.shard).keys.get(place.hash, key)?;
+        if self.is_expired(entry) {
+            self.expired.borrow_mut().push(key.to_vec());
+            return None;
+        }
+        Some(entry)
+    }
+
+    #[inline]
+    fn is_expired(&self, entry: &Entry) -> bool {
+        entry.expiry().is_some_and(|at| at < self.now_ms)
+    }
+
+    fn drop_if_expired(&mut self, key: &[u8], place: Place) {
+        let keys = &mut self.locked.get_mut(place.shard).keys;
+        if keys.volatile() == 0 {
+            return;
+        }
+        let now_ms = self.now_ms;
+        let expired = keys
+            .get(place.hash, key)
+            .and_then(Entry::expiry)
+            .is_some_and(|at| at < now_ms);
+        if expired && let Some(entry) = keys.remove(place.hash, key) {
+            self.expired_entry(entry);
+        }
+    }
+
+    fn expired_entry(&mut self, entry: Entry) {
+        self.stats.expired_keys.add(1);
+        let key = entry.key().to_vec();
+        self.discard(entry);
+        self.notify(Events::EXPIRED, "expired", &key);
+        self.changed(&key, 0);
+    }
+
+    fn expiry_for(&mut self, key: &[u8], place: Place, expiry: Expiry) -> Option<i64> {
+        match expiry {
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => {
+                self.drop_if_expired(key, place);
+                self.locked
+                    .get(place.shard)
+                    .keys
+                    .get(place.hash, key)
+                    .and_then(Entry::expiry)
+            }
+        }
+    }
+
+    #[inline]
+    fn place(&self, key: &[u8]) -> Place {
+        self.server.shards.place(key)
+    }
+}

@@ -1,0 +1,667 @@
+//! Takes a request through its checks to its handler, and serves who waits.
+//!
+//! A [`Core`] is one thread's way into the engine. It has no socket: the I/O
+//! loop, the tests and the benches all call [`Core::execute`] with a client, a
+//! request and a buffer for the reply. Once per batch they call
+//! [`Core::begin_batch`], which reads the clock and the settings.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagaya_resp::{ArgVec, Args, Out};
+use nagaya_store::entry::Entry;
+
+use crate::blocking::Waiter;
+use crate::client::{Client, Mark, Message, Replies};
+use crate::clock::{TickRate, ticks};
+use crate::config::Config;
+use crate::ctx::Ctx;
+use crate::db::Db;
+use crate::error::CommandError;
+use crate::keyfind::each_key;
+use crate::postponed::Postponed;
+use crate::scripting::{self, Pump, ThreadVm};
+use crate::server::Server;
+use crate::shard::{Busy, Scope, Slow};
+use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
+use crate::stats::ThreadStats;
+use crate::table::{self, Command};
+use crate::tracking::{self, Changes};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Executed {
+    /// It ran, was refused, or left its client blocked.
+    Done,
+    /// Clients are paused: nothing happened; hand the same request in again later.
+    Postponed,
+}
+
+/// One thread's way into the engine.
+pub struct Core<'s> {
+    pub server: &'s Server,
+    pub config: Arc<Config>,
+    pub(crate) stats: &'s ThreadStats,
+    config_version: u64,
+    /// The users' state that this batch sees.
+    pub(crate) acl_version: u64,
+    now_us: i64,
+    /// Where this thread's scripts run; made by the first one, away while one runs.
+    pub(crate) vm: Option<Box<ThreadVm>>,
+    /// Serves this thread's other connections while a script holds it up.
+    pub pump: Option<Rc<dyn Pump<'s> + 's>>,
+    /// The error that the command at hand replies with was counted where it arose, inside a script.
+    pub(crate) error_counted: bool,
+    /// Messages about changed keys that wait for the end of the command.
+    pub(crate) changes: Option<Box<Changes>>,
+    now_s: i64,
+    tick_rate: TickRate,
+    /// When the latest command ended, and whose it was: a pipeline's next command begins there, which
+    /// saves a look at the counter. 0 when something else has happened since.
+    ended_ticks: u64,
+    ended_client: u64,
+    /// More is used than `maxmemory` allows, as of the start of the batch.
+    pub(crate) out_of_memory: bool,
+    /// Commands that take this long are looked at: they may belong into a log.
+    slow_ns: u64,
+    /// Waits that a command has ended; their keys' queues still name them.
+    pub(crate) ended_waits: Vec<Arc<Waiter>>,
+}
+
+impl<'s> Core<'s> {
+    /// Joins an engine. `stats` are this thread's own, made with [`Core::new_stats`].
+    pub fn new(server: &'s Server, stats: &'s Arc<ThreadStats>) -> Core<'s> {
+        server.register_thread(Arc::clone(stats));
+        let mut core = Core {
+            server,
+            config: server.config(),
+            stats,
+            config_version: 0,
+            acl_version: 0,
+            now_us: 0,
+            vm: None,
+            pump: None,
+            error_counted: false,
+            changes: None,
+            now_s: 0,
+            tick_rate: TickRate::get(),
+            ended_ticks: 0,
+            ended_client: 0,
+            out_of_memory: false,
+            slow_ns: 0,
+            ended_waits: Vec::new(),
+        };
+        core.take_config();
+        core.begin_batch();
+        core
+    }
+
+    /// Makes a second way in for the same thread, to be used while a command of the first is under way.
+    pub(crate) fn beside(&self) -> Core<'s> {
+        Core {
+            server: self.server,
+            config: Arc::clone(&self.config),
+            stats: self.stats,
+            config_version: self.config_version,
+            acl_version: self.acl_version,
+            now_us: self.now_us,
+            vm: None,
+            pump: None,
+            error_counted: false,
+            changes: None,
+            now_s: self.now_s,
+            tick_rate: self.tick_rate,
+            ended_ticks: 0,
+            ended_client: 0,
+            out_of_memory: self.out_of_memory,
+            slow_ns: self.slow_ns,
+            ended_waits: Vec::new(),
+        }
+    }
+
+    /// Makes the counters for one thread.
+    pub fn new_stats() -> Arc<ThreadStats> {
+        Arc::new(ThreadStats::new(table::count()))
+    }
+
+    /// Reads the clock and the settings for the commands to come.
+    pub fn begin_batch(&mut self) {
+        self.ended_ticks = 0;
+        self.now_us = self.server.clock.unix_us();
+        self.now_s = self.now_us / 1_000_000;
+        if self.server.config_version() != self.config_version {
+            self.take_config();
+        }
+        self.acl_version = self.server.acl.version();
+        self.out_of_memory = self.config.maxmemory > 0 && self.is_out_of_memory();
+        if self.server.postponed.is_any() && self.server.shards.slow().is_none() {
+            self.catch_up();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        crate::info::used_and_peak(self.server).0 as u64 > self.config.maxmemory
+    }
+
+    /// Does what had to wait for a slow script to end.
+    #[cold]
+    fn catch_up(&mut self) {
+        for work in self.server.postponed.take() {
+            match work {
+                Postponed::Serve(key) => self.serve(vec![key]),
+                Postponed::Forget(waiter) => self.forget(&waiter),
+                Postponed::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
+            }
+        }
+    }
+
+    /// Takes the settings in force.
+    pub(crate) fn take_config(&mut self) {
+        self.config_version = self.server.config_version();
+        self.config = self.server.config();
+        self.slow_ns = self.config.slow_ns();
+        self.trim_tracking();
+    }
+
+    /// Counts a read from a socket.
+    pub fn count_read(&self, bytes: usize) {
+        self.stats.reads.add(1);
+        self.stats.net_input_bytes.add(bytes as u64);
+    }
+
+    /// Counts writes to a socket.
+    pub fn count_written(&self, bytes: usize) {
+        self.stats.writes.add(1);
+        self.stats.net_output_bytes.add(bytes as u64);
+    }
+
+    /// Returns the time of this batch in Unix milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.now_us / 1000
+    }
+
+    /// Returns the time of this batch in Unix microseconds.
+    pub fn now_us(&self) -> i64 {
+        self.now_us
+    }
+
+    /// Runs one request of a client that is not blocked. Afterwards the client may be blocked (no reply
+    /// was written), or want to be closed.
+    pub fn execute(&mut self, client: &mut Client, args: Args<'_>, out: &mut Out) -> Executed {
+        let start = out.buf.len();
+        if client.id() != self.ended_client {
+            self.ended_client = client.id();
+            self.ended_ticks = 0;
+        }
+        match self.admit(client, &args) {
+            Ok(command) => {
+                if (self.server.pause.is_on() || client.postponed) && self.postpones(client, command, &args) {
+                    return Executed::Postponed;
+                }
+                client.shared.active_s.store(self.now_s, Ordering::Relaxed);
+                client
+                    .shared
+                    .last_command
+                    .store(command.number as u32 + 1, Ordering::Relaxed);
+                if self.queue(client, command, &args, out) {
+                    self.count_refusal(&out.buf[start..]);
+                } else {
+                    let scope = self.scope(command, &args, client);
+                    self.run(client, command, args, scope, out);
+                }
+                if client.tracking.is_some() {
+                    tracking::end_request(client, Some(command));
+                }
+            }
+            Err(error) => self.refuse(client, &args, &error, out),
+        }
+        client.show_transaction();
+        if client.replies != Replies::On {
+            client.mute(resolve(&args).ok(), out, start);
+        }
+        Executed::Done
+    }
+
+    /// Replies to a request that may not run. One that belongs to a transaction ends that, too.
+    #[cold]
+    fn refuse(&mut self, client: &mut Client, args: &Args<'_>, error: &CommandError, out: &mut Out) {
+        tracking::end_request(client, None);
+        let name = args.get(0).unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
+            // A web page makes a browser send this; what follows may look like commands.
+            client.close_after_reply = true;
+            return;
+        }
+        let is_exec = name.eq_ignore_ascii_case(b"exec");
+        if is_exec && client.transaction.take().is_some() {
+            crate::transaction::unwatch(self.server, client);
+            out.error(&format!("EXECABORT Transaction discarded because of: {error}"));
+            return;
+        }
+        if let Some(transaction) = &mut client.transaction {
+            transaction.broken = true;
+        }
+        let start = out.buf.len();
+        out.error(&error.to_string());
+        self.count_refusal(&out.buf[start..]);
+    }
+
+    /// Says that time has passed since the last command ended, which is not to count as the next one's.
+    pub(crate) fn forget_last_end(&mut self) {
+        self.ended_ticks = 0;
+    }
+
+    /// Counts a reply to a command that did not run, if it is an error.
+    fn count_refusal(&self, reply: &[u8]) {
+        if reply.first() == Some(&b'-') {
+            self.stats.count_error(reply);
+        }
+    }
+
+    /// Tells whether a request has to wait for the end of a pause.
+    #[cold]
+    fn postpones(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
+        let postponed = self
+            .server
+            .pause
+            .holds_up(self.server, client, command, args, self.now_ms());
+        if postponed != client.postponed {
+            client.postponed = postponed;
+            client.shared.set_mark(Mark::POSTPONED, postponed);
+        }
+        postponed
+    }
+
+    /// Makes a new connection known to the others.
+    pub fn connect(&mut self, client: &Client) {
+        client.shared.connected_s.store(self.now_s, Ordering::Relaxed);
+        client.shared.active_s.store(self.now_s, Ordering::Relaxed);
+        self.server.clients.add(&client.shared);
+    }
+
+    /// Finds the command and checks that this client may run it with these arguments.
+    fn admit(&mut self, client: &mut Client, args: &Args<'_>) -> Result<&'static Command, CommandError> {
+        let command = resolve(args)?;
+        if !command.spec.accepts(args.len()) {
+            self.stats.commands[command.number].rejected.add(1);
+            return Err(CommandError::wrong_arity(&command.full_name));
+        }
+        self.check_rights(client, command, args)?;
+        if self.out_of_memory && needs_memory(client, command) && !self.make_room() {
+            self.stats.commands[command.number].rejected.add(1);
+            return Err(CommandError::coded(OUT_OF_MEMORY));
+        }
+        client.check_subscribed_mode(command)?;
+        if let Some(slow) = self.server.shards.slow()
+            && !command.spec.flags.has(ALLOW_BUSY)
+        {
+            self.stats.commands[command.number].rejected.add(1);
+            return Err(scripting::busy_error(slow));
+        }
+        Ok(command)
+    }
+
+    /// Runs a command under the locks of `scope`, then whatever its changes have made possible for
+    /// those who wait.
+    fn run(
+        &mut self,
+        client: &mut Client,
+        command: &'static Command,
+        args: Args<'_>,
+        scope: Scope,
+        out: &mut Out,
+    ) {
+        let done = self.with_db(scope, client.id(), |core, db| {
+            core.call(client, command, args, db, out);
+            if let Some(request) = client.block_request.take() {
+                let owned = ArgVec::from(&args);
+                let waiter = Waiter::new(
+                    Arc::clone(&client.shared),
+                    client.proto(),
+                    command,
+                    owned,
+                    request,
+                );
+                core.block(client, waiter, db);
+            }
+        });
+        match done {
+            Ok(ready) => self.serve(ready),
+            Err(Busy) => {
+                self.stats.commands[command.number].rejected.add(1);
+                let slow = self.server.shards.slow().unwrap_or(Slow::Script);
+                self.refuse(client, &args, &scripting::busy_error(slow), out);
+            }
+        }
+        if !self.ended_waits.is_empty() {
+            for waiter in std::mem::take(&mut self.ended_waits) {
+                self.forget(&waiter);
+            }
+        }
+    }
+
+    /// Calls a handler on keys that are locked already and writes its reply or its error.
+    ///
+    /// Transactions and scripts run their commands through this too.
+    pub(crate) fn call(
+        &mut self,
+        client: &mut Client,
+        command: &'static Command,
+        args: Args<'_>,
+        db: &mut Db<'s>,
+        out: &mut Out,
+    ) {
+        let start = out.buf.len();
+        let stats = &self.stats.commands[command.number];
+        if client.tracking.is_some() {
+            tracking::begin_call(client, command);
+        }
+        let started = match self.ended_ticks {
+            0 => ticks(),
+            earlier => earlier,
+        };
+        let result = (command.spec.run)(&mut Ctx {
+            args,
+            out,
+            db,
+            client,
+            core: self,
+            command,
+        });
+        db.purge_expired();
+        if client.tracking.is_some() {
+            self.track_reads(client, command, &args);
+        }
+        if let Err(error) = result {
+            out.buf.truncate(start);
+            out.error(&error.to_string());
+        }
+        self.ended_ticks = ticks();
+        let spent_ns = self.tick_rate.ns_between(started, self.ended_ticks);
+        stats.spent_ns.add(spent_ns);
+        if out.buf.get(start) == Some(&b'-') && !std::mem::take(&mut self.error_counted) {
+            stats.failed.add(1);
+            self.stats.count_error(&out.buf[start..]);
+        }
+        // A command that waits is counted now and measured when it goes on.
+        stats.calls.add(u64::from(client.woken_by.is_none()));
+        if client.block_request.is_none() {
+            if self.config.latency_tracking {
+                stats.histogram.get_or_init(Default::default).record(spent_ns);
+            }
+            if spent_ns >= self.slow_ns {
+                self.note_slow(client, command, &args, spent_ns);
+            }
+        }
+        if self.server.monitors.any() && client.woken_by.is_none() {
+            self.server
+                .monitors
+                .feed_command(self.now_us, client, command, &args);
+        }
+    }
+
+    /// Logs a command that took long, where the settings ask for it.
+    #[cold]
+    fn note_slow(&self, client: &Client, command: &Command, args: &Args<'_>, spent_ns: u64) {
+        self.server
+            .latency
+            .note_command(&self.config, command, spent_ns, self.now_s);
+        self.server
+            .slowlog
+            .note_command(&self.config, client, command, args, spent_ns, self.now_s);
+    }
+
+    /// Locks a scope, runs `work` on it and returns the keys that somebody waits for. When a slow script
+    /// holds a part of it, nothing happens.
+    pub(crate) fn with_db(
+        &mut self,
+        scope: Scope,
+        client_id: u64,
+        work: impl FnOnce(&mut Core<'s>, &mut Db<'s>),
+    ) -> Result<Vec<Vec<u8>>, Busy> {
+        let locked = self.server.shards.lock(scope)?;
+        let mut db = Db::new(
+            self.server,
+            locked,
+            self.stats,
+            self.now_ms(),
+            self.config.notify,
+            client_id,
+        );
+        work(self, &mut db);
+        self.stats.changes.add(db.dirty);
+        self.keep_changes(db.changes.take());
+        Ok(db.ready)
+    }
+
+    /// Tells which shards a request needs.
+    pub(crate) fn scope(&self, command: &'static Command, args: &Args<'_>, client: &Client) -> Scope {
+        if let Some(at) = command.only_key {
+            return Scope::One(self.server.shards.place(&args[at]).shard);
+        }
+        if command.spec.flags.has(ALL_SHARDS) {
+            return Scope::All;
+        }
+        if command.spec.flags.has(OWN_LOCKS) {
+            return crate::transaction::scope(client);
+        }
+        if command.spec.keys.is_empty() && command.spec.more_keys.is_none() {
+            return Scope::None;
+        }
+        let mut scope = Scope::None;
+        let found = each_key(command.spec, args, |at, _| {
+            scope = scope.join(Scope::One(self.server.shards.place(&args[at]).shard));
+        });
+        // The handler will say what is wrong with the arguments; it may look at some keys first.
+        if found.is_ok() { scope } else { Scope::All }
+    }
+
+    /// Removes some of the keys of one shard whose time has come; true when there may be more.
+    pub fn expire_shard(&mut self, shard: usize, limit: usize) -> bool {
+        if !self.server.active_expire.load(Ordering::Relaxed) || self.server.pause.is_on() {
+            return false;
+        }
+        let mut removed = 0;
+        let done = self.with_db(Scope::One(shard), 0, |_, db| {
+            removed = db.expire_due(shard, limit)
+        });
+        // While a script is slow, its keys stay as they are.
+        self.serve(done.unwrap_or_default());
+        removed == limit
+    }
+
+    /// Notes how long a round of removing expired keys took (LATENCY).
+    pub fn note_expire_cycle(&self, spent_us: u64) {
+        self.server
+            .latency
+            .note(&self.config, "expire-cycle", spent_us * 1000, self.now_s);
+    }
+
+    /// Ends a client's wait because its time is up; false when another thread is just trying to serve
+    /// it. Then its reply comes as a message, or, when there was nothing for it, asking again works.
+    pub fn time_out(&mut self, client: &mut Client, out: &mut Out) -> bool {
+        let Some(waiter) = client.blocked.clone() else {
+            return false;
+        };
+        if !waiter.claim() {
+            return false;
+        }
+        self.forget(&waiter);
+        client.unblocked();
+        waiter.on_timeout.write(out);
+        true
+    }
+
+    /// Cleans up after a connection that is gone.
+    pub fn disconnect(&mut self, client: &mut Client) {
+        client.shared.mark_gone();
+        self.server.clients.remove(client.id());
+        self.server.monitors.leave(&client.shared);
+        if let Some(waiter) = client.blocked.take()
+            && waiter.claim()
+        {
+            self.forget(&waiter);
+        }
+        crate::transaction::unwatch(self.server, client);
+        client.leave_account();
+        crate::pubsub::unsubscribe_all(self.server, client);
+        tracking::disable(self.server, client);
+        self.server.clients.remove(client.id());
+    }
+
+    /// Leaves a waiter with all its keys. The caller holds their shards.
+    fn block(&mut self, client: &mut Client, waiter: Waiter, db: &mut Db<'s>) {
+        let waiter = Arc::new(waiter);
+        let mut keys: Vec<&Vec<u8>> = waiter.keys.iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let queue = db
+                .shard_mut(key)
+                .waiters
+                .entry(key.clone().into_boxed_slice())
+                .or_default();
+            queue.push_back(Arc::clone(&waiter));
+        }
+        *client.shared.blocked.lock() = Some(Arc::clone(&waiter));
+        client.blocked = Some(waiter);
+    }
+
+    /// Takes a waiter, already claimed, out of its keys' queues, later when a slow script holds them.
+    fn forget(&self, waiter: &Arc<Waiter>) {
+        for key in &waiter.keys {
+            let Ok(mut shard) = self.server.shards.lock_one(self.server.shards.place(key).shard) else {
+                let later = Postponed::Forget(Arc::clone(waiter));
+                return self.server.postponed.put(later);
+            };
+            if let Some(queue) = shard.waiters.get_mut(key.as_slice()) {
+                queue.retain(|other| !Arc::ptr_eq(other, waiter));
+                if queue.is_empty() {
+                    shard.waiters.remove(key.as_slice());
+                }
+            }
+        }
+    }
+
+    /// Runs the commands of those who wait for the given keys, longest waiting first, until none of
+    /// them can go on. Keys that a slow script holds are left for later.
+    pub(crate) fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
+        self.send_changes();
+        let mut at = 0;
+        while at < ready.len() {
+            let key = std::mem::take(&mut ready[at]);
+            at += 1;
+            let waiters: Vec<Arc<Waiter>> = {
+                let Ok(shard) = self.server.shards.lock_one(self.server.shards.place(&key).shard) else {
+                    self.server.postponed.put(Postponed::Serve(key));
+                    continue;
+                };
+                shard
+                    .waiters
+                    .get(key.as_slice())
+                    .map_or(Vec::new(), |queue| queue.iter().cloned().collect())
+            };
+            for waiter in waiters {
+                ready.extend(self.retry(&waiter, &key));
+                self.send_changes();
+            }
+        }
+    }
+
+    /// Runs a waiter's command once more; returns the keys that this made ready.
+    fn retry(&mut self, waiter: &Arc<Waiter>, key: &[u8]) -> Vec<Vec<u8>> {
+        let mut client = Client::with_shared(Arc::clone(&waiter.client));
+        client.woken_by = Some(key.to_vec());
+        let args = waiter.args.as_args();
+        let scope = self.scope(waiter.command, &args, &client);
+        let mut out = Out::new(waiter.proto);
+        let mut served = false;
+        let done = self.with_db(scope, client.id(), |core, db| {
+            let kind = db.peek(key).map(Entry::kind);
+            let wakes = kind == Some(waiter.wake_on) || waiter.wake_on_loss;
+            if !wakes || waiter.is_claimed() {
+                return;
+            }
+            // Claimed first, so that no timeout can answer the client while its command takes an
+            // element; given back when there was still nothing to take.
+            if waiter.client.is_gone() || !waiter.claim() {
+                return;
+            }
+            core.call(&mut client, waiter.command, args, db, &mut out);
+            served = client.block_request.take().is_none();
+            if !served {
+                waiter.unclaim();
+            }
+        });
+        // A disconnect that came meanwhile found the waiter claimed and left it to us.
+        if !served && waiter.client.is_gone() && waiter.claim() {
+            self.forget(waiter);
+        }
+        if served {
+            self.forget(waiter);
+            waiter.client.deliver(Message::Unblocked(out.buf));
+        }
+        done.unwrap_or_else(|Busy| {
+            self.server.postponed.put(Postponed::Serve(key.to_vec()));
+            Vec::new()
+        })
+    }
+}
+
+/// The refusal of a command that could need more memory than there may be.
+pub(crate) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Tells whether a command, or one that EXEC would run, could need more memory.
+fn needs_memory(client: &Client, command: &Command) -> bool {
+    if command.spec.name != "EXEC" {
+        return command.spec.flags.has(DENYOOM);
+    }
+    let queued = client
+        .transaction
+        .iter()
+        .flat_map(|transaction| &transaction.commands);
+    queued
+        .into_iter()
+        .any(|(queued, _)| queued.spec.flags.has(DENYOOM))
+}
+
+/// Finds the command, or the subcommand of a container, that a request names.
+pub(crate) fn resolve(args: &Args<'_>) -> Result<&'static Command, CommandError> {
+    let name = args.get(0).unwrap_or_default();
+    let Some(command) = table::find(name) else {
+        return Err(unknown_command(args));
+    };
+    if command.subcommands.is_empty() {
+        return Ok(command);
+    }
+    let Some(sub) = args.get(1) else {
+        return Ok(command);
+    };
+    command.subcommand(sub).ok_or_else(|| {
+        let container = command.full_name.to_ascii_uppercase();
+        let sub = String::from_utf8_lossy(&sub[..sub.len().min(128)]).into_owned();
+        CommandError::err(format!("unknown subcommand '{sub}'. Try {container} HELP."))
+    })
+}
+
+fn unknown_command(args: &Args<'_>) -> CommandError {
+    let clip = |arg: &[u8]| String::from_utf8_lossy(&arg[..arg.len().min(128)]).into_owned();
+    let mut shown = String::new();
+    for arg in args.iter().skip(1) {
+        if shown.len() >= 128 {
+            break;
+        }
+        let room = 128 - shown.len();
+        shown.push_str(&format!(
+            "'{}' ",
+            String::from_utf8_lossy(&arg[..arg.len().min(room)])
+        ));
+    }
+    let name = clip(args.get(0).unwrap_or_default());
+    CommandError::err(format!(
+        "unknown command '{name}', with args beginning with: {shown}"
+    ))
+}

@@ -1,0 +1,100 @@
+//! DUMP and RESTORE.
+
+use nagaya_store::rdb::{self, RestoreError};
+
+use super::Reply;
+use crate::ctx::Ctx;
+use crate::db::Expiry;
+use crate::error::CommandError;
+use crate::notify::Events;
+
+/// DUMP key
+pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
+    match ctx.db.entry(ctx.key(1)) {
+        None => ctx.out.nil(),
+        Some(entry) => ctx.out.bulk(&rdb::dump_value(entry.value())),
+    }
+    Ok(())
+}
+
+/// Options of RESTORE. The frequency is checked but not kept: no key counts its uses.
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_s: Option<i64>,
+    frequency: Option<i64>,
+}
+
+/// RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let key = ctx.key(1);
+    let options = parse_options(ctx)?;
+    if !options.replace && ctx.db.exists(key) {
+        return Err(CommandError::coded("BUSYKEY Target key name already exists."));
+    }
+    let ttl_ms = ctx.int(2)?;
+    if ttl_ms < 0 {
+        return Err(CommandError::err("Invalid TTL value, must be >= 0"));
+    }
+    let value = rdb::restore(ctx.key(3), &ctx.core.config.limits).map_err(|error| {
+        CommandError::err(match error {
+            RestoreError::VersionOrChecksum => "DUMP payload version or checksum are wrong",
+            RestoreError::BadData => "Bad data format",
+        })
+    })?;
+    let replaced = ctx.db.remove(key);
+    let now_ms = ctx.db.now_ms();
+    let expiry = match ttl_ms {
+        0 => Expiry::Clear,
+        at_ms if options.absolute => Expiry::At(at_ms),
+        ttl_ms => Expiry::At(now_ms.wrapping_add(ttl_ms)),
+    };
+    ctx.out.ok();
+    if matches!(expiry, Expiry::At(at_ms) if at_ms <= now_ms) {
+        if replaced {
+            ctx.db.notify(Events::GENERIC, "del", key);
+            ctx.db.modified(key);
+        }
+        return Ok(());
+    }
+    ctx.db.set(key, value, expiry);
+    if let (Some(idle_s), Some(entry)) = (options.idle_s, ctx.db.peek(key)) {
+        entry.set_stamp((now_ms / 1000).saturating_sub(idle_s).max(0) as u32);
+    }
+    ctx.db.notify(Events::GENERIC, "restore", key);
+    ctx.db.modified(key);
+    Ok(())
+}
+
+fn parse_options(ctx: &Ctx<'_, '_>) -> Result<Options, CommandError> {
+    let mut options = Options::default();
+    let mut at = 4;
+    while at < ctx.args.len() {
+        let more = at + 1 < ctx.args.len();
+        if ctx.is(at, "REPLACE") {
+            options.replace = true;
+            at += 1;
+        } else if ctx.is(at, "ABSTTL") {
+            options.absolute = true;
+            at += 1;
+        } else if ctx.is(at, "IDLETIME") && more && options.frequency.is_none() {
+            let idle_s = ctx.int(at + 1)?;
+            if idle_s < 0 {
+                return Err(CommandError::err("Invalid IDLETIME value, must be >= 0"));
+            }
+            options.idle_s = Some(idle_s);
+            at += 2;
+        } else if ctx.is(at, "FREQ") && more && options.idle_s.is_none() {
+            let frequency = ctx.int(at + 1)?;
+            if !(0..=255).contains(&frequency) {
+                return Err(CommandError::err("Invalid FREQ value, must be >= 0 and <= 255"));
+            }
+            options.frequency = Some(frequency);
+            at += 2;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok(options)
+}

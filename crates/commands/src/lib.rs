@@ -1,0 +1,63 @@
+//! The command table and its handlers, free of sockets, threads and runtimes.
+//!
+//! Suggested reading order: a request is looked up in [`table`], admitted and
+//! run by [`dispatch`], which locks the shards of its keys ([`shard`]) and
+//! calls the handler with a [`ctx::Ctx`]; the handler works on a [`db::Db`] and
+//! writes its reply. Family files hold nothing but commands.
+
+pub mod spec;
+pub mod table;
+
+mod acl;
+pub mod client;
+pub mod clients;
+pub mod clock;
+pub mod config;
+pub mod ctx;
+pub mod db;
+pub mod dispatch;
+pub mod error;
+pub mod server;
+pub mod shard;
+
+mod blocking;
+mod eviction;
+mod glob;
+mod help;
+mod keyfind;
+mod members;
+mod notify;
+mod postponed;
+pub mod pubsub;
+mod redact;
+mod settings;
+pub mod stats;
+pub mod tracking;
+
+mod auth;
+mod bitmap;
+mod client_cmds;
+mod command_cmds;
+pub mod compat;
+mod config_cmds;
+mod debug_cmds;
+mod function;
+mod geo;
+mod hash;
+mod hll;
+mod info;
+mod keys;
+mod latency;
+mod list;
+mod memory_cmds;
+mod monitor;
+pub mod scripting;
+mod server_cmds;
+mod set;
+mod slowlog;
+mod stream;
+mod string;
+mod transaction;
+mod zset;
+
+pub mod testing;

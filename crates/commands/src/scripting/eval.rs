@@ -1,0 +1,70 @@
+//! EVAL, EVALSHA and their read-only forms.
+
+use nagaya_lua::sha1_hex;
+
+use super::run::{Call, run, with_vm};
+use super::shared::Digest;
+use super::vm::Target;
+use crate::ctx::Ctx;
+use crate::error::CommandError;
+
+type Reply = Result<(), CommandError>;
+
+/// EVAL script numkeys [key ...] [arg ...]
+pub(super) fn eval(ctx: &mut Ctx<'_, '_>) -> Reply {
+    by_body(ctx, false)
+}
+
+/// EVAL_RO script numkeys [key ...] [arg ...]
+pub(super) fn eval_ro(ctx: &mut Ctx<'_, '_>) -> Reply {
+    by_body(ctx, true)
+}
+
+/// EVALSHA sha1 numkeys [key ...] [arg ...]
+pub(super) fn evalsha(ctx: &mut Ctx<'_, '_>) -> Reply {
+    by_digest(ctx, false)
+}
+
+/// EVALSHA_RO sha1 numkeys [key ...] [arg ...]
+pub(super) fn evalsha_ro(ctx: &mut Ctx<'_, '_>) -> Reply {
+    by_digest(ctx, true)
+}
+
+fn by_body(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
+    let body = ctx.key(1);
+    let call = Call::new(ctx, ctx.int(2)?)?;
+    execute(ctx, &sha1_hex(body), Some(body), &call, read_only)
+}
+
+fn by_digest(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
+    let Some(digest) = digest(ctx.key(1)) else {
+        return Err(CommandError::coded(
+            "NOSCRIPT No matching script. Please use EVAL.",
+        ));
+    };
+    let call = Call::new(ctx, ctx.int(2)?)?;
+    execute(ctx, &digest, None, &call, read_only)
+}
+
+/// Reads a digest, letter case ignored; nothing when it is not forty bytes long.
+pub(super) fn digest(text: &[u8]) -> Option<Digest> {
+    let mut digest: Digest = text.try_into().ok()?;
+    digest.make_ascii_lowercase();
+    Some(digest)
+}
+
+fn execute(
+    ctx: &mut Ctx<'_, '_>,
+    digest: &Digest,
+    body: Option<&[u8]>,
+    call: &Call<'_>,
+    read_only: bool,
+) -> Reply {
+    with_vm(ctx, |ctx, vm| {
+        let traits = vm.prepare_script(ctx.core.server, digest, body)?;
+        let read_only = traits.read_only(read_only)?;
+        traits.check_memory(ctx.core.out_of_memory)?;
+        run(ctx, vm, Target::Script(digest), call, read_only, traits.allow_oom);
+        Ok(())
+    })
+}

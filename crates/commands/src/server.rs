@@ -1,0 +1,211 @@
+//! What all threads of an engine share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use nagaya_store::entry::Entry;
+use nagaya_store::rng::Rng;
+use parking_lot::{Mutex, RwLock};
+
+use crate::acl::Acl;
+use crate::client_cmds::pause::Pause;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::info::Rates;
+use crate::latency::LatencyMonitor;
+use crate::monitor::Monitors;
+use crate::postponed::PostponedWork;
+use crate::pubsub::PubSub;
+use crate::scripting::Scripts;
+use crate::shard::Shards;
+use crate::slowlog::SlowLog;
+use crate::stats::{Durations, ThreadStats};
+use crate::tracking::Tracking;
+
+/// Takes values that are too large to free while a client waits.
+pub trait Reclaimer: Send + Sync {
+    /// Frees the values, some time, somewhere else.
+    fn reclaim(&self, garbage: Garbage);
+}
+
+/// Something large to be dropped off the request path.
+pub enum Garbage {
+    Entry(Entry),
+    Keyspace(nagaya_store::keyspace::Keyspace),
+}
+
+/// Frees at once; for tests and tools.
+pub struct ReclaimInline;
+
+impl Reclaimer for ReclaimInline {
+    fn reclaim(&self, garbage: Garbage) {
+        drop(garbage);
+    }
+}
+
+/// The state of one engine.
+pub struct Server {
+    pub shards: Shards,
+    pub clock: Arc<dyn Clock>,
+    pub clients: Clients,
+    pub(crate) pubsub: PubSub,
+    pub(crate) acl: Acl,
+    pub(crate) scripts: Scripts,
+    pub(crate) postponed: PostponedWork,
+    pub(crate) tracking: Tracking,
+    pub(crate) reclaimer: Box<dyn Reclaimer>,
+    /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
+    pub(crate) reclaimed: AtomicU64,
+    pub(crate) pause: Pause,
+    pub(crate) monitors: Monitors,
+    pub(crate) slowlog: SlowLog,
+    pub(crate) latency: LatencyMonitor,
+    /// A client asked for the end (SHUTDOWN); whoever runs the engine looks here from time to time.
+    pub shutdown_requested: AtomicBool,
+    /// Returns the bytes that are allocated. Not set, the resident memory stands in.
+    pub used_memory: OnceLock<fn() -> usize>,
+    pub(crate) peak_memory: AtomicUsize,
+    pub(crate) rates: Rates,
+    /// Expired keys are looked for even when nobody asks for them (DEBUG SET-ACTIVE-EXPIRE).
+    pub(crate) active_expire: AtomicBool,
+    /// When the engine was made, in Unix microseconds.
+    pub(crate) started_us: i64,
+    pub(crate) run_id: String,
+    pub(crate) replication_id: Mutex<String>,
+    config: RwLock<Arc<Config>>,
+    config_version: AtomicU64,
+    threads: Mutex<Vec<Arc<ThreadStats>>>,
+}
+
+impl Server {
+    /// Makes an empty engine.
+    pub fn new(
+        shards: usize,
+        config: Config,
+        clock: Arc<dyn Clock>,
+        reclaimer: Box<dyn Reclaimer>,
+    ) -> Server {
+        Server {
+            shards: Shards::new(shards),
+            started_us: clock.unix_us(),
+            clock,
+            clients: Clients::default(),
+            pubsub: PubSub::default(),
+            acl: Acl::new(config.requirepass.as_bytes()),
+            scripts: Scripts::default(),
+            postponed: PostponedWork::default(),
+            tracking: Tracking::default(),
+            reclaimer,
+            reclaimed: AtomicU64::new(0),
+            pause: Pause::default(),
+            monitors: Monitors::default(),
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            shutdown_requested: AtomicBool::new(false),
+            used_memory: OnceLock::new(),
+            peak_memory: AtomicUsize::new(0),
+            rates: Rates::default(),
+            active_expire: AtomicBool::new(true),
+            run_id: random_id(),
+            replication_id: Mutex::new(random_id()),
+            config: RwLock::new(Arc::new(config)),
+            config_version: AtomicU64::new(0),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Returns the settings in force.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read())
+    }
+
+    /// Changes the settings; threads see it with their next batch of commands.
+    pub fn update_config(&self, change: impl FnOnce(&mut Config)) {
+        let mut config = self.config.write();
+        let password = config.requirepass.clone();
+        change(Arc::make_mut(&mut config));
+        if config.requirepass != password {
+            self.acl.set_default_password(config.requirepass.as_bytes());
+        }
+        self.config_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes the settings, or leaves all of them as they were when the change fails.
+    pub(crate) fn try_update_config<E>(
+        &self,
+        change: impl FnOnce(&mut Config) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut config = self.config.write();
+        let mut changed = Config::clone(&config);
+        change(&mut changed)?;
+        *config = Arc::new(changed);
+        self.config_version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) fn config_version(&self) -> u64 {
+        self.config_version.load(Ordering::Acquire)
+    }
+
+    /// Adds the counters of a thread that is about to serve.
+    pub(crate) fn register_thread(&self, stats: Arc<ThreadStats>) {
+        let mut threads = self.threads.lock();
+        if !threads.iter().any(|known| Arc::ptr_eq(known, &stats)) {
+            threads.push(stats);
+        }
+    }
+
+    /// Sums a counter over all threads.
+    pub fn sum(&self, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+        self.threads.lock().iter().map(|stats| counter(stats)).sum()
+    }
+
+    /// Returns how long the calls of a command took, on all threads.
+    pub(crate) fn durations(&self, command: usize) -> Durations {
+        let mut durations = Durations::default();
+        for stats in self.threads.lock().iter() {
+            if let Some(histogram) = stats.commands[command].histogram.get() {
+                durations.add(histogram);
+            }
+        }
+        durations
+    }
+
+    /// Counts the error replies by their first word.
+    pub(crate) fn errors(&self) -> BTreeMap<String, u64> {
+        let mut errors = BTreeMap::new();
+        self.threads
+            .lock()
+            .iter()
+            .for_each(|stats| stats.add_errors(&mut errors));
+        errors
+    }
+
+    /// Sets the counters back to zero.
+    pub(crate) fn reset_stats(&self) {
+        self.threads.lock().iter().for_each(|stats| stats.reset());
+        self.clients.accepted.store(0, Ordering::Relaxed);
+        self.clients.rejected.store(0, Ordering::Relaxed);
+        self.reclaimed.store(0, Ordering::Relaxed);
+        self.peak_memory.store(0, Ordering::Relaxed);
+    }
+
+    /// Tells whether there is a user of this name.
+    pub(crate) fn has_user(&self, name: &[u8]) -> bool {
+        name == b"default"
+    }
+
+    /// Returns the number of threads that serve.
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.lock().len()
+    }
+}
+
+/// Makes an id as Redis makes its run ids: forty random hexadecimal digits.
+pub(crate) fn random_id() -> String {
+    let mut rng = Rng::from_entropy();
+    let digits: String = (0..3).map(|_| format!("{:016x}", rng.next_u64())).collect();
+    digits[..40].to_owned()
+}

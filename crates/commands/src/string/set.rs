@@ -1,0 +1,268 @@
+//! SET, its older relatives, and GETEX: the commands with expiry options.
+
+use nagaya_resp::Args;
+
+use crate::ctx::Ctx;
+use crate::db::Expiry;
+use crate::error::CommandError;
+use crate::notify::Events;
+use crate::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
+
+use super::Reply;
+
+/// When a write may happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    IfMissing,
+    IfThere,
+}
+
+/// How an expiry was given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Seconds,
+    Milliseconds,
+    UnixSeconds,
+    UnixMilliseconds,
+}
+
+/// Tells what SET does with its key: with GET it also reads it. As in Redis the word counts wherever it
+/// stands, even as a value of another option.
+pub(super) fn set_key_use(args: &Args<'_>) -> KeyFlags {
+    if args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"GET")) {
+        RW.and(ACCESS).and(UPDATE)
+    } else {
+        OW.and(UPDATE)
+    }
+}
+
+/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]
+pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if ctx.args.len() == 3 {
+        return store(ctx, Expiry::Clear, Condition::Always, false);
+    }
+    let mut condition = Condition::Always;
+    let mut expiry: Option<(Unit, usize)> = None;
+    let (mut keep, mut get) = (false, false);
+    let mut at = 3;
+    while at < ctx.args.len() {
+        if ctx.is(at, "NX") && condition != Condition::IfThere {
+            condition = Condition::IfMissing;
+        } else if ctx.is(at, "XX") && condition != Condition::IfMissing {
+            condition = Condition::IfThere;
+        } else if ctx.is(at, "GET") {
+            get = true;
+        } else if ctx.is(at, "KEEPTTL") && expiry.is_none() {
+            keep = true;
+        } else if let Some(unit) = unit(ctx, at)
+            && !keep
+            && expiry.is_none()
+            && at + 1 < ctx.args.len()
+        {
+            expiry = Some((unit, at + 1));
+            at += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    let expiry = match expiry {
+        Some((unit, at)) => Expiry::At(deadline(ctx, at, unit)?),
+        None if keep => Expiry::Keep,
+        None => Expiry::Clear,
+    };
+    store(ctx, expiry, condition, get)
+}
+
+/// SETNX key value
+pub(super) fn setnx(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let key = ctx.key(1);
+    let missing = !ctx.db.exists(key);
+    if missing {
+        write(ctx, key, ctx.key(2), Expiry::Clear);
+    }
+    ctx.out.int(i64::from(missing));
+    Ok(())
+}
+
+/// SETEX key seconds value
+pub(super) fn setex(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let at = deadline(ctx, 2, Unit::Seconds)?;
+    write(ctx, ctx.key(1), ctx.key(3), Expiry::At(at));
+    ctx.out.ok();
+    Ok(())
+}
+
+/// PSETEX key milliseconds value
+pub(super) fn psetex(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let at = deadline(ctx, 2, Unit::Milliseconds)?;
+    write(ctx, ctx.key(1), ctx.key(3), Expiry::At(at));
+    ctx.out.ok();
+    Ok(())
+}
+
+/// GETEX key [EX s | PX ms | EXAT unix-s | PXAT unix-ms | PERSIST]
+pub(super) fn getex(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let mut change: Option<Option<(Unit, usize)>> = None;
+    let mut at = 2;
+    while at < ctx.args.len() {
+        if change.is_some() {
+            return Err(CommandError::Syntax);
+        }
+        if ctx.is(at, "PERSIST") {
+            change = Some(None);
+        } else if let Some(unit) = unit(ctx, at)
+            && at + 1 < ctx.args.len()
+        {
+            change = Some(Some((unit, at + 1)));
+            at += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    let key = ctx.key(1);
+    let Some(text) = ctx.db.string(key)? else {
+        ctx.out.nil();
+        return Ok(());
+    };
+    let text = text.to_vec();
+    match change {
+        Some(None) if ctx.db.expiry(key).flatten().is_some() => {
+            ctx.db.set_expiry(key, None);
+            ctx.db.notify(Events::GENERIC, "persist", key);
+            ctx.db.modified(key);
+        }
+        None | Some(None) => {}
+        Some(Some((unit, at))) => {
+            let deadline = deadline(ctx, at, unit)?;
+            if deadline <= ctx.db.now_ms() {
+                ctx.db.remove(key);
+                ctx.db.notify(Events::GENERIC, "del", key);
+            } else {
+                ctx.db.set_expiry(key, Some(deadline));
+                ctx.db.notify(Events::GENERIC, "expire", key);
+            }
+            ctx.db.modified(key);
+        }
+    }
+    ctx.out.bulk(&text);
+    Ok(())
+}
+
+fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition, get: bool) -> Reply {
+    let key = ctx.key(1);
+    if get {
+        match ctx.db.string(key)? {
+            None => ctx.out.nil(),
+            Some(text) => ctx.out.bulk(text.as_bytes(&mut itoa::Buffer::new())),
+        }
+    }
+    let allowed = match condition {
+        Condition::Always => true,
+        Condition::IfMissing => !ctx.db.exists(key),
+        Condition::IfThere => ctx.db.exists(key),
+    };
+    if allowed {
+        write(ctx, key, ctx.key(2), expiry);
+    }
+    match (get, allowed) {
+        (true, _) => {}
+        (false, true) => ctx.out.ok(),
+        (false, false) => ctx.out.nil(),
+    }
+    Ok(())
+}
+
+fn write(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expiry: Expiry) {
+    ctx.db.set_str(key, value, expiry);
+    ctx.db.notify(Events::STRING, "set", key);
+    if matches!(expiry, Expiry::At(_)) {
+        ctx.db.notify(Events::GENERIC, "expire", key);
+    }
+    ctx.db.modified(key);
+}
+
+fn unit(ctx: &Ctx<'_, '_>, at: usize) -> Option<Unit> {
+    let units = [
+        ("EX", Unit::Seconds),
+        ("PX", Unit::Milliseconds),
+        ("EXAT", Unit::UnixSeconds),
+        ("PXAT", Unit::UnixMilliseconds),
+    ];
+    units
+        .into_iter()
+        .find(|(word, _)| ctx.is(at, word))
+        .map(|(_, unit)| unit)
+}
+
+/// Reads an expiry argument; returns the moment in Unix milliseconds.
+fn deadline(ctx: &Ctx<'_, '_>, at: usize, unit: Unit) -> Result<i64, CommandError> {
+    let given = ctx.int(at)?;
+    let invalid = || {
+        let name = &ctx.command.full_name;
+        CommandError::err(format!("invalid expire time in '{name}' command"))
+    };
+    if given <= 0 {
+        return Err(invalid());
+    }
+    let ms = match unit {
+        Unit::Seconds | Unit::UnixSeconds => given.checked_mul(1000).ok_or_else(invalid)?,
+        Unit::Milliseconds | Unit::UnixMilliseconds => given,
+    };
+    match unit {
+        Unit::Seconds | Unit::Milliseconds => ms.checked_add(ctx.db.now_ms()).ok_or_else(invalid),
+        Unit::UnixSeconds | Unit::UnixMilliseconds => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Session;
+
+    #[test]
+    fn set_options_exclude_each_other() {
+        let mut session = Session::new();
+        for options in [
+            "NX XX",
+            "XX NX",
+            "EX 1 PX 1",
+            "KEEPTTL EX 1",
+            "EX 1 KEEPTTL",
+            "EX",
+            "FOO",
+        ] {
+            session.check(&format!("SET k v {options}"), "-ERR syntax error\r\n");
+        }
+        session.check("SET k v EX 0", "-ERR invalid expire time in 'set' command\r\n");
+        session.check(
+            "SET k v EX abc",
+            "-ERR value is not an integer or out of range\r\n",
+        );
+        session.check(
+            "SET k v PX 9223372036854775807",
+            "-ERR invalid expire time in 'set' command\r\n",
+        );
+    }
+
+    #[test]
+    fn set_with_get_returns_the_old_value_even_when_it_does_not_set() {
+        let mut session = Session::new();
+        session.check("SET k one GET", "$-1\r\n");
+        session.check("SET k two NX GET", "$3\r\none\r\n");
+        session.check("GET k", "$3\r\none\r\n");
+        session.check("SET k two XX", "+OK\r\n");
+        session.check("SET other v XX", "$-1\r\n");
+    }
+
+    #[test]
+    fn a_string_lives_until_its_deadline_and_no_longer() {
+        let mut session = Session::new();
+        session.check("SET k v PX 10", "+OK\r\n");
+        session.advance_ms(10);
+        session.check("GET k", "$1\r\nv\r\n");
+        session.advance_ms(1);
+        session.check("GET k", "$-1\r\n");
+    }
+}

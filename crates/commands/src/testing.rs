@@ -1,0 +1,178 @@
+//! An engine and a client in the test's own process: no socket, a clock moved by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use nagaya_resp::{ArgVec, Out};
+use parking_lot::Mutex;
+
+use crate::client::{Client, Mailbox, Message};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::dispatch::{Core, Executed};
+use crate::server::{ReclaimInline, Server};
+use crate::stats::ThreadStats;
+
+/// A clock that stands still until told otherwise.
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// Starts at some plausible moment.
+    pub fn new() -> Arc<ManualClock> {
+        Arc::new(ManualClock(AtomicI64::new(1_700_000_000_000_000)))
+    }
+
+    /// Moves on.
+    pub fn advance_ms(&self, ms: i64) {
+        self.0.fetch_add(ms * 1000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_us(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn steady_us(&self) -> u64 {
+        self.unix_us() as u64
+    }
+}
+
+/// Keeps messages until they are asked for.
+#[derive(Default)]
+struct Inbox(Mutex<Vec<(u64, Message)>>);
+
+impl Mailbox for Inbox {
+    fn deliver(&self, client: u64, message: Message) {
+        self.0.lock().push((client, message));
+    }
+}
+
+/// An engine for tests, shared by any number of sessions.
+pub struct Engine {
+    pub server: Server,
+    stats: Arc<ThreadStats>,
+    inbox: Arc<Inbox>,
+    ids: AtomicU64,
+}
+
+impl Engine {
+    /// Makes an empty engine on a given clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Engine> {
+        Arc::new(Engine {
+            server: Server::new(16, Config::default(), clock, Box::new(ReclaimInline)),
+            stats: Core::new_stats(),
+            inbox: Arc::default(),
+            ids: AtomicU64::new(1),
+        })
+    }
+}
+
+/// One client of a test engine.
+pub struct Session {
+    pub engine: Arc<Engine>,
+    clock: Option<Arc<ManualClock>>,
+    pub client: Client,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
+impl Session {
+    /// Makes an engine with a manual clock and its first client.
+    pub fn new() -> Session {
+        let clock = ManualClock::new();
+        let engine = Engine::new(clock.clone());
+        let mut session = Session::on(&engine);
+        session.clock = Some(clock);
+        session
+    }
+
+    /// Makes a client of an engine.
+    pub fn on(engine: &Arc<Engine>) -> Session {
+        let id = engine.ids.fetch_add(1, Ordering::Relaxed);
+        let mailbox = Arc::clone(&engine.inbox) as Arc<dyn Mailbox>;
+        let client = Client::new(
+            id,
+            mailbox,
+            format!("127.0.0.1:{}", 40_000 + id),
+            "127.0.0.1:6380",
+        );
+        Core::new(&engine.server, &engine.stats).connect(&client);
+        Session {
+            engine: Arc::clone(engine),
+            clock: None,
+            client,
+        }
+    }
+
+    /// Makes another client of the same engine and clock.
+    pub fn another(&self) -> Session {
+        let mut session = Session::on(&self.engine);
+        session.clock = self.clock.clone();
+        session
+    }
+
+    /// Moves the engine's clock.
+    pub fn advance_ms(&self, ms: i64) {
+        self.clock
+            .as_ref()
+            .expect("a session with a manual clock")
+            .advance_ms(ms);
+    }
+
+    /// Runs a request and returns the bytes of its reply; none while the client is blocked.
+    pub fn run(&mut self, args: &[&[u8]]) -> Vec<u8> {
+        self.try_run(args).expect("clients are paused")
+    }
+
+    /// Runs a request as [`Session::run`] does; nothing when it is postponed.
+    pub fn try_run(&mut self, args: &[&[u8]]) -> Option<Vec<u8>> {
+        let owned: ArgVec = args.iter().copied().collect();
+        let engine = Arc::clone(&self.engine);
+        let mut core = Core::new(&engine.server, &engine.stats);
+        let mut out = Out::new(self.client.proto());
+        let executed = core.execute(&mut self.client, owned.as_args(), &mut out);
+        (executed == Executed::Done).then_some(out.buf)
+    }
+
+    /// Runs a request given as words parted by single spaces and returns its reply as text.
+    pub fn text(&mut self, request: &str) -> String {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        String::from_utf8_lossy(&self.run(&args)).into_owned()
+    }
+
+    /// Ends the connection.
+    pub fn disconnect(&mut self) {
+        let engine = Arc::clone(&self.engine);
+        Core::new(&engine.server, &engine.stats).disconnect(&mut self.client);
+    }
+
+    /// Takes the messages that arrived for this client; a reply of an ended wait unblocks it.
+    pub fn messages(&mut self) -> Vec<Message> {
+        let mut inbox = self.engine.inbox.0.lock();
+        let id = self.client.id();
+        let (mine, others) = inbox.drain(..).partition(|(client, _)| *client == id);
+        *inbox = others;
+        drop(inbox);
+        let mine: Vec<(u64, Message)> = mine;
+        if mine
+            .iter()
+            .any(|(_, message)| matches!(message, Message::Unblocked(_)))
+        {
+            self.client.unblocked();
+        }
+        mine.into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// Runs a request given as words parted by single spaces and compares its reply.
+    #[track_caller]
+    pub fn check(&mut self, request: &str, expected: &str) {
+        let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let reply = self.run(&args);
+        assert_eq!(String::from_utf8_lossy(&reply), expected, "{request}");
+    }
+}

@@ -1,0 +1,255 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! A transaction's commands are checked as they are queued and run at EXEC
+//! under the locks of all their keys together with the watched ones, so that
+//! nobody sees half of it and no watched key changes between the check and the
+//! first command.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nagaya_resp::{ArgVec, Args, Out};
+
+use crate::client::{Client, Transaction};
+use crate::ctx::Ctx;
+use crate::db::Db;
+use crate::dispatch::Core;
+use crate::error::CommandError;
+use crate::postponed::Postponed;
+use crate::server::Server;
+use crate::shard::{Busy, Scope, Shard};
+use crate::spec::{
+    ALLOW_BUSY, Category, CommandSpec, FAST, LOADING, NO_MULTI, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE,
+    cmd, keys_to,
+};
+use crate::table::Command;
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    cmd("MULTI", 1, multi)
+        .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
+        .acl(Category::TRANSACTION)
+        .group("transactions")
+        .since("1.2.0")
+        .about(
+            "Begins a transaction: later commands are queued until EXEC.",
+            "O(1)",
+        ),
+    cmd("EXEC", 1, exec)
+        .flags(NOSCRIPT.and(LOADING).and(STALE).and(SKIP_SLOWLOG).and(OWN_LOCKS))
+        .acl(Category::TRANSACTION)
+        .group("transactions")
+        .since("1.2.0")
+        .about("Runs all queued commands as one.", "Depends on the commands"),
+    cmd("DISCARD", 1, discard)
+        .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
+        .acl(Category::TRANSACTION)
+        .group("transactions")
+        .since("2.0.0")
+        .about(
+            "Drops the queued commands and ends the transaction.",
+            "O(N) for N queued commands",
+        ),
+    cmd("WATCH", -2, watch)
+        .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
+        .acl(Category::TRANSACTION)
+        .group("transactions")
+        .keys(&[keys_to(1, -1, 1, RO)])
+        .since("2.2.0")
+        .about(
+            "Makes the next EXEC do nothing if one of these keys changes before it.",
+            "O(1) per key",
+        ),
+    cmd("UNWATCH", 1, unwatch_command)
+        .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
+        .acl(Category::TRANSACTION)
+        .group("transactions")
+        .since("2.2.0")
+        .about("Forgets all watched keys.", "O(1)"),
+];
+
+/// The keys a client watches.
+pub(crate) struct Watch {
+    /// Raised by whoever changes one of the keys.
+    changed: Arc<AtomicBool>,
+    keys: Vec<Vec<u8>>,
+    /// The shards of the keys.
+    scope: Scope,
+}
+
+impl Core<'_> {
+    /// Queues a command of a client that is putting a transaction together; false when it is to run now.
+    pub(crate) fn queue(
+        &mut self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &Args<'_>,
+        out: &mut Out,
+    ) -> bool {
+        if client.transaction.is_none() || runs_at_once(command) {
+            return false;
+        }
+        let scope = self.scope(command, args, client);
+        let Some(transaction) = &mut client.transaction else {
+            return false;
+        };
+        if command.spec.flags.has(NO_MULTI) {
+            transaction.broken = true;
+            out.error("ERR Command not allowed inside a transaction");
+            return true;
+        }
+        transaction.scope = Some(transaction.scope.map_or(scope, |all| all.join(scope)));
+        transaction.commands.push((command, ArgVec::from(args)));
+        out.simple("QUEUED");
+        true
+    }
+}
+
+fn runs_at_once(command: &Command) -> bool {
+    const NAMES: &[&str] = &["EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"];
+    NAMES.contains(&command.spec.name)
+}
+
+/// Returns the shards that EXEC needs: those of the queued commands and of the watched keys.
+pub(crate) fn scope(client: &Client) -> Scope {
+    let Some(transaction) = &client.transaction else {
+        return Scope::None;
+    };
+    let watched = client.watch.as_ref().map_or(Scope::None, |watch| watch.scope);
+    transaction.scope.map_or(watched, |scope| scope.join(watched))
+}
+
+/// Forgets all watched keys of a client, later when a slow script holds them. The caller holds no shard.
+pub(crate) fn unwatch(server: &Server, client: &mut Client) {
+    if let Some(watch) = client.watch.take() {
+        forget_watch(server, watch);
+    }
+}
+
+pub(crate) fn forget_watch(server: &Server, watch: Box<Watch>) {
+    for key in &watch.keys {
+        match server.shards.lock_one(server.shards.place(key).shard) {
+            Ok(mut shard) => forget(&mut shard, key, &watch.changed),
+            Err(Busy) => return server.postponed.put(Postponed::Unwatch(watch)),
+        }
+    }
+}
+
+fn unwatch_locked(db: &mut Db<'_>, client: &mut Client) {
+    let Some(watch) = client.watch.take() else { return };
+    for key in &watch.keys {
+        forget(db.shard_mut(key), key, &watch.changed);
+    }
+}
+
+fn forget(shard: &mut Shard, key: &[u8], changed: &Arc<AtomicBool>) {
+    if let Some(flags) = shard.watchers.get_mut(key) {
+        flags.retain(|flag| !Arc::ptr_eq(flag, changed));
+        if flags.is_empty() {
+            shard.watchers.remove(key);
+        }
+    }
+}
+
+/// MULTI
+fn multi(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
+    if ctx.client.transaction.is_some() {
+        return Err(CommandError::err("MULTI calls can not be nested"));
+    }
+    ctx.client.transaction = Some(Box::<Transaction>::default());
+    ctx.out.ok();
+    Ok(())
+}
+
+/// EXEC
+fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
+    let Some(transaction) = ctx.client.transaction.take() else {
+        return Err(CommandError::err("EXEC without MULTI"));
+    };
+    let changed = watched_key_changed(ctx);
+    unwatch_locked(ctx.db, ctx.client);
+    if transaction.broken {
+        return Err(CommandError::coded(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    if changed {
+        ctx.out.nil_array();
+        return Ok(());
+    }
+    ctx.out.array(transaction.commands.len());
+    ctx.client.nesting += 1;
+    for (command, args) in &transaction.commands {
+        let args = args.as_args();
+        match ctx.core.check_rights_at_exec(ctx.client, command, &args) {
+            Ok(()) => ctx.core.call(ctx.client, command, args, ctx.db, ctx.out),
+            Err(error) => ctx.out.error(&error.to_string()),
+        }
+    }
+    ctx.client.nesting -= 1;
+    Ok(())
+}
+
+/// Tells whether a watched key has changed; one that has expired since counts as changed.
+fn watched_key_changed(ctx: &mut Ctx<'_, '_>) -> bool {
+    let Some(watch) = &ctx.client.watch else {
+        return false;
+    };
+    for key in &watch.keys {
+        // Looking is what makes an expired key leave, which raises the flag.
+        ctx.db.peek(key);
+    }
+    ctx.db.purge_expired();
+    watch.changed.load(Ordering::Acquire)
+}
+
+/// DISCARD
+fn discard(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
+    if ctx.client.transaction.take().is_none() {
+        return Err(CommandError::err("DISCARD without MULTI"));
+    }
+    unwatch(ctx.core.server, ctx.client);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// WATCH key [key ...]
+fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
+    if ctx.client.transaction.is_some() {
+        return Err(CommandError::err("WATCH inside MULTI is not allowed"));
+    }
+    let watch = ctx.client.watch.get_or_insert_with(|| {
+        Box::new(Watch {
+            changed: Arc::default(),
+            keys: Vec::new(),
+            scope: Scope::None,
+        })
+    });
+    for at in 1..ctx.args.len() {
+        let key = &ctx.args[at];
+        if watch.keys.iter().any(|known| known == key) {
+            continue;
+        }
+        // A key that is expired already is missing from the start; its removal is no change.
+        ctx.db.peek(key);
+        ctx.db.purge_expired();
+        let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
+        flags.push(Arc::clone(&watch.changed));
+        watch.keys.push(key.to_vec());
+        let shard = ctx.core.server.shards.place(key).shard;
+        watch.scope = watch.scope.join(Scope::One(shard));
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// UNWATCH
+fn unwatch_command(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
+    // Inside a transaction the shards of the watched keys are held already.
+    if ctx.client.nesting > 0 {
+        unwatch_locked(ctx.db, ctx.client);
+    } else {
+        unwatch(ctx.core.server, ctx.client);
+    }
+    ctx.out.ok();
+    Ok(())
+}
