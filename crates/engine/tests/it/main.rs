@@ -1,0 +1,14 @@
+//! The engine as its clients meet it: through sockets, beside a real redis-server where there is one to
+//! compare with.
+
+// A test's helpers fail as loudly as the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod busy;
+mod harness;
+mod listeners;
+
+/// Lets tests see how much memory the engines of this process take.
+#[global_allocator]
+static ALLOCATOR: nagaya_engine::CountingAllocator = nagaya_engine::CountingAllocator;
