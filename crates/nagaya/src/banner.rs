@@ -8,6 +8,7 @@ use crate::terminal::Paint;
 
 /// What the banner tells.
 pub(crate) struct Banner<'a> {
+    pub(crate) room: SocketAddr,
     pub(crate) http: SocketAddr,
     /// Whether `http` is where `nagaya status` looks by itself.
     pub(crate) http_is_default: bool,
@@ -25,7 +26,9 @@ impl Banner<'_> {
         };
         let mut text = String::new();
         let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
+        let room = reachable(self.room);
         let rows = [
+            ("Redis", self.room.to_string()),
             ("HTTP", format!("http://{}", self.http)),
             ("data", self.data.display().to_string()),
         ];
@@ -36,7 +39,9 @@ impl Banner<'_> {
         }
         writeln!(
             text,
-            "\nTry next, in another terminal:\n\n  curl {url}/readyz\n  {status}\n"
+            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n  curl {url}/readyz\n  {status}\n",
+            room.ip(),
+            room.port(),
         )
         .expect("writing to a string cannot fail");
         writeln!(text, "Ctrl-C stops it.\n").expect("writing to a string cannot fail");
@@ -46,12 +51,17 @@ impl Banner<'_> {
 
 /// A URL by which this machine reaches a listener.
 pub(crate) fn local_url(address: SocketAddr) -> String {
+    format!("http://{}", reachable(address))
+}
+
+/// An address by which this machine reaches a listener.
+fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    format!("http://{}", SocketAddr::new(ip, address.port()))
+    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]
@@ -64,6 +74,7 @@ mod tests {
             let data = Path::new("/srv/data");
             let http = http.parse().unwrap();
             Banner {
+                room: "127.0.0.1:6380".parse().unwrap(),
                 http,
                 http_is_default,
                 data,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
-use crate::{config_command, status, terminal, up};
+use crate::{bench, config_command, status, terminal, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +37,15 @@ Examples:
   nagaya status --url http://127.0.0.1:8080 --json
 
 Exit code 0 when every component is ready, 1 otherwise.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  nagaya bench redis --quick           see that everything works
+  nagaya bench redis                   throughput, latency and CPU
+  nagaya bench redis --all --out runs  memory and scaling as well, recorded
+
+Needs redis-server and redis-benchmark. In a checkout, full runs are recorded
+under bench/runs; bench/README.md says what the figures mean.";
 
 /// Five services under one roof.
 #[derive(Parser)]
@@ -78,11 +87,21 @@ enum Command {
     /// Ask a running house how it is
     #[command(after_long_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// Measure the house against the servers it stands in for
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Write a completion script for a shell
     Completions {
         /// The shell to write it for
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Subcommand)]
+enum BenchCommand {
+    /// Compare our engine with the installed redis-server
+    #[command(after_long_help = BENCH_EXAMPLES)]
+    Redis(bench::RedisArgs),
 }
 
 #[derive(Subcommand)]
@@ -111,6 +130,9 @@ struct SettingArgs {
     /// Serve HTTP here [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR:PORT")]
     http_listen: Option<String>,
+    /// Serve Redis clients here [default: 127.0.0.1:6380]
+    #[arg(long, value_name = "ADDR:PORT")]
+    room_listen: Option<String>,
     /// Let other machines in without credentials
     #[arg(long)]
     insecure: bool,
@@ -174,6 +196,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.url,
             args.json,
         ),
+        Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);
@@ -202,6 +225,7 @@ impl SettingArgs {
             ("--data", "house.data", self.data),
             ("--insecure", "house.insecure", insecure),
             ("--http-listen", "http.listen", self.http_listen),
+            ("--room-listen", "room.listen", self.room_listen),
             ("--log-level", "telemetry.log_level", global.log_level.clone()),
             ("--log-format", "telemetry.log_format", global.log_format.clone()),
         ];

@@ -4,12 +4,14 @@
 //! nobody depends on it. This is the one crate that chooses which components run.
 
 mod banner;
+mod bench;
 mod cli;
 mod config_command;
 mod data_dir;
 pub mod docs;
 mod http;
 pub mod readiness;
+mod room;
 pub mod service;
 pub mod settings;
 mod signals;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use nagaya_config::{Flag, Loaded, Loader, Section, SectionMeta, settings};
+use nagaya_engine::RoomConfig;
 use nagaya_telemetry::TelemetryConfig;
 
 use crate::cli::GlobalArgs;
@@ -30,12 +31,18 @@ settings! {
 pub struct Settings {
     pub house: HouseConfig,
     pub http: HttpConfig,
+    pub room: RoomConfig,
     pub telemetry: TelemetryConfig,
 }
 
 /// Every section of the config file, in the order in which they are documented.
 pub fn sections() -> Vec<&'static SectionMeta> {
-    vec![HouseConfig::META, HttpConfig::META, TelemetryConfig::META]
+    vec![
+        HouseConfig::META,
+        HttpConfig::META,
+        RoomConfig::META,
+        TelemetryConfig::META,
+    ]
 }
 
 impl Settings {
@@ -44,22 +51,38 @@ impl Settings {
         let settings = Settings {
             house: loaded.section(),
             http: loaded.section(),
+            room: loaded.section(),
             telemetry: loaded.section(),
         };
         settings.refuse_open_listeners()?;
         Ok(settings)
     }
 
+    /// Refuses listeners that other machines can reach and that ask for nothing.
     fn refuse_open_listeners(&self) -> anyhow::Result<()> {
-        let http = &self.http;
-        if http.listen.is_loopback() || http.token.is_some() || self.house.insecure {
-            return Ok(());
+        let listeners = [
+            (
+                "http.listen",
+                &self.http.listen,
+                "http.token",
+                self.http.token.is_some(),
+            ),
+            (
+                "room.listen",
+                &self.room.listen,
+                "room.password",
+                self.room.password.is_some(),
+            ),
+        ];
+        for (name, listen, credential, has_credential) in listeners {
+            if !listen.is_loopback() && !has_credential && !self.house.insecure {
+                bail!(
+                    "`{name}` is {listen}, which other machines can reach, and `{credential}` is not set; \
+                     set it, listen on 127.0.0.1, or pass --insecure"
+                );
+            }
         }
-        bail!(
-            "`http.listen` is {}, which other machines can reach, and `http.token` is not set; \
-             set a token, listen on 127.0.0.1, or pass --insecure",
-            http.listen
-        );
+        Ok(())
     }
 }
 

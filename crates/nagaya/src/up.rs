@@ -19,6 +19,7 @@ use crate::cli::GlobalArgs;
 use crate::data_dir::DataDir;
 use crate::http::{HttpConfig, HttpServer, HttpState};
 use crate::readiness::Readiness;
+use crate::room::RoomService;
 use crate::service::Service;
 use crate::settings::{self, Settings};
 use crate::signals::Signals;
@@ -74,26 +75,31 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
 
-    let readiness = Readiness::new(&["http"]);
+    let readiness = Readiness::new(&["room", "http"]);
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),
-        metrics,
+        metrics: Arc::clone(&metrics),
         started: clock.now(),
         clock,
     };
+    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics))?;
+    let room_address = room.address();
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;
     data.keep();
 
-    let services: Vec<Box<dyn Service>> = vec![Box::new(http)];
+    let services: Vec<Box<dyn Service>> = vec![Box::new(room), Box::new(http)];
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
     let on_ready = || match settings.telemetry.log_format {
-        LogFormat::Json => info!(version = VERSION, http = %address, data = %data.path().display(), "ready"),
+        LogFormat::Json => {
+            info!(version = VERSION, room = %room_address, http = %address, data = %data.path().display(), "ready")
+        }
         LogFormat::Text => {
             let program = std::env::args().next().unwrap_or_else(|| "nagaya".to_owned());
             let http_is_default = address == HttpConfig::default().listen.0;
             let banner = Banner {
+                room: room_address,
                 http: address,
                 http_is_default,
                 data: data.path(),

@@ -11,7 +11,9 @@ pub mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod process;
+mod room;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use logs::{Error, Telemetry};
+pub use room::{CommandFigures, RoomFigures};

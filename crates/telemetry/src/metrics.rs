@@ -21,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock::Clock;
 use crate::process::ProcessCollector;
+use crate::room::{RoomCollector, RoomFigures};
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -76,6 +77,11 @@ impl Metrics {
     /// Adds a component that keeps its own counts and tells them at each scrape.
     pub fn register(&self, collector: Box<dyn Collector>) {
         self.lock().register_collector(collector);
+    }
+
+    /// Adds the engine, whose figures are read at each scrape.
+    pub fn register_room(&self, read: impl Fn() -> RoomFigures + Send + Sync + 'static) {
+        self.register(Box::new(RoomCollector { read: Box::new(read) }));
     }
 
     /// Writes all metrics as text, see [`CONTENT_TYPE`].

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
+mod bench;
+mod clients;
 mod config;
 mod docs;
 mod help;

@@ -14,7 +14,8 @@ fn a_running_house_is_described() {
     let status: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(status["state"], "ready");
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(status["components"][0]["name"], "http");
+    assert_eq!(status["components"][0]["name"], "room");
+    assert_eq!(status["components"][1]["name"], "http");
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! `nagaya bench`: our engine beside the server it stands in for, on the same machine.
+//!
+//! `bench redis` starts both servers as children and drives them in turn with the same load. Three parts:
+//! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data
+//! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
+//! median over rounds and every verdict a ratio of two figures from the same run.
+
+mod options;
+mod plan;
+
+mod memory;
+mod scaling;
+mod throughput;
+
+mod load_generator;
+mod loader;
+mod proc;
+mod servers;
+
+mod machine;
+mod record;
+mod report;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use crate::signals::Signals;
+
+pub(crate) use options::RedisArgs;
+use plan::Plan;
+use report::Report;
+
+/// Runs `nagaya bench redis`.
+pub(crate) fn redis(args: RedisArgs) -> anyhow::Result<ExitCode> {
+    let plan = Plan::new(&args)?;
+    let folder = tempfile::Builder::new()
+        .prefix("nagaya-bench-")
+        .tempdir()
+        .context("cannot make a temporary folder")?;
+    tidy_up_on_signals(&folder)?;
+    if cfg!(debug_assertions) {
+        progress("this is a debug build: its figures say nothing about speed");
+    }
+    let report = measure(&plan, &folder)?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.record_in()? {
+        record::write(&folder, &report)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(plan: &Plan, folder: &TempDir) -> anyhow::Result<Report> {
+    let mut report = Report::new(plan);
+    if plan.throughput {
+        report.throughput = throughput::run(plan, folder.path(), &mut report.raw)?;
+    }
+    if plan.memory {
+        report.memory = memory::run(plan, folder.path())?;
+    }
+    if plan.scaling {
+        report.scaling = scaling::run(plan, folder.path(), &mut report.raw)?;
+    }
+    Ok(report)
+}
+
+/// Removes the temporary folder and ends on SIGINT or SIGTERM. The kernel ends the children with us.
+fn tidy_up_on_signals(folder: &TempDir) -> anyhow::Result<()> {
+    let path = folder.path().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot listen for signals")?;
+    std::thread::Builder::new()
+        .name("nagaya-signals".to_owned())
+        .spawn(move || {
+            let signal = runtime.block_on(async {
+                match Signals::listen() {
+                    Ok(mut signals) => signals.next().await,
+                    // Without our handler a signal ends the process by itself.
+                    Err(_) => std::future::pending().await,
+                }
+            });
+            // What cannot be removed is left to the system's own tidying.
+            std::fs::remove_dir_all(path).ok();
+            eprintln!("ended by {signal}");
+            std::process::exit(1);
+        })
+        .context("cannot listen for signals")?;
+    Ok(())
+}
+
+/// Tells the person who waits what is going on.
+fn progress(text: &str) {
+    eprintln!("bench: {text}");
+}

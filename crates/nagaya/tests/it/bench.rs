@@ -1,0 +1,101 @@
+//! `nagaya bench redis`, with loads so small that the figures mean nothing.
+
+use super::*;
+use serde_json::Value;
+
+fn small(more: &[&str]) -> Vec<String> {
+    let common = [
+        "bench",
+        "redis",
+        "--quick",
+        "--requests",
+        "200",
+        "--clients",
+        "5",
+        "--keyspace",
+        "1000",
+    ];
+    common.iter().chain(more).map(|&word| word.to_owned()).collect()
+}
+
+#[test]
+fn both_servers_are_measured_with_every_command_at_both_depths() {
+    let ran = run(small(&["--rounds", "2", "--json"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let rows = report["throughput"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["test"].as_str().unwrap()).collect();
+    let commands = [
+        "GET", "SET", "INCR", "HSET", "LPUSH", "RPOP", "SADD", "ZADD", "MSET",
+    ];
+    assert_eq!(names, [commands, commands].concat());
+    for row in rows {
+        assert!(row["throughput_ratio"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["redis"]["p99_ms"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert_eq!(report["raw"].as_array().unwrap().len(), 9 * 2 * 2 * 2);
+    assert!(ran.stderr.contains("depth 16, round 2 of 2"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_run_is_recorded_with_its_machine_and_commands() {
+    let folder = Folder::new("bench");
+    let out = folder.path().join("record");
+    let out = out.to_str().unwrap();
+    let ran = run(small(&[
+        "--all",
+        "--tests",
+        "get,lpush",
+        "--depth",
+        "1",
+        "--keys",
+        "1000",
+        "--large-keys",
+        "20000",
+        "--out",
+        out,
+    ]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("LPUSH"), "{}", ran.stdout);
+    let read = |name: &str| std::fs::read_to_string(format!("{out}/{name}")).unwrap();
+    let summary = read("summary.md");
+    let expected = [
+        "| LPUSH |",
+        "- kernel: Linux ",
+        "- redis-server: Redis server v=",
+        "1000 hashes of 5 fields",
+        "redis-benchmark -h 127.0.0.1 -p PORT -c 5 -P 1 -r 1000 -d 16 -n 200 -t get --csv",
+        "## CPU with 10000 keys and with 20000",
+    ];
+    for part in expected {
+        assert!(summary.contains(part), "{part} is not in:\n{summary}");
+    }
+    assert!(read("raw.csv").contains("nagaya,1,1,1000,200,"));
+    assert!(read("report.json").starts_with('{'));
+}
+
+#[test]
+fn a_missing_redis_is_named_with_its_package() {
+    let ran = run_with(["bench", "redis", "--quick"], &[("PATH", "/nonexistent")]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr
+            .contains("`redis-server` was not found; install it with: apt-get install redis-server"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn servers_end_with_a_bench_that_is_told_to_stop() {
+    let folder = Folder::new("bench");
+    let launch = Launch::new("nagaya", BINARY).args(["bench", "redis", "--requests", "100000000"]);
+    let bench = Process::start(launch, folder.path()).unwrap();
+    nagaya_testkit::wait::until("both servers run", LIMIT, || bench.pids().len() >= 4);
+    let pids = bench.pids();
+    bench.terminate();
+    bench.wait(LIMIT).unwrap();
+    nagaya_testkit::wait::until("all of them have ended", LIMIT, || {
+        pids.iter().all(|&pid| !nagaya_testkit::is_alive(pid))
+    });
+}

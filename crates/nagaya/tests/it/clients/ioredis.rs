@@ -1,0 +1,53 @@
+//! ioredis; the scenarios are in `ioredis.js`.
+
+use super::*;
+
+#[track_caller]
+fn check(name: &str) {
+    let scenario = Scenario::new();
+    let launch = Launch::new("node", "node")
+        .args([script("ioredis.js")])
+        .args([scenario.port(), name.to_owned()])
+        .env("NODE_PATH", installed("node").join("node_modules"));
+    scenario.run(launch);
+}
+
+#[test]
+fn values_come_back_as_they_went_in() {
+    check("dataTypes");
+}
+
+#[test]
+fn automatic_pipelines_and_large_values_work() {
+    check("pipelines");
+}
+
+#[test]
+fn transactions_and_watch_work() {
+    check("transactions");
+}
+
+#[test]
+fn defined_commands_survive_a_script_flush() {
+    check("scripts");
+}
+
+#[test]
+fn plain_pattern_and_sharded_messages_arrive() {
+    check("pubSub");
+}
+
+#[test]
+fn blocked_clients_are_served_and_leavers_forgotten() {
+    check("blocking");
+}
+
+#[test]
+fn a_blocked_consumer_gets_the_next_entry() {
+    check("streams");
+}
+
+#[test]
+fn scan_streams_end_with_everything_found() {
+    check("scan");
+}

@@ -1,0 +1,71 @@
+//! Clients that nobody here wrote, doing what their users do.
+//!
+//! The Python and Node clients live in `target/clients`, where `scripts/clients` puts them.
+
+mod ioredis;
+mod redis_benchmark;
+mod redis_cli;
+mod redis_py;
+
+use super::*;
+use std::path::{Path, PathBuf};
+
+/// Longer than any scenario takes on a loaded machine.
+const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
+
+/// A running house and a client program to point at it.
+struct Scenario {
+    house: Nagaya,
+    folder: Folder,
+}
+
+impl Scenario {
+    fn new() -> Scenario {
+        Scenario {
+            house: house().start(),
+            folder: Folder::new("client"),
+        }
+    }
+
+    fn port(&self) -> String {
+        self.house.address("room").port().to_string()
+    }
+
+    /// Runs a client program to its end, which must be a good one, and returns what it printed.
+    #[track_caller]
+    fn run(&self, launch: Launch) -> String {
+        let process = match Process::start(launch, self.folder.path()) {
+            Ok(process) => process,
+            Err(error) => panic!("{error}; scripts/test installs what is missing"),
+        };
+        let status = process.wait(SCENARIO_LIMIT).unwrap();
+        assert!(status.success(), "{status}:\n{}", process.output());
+        assert!(
+            self.house.process().is_running(),
+            "the house has ended:\n{}",
+            self.house.process().output()
+        );
+        process.stdout()
+    }
+}
+
+/// A script beside this file.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/clients")
+        .join(name)
+}
+
+/// A folder that `scripts/clients` has filled.
+#[track_caller]
+fn installed(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/clients")
+        .join(name);
+    assert!(
+        folder.is_dir(),
+        "{} is missing; run scripts/clients",
+        folder.display()
+    );
+    folder
+}

@@ -1,0 +1,117 @@
+//! Metrics of the engine, read from its own counters at each scrape.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+/// What one command did so far.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandFigures {
+    /// A name of the command table: a closed set.
+    pub name: &'static str,
+    pub calls: u64,
+    pub failed: u64,
+}
+
+/// The engine's figures at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct RoomFigures {
+    pub connections: u64,
+    pub connections_refused: u64,
+    pub keys: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub expired: u64,
+    pub used_bytes: u64,
+    pub commands: Vec<CommandFigures>,
+}
+
+/// Asks the engine at each scrape.
+pub(crate) struct RoomCollector {
+    pub(crate) read: Box<dyn Fn() -> RoomFigures + Send + Sync>,
+}
+
+impl fmt::Debug for RoomCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoomCollector").finish_non_exhaustive()
+    }
+}
+
+impl Collector for RoomCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = (self.read)();
+        let gauges = [
+            (
+                "nagaya_room_connections_open",
+                "Redis clients connected now.",
+                None,
+                figures.connections,
+            ),
+            ("nagaya_room_keys", "Keys in memory.", None, figures.keys),
+            (
+                "nagaya_room_memory_used",
+                "Memory the process has allocated and not freed.",
+                Some(&Unit::Bytes),
+                figures.used_bytes,
+            ),
+        ];
+        for (name, help, unit, value) in gauges {
+            let gauge = ConstGauge::new(value as f64);
+            gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)?;
+        }
+        let counters = [
+            (
+                "nagaya_room_connections_refused",
+                "Clients turned away because the limit was reached.",
+                figures.connections_refused,
+            ),
+            ("nagaya_room_hits", "Lookups that found their key.", figures.hits),
+            ("nagaya_room_misses", "Lookups that found no key.", figures.misses),
+            (
+                "nagaya_room_expired",
+                "Keys removed because their time had come.",
+                figures.expired,
+            ),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        encode_commands(
+            &mut encoder,
+            "nagaya_room_commands",
+            "Commands run.",
+            &figures.commands,
+            |command| command.calls,
+        )?;
+        let help = "Commands that ended in an error reply.";
+        encode_commands(
+            &mut encoder,
+            "nagaya_room_commands_failed",
+            help,
+            &figures.commands,
+            |command| command.failed,
+        )
+    }
+}
+
+/// Encodes one count per command; commands that never ran are left out.
+fn encode_commands(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    commands: &[CommandFigures],
+    count: impl Fn(&CommandFigures) -> u64,
+) -> fmt::Result {
+    let kind = ConstCounter::new(0u64).metric_type();
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for command in commands.iter().filter(|command| command.calls > 0) {
+        let labels = [("command", command.name)];
+        ConstCounter::new(count(command)).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
