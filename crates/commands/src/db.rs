@@ -55,6 +55,8 @@ pub struct Db<'s> {
     pub(crate) ready: Vec<Vec<u8>>,
     /// Messages about changed keys that wait for the end of the command.
     pub(crate) changes: Option<Box<Changes>>,
+    /// The key of the request, when it has exactly one: start, length, and where it lives.
+    known: (*const u8, usize, Place),
 }
 
 impl<'s> Db<'s> {
@@ -78,7 +80,17 @@ impl<'s> Db<'s> {
             expired: RefCell::default(),
             ready: Vec::new(),
             changes: None,
+            known: (std::ptr::null(), 0, Place { hash: 0, shard: 0 }),
         }
+    }
+
+    /// Tells where a key of the request lives, which saves looking for it again and again.
+    ///
+    /// The request's bytes stay where they are while its command runs, so a key at the same address and
+    /// of the same length is the same key.
+    #[inline]
+    pub(crate) fn know(&mut self, key: &[u8], place: Place) {
+        self.known = (key.as_ptr(), key.len(), place);
     }
 
     /// Returns the time at which the command (or the transaction or script around it) began, in Unix
@@ -198,10 +210,7 @@ impl<'s> Db<'s> {
             self.notify(Events::NEW, "new", key);
         }
         let keys = &mut self.locked.get_mut(place.shard).keys;
-        let old = keys.insert_str(place.hash, key, bytes, at);
-        if let Some(entry) = keys.get(place.hash, key) {
-            entry.set_stamp(self.stamp);
-        }
+        let old = keys.insert_str(place.hash, key, bytes, at, self.stamp);
         if let Some(old) = old {
             self.discard(old);
         }
@@ -564,6 +573,10 @@ impl<'s> Db<'s> {
 
     #[inline]
     fn place(&self, key: &[u8]) -> Place {
+        let (start, length, place) = self.known;
+        if std::ptr::eq(start, key.as_ptr()) && length == key.len() {
+            return place;
+        }
         self.server.shards.place(key)
     }
 }

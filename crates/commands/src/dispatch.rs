@@ -23,7 +23,7 @@ use crate::keyfind::each_key;
 use crate::postponed::Postponed;
 use crate::scripting::{self, Pump, ThreadVm};
 use crate::server::Server;
-use crate::shard::{Busy, Scope, Slow};
+use crate::shard::{Busy, Place, Scope, Slow};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use crate::stats::ThreadStats;
 use crate::table::{self, Command};
@@ -62,6 +62,8 @@ pub struct Core<'s> {
     /// saves a look at the counter. 0 when something else has happened since.
     ended_ticks: u64,
     ended_client: u64,
+    /// The command found last, and how it was spelt.
+    latest: Option<(usize, [u8; LATEST_NAME_MAX], &'static Command)>,
     /// More is used than `maxmemory` allows, as of the start of the batch.
     pub(crate) out_of_memory: bool,
     /// Commands that take this long are looked at: they may belong into a log.
@@ -89,6 +91,7 @@ impl<'s> Core<'s> {
             tick_rate: TickRate::get(),
             ended_ticks: 0,
             ended_client: 0,
+            latest: None,
             out_of_memory: false,
             slow_ns: 0,
             ended_waits: Vec::new(),
@@ -115,6 +118,7 @@ impl<'s> Core<'s> {
             tick_rate: self.tick_rate,
             ended_ticks: 0,
             ended_client: 0,
+            latest: None,
             out_of_memory: self.out_of_memory,
             slow_ns: self.slow_ns,
             ended_waits: Vec::new(),
@@ -209,8 +213,14 @@ impl<'s> Core<'s> {
                 if self.queue(client, command, &args, out) {
                     self.count_refusal(&out.buf[start..]);
                 } else {
-                    let scope = self.scope(command, &args, client);
-                    self.run(client, command, args, scope, out);
+                    let known = command
+                        .only_key
+                        .map(|at| (at, self.server.shards.place(&args[at])));
+                    let scope = match known {
+                        Some((_, place)) => Scope::One(place.shard),
+                        None => self.scope(command, &args, client),
+                    };
+                    self.run(client, command, args, scope, known, out);
                 }
                 if client.tracking.is_some() {
                     tracking::end_request(client, Some(command));
@@ -284,7 +294,7 @@ impl<'s> Core<'s> {
 
     /// Finds the command and checks that this client may run it with these arguments.
     fn admit(&mut self, client: &mut Client, args: &Args<'_>) -> Result<&'static Command, CommandError> {
-        let command = resolve(args)?;
+        let command = self.find_command(args)?;
         if !command.spec.accepts(args.len()) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::wrong_arity(&command.full_name));
@@ -304,6 +314,28 @@ impl<'s> Core<'s> {
         Ok(command)
     }
 
+    /// Finds the command of a request. Clients mostly send the same one again, spelt the same.
+    #[inline]
+    fn find_command(&mut self, args: &Args<'_>) -> Result<&'static Command, CommandError> {
+        let name = args.get(0).unwrap_or_default();
+        if let Some((length, spelt, command)) = &self.latest
+            && name.len() == *length
+            && spelt[..*length] == *name
+        {
+            return Ok(command);
+        }
+        let command = resolve(args)?;
+        if name.len() <= LATEST_NAME_MAX
+            && table::find(name)
+                .is_some_and(|found| std::ptr::eq(found, command) && found.subcommands.is_empty())
+        {
+            let mut spelt = [0; LATEST_NAME_MAX];
+            spelt[..name.len()].copy_from_slice(name);
+            self.latest = Some((name.len(), spelt, command));
+        }
+        Ok(command)
+    }
+
     /// Runs a command under the locks of `scope`, then whatever its changes have made possible for
     /// those who wait.
     fn run(
@@ -312,9 +344,13 @@ impl<'s> Core<'s> {
         command: &'static Command,
         args: Args<'_>,
         scope: Scope,
+        known: Option<(usize, Place)>,
         out: &mut Out,
     ) {
         let done = self.with_db(scope, client.id(), |core, db| {
+            if let Some((at, place)) = known {
+                db.know(&args[at], place);
+            }
             core.call(client, command, args, db, out);
             if let Some(request) = client.block_request.take() {
                 let owned = ArgVec::from(&args);
@@ -610,6 +646,9 @@ impl<'s> Core<'s> {
         })
     }
 }
+
+/// Longest command name that is remembered from one request to the next.
+const LATEST_NAME_MAX: usize = 16;
 
 /// The refusal of a command that could need more memory than there may be.
 pub(crate) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";

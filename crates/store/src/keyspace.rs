@@ -63,17 +63,29 @@ impl Keyspace {
     ///
     /// Returns the entry it replaced when that one held a collection worth freeing elsewhere.
     #[inline]
-    pub fn insert_str(&mut self, hash: u64, key: &[u8], bytes: &[u8], expiry: Option<i64>) -> Option<Entry> {
+    pub fn insert_str(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        bytes: &[u8],
+        expiry: Option<i64>,
+        stamp: u32,
+    ) -> Option<Entry> {
         match self.table.find_mut(hash, key) {
             Some(entry) if entry.string().is_some() && entry.expiry().is_some() == expiry.is_some() => {
                 entry.replace_str(bytes);
+                entry.set_stamp(stamp);
                 if let Some(at) = expiry {
                     entry.set_expiry(Some(at));
                     self.note_deadline(at, hash);
                 }
                 None
             }
-            _ => self.put(hash, Entry::from_str(key, bytes, expiry)),
+            _ => {
+                let entry = Entry::from_str(key, bytes, expiry);
+                entry.set_stamp(stamp);
+                self.put(hash, entry)
+            }
         }
     }
 
@@ -177,7 +189,7 @@ mod tests {
     use crate::hasher::hash_bytes;
 
     fn set(keys: &mut Keyspace, key: &str, expiry: Option<i64>) {
-        keys.insert_str(hash_bytes(key.as_bytes()), key.as_bytes(), b"v", expiry);
+        keys.insert_str(hash_bytes(key.as_bytes()), key.as_bytes(), b"v", expiry, 0);
     }
 
     #[test]
