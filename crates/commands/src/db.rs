@@ -19,6 +19,7 @@ use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
 use crate::error::CommandError;
 use crate::notify::Events;
+use crate::recency::Recency;
 use crate::server::{Garbage, Server};
 use crate::shard::{Locked, Place};
 use crate::stats::ThreadStats;
@@ -44,7 +45,8 @@ pub struct Db<'s> {
     locked: Locked<'s>,
     stats: &'s ThreadStats,
     now_ms: i64,
-    stamp: u32,
+    /// How uses of keys are counted.
+    pub(crate) recency: Recency,
     notify: Events,
     /// Whose command this is, for client-side caching.
     pub(crate) client_id: u64,
@@ -66,6 +68,7 @@ impl<'s> Db<'s> {
         stats: &'s ThreadStats,
         now_ms: i64,
         notify: Events,
+        counts_uses: bool,
         client_id: u64,
     ) -> Db<'s> {
         Db {
@@ -73,7 +76,7 @@ impl<'s> Db<'s> {
             locked,
             stats,
             now_ms,
-            stamp: (now_ms / 1000) as u32,
+            recency: Recency::at(now_ms, counts_uses),
             notify,
             client_id,
             dirty: 0,
@@ -104,7 +107,7 @@ impl<'s> Db<'s> {
     pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
         match self.live(key) {
             Some(entry) => {
-                entry.set_stamp(self.stamp);
+                entry.set_stamp(self.recency.used(entry.stamp()));
                 self.stats.keyspace_hits.add(1);
                 Some(entry)
             }
@@ -130,7 +133,7 @@ impl<'s> Db<'s> {
         let place = self.place(key);
         self.drop_if_expired(key, place);
         let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key)?;
-        entry.set_stamp(self.stamp);
+        entry.set_stamp(self.recency.used(entry.stamp()));
         Some(entry)
     }
 
@@ -185,10 +188,14 @@ impl<'s> Db<'s> {
                 .insert(place.hash, key, value, None);
             self.notify(Events::NEW, "new", key);
         }
-        let stamp = self.stamp;
+        let recency = self.recency;
         let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key);
         let entry = entry.expect("the key was found or made just above, and its shard is ours");
-        entry.set_stamp(stamp);
+        entry.set_stamp(if missing {
+            recency.fresh()
+        } else {
+            recency.used(entry.stamp())
+        });
         entry.collection_mut().ok_or(CommandError::WrongType)
     }
 
@@ -210,7 +217,11 @@ impl<'s> Db<'s> {
             self.notify(Events::NEW, "new", key);
         }
         let keys = &mut self.locked.get_mut(place.shard).keys;
-        let old = keys.insert_str(place.hash, key, bytes, at, self.stamp);
+        let stamp = match self.recency {
+            Recency::Seconds(now_s) => now_s,
+            recency => recency.replaced(keys.get(place.hash, key).map(Entry::stamp)),
+        };
+        let old = keys.insert_str(place.hash, key, bytes, at, stamp);
         if let Some(old) = old {
             self.discard(old);
         }
@@ -226,7 +237,7 @@ impl<'s> Db<'s> {
         let keys = &mut self.locked.get_mut(place.shard).keys;
         let old = keys.insert(place.hash, key, value, at);
         if let Some(entry) = keys.get(place.hash, key) {
-            entry.set_stamp(self.stamp);
+            entry.set_stamp(self.recency.replaced(old.as_ref().map(Entry::stamp)));
         }
         if let Some(old) = old {
             self.discard(old);

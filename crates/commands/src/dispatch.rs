@@ -64,6 +64,8 @@ pub struct Core<'s> {
     ended_client: u64,
     /// The command found last, and how it was spelt.
     latest: Option<(usize, [u8; LATEST_NAME_MAX], &'static Command)>,
+    /// The policy wants to know how often keys are used, not when.
+    counts_uses: bool,
     /// More is used than `maxmemory` allows, as of the start of the batch.
     pub(crate) out_of_memory: bool,
     /// Commands that take this long are looked at: they may belong into a log.
@@ -92,6 +94,7 @@ impl<'s> Core<'s> {
             ended_ticks: 0,
             ended_client: 0,
             latest: None,
+            counts_uses: false,
             out_of_memory: false,
             slow_ns: 0,
             ended_waits: Vec::new(),
@@ -119,6 +122,7 @@ impl<'s> Core<'s> {
             ended_ticks: 0,
             ended_client: 0,
             latest: None,
+            counts_uses: self.counts_uses,
             out_of_memory: self.out_of_memory,
             slow_ns: self.slow_ns,
             ended_waits: Vec::new(),
@@ -167,6 +171,7 @@ impl<'s> Core<'s> {
         self.config_version = self.server.config_version();
         self.config = self.server.config();
         self.slow_ns = self.config.slow_ns();
+        self.counts_uses = self.config.maxmemory_policy.ends_with("lfu");
         self.trim_tracking();
     }
 
@@ -465,6 +470,7 @@ impl<'s> Core<'s> {
             self.stats,
             self.now_ms(),
             self.config.notify,
+            self.counts_uses,
             client_id,
         );
         work(self, &mut db);

@@ -3,8 +3,7 @@
 //! As in Redis the choice is by sampling: of a few random keys the one that the
 //! policy likes least goes, until memory suffices. Each shard is locked only
 //! while one key is chosen and removed, and the removed value is freed at once,
-//! since its memory is what is wanted. The LFU policies choose as the LRU ones
-//! do: only the time of the last use is kept.
+//! since its memory is what is wanted.
 
 use nagaya_store::entry::Entry;
 use nagaya_store::rng::with_thread_rng;
@@ -99,7 +98,10 @@ impl Db<'_> {
                 continue;
             }
             let rank = match order {
-                Order::LeastRecent => i64::from(entry.stamp()),
+                Order::LeastRecent => {
+                    let stamp = entry.stamp();
+                    self.recency.frequency(stamp).map_or(i64::from(stamp), i64::from)
+                }
                 Order::SoonestExpiry => entry.expiry().unwrap_or(i64::MAX),
                 Order::Any => 0,
             };

@@ -29,6 +29,7 @@ mod members;
 mod notify;
 mod postponed;
 pub mod pubsub;
+mod recency;
 mod redact;
 mod settings;
 pub mod stats;

@@ -7,6 +7,7 @@ use crate::ctx::Ctx;
 use crate::db::Expiry;
 use crate::error::CommandError;
 use crate::notify::Events;
+use crate::recency::Recency;
 
 /// DUMP key
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
@@ -17,7 +18,7 @@ pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-/// Options of RESTORE. The frequency is checked but not kept: no key counts its uses.
+/// Options of RESTORE.
 #[derive(Default)]
 struct Options {
     replace: bool,
@@ -59,8 +60,16 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Ok(());
     }
     ctx.db.set(key, value, expiry);
-    if let (Some(idle_s), Some(entry)) = (options.idle_s, ctx.db.peek(key)) {
-        entry.set_stamp((now_ms / 1000).saturating_sub(idle_s).max(0) as u32);
+    let recency = ctx.db.recency;
+    let idle_since = |idle_s: i64| (now_ms / 1000).saturating_sub(idle_s).max(0) as u32;
+    let stamp = match recency {
+        Recency::Seconds(_) => options.idle_s.map(idle_since),
+        Recency::Frequency(_) => options
+            .frequency
+            .and_then(|frequency| recency.with_frequency(frequency as u8)),
+    };
+    if let (Some(stamp), Some(entry)) = (stamp, ctx.db.peek(key)) {
+        entry.set_stamp(stamp);
     }
     ctx.db.notify(Events::GENERIC, "restore", key);
     ctx.db.modified(key);

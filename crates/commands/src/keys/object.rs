@@ -1,10 +1,12 @@
 //! OBJECT: how a value is kept.
 
+use nagaya_store::entry::Entry;
 use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
+use crate::recency::Recency;
 
 /// Redis shares the objects of these small integers and counts no references to them.
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
@@ -34,6 +36,13 @@ pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// OBJECT IDLETIME key
 pub(super) fn idletime(ctx: &mut Ctx<'_, '_>) -> Reply {
     let now = (ctx.db.now_ms() / 1000) as u32;
+    let by_frequency = matches!(ctx.db.recency, Recency::Frequency(_));
+    if by_frequency && ctx.db.peek(ctx.key(2)).is_some() {
+        return Err(CommandError::err(
+            "An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
     match ctx.db.peek(ctx.key(2)) {
         None => ctx.out.nil(),
         Some(entry) => ctx.out.int(i64::from(now.saturating_sub(entry.stamp()))),
@@ -43,8 +52,12 @@ pub(super) fn idletime(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// OBJECT FREQ key
 pub(super) fn freq(ctx: &mut Ctx<'_, '_>) -> Reply {
-    if ctx.db.peek(ctx.key(2)).is_none() {
+    let Some(stamp) = ctx.db.peek(ctx.key(2)).map(Entry::stamp) else {
         ctx.out.nil();
+        return Ok(());
+    };
+    if let Some(frequency) = ctx.db.recency.frequency(stamp) {
+        ctx.out.int(i64::from(frequency));
         return Ok(());
     }
     Err(CommandError::err(
