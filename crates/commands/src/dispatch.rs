@@ -201,6 +201,11 @@ impl<'s> Core<'s> {
     /// was written), or want to be closed.
     pub fn execute(&mut self, client: &mut Client, args: Args<'_>, out: &mut Out) -> Executed {
         let start = out.buf.len();
+        if self.out_of_memory && self.make_room() && client.tracking.is_some() {
+            // The client is to hear of the keys it may have cached before it gets its reply: they are on
+            // their way, and the request comes again after them.
+            return Executed::Postponed;
+        }
         if client.id() != self.ended_client {
             self.ended_client = client.id();
             self.ended_ticks = 0;
@@ -305,7 +310,7 @@ impl<'s> Core<'s> {
             return Err(CommandError::wrong_arity(&command.full_name));
         }
         self.check_rights(client, command, args)?;
-        if self.out_of_memory && needs_memory(client, command) && !self.make_room() {
+        if self.out_of_memory && needs_memory(client, command) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::coded(OUT_OF_MEMORY));
         }
@@ -423,9 +428,11 @@ impl<'s> Core<'s> {
         self.ended_ticks = ticks();
         let spent_ns = self.tick_rate.ns_between(started, self.ended_ticks);
         stats.spent_ns.add(spent_ns);
-        if out.buf.get(start) == Some(&b'-') && !std::mem::take(&mut self.error_counted) {
+        if out.buf.get(start) == Some(&b'-') {
             stats.failed.add(1);
-            self.stats.count_error(&out.buf[start..]);
+            if !std::mem::take(&mut self.error_counted) {
+                self.stats.count_error(&out.buf[start..]);
+            }
         }
         // A command that waits is counted now and measured when it goes on.
         stats.calls.add(u64::from(client.woken_by.is_none()));

@@ -28,13 +28,26 @@ enum Order {
 }
 
 impl Core<'_> {
-    /// Removes keys until memory suffices; false when the policy or the data does not allow it.
+    /// Removes keys, if `maxmemory` is exceeded and the policy allows it. Called now and then.
+    pub fn relieve_memory(&mut self) {
+        if self.out_of_memory {
+            self.make_room();
+        }
+    }
+
+    /// Removes keys until memory suffices or none is left to remove; tells whether it removed any.
     #[cold]
     pub(crate) fn make_room(&mut self) -> bool {
         let policy = self.config.maxmemory_policy;
         if policy == "noeviction" {
             return false;
         }
+        let before = self.stats.evicted_keys.get();
+        self.evict_enough(policy);
+        self.stats.evicted_keys.get() > before
+    }
+
+    fn evict_enough(&mut self, policy: &str) {
         let order = match policy.rsplit('-').next() {
             Some("random") => Order::Any,
             Some("ttl") => Order::SoonestExpiry,
@@ -47,7 +60,7 @@ impl Core<'_> {
             while !self.evict_from(shard, order, only_volatile) {
                 empty_in_a_row += 1;
                 if empty_in_a_row > shards {
-                    return false;
+                    return;
                 }
                 shard = (shard + 1) % shards;
             }
@@ -55,10 +68,9 @@ impl Core<'_> {
             shard = (shard + 1) % shards;
             if !self.is_out_of_memory() {
                 self.out_of_memory = false;
-                return true;
+                return;
             }
         }
-        false
     }
 
     /// Removes one key of a shard; false when there is none to remove.

@@ -329,6 +329,9 @@ impl<'s> EventLoop<'s> {
         self.next_tick_ms.set(now_ms + TICK_MS);
         self.resume_postponed(core);
         self.close_idle(core);
+        if self.expires_keys {
+            core.relieve_memory();
+        }
         if self.expires_keys && !self.expire_keys(core) {
             // There is more: come back soon, but let clients in between.
             self.next_tick_ms.set(now_ms + TICK_MS / 10);

@@ -191,7 +191,7 @@ fn scripts_are_found_by_digest_until_they_are_flushed() {
 }
 
 #[test]
-fn an_error_inside_a_script_counts_for_the_command_that_failed() {
+fn an_error_inside_a_script_counts_for_the_command_and_for_the_script() {
     let mut session = Session::new();
     session.check("SET a text", "+OK\r\n");
     eval(
@@ -208,7 +208,7 @@ fn an_error_inside_a_script_counts_for_the_command_that_failed() {
     };
     // The test engine registers its one set of counters with every request.
     assert!(failed(b"INCR") > 0);
-    assert_eq!(failed(b"EVAL"), 0);
+    assert!(failed(b"EVAL") > 0);
 }
 
 #[test]
