@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     server("LASTSAVE", 1, LOADING.and(STALE).and(FAST), lastsave)
         .acl(Category::ADMIN.and(Category::DANGEROUS))
         .about(
-            "Returns the Unix time of the start, when all data was safe.",
+            "Returns the Unix time of the start; nothing is saved later.",
             "O(1)",
         ),
     server("LOLWUT", -1, READONLY.and(FAST), lolwut)
