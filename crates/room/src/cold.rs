@@ -1,0 +1,290 @@
+//! Where tags rest that are not in memory.
+//!
+//! A cold tier keeps one row per tag and one row per key. Calls block: they are
+//! made from threads that may wait, many tags at a time, so that an
+//! implementation can share statements and commits between them.
+//!
+//! Every commit is fenced by the tag's row: a snapshot enters only when its
+//! generation is the row's and its version is newer than the last one saved.
+
+use std::fmt;
+
+/// When a snapshot was taken: in which residency of its tag, and which one in it.
+///
+/// In the embedded form there is one process and `snap` is the position in the write-ahead log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    pub generation: u64,
+    pub snap: u64,
+}
+
+/// The type of a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    String,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    Stream,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 6] = [
+        Kind::String,
+        Kind::List,
+        Kind::Set,
+        Kind::SortedSet,
+        Kind::Hash,
+        Kind::Stream,
+    ];
+
+    /// Returns the name that the TYPE command gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::SortedSet => "zset",
+            Kind::Hash => "hash",
+            Kind::Stream => "stream",
+        }
+    }
+
+    /// Finds a type by the name that the TYPE command gives it.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// A value as it rests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub kind: Kind,
+    /// Exactly what DUMP gives.
+    pub payload: Vec<u8>,
+    /// Unix milliseconds.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// A key that rests in the cold tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub key: Vec<u8>,
+    pub rest: Rest,
+}
+
+/// All that the cold tier knows of a tag's keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The generation that the reader holds now.
+    pub generation: u64,
+    /// The version of the last commit.
+    pub saved: Version,
+    pub rows: Vec<Row>,
+    /// Keys that were deleted and must not come back from an older copy.
+    pub tombstones: Vec<Vec<u8>>,
+}
+
+/// How a claim ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The tag's generation is now one higher, and these are its rows.
+    Loaded(Loaded),
+    /// There is no row and none was made; the residency has generation 1.
+    NoRow,
+    /// Somebody else has moved the generation since `base` was read: start over.
+    Moved,
+}
+
+/// What a snapshot found of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub key: Vec<u8>,
+    /// Nothing when the key is gone: it becomes a tombstone.
+    pub rest: Option<Rest>,
+}
+
+/// The changed keys of a tag at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub tag: Vec<u8>,
+    pub version: Version,
+    pub changes: Vec<Change>,
+    /// Unix milliseconds of the latest use that is known; hints for people and statistics only.
+    pub read_at_ms: Option<i64>,
+    pub written_at_ms: Option<i64>,
+}
+
+/// How the commit of one snapshot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Saved,
+    /// Its generation is not the tag's, or something at least as new is saved. Nothing was written.
+    Refused,
+}
+
+/// What the last save or eviction left a tag in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Memory has changes that the cold tier lacks.
+    NeedSynced,
+    /// The cold tier has everything; the tag may be in memory, too.
+    Synced,
+    /// The tag is only in the cold tier.
+    Cleaned,
+}
+
+impl Status {
+    /// Returns the name that document 001 gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::NeedSynced => "need_synced",
+            Status::Synced => "synced",
+            Status::Cleaned => "cleaned",
+        }
+    }
+}
+
+/// The row of a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagRow {
+    pub tag: Vec<u8>,
+    pub generation: u64,
+    pub saved: Version,
+    pub status: Status,
+    /// Unix milliseconds; nothing when never seen.
+    pub read_at_ms: Option<i64>,
+    pub written_at_ms: Option<i64>,
+    pub saved_at_ms: Option<i64>,
+    /// Keys with a value, tombstones not counted.
+    pub keys: u64,
+    /// Bytes of names and payloads of those keys.
+    pub bytes: u64,
+}
+
+/// Merged uses of a tag, for statistics and the choice of candidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub tag: Vec<u8>,
+    pub read_at_ms: Option<i64>,
+    pub written_at_ms: Option<i64>,
+}
+
+/// Sums over the whole tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub tags: u64,
+    pub keys: u64,
+    pub tombstones: u64,
+    /// Bytes of names and payloads.
+    pub bytes: u64,
+    /// Bytes that the tier takes on its disk.
+    pub disk_bytes: u64,
+}
+
+/// Something that a check found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub what: String,
+    pub remedy: String,
+}
+
+/// Why a call to the cold tier failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ColdError {
+    /// It cannot be reached or is busy; the same call may work later.
+    #[error("the cold tier does not answer")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Its disk is full.
+    #[error("the cold tier is full")]
+    Full(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What it holds cannot be read.
+    #[error("the cold tier is damaged: {what}")]
+    Damaged { what: String },
+    #[error("the cold tier failed")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl ColdError {
+    /// Tells whether the same call may work later without anybody's help.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, ColdError::Unavailable(_))
+    }
+}
+
+/// The place where tags rest.
+///
+/// A call that returns an error has changed nothing, or all of it (when the reply of a commit was lost);
+/// repeating it is safe.
+pub trait ColdTier: Send + Sync + 'static {
+    /// Reads the generation of each tag, or nothing for a tag without a row. The first step of a load.
+    fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError>;
+
+    /// Moves a tag's generation from `base` to one above and reads its rows, in one transaction.
+    fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError>;
+
+    /// Reads the rows of tags without claiming them; nothing for a tag without a row. For a process that
+    /// shares the tier with nobody.
+    fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError>;
+
+    /// Makes rows with generation 1 for those of the tags that have none. Comes before the first snapshot.
+    fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError>;
+
+    /// Commits snapshots, each whole or not at all, durably when it returns.
+    fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError>;
+
+    /// Notes what became of tags; for people, not for decisions.
+    fn set_status(&self, tags: &[&[u8]], status: Status) -> Result<(), ColdError>;
+
+    /// Notes uses of tags that have rows; later times win.
+    fn note_access(&self, accesses: &[Access]) -> Result<(), ColdError>;
+
+    /// Returns the row of a tag.
+    fn tag(&self, tag: &[u8]) -> Result<Option<TagRow>, ColdError>;
+
+    /// Lists up to `limit` tags after the given one, in an order of its own that does not change.
+    fn tags_after(&self, tag: Option<&[u8]>, limit: usize) -> Result<Vec<TagRow>, ColdError>;
+
+    /// Lists up to `limit` keys (tombstones not) after the given place, ordered by tag and key.
+    fn keys_after(&self, after: Option<(&[u8], &[u8])>, limit: usize) -> Result<Vec<KeyRow>, ColdError>;
+
+    /// Removes a tag with all its keys and tombstones; returns how many keys it had.
+    fn erase(&self, tag: &[u8]) -> Result<u64, ColdError>;
+
+    /// Removes every tag whose last commit is not newer than `up_to` (FLUSHALL).
+    fn wipe(&self, up_to: Version) -> Result<(), ColdError>;
+
+    /// Removes up to `limit` keys that expired before `expired_before_ms` and tombstones made before
+    /// `buried_before_ms`; returns how many.
+    fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError>;
+
+    /// Returns the highest version that any tag was saved with.
+    fn newest(&self) -> Result<Version, ColdError>;
+
+    fn totals(&self) -> Result<Totals, ColdError>;
+
+    /// Reads a named value that belongs to no tag (functions, settings of the tier).
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, ColdError>;
+
+    /// Keeps a named value that belongs to no tag.
+    fn set_fact(&self, name: &str, value: &[u8]) -> Result<(), ColdError>;
+
+    /// Looks for damage.
+    fn check(&self) -> Result<Vec<Finding>, ColdError>;
+}
+
+/// Where a key rests, without its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    pub tag: Vec<u8>,
+    pub key: Vec<u8>,
+    pub kind: Kind,
+    pub expires_at_ms: Option<i64>,
+}

@@ -1,0 +1,146 @@
+//! Takes tags out of memory that nobody used for long.
+//!
+//! A round marks candidates that have nothing dirty, reads the names of their keys
+//! from the cold tier, waits D once for all of them, and confirms each that is still
+//! marked and still clean. Any touch and any snapshot in between calls a tag's
+//! eviction off, so the choice of candidates may be as wrong as it likes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::cold::{ColdTier, Status};
+use crate::error::RoomError;
+use crate::hot::HotTier;
+use crate::protocol::{Token, Tokens};
+use crate::wait::{RoundTrip, Wait};
+
+/// How many names are read from the cold tier at a time.
+const PAGE_NAMES: usize = 1000;
+
+/// What one round did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EvictReport {
+    /// Tags that were clean and were marked.
+    pub marked: u64,
+    /// Tags that are gone from memory.
+    pub evicted: u64,
+    /// Tags that were used, changed or taken over by another evictor in between.
+    pub called_off: u64,
+    /// How often the wait began again because the hot tier was slow.
+    pub delays: u64,
+}
+
+/// Evicts tags on the thread that calls it.
+pub struct Evictor {
+    hot: Arc<dyn HotTier>,
+    cold: Arc<dyn ColdTier>,
+    clock: Arc<dyn Clock>,
+    tokens: Tokens,
+}
+
+/// A marked tag with the names that its eviction removes.
+struct Marked {
+    tag: Vec<u8>,
+    names: Vec<Vec<u8>>,
+}
+
+impl Evictor {
+    pub fn new(hot: Arc<dyn HotTier>, cold: Arc<dyn ColdTier>, clock: Arc<dyn Clock>) -> Evictor {
+        Evictor {
+            hot,
+            cold,
+            clock,
+            tokens: Tokens::default(),
+        }
+    }
+
+    /// Evicts up to `limit` of the tags that nobody used for `idle`.
+    pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, RoomError> {
+        let candidates = self.hot.coldest(limit, idle)?;
+        let tags: Vec<&[u8]> = candidates.iter().map(Vec::as_slice).collect();
+        self.evict(&tags)
+    }
+
+    /// Evicts those of the tags that are clean and stay unused meanwhile.
+    pub fn evict(&self, tags: &[&[u8]]) -> Result<EvictReport, RoomError> {
+        let mut report = EvictReport::default();
+        if tags.is_empty() {
+            return Ok(report);
+        }
+        let token = self.tokens.draw();
+        let is_marked = self.hot.mark(tags, token)?;
+        let mut wait = Wait {
+            since: self.clock.now(),
+        };
+        let mut marked = Vec::new();
+        for (tag, _) in tags.iter().zip(is_marked).filter(|(_, is_marked)| *is_marked) {
+            // After the mark: a key that is made later is dirty, and its snapshot calls the eviction off.
+            marked.push(Marked {
+                tag: tag.to_vec(),
+                names: self.names(tag)?,
+            });
+        }
+        report.marked = marked.len() as u64;
+        if !marked.is_empty() {
+            self.settle(&mut wait, &mut report)?;
+            self.confirm(&marked, token, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Returns when the wait is over and the last look at the hot tier found it quick.
+    fn settle(&self, wait: &mut Wait, report: &mut EvictReport) -> Result<(), RoomError> {
+        let timing = self.hot.timing();
+        loop {
+            let left = wait.left(self.clock.now(), timing);
+            if left > Duration::ZERO {
+                self.clock.sleep(left);
+            }
+            let sent = self.clock.now();
+            self.hot.probe()?;
+            let before = *wait;
+            wait.note(
+                RoundTrip {
+                    sent,
+                    received: self.clock.now(),
+                },
+                timing,
+            );
+            if *wait != before {
+                report.delays += 1;
+            } else if wait.is_over(sent, timing) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn confirm(&self, marked: &[Marked], token: Token, report: &mut EvictReport) -> Result<(), RoomError> {
+        let mut gone: Vec<&[u8]> = Vec::new();
+        for Marked { tag, names } in marked {
+            if self.hot.confirm(tag, token, names)? {
+                gone.push(tag);
+            }
+        }
+        report.evicted = gone.len() as u64;
+        report.called_off = report.marked - report.evicted;
+        self.cold.set_status(&gone, Status::Cleaned)?;
+        Ok(())
+    }
+
+    fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, RoomError> {
+        // The empty key is the first place of the empty tag, which is the first of all, and of no other.
+        let mut after = (!tag.is_empty()).then(|| (tag.to_vec(), Vec::new()));
+        let mut names = Vec::new();
+        loop {
+            let place = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+            let page = self.cold.keys_after(place, PAGE_NAMES)?;
+            let is_last = page.len() < PAGE_NAMES || page.last().is_none_or(|row| row.tag != tag);
+            names.extend(page.into_iter().filter(|row| row.tag == tag).map(|row| row.key));
+            match names.last() {
+                Some(name) if !is_last => after = Some((tag.to_vec(), name.clone())),
+                _ => return Ok(names),
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The tiering protocol: what is hot, what is cold, and how data moves between
+//! the two without being lost.
+//!
+//! A *tag* is the unit of everything: of loading, of saving, of eviction. While a
+//! tag is resident, memory is the truth; while it is not, the cold tier is.
+
+pub mod tag;
+
+pub mod cold;
+pub mod error;
+pub mod hot;
+
+pub mod protocol;
+
+pub mod clock;
+pub mod wait;
+
+pub mod evictor;
+pub mod loader;
+pub mod saver;
+
+pub mod access;
+pub mod filter;
+
+pub mod reference;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;

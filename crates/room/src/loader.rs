@@ -1,0 +1,309 @@
+//! Brings tags into memory: one load per tag, however many ask.
+//!
+//! A load reads the base generation from the cold tier *before* it begins in the hot
+//! tier. So whoever replaces it afterwards has read a base at least as new, and the
+//! replaced one's claim fails instead of shutting the live residency out of saving.
+//! Then it claims the tag, which moves its generation and reads its rows in one
+//! transaction, and installs them in chunks.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::cold::{Claimed, ColdTier, Loaded, Row, Version};
+use crate::error::RoomError;
+use crate::hot::{Chunk, HotTier, Installed};
+use crate::protocol::{Begun, Part, Token, Tokens, Touched};
+
+/// One attempt to load one tag, without I/O: tells what to do next and takes what came of it. `C` is what is
+/// installed at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Load<C> {
+    #[default]
+    ReadBase,
+    Begin {
+        base: Option<u64>,
+    },
+    Claim {
+        base: Option<u64>,
+        token: Token,
+    },
+    Install {
+        token: Token,
+        chunks: VecDeque<C>,
+    },
+    Over(Outcome),
+}
+
+/// How a load ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The tag is hot.
+    Hot,
+    /// Somebody else has the load now, or the node lives anew: touch again.
+    Lost,
+}
+
+impl<C> Load<C> {
+    pub fn base_read(&mut self, base: Option<u64>) {
+        *self = Load::Begin { base };
+    }
+
+    /// Takes the end of a begin that was made with this fresh token.
+    pub fn begun(&mut self, token: Token, begun: Begun) {
+        let Load::Begin { base } = *self else {
+            unreachable!("a begin is answered only when it was asked for");
+        };
+        *self = match begun {
+            Begun::Begun => Load::Claim { base, token },
+            Begun::Resident => Load::Over(Outcome::Hot),
+        };
+    }
+
+    /// Takes what the claim read, or nothing when the tag has moved.
+    pub fn claimed(&mut self, chunks: Option<VecDeque<C>>) {
+        let Load::Claim { token, .. } = *self else {
+            unreachable!("a claim is answered only when it was asked for");
+        };
+        *self = match chunks {
+            Some(chunks) => Load::Install { token, chunks },
+            // Start over: the base is too old, and the next begin needs a token of its own.
+            None => Load::ReadBase,
+        };
+    }
+
+    pub fn installed(&mut self, installed: Installed) {
+        let Load::Install { chunks, .. } = self else {
+            unreachable!("a chunk is answered only when it was sent");
+        };
+        chunks.pop_front();
+        match installed {
+            Installed::Put if !chunks.is_empty() => (),
+            Installed::Put | Installed::Kept => *self = Load::Over(Outcome::Hot),
+            Installed::Lost => *self = Load::Over(Outcome::Lost),
+        }
+    }
+}
+
+/// Who waits for which load. The first to ask for a tag loads it; the others leave something to wake them by.
+#[derive(Debug)]
+pub struct Flights<W> {
+    waiting: HashMap<Vec<u8>, Vec<W>>,
+}
+
+impl<W> Default for Flights<W> {
+    fn default() -> Flights<W> {
+        Flights {
+            waiting: HashMap::new(),
+        }
+    }
+}
+
+impl<W> Flights<W> {
+    /// Joins the load of a tag; returns whether the caller is the first and must see to it.
+    pub fn join(&mut self, tag: &[u8], waiter: W) -> bool {
+        if let Some(waiters) = self.waiting.get_mut(tag) {
+            waiters.push(waiter);
+            return false;
+        }
+        self.waiting.insert(tag.to_vec(), vec![waiter]);
+        true
+    }
+
+    /// Ends the load of a tag; returns all who wait for it.
+    pub fn land(&mut self, tag: &[u8]) -> Vec<W> {
+        self.waiting.remove(tag).unwrap_or_default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// How a loader behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct LoaderConfig {
+    /// A chunk is closed when it holds this many bytes of names and payloads.
+    pub chunk_bytes: usize,
+    /// How often to look whether somebody else's load is done.
+    pub poll: Duration,
+    /// How long somebody else's load may take before it is taken over. Doubles with each take-over.
+    pub patience: Duration,
+}
+
+impl Default for LoaderConfig {
+    fn default() -> LoaderConfig {
+        LoaderConfig {
+            chunk_bytes: 1 << 20,
+            poll: Duration::from_millis(10),
+            patience: Duration::from_secs(5),
+        }
+    }
+}
+
+type Ending = Result<(), Arc<RoomError>>;
+
+/// Loads tags on the threads of those who ask.
+pub struct Loader {
+    hot: Arc<dyn HotTier>,
+    cold: Arc<dyn ColdTier>,
+    clock: Arc<dyn Clock>,
+    config: LoaderConfig,
+    tokens: Tokens,
+    flights: Mutex<Flights<mpsc::Sender<Ending>>>,
+}
+
+impl Loader {
+    pub fn new(
+        hot: Arc<dyn HotTier>,
+        cold: Arc<dyn ColdTier>,
+        clock: Arc<dyn Clock>,
+        config: LoaderConfig,
+    ) -> Loader {
+        Loader {
+            hot,
+            cold,
+            clock,
+            config,
+            tokens: Tokens::default(),
+            flights: Mutex::default(),
+        }
+    }
+
+    /// Returns when the tag is hot. Whoever asks while it is being loaded waits for that load and shares its
+    /// end, good or bad.
+    pub fn load(&self, tag: &[u8]) -> Ending {
+        let (sender, ending) = mpsc::channel();
+        if self.flights().join(tag, sender) {
+            // Lands also when a tier panics, so that nobody waits for ever.
+            let flight = Flight { loader: self, tag };
+            let result = self.make_hot(tag).map_err(Arc::new);
+            for waiter in self.flights().land(flight.tag) {
+                // A waiter that has gone needs no answer.
+                let _gone = waiter.send(result.clone());
+            }
+        }
+        ending.recv().expect("the load that was joined has panicked")
+    }
+
+    fn make_hot(&self, tag: &[u8]) -> Result<(), RoomError> {
+        let mut patience = self.config.patience;
+        loop {
+            let touched = self.hot.touch(&[tag])?[0];
+            if touched == Touched::Granted {
+                return Ok(());
+            }
+            if touched == Touched::Wait {
+                if self.somebody_finishes(tag, patience)? {
+                    continue;
+                }
+                patience *= 2;
+            }
+            if self.run(tag)? == Outcome::Hot {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for somebody else's load; returns whether the tag left that state in time.
+    fn somebody_finishes(&self, tag: &[u8], patience: Duration) -> Result<bool, RoomError> {
+        let start = self.clock.now();
+        while self.clock.now() - start < patience {
+            self.clock.sleep(self.config.poll);
+            if self.hot.touch(&[tag])?[0] != Touched::Wait {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn run(&self, tag: &[u8]) -> Result<Outcome, RoomError> {
+        let mut load = Load::<Chunk>::default();
+        loop {
+            match &load {
+                Load::ReadBase => load.base_read(self.cold.generations(&[tag])?[0]),
+                Load::Begin { .. } => {
+                    let token = self.tokens.draw();
+                    load.begun(token, self.hot.begin(tag, token)?);
+                }
+                Load::Claim { base, .. } => {
+                    let claimed = self.cold.claim(tag, *base)?;
+                    load.claimed(chunks_of(claimed, self.config.chunk_bytes));
+                }
+                Load::Install { token, chunks } => {
+                    load.installed(self.hot.install(tag, *token, &chunks[0])?);
+                }
+                Load::Over(outcome) => return Ok(*outcome),
+            }
+        }
+    }
+
+    fn flights(&self) -> MutexGuard<'_, Flights<mpsc::Sender<Ending>>> {
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Flight<'a> {
+    loader: &'a Loader,
+    tag: &'a [u8],
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        // After a good landing nobody is left; after a panic this drops the senders, which wakes the waiters.
+        self.loader.flights().land(self.tag);
+    }
+}
+
+/// Cuts what a claim read into chunks; nothing when the tag has moved.
+pub fn chunks_of(claimed: Claimed, chunk_bytes: usize) -> Option<VecDeque<Chunk>> {
+    let loaded = match claimed {
+        Claimed::Moved => return None,
+        Claimed::NoRow => Loaded {
+            generation: 1,
+            saved: Version::default(),
+            ..Loaded::default()
+        },
+        Claimed::Loaded(loaded) => loaded,
+    };
+    let part = Part {
+        generation: loaded.generation,
+        saved: loaded.saved,
+        is_last: false,
+    };
+    let mut chunks = VecDeque::new();
+    // Names that must go, go first: they are small and wait for nothing.
+    let mut chunk = Chunk {
+        part,
+        rows: Vec::new(),
+        tombstones: loaded.tombstones,
+    };
+    let mut bytes = 0;
+    for row in loaded.rows {
+        if bytes >= chunk_bytes {
+            chunks.push_back(std::mem::replace(
+                &mut chunk,
+                Chunk {
+                    part,
+                    rows: Vec::new(),
+                    tombstones: Vec::new(),
+                },
+            ));
+            bytes = 0;
+        }
+        bytes += size_of_row(&row);
+        chunk.rows.push(row);
+    }
+    chunk.part.is_last = true;
+    chunks.push_back(chunk);
+    Some(chunks)
+}
+
+fn size_of_row(row: &Row) -> usize {
+    row.key.len() + row.rest.payload.len()
+}

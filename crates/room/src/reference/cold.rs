@@ -1,0 +1,301 @@
+//! A cold tier in plain maps.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cold::{
+    Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Rest, Row, Snapshot, Status,
+    TagRow, Totals, Version,
+};
+
+/// A cold tier that forgets everything when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryCold {
+    shelves: Mutex<Shelves>,
+}
+
+#[derive(Debug, Default)]
+struct Shelves {
+    tags: BTreeMap<Vec<u8>, Shelf>,
+    facts: BTreeMap<String, Vec<u8>>,
+}
+
+/// The rows of one tag.
+#[derive(Debug)]
+struct Shelf {
+    generation: u64,
+    saved: Version,
+    status: Status,
+    read_at_ms: Option<i64>,
+    written_at_ms: Option<i64>,
+    saved_at_ms: Option<i64>,
+    keys: BTreeMap<Vec<u8>, Kept>,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Value(Rest),
+    Tombstone { buried_at_ms: i64 },
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        Shelf {
+            generation: 1,
+            saved: Version::default(),
+            status: Status::NeedSynced,
+            read_at_ms: None,
+            written_at_ms: None,
+            saved_at_ms: None,
+            keys: BTreeMap::new(),
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&Vec<u8>, &Rest)> {
+        self.keys.iter().filter_map(|(key, kept)| match kept {
+            Kept::Value(rest) => Some((key, rest)),
+            Kept::Tombstone { .. } => None,
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.values()
+            .map(|(key, rest)| (key.len() + rest.payload.len()) as u64)
+            .sum()
+    }
+
+    fn load(&self) -> Loaded {
+        let rows = self.values().map(|(key, rest)| Row {
+            key: key.clone(),
+            rest: rest.clone(),
+        });
+        let is_buried = |kept: &Kept| matches!(kept, Kept::Tombstone { .. });
+        Loaded {
+            generation: self.generation,
+            saved: self.saved,
+            rows: rows.collect(),
+            tombstones: self
+                .keys
+                .iter()
+                .filter(|(_, kept)| is_buried(kept))
+                .map(|(key, _)| key.clone())
+                .collect(),
+        }
+    }
+
+    fn commit(&mut self, snapshot: &Snapshot, now_ms: i64) -> Committed {
+        if snapshot.version.generation != self.generation || snapshot.version <= self.saved {
+            return Committed::Refused;
+        }
+        for change in &snapshot.changes {
+            let kept = match &change.rest {
+                Some(rest) => Kept::Value(rest.clone()),
+                None => Kept::Tombstone { buried_at_ms: now_ms },
+            };
+            self.keys.insert(change.key.clone(), kept);
+        }
+        self.saved = snapshot.version;
+        self.saved_at_ms = Some(now_ms);
+        self.status = Status::Synced;
+        self.note(snapshot.read_at_ms, snapshot.written_at_ms);
+        Committed::Saved
+    }
+
+    fn note(&mut self, read_at_ms: Option<i64>, written_at_ms: Option<i64>) {
+        // Nothing is less than every time.
+        self.read_at_ms = self.read_at_ms.max(read_at_ms);
+        self.written_at_ms = self.written_at_ms.max(written_at_ms);
+    }
+
+    fn row(&self, tag: &[u8]) -> TagRow {
+        TagRow {
+            tag: tag.to_vec(),
+            generation: self.generation,
+            saved: self.saved,
+            status: self.status,
+            read_at_ms: self.read_at_ms,
+            written_at_ms: self.written_at_ms,
+            saved_at_ms: self.saved_at_ms,
+            keys: self.values().count() as u64,
+            bytes: self.bytes(),
+        }
+    }
+}
+
+impl MemoryCold {
+    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ColdTier for MemoryCold {
+    fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError> {
+        let shelves = self.shelves();
+        Ok(tags
+            .iter()
+            .map(|&tag| Some(shelves.tags.get(tag)?.generation))
+            .collect())
+    }
+
+    fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError> {
+        let mut shelves = self.shelves();
+        Ok(match shelves.tags.get_mut(tag) {
+            None if base.is_none() => Claimed::NoRow,
+            Some(shelf) if base == Some(shelf.generation) => {
+                shelf.generation += 1;
+                Claimed::Loaded(shelf.load())
+            }
+            _ => Claimed::Moved,
+        })
+    }
+
+    fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError> {
+        let shelves = self.shelves();
+        Ok(tags
+            .iter()
+            .map(|&tag| Some(shelves.tags.get(tag)?.load()))
+            .collect())
+    }
+
+    fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
+        let mut shelves = self.shelves();
+        for &tag in tags {
+            shelves.tags.entry(tag.to_vec()).or_insert_with(Shelf::new);
+        }
+        Ok(())
+    }
+
+    fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {
+        let mut shelves = self.shelves();
+        let commit = |snapshot: &Snapshot| match shelves.tags.get_mut(&snapshot.tag) {
+            Some(shelf) => shelf.commit(snapshot, now_ms),
+            None => Committed::Refused,
+        };
+        Ok(snapshots.iter().map(commit).collect())
+    }
+
+    fn set_status(&self, tags: &[&[u8]], status: Status) -> Result<(), ColdError> {
+        let mut shelves = self.shelves();
+        for &tag in tags {
+            if let Some(shelf) = shelves.tags.get_mut(tag) {
+                shelf.status = status;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_access(&self, accesses: &[Access]) -> Result<(), ColdError> {
+        let mut shelves = self.shelves();
+        for access in accesses {
+            if let Some(shelf) = shelves.tags.get_mut(&access.tag) {
+                shelf.note(access.read_at_ms, access.written_at_ms);
+            }
+        }
+        Ok(())
+    }
+
+    fn tag(&self, tag: &[u8]) -> Result<Option<TagRow>, ColdError> {
+        Ok(self.shelves().tags.get(tag).map(|shelf| shelf.row(tag)))
+    }
+
+    fn tags_after(&self, tag: Option<&[u8]>, limit: usize) -> Result<Vec<TagRow>, ColdError> {
+        let shelves = self.shelves();
+        let start = tag.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = shelves.tags.range::<[u8], _>((start, Bound::Unbounded));
+        Ok(rest.take(limit).map(|(tag, shelf)| shelf.row(tag)).collect())
+    }
+
+    fn keys_after(&self, after: Option<(&[u8], &[u8])>, limit: usize) -> Result<Vec<KeyRow>, ColdError> {
+        let shelves = self.shelves();
+        let start = after.map_or(Bound::Unbounded, |(tag, _)| Bound::Included(tag));
+        let rest = shelves.tags.range::<[u8], _>((start, Bound::Unbounded));
+        let keys = rest.flat_map(|(tag, shelf)| shelf.values().map(move |(key, rest)| (tag, key, rest)));
+        let rows = keys
+            .filter(|(tag, key, _)| after.is_none_or(|place| (tag.as_slice(), key.as_slice()) > place))
+            .take(limit)
+            .map(|(tag, key, rest)| KeyRow {
+                tag: tag.clone(),
+                key: key.clone(),
+                kind: rest.kind,
+                expires_at_ms: rest.expires_at_ms,
+            });
+        Ok(rows.collect())
+    }
+
+    fn erase(&self, tag: &[u8]) -> Result<u64, ColdError> {
+        Ok(self
+            .shelves()
+            .tags
+            .remove(tag)
+            .map_or(0, |shelf| shelf.values().count() as u64))
+    }
+
+    fn wipe(&self, up_to: Version) -> Result<(), ColdError> {
+        self.shelves().tags.retain(|_, shelf| shelf.saved > up_to);
+        Ok(())
+    }
+
+    fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError> {
+        let mut purged = 0;
+        for shelf in self.shelves().tags.values_mut() {
+            shelf.keys.retain(|_, kept| {
+                let is_over = match kept {
+                    Kept::Value(rest) => rest.expires_at_ms.is_some_and(|at| at < expired_before_ms),
+                    Kept::Tombstone { buried_at_ms } => *buried_at_ms < buried_before_ms,
+                };
+                let goes = is_over && purged < limit;
+                purged += usize::from(goes);
+                !goes
+            });
+        }
+        Ok(purged)
+    }
+
+    fn newest(&self) -> Result<Version, ColdError> {
+        Ok(self
+            .shelves()
+            .tags
+            .values()
+            .map(|shelf| shelf.saved)
+            .max()
+            .unwrap_or_default())
+    }
+
+    fn totals(&self) -> Result<Totals, ColdError> {
+        let shelves = self.shelves();
+        let mut totals = Totals::default();
+        for shelf in shelves.tags.values() {
+            let values = shelf.values().count();
+            totals.tags += 1;
+            totals.keys += values as u64;
+            totals.tombstones += (shelf.keys.len() - values) as u64;
+            totals.bytes += shelf.bytes();
+        }
+        Ok(totals)
+    }
+
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, ColdError> {
+        Ok(self.shelves().facts.get(name).cloned())
+    }
+
+    fn set_fact(&self, name: &str, value: &[u8]) -> Result<(), ColdError> {
+        self.shelves().facts.insert(name.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    fn check(&self) -> Result<Vec<Finding>, ColdError> {
+        Ok(Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_memory(case: fn(&dyn ColdTier)) {
+        case(&MemoryCold::default());
+    }
+
+    crate::cold_suite!(with_memory);
+}

@@ -1,0 +1,230 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use nagaya_room::cold::{
+    Access, Change, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Kind, Loaded, Rest, Snapshot,
+    Status, TagRow, Totals, Version,
+};
+use nagaya_room::hot::HotTier;
+use nagaya_room::loader::{Loader, LoaderConfig};
+use nagaya_room::protocol::{Begun, Token, Touched};
+use nagaya_room::reference::MemoryCold;
+
+use crate::house::House;
+
+/// A cold tier that counts claims and answers them only when the test lets it, or fails them.
+struct SlowCold {
+    inner: Arc<MemoryCold>,
+    claims: AtomicUsize,
+    fails: bool,
+    gate: Barrier,
+}
+
+impl ColdTier for SlowCold {
+    fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        self.gate.wait();
+        if self.fails {
+            return Err(ColdError::Unavailable("switched off".into()));
+        }
+        self.inner.claim(tag, base)
+    }
+
+    fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError> {
+        self.inner.generations(tags)
+    }
+    fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError> {
+        self.inner.read(tags)
+    }
+    fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
+        self.inner.ensure(tags)
+    }
+    fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {
+        self.inner.commit(snapshots, now_ms)
+    }
+    fn set_status(&self, tags: &[&[u8]], status: Status) -> Result<(), ColdError> {
+        self.inner.set_status(tags, status)
+    }
+    fn note_access(&self, accesses: &[Access]) -> Result<(), ColdError> {
+        self.inner.note_access(accesses)
+    }
+    fn tag(&self, tag: &[u8]) -> Result<Option<TagRow>, ColdError> {
+        self.inner.tag(tag)
+    }
+    fn tags_after(&self, tag: Option<&[u8]>, limit: usize) -> Result<Vec<TagRow>, ColdError> {
+        self.inner.tags_after(tag, limit)
+    }
+    fn keys_after(&self, after: Option<(&[u8], &[u8])>, limit: usize) -> Result<Vec<KeyRow>, ColdError> {
+        self.inner.keys_after(after, limit)
+    }
+    fn erase(&self, tag: &[u8]) -> Result<u64, ColdError> {
+        self.inner.erase(tag)
+    }
+    fn wipe(&self, up_to: Version) -> Result<(), ColdError> {
+        self.inner.wipe(up_to)
+    }
+    fn purge(&self, expired: i64, buried: i64, limit: usize) -> Result<usize, ColdError> {
+        self.inner.purge(expired, buried, limit)
+    }
+    fn newest(&self) -> Result<Version, ColdError> {
+        self.inner.newest()
+    }
+    fn totals(&self) -> Result<Totals, ColdError> {
+        self.inner.totals()
+    }
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, ColdError> {
+        self.inner.fact(name)
+    }
+    fn set_fact(&self, name: &str, value: &[u8]) -> Result<(), ColdError> {
+        self.inner.set_fact(name, value)
+    }
+    fn check(&self) -> Result<Vec<Finding>, ColdError> {
+        self.inner.check()
+    }
+}
+
+fn saved_tag(house: &House) {
+    let changes = (0..10_u8).map(|number| {
+        let rest = Rest {
+            kind: Kind::String,
+            payload: vec![number; 3],
+            expires_at_ms: None,
+        };
+        Change {
+            key: vec![b'{', b'a', b'}', number],
+            rest: Some(rest),
+        }
+    });
+    let snapshot = Snapshot {
+        tag: b"a".to_vec(),
+        version: Version {
+            generation: 1,
+            snap: 1,
+        },
+        changes: changes.collect(),
+        read_at_ms: None,
+        written_at_ms: None,
+    };
+    house.cold.ensure(&[b"a"]).unwrap();
+    house.cold.commit(&[snapshot], 0).unwrap();
+}
+
+/// Starts a load that waits inside the cold tier, lets others join it, and returns how all of them ended.
+fn load_together(house: &House, cold: &Arc<SlowCold>, callers: usize) -> Vec<bool> {
+    let loader = Loader::new(
+        house.hot.clone(),
+        cold.clone(),
+        house.clock.clone(),
+        LoaderConfig::default(),
+    );
+    let started = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| loader.load(b"a").is_ok());
+        while cold.claims.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let others: Vec<_> = (1..callers)
+            .map(|_| {
+                scope.spawn(|| {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    loader.load(b"a").is_ok()
+                })
+            })
+            .collect();
+        while started.load(Ordering::SeqCst) < callers - 1 {
+            thread::yield_now();
+        }
+        cold.gate.wait();
+        [first]
+            .into_iter()
+            .chain(others)
+            .map(|caller| caller.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn a_load_in_many_chunks_brings_every_key() {
+    let house = House::with_leases();
+    saved_tag(&house);
+    house.loader.load(b"a").unwrap();
+    assert_eq!(house.hot.keys(), 10);
+    assert_eq!(house.get(b"{a}\x03"), Some(vec![3; 3]));
+    assert_eq!(house.cold.generations(&[b"a"]).unwrap(), [Some(2)]);
+}
+
+#[test]
+fn first_requests_that_come_together_share_one_load() {
+    let house = House::with_leases();
+    saved_tag(&house);
+    let cold = Arc::new(SlowCold {
+        inner: house.cold.clone(),
+        claims: AtomicUsize::new(0),
+        fails: false,
+        gate: Barrier::new(2),
+    });
+    assert_eq!(load_together(&house, &cold, 16), [true; 16]);
+    assert_eq!(cold.claims.load(Ordering::SeqCst), 1);
+    assert_eq!(house.hot.keys(), 10);
+}
+
+#[test]
+fn a_failed_load_leaves_the_tag_for_the_next() {
+    let house = House::with_leases();
+    saved_tag(&house);
+    let cold = Arc::new(SlowCold {
+        inner: house.cold.clone(),
+        claims: AtomicUsize::new(0),
+        fails: true,
+        gate: Barrier::new(2),
+    });
+    assert_eq!(load_together(&house, &cold, 1), [false]);
+    assert_eq!(
+        house.hot.touch(&[b"a"]).unwrap(),
+        [Touched::Wait],
+        "it was left loading"
+    );
+    // The next one waits for its patience, then takes over.
+    house.loader.load(b"a").unwrap();
+    assert_eq!(house.hot.keys(), 10);
+}
+
+#[test]
+fn a_tag_without_a_row_is_loaded_without_making_one() {
+    let house = House::with_leases();
+    assert_eq!(house.get(b"nobody"), None);
+    assert_eq!(house.hot.touch(&[b"nobody"]).unwrap(), [Touched::Granted]);
+    assert_eq!(house.cold.totals().unwrap().tags, 0);
+}
+
+#[test]
+fn a_loader_that_was_overtaken_starts_over() {
+    let house = House::with_leases();
+    saved_tag(&house);
+    let base = house.cold.generations(&[b"a"]).unwrap()[0];
+    assert_eq!(house.hot.begin(b"a", Token(1)).unwrap(), Begun::Begun);
+    house.loader.load(b"a").unwrap();
+    assert_eq!(house.cold.claim(b"a", base).unwrap(), Claimed::Moved);
+    // The live residency can still save.
+    house.set(b"{a}\x03", b"new");
+    house.saver().flush().unwrap();
+    assert_eq!(house.cold_value(b"{a}\x03"), Some(b"new".to_vec()));
+}
+
+#[test]
+fn a_node_that_lost_everything_is_filled_again() {
+    let house = House::with_leases();
+    let mut saver = house.saver();
+    house.set(b"{a}x", b"1");
+    house.delete(b"{a}y");
+    house.save_all(&mut saver);
+    house.hot.lose_everything();
+    assert_eq!(house.get(b"{a}x"), Some(b"1".to_vec()));
+    saver.flush().unwrap();
+    assert_eq!(
+        house.cold_value(b"{a}x"),
+        Some(b"1".to_vec()),
+        "the backup is whole"
+    );
+}
