@@ -1,0 +1,264 @@
+//! The files' side of the log: writing batches, syncing, beginning segments, and healing.
+//!
+//! A batch stays in memory until the disk has confirmed it (in [`SyncMode::No`], until it
+//! is written), because that is what a failure is healed from:
+//!
+//! - A *full* disk leaves the file sound up to the last complete write. The rest is written
+//!   again to the same place.
+//! - Any other failed write, and every failed *sync*, makes the file untrusted. After a failed
+//!   sync the system may have dropped the bytes and would confirm the next sync without them.
+//!   So the file is never synced again: a new segment begins at the last confirmed position,
+//!   its header says so, and everything after that position is written there from memory.
+//!   What the old file holds past it no longer counts.
+//! - If the memory is gone, as it is in [`SyncMode::No`], the log stays failed.
+//!
+//! Only whole records are counted as written, and only confirmed bytes as durable, so no
+//! failure moves a position that somebody may have been told.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Doing, Failure};
+use crate::files::{File, Files, write_all};
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal};
+use crate::options::SyncMode;
+use crate::segment::{offset_in, path_of};
+use crate::shared::{Entry, Shared};
+use crate::tail::Batch;
+
+/// Buffers kept for the next batches, and how much room a kept one may have.
+const SPARES_MAX: usize = 2;
+const SPARE_BYTES_MAX: usize = 8 << 20;
+
+/// The segment that is written to.
+pub(crate) struct Current {
+    pub(crate) header: SegmentHeader,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Box<dyn File>,
+}
+
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    files: Arc<dyn Files>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    current: Current,
+    /// Whether the current file must not be written or synced any more.
+    untrusted: bool,
+    written: u64,
+    durable: u64,
+    /// Sealed batches: those still to be written, and those whose memory may yet be needed.
+    kept: VecDeque<Batch>,
+    pub(crate) spare: Vec<Vec<u8>>,
+}
+
+impl Writer {
+    /// A writer that goes on at `end`, where everything before is durable.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        segment_bytes: u64,
+        current: Current,
+        end: u64,
+    ) -> Self {
+        let (kept, spare) = (VecDeque::new(), Vec::new());
+        let (written, durable) = (end, end);
+        Self {
+            shared,
+            files,
+            dir,
+            segment_bytes,
+            current,
+            untrusted: false,
+            written,
+            durable,
+            kept,
+            spare,
+        }
+    }
+
+    /// Takes over a batch that follows the last one, to be written.
+    pub(crate) fn accept(&mut self, mut batch: Batch) {
+        seal(&mut batch.bytes, batch.start, self.durable);
+        self.kept.push_back(batch);
+    }
+
+    /// Writes everything accepted.
+    pub(crate) fn write(&mut self) -> Result<(), Failure> {
+        let kept = std::mem::take(&mut self.kept);
+        let result = kept.iter().try_for_each(|batch| self.write_batch(batch));
+        self.kept = kept;
+        result
+    }
+
+    /// Has the disk confirm everything written.
+    pub(crate) fn sync(&mut self) -> Result<(), Failure> {
+        if self.durable == self.written {
+            return Ok(());
+        }
+        assert!(!self.untrusted, "a file whose sync failed is never synced again");
+        if let Err(error) = self.current.file.sync() {
+            self.untrusted = true;
+            return Err(Failure::new(Doing::Sync, &self.current.path, error));
+        }
+        self.durable = self.written;
+        self.shared.set_durable(self.durable);
+        Ok(())
+    }
+
+    /// Frees the memory of batches that are safe, or as safe as the mode promises.
+    pub(crate) fn free(&mut self, mode: SyncMode) {
+        let safe = if mode == SyncMode::No {
+            self.written
+        } else {
+            self.durable
+        };
+        while let Some(batch) = self.kept.pop_front_if(|batch| batch.end() <= safe) {
+            let mut bytes = batch.bytes;
+            if self.spare.len() < SPARES_MAX && bytes.capacity() <= SPARE_BYTES_MAX {
+                bytes.clear();
+                self.spare.push(bytes);
+            }
+        }
+        self.shared.set_freed(self.kept_from());
+    }
+
+    /// Tries to write and sync, somewhere trustworthy, all that a failure left undone.
+    /// `Ok(false)` says that the memory for it is gone.
+    pub(crate) fn heal(&mut self) -> Result<bool, Failure> {
+        if self.untrusted {
+            if self.kept_from() > self.durable {
+                return Ok(false);
+            }
+            self.replace_segment()?;
+            self.untrusted = false;
+        }
+        self.write()?;
+        self.sync()?;
+        Ok(true)
+    }
+
+    /// The lowest position whose bytes are still in memory.
+    fn kept_from(&self) -> u64 {
+        self.kept.front().map_or(self.written, |batch| batch.start)
+    }
+
+    /// Writes what of a batch is not written, in runs of whole records that fit a segment.
+    fn write_batch(&mut self, batch: &Batch) -> Result<(), Failure> {
+        while self.written < batch.end() {
+            let rest = &batch.bytes[(self.written - batch.start) as usize..];
+            let used = offset_in(self.current.header.start, self.written);
+            let mut run = run_bytes(rest, self.segment_bytes.saturating_sub(used));
+            if run == 0 && used > SEGMENT_HEADER_BYTES {
+                self.next_segment()?;
+                continue;
+            }
+            if run == 0 {
+                run = frame_bytes(rest);
+            }
+            if let Err(error) = write_all(&*self.current.file, &rest[..run], used) {
+                let failure = Failure::new(Doing::Write, &self.current.path, error);
+                self.untrusted = !failure.is_full();
+                return Err(failure);
+            }
+            self.written += run as u64;
+            self.shared.set_written(self.written);
+        }
+        Ok(())
+    }
+
+    /// Begins a segment after the current one, which is synced first and thereby complete.
+    fn next_segment(&mut self) -> Result<(), Failure> {
+        self.sync()?;
+        let header = SegmentHeader {
+            start: self.written,
+            follows: self.written,
+        };
+        let created = self.create(header);
+        // A file half made bears the next segment's name: healing must clear it away.
+        self.untrusted = created.is_err();
+        created
+    }
+
+    /// Begins a segment at the last confirmed position, in place of the untrusted file's end.
+    fn replace_segment(&mut self) -> Result<(), Failure> {
+        let start = self.durable;
+        let follows = match self.current.header {
+            header if header.start == start => header.follows,
+            _ => start,
+        };
+        // A file of that name holds no byte that was ever confirmed.
+        let path = path_of(&self.dir, start);
+        match self.files.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::new(Doing::NewSegment, &path, error));
+            }
+            _ => (),
+        }
+        self.create(SegmentHeader { start, follows })?;
+        self.written = start;
+        self.shared.set_written(start);
+        Ok(())
+    }
+
+    /// Makes a segment file that survives a crash, header and name, and goes on with it.
+    fn create(&mut self, header: SegmentHeader) -> Result<(), Failure> {
+        let path = path_of(&self.dir, header.start);
+        let made = self.files.create(&path).and_then(|file| {
+            write_all(&*file, &header.encode(), 0)?;
+            file.sync()?;
+            self.files.sync_dir(&self.dir)?;
+            Ok(file)
+        });
+        let file = made.map_err(|error| Failure::new(Doing::NewSegment, &path, error))?;
+        self.current = Current { header, path, file };
+        self.shared.add_segment(Entry {
+            start: header.start,
+            follows: header.follows,
+        });
+        Ok(())
+    }
+}
+
+/// How many bytes of whole records, from the first on, fit into `room`.
+fn run_bytes(batch: &[u8], room: u64) -> usize {
+    if batch.len() as u64 <= room {
+        return batch.len();
+    }
+    let mut run = 0;
+    loop {
+        let next = run + frame_bytes(&batch[run..]);
+        if next as u64 > room {
+            return run;
+        }
+        run = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{push_mark, push_record};
+
+    #[test]
+    fn a_run_ends_between_records() {
+        let mut batch = Vec::new();
+        push_mark(&mut batch);
+        push_record(&mut batch, b"twelve bytes");
+        push_record(&mut batch, b"four");
+        for (room, expected) in [
+            (15, 0),
+            (16, 16),
+            (35, 16),
+            (36, 36),
+            (47, 36),
+            (48, 48),
+            (1000, 48),
+        ] {
+            assert_eq!(run_bytes(&batch, room), expected, "room {room}");
+        }
+    }
+}
