@@ -1,0 +1,233 @@
+//! Looking for damage: the file itself, what tags say of their keys, payloads
+//! that no longer restore, keys without a tag, and the sums.
+
+use nagaya_room::cold::Finding;
+use nagaya_store::limits::EncodingLimits;
+use nagaya_store::rdb;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Result};
+
+use super::totals::{self, Sums};
+
+const FILE: &str = include_str!("queries/check/file.sql");
+const TAG_RANGE: &str = include_str!("queries/check/tag_range.sql");
+const TAG_FROM: &str = include_str!("queries/check/tag_from.sql");
+const SIZES: &str = include_str!("queries/check/sizes.sql");
+const PAYLOADS: &str = include_str!("queries/check/payloads.sql");
+const ORPHANS: &str = include_str!("queries/check/orphans.sql");
+const TOTALS: &str = include_str!("queries/check/totals.sql");
+const DELETE_ORPHANS: &str = include_str!("queries/check/delete_orphans.sql");
+const RECOUNT_TAGS: &str = include_str!("queries/check/recount_tags.sql");
+const RECOUNT_TOTALS: &str = include_str!("queries/totals/recount.sql");
+
+/// Findings after which a check stops: more would not help anybody.
+const FINDINGS_MAX: usize = 100;
+
+/// How much of a file to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything.
+    Whole,
+    /// About so many tags, evenly spread over their age. Leaves out what would read the whole file.
+    Sample { tags: u64 },
+}
+
+/// What to do about payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payloads {
+    /// Rows are looked at, what is in them is not.
+    Skip,
+    /// Each is restored as if it were loaded, and dropped.
+    Restore,
+}
+
+/// How far a check has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub tags_done: u64,
+    /// An estimate.
+    pub tags_total: u64,
+}
+
+/// Looks for damage and reports progress now and then.
+pub(super) fn check(
+    connection: &Connection,
+    scope: Scope,
+    payloads: Payloads,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    if scope == Scope::Whole {
+        check_file(connection, &mut findings)?;
+        if !findings.is_empty() {
+            return Ok(findings);
+        }
+    }
+    // One moment for all the rest: the house may be writing.
+    let transaction = connection.unchecked_transaction()?;
+    check_tags(connection, scope, payloads, progress, &mut findings)?;
+    if scope == Scope::Whole {
+        check_orphans(connection, &mut findings)?;
+        check_totals(connection, &mut findings)?;
+    }
+    transaction.finish()?;
+    Ok(findings)
+}
+
+/// Removes orphans and counts everything anew.
+pub(super) fn recount(connection: &Connection) -> Result<()> {
+    connection.execute(DELETE_ORPHANS, [])?;
+    connection.execute(RECOUNT_TAGS, [])?;
+    connection.execute(RECOUNT_TOTALS, [])?;
+    Ok(())
+}
+
+fn check_file(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
+    let mut statement = connection.prepare(FILE)?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    for line in lines {
+        let line = line?;
+        if line != "ok" {
+            findings.push(Finding {
+                what: format!("the file is damaged: {line}"),
+                remedy: "stop the house and put a copy from before the damage in its place; \
+                         `sqlite3 cold.db .recover` saves what can still be read"
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_tags(
+    connection: &Connection,
+    scope: Scope,
+    payloads: Payloads,
+    progress: &mut dyn FnMut(Progress),
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let (first, last): (i64, i64) =
+        connection.query_row(TAG_RANGE, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let tags = totals::get(connection)?.0.tags.unsigned_abs();
+    let (tags_total, stride) = match scope {
+        Scope::Whole => (tags, 1),
+        Scope::Sample { tags: wanted } => {
+            let wanted = wanted.clamp(1, tags.max(1));
+            (wanted, ((last - first).unsigned_abs() / wanted).max(1) as i64)
+        }
+    };
+    let mut tag_from = connection.prepare(TAG_FROM)?;
+    let mut sizes = connection.prepare_cached(SIZES)?;
+    let mut rows = connection.prepare_cached(PAYLOADS)?;
+    let mut from = first;
+    let mut tags_done = 0;
+    while let Some(id) = tag_from
+        .query_row([from], |row| row.get::<_, i64>(0))
+        .optional()?
+    {
+        let tag = check_sizes(&mut sizes, id, findings)?;
+        if payloads == Payloads::Restore {
+            check_payloads(&mut rows, id, &tag, findings)?;
+        }
+        tags_done += 1;
+        if tags_done % 1000 == 0 {
+            progress(Progress {
+                tags_done,
+                tags_total,
+            });
+        }
+        if findings.len() >= FINDINGS_MAX {
+            return Ok(());
+        }
+        from = id + stride;
+    }
+    progress(Progress {
+        tags_done,
+        tags_total,
+    });
+    Ok(())
+}
+
+fn check_sizes(sizes: &mut CachedStatement<'_>, id: i64, findings: &mut Vec<Finding>) -> Result<String> {
+    let (tag, said, found) = sizes.query_row([id], |row| {
+        let said: [i64; 3] = [row.get(1)?, row.get(2)?, row.get(3)?];
+        let found: [i64; 3] = [row.get(4)?, row.get(5)?, row.get(6)?];
+        Ok((row.get::<_, Vec<u8>>(0)?, said, found))
+    })?;
+    let tag = tag.escape_ascii().to_string();
+    if said != found {
+        let [keys, bytes, tombstones] = said;
+        let [keys_found, bytes_found, tombstones_found] = found;
+        findings.push(Finding {
+            what: format!(
+                "tag {tag} says {keys} keys, {bytes} bytes, {tombstones} tombstones; \
+                 there are {keys_found}, {bytes_found}, {tombstones_found}"
+            ),
+            remedy: COUNT_ANEW.to_owned(),
+        });
+    }
+    Ok(tag)
+}
+
+fn check_payloads(
+    payloads: &mut CachedStatement<'_>,
+    id: i64,
+    tag: &str,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let mut rows = payloads.query([id])?;
+    while let Some(row) = rows.next()? {
+        let payload = row.get_ref(1)?.as_blob()?;
+        if rdb::restore(payload, &EncodingLimits::default()).is_err() {
+            let key = row.get_ref(0)?.as_blob()?.escape_ascii().to_string();
+            findings.push(Finding {
+                what: format!("the payload of key {key} of tag {tag} cannot be restored"),
+                remedy: "take the key from a copy of the file from before the damage, or delete it"
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_orphans(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
+    let orphans: u64 = connection.query_row(ORPHANS, [], |row| row.get(0))?;
+    if orphans > 0 {
+        findings.push(Finding {
+            what: format!("{orphans} keys belong to no tag"),
+            remedy: COUNT_ANEW.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn check_totals(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
+    let (said, _) = totals::get(connection)?;
+    let found = connection.query_row(TOTALS, [], |row| {
+        Ok(Sums {
+            tags: row.get(0)?,
+            keys: row.get(1)?,
+            tombstones: row.get(2)?,
+            bytes: row.get(3)?,
+        })
+    })?;
+    if said != found {
+        findings.push(Finding {
+            what: format!(
+                "the sums say {} tags, {} keys, {} tombstones, {} bytes; there are {}, {}, {}, {}",
+                said.tags,
+                said.keys,
+                said.tombstones,
+                said.bytes,
+                found.tags,
+                found.keys,
+                found.tombstones,
+                found.bytes,
+            ),
+            remedy: COUNT_ANEW.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Sizes serve people and statistics only; no data is wrong because of them.
+const COUNT_ANEW: &str = "let the sizes be counted anew; no value is lost by it";

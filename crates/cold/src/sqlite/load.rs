@@ -1,0 +1,77 @@
+//! Reading what rests of a tag, with and without claiming it.
+
+use nagaya_room::cold::{Claimed, Loaded, Rest, Row, Version};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
+
+use super::rows::kind_of;
+
+const GENERATION: &str = include_str!("queries/tags/generation.sql");
+const CLAIM: &str = include_str!("queries/tags/claim.sql");
+const LOAD: &str = include_str!("queries/keys/load.sql");
+
+/// Reads the generation of each tag.
+pub(super) fn generations(connection: &Connection, tags: &[&[u8]]) -> Result<Vec<Option<u64>>> {
+    let mut generation = connection.prepare_cached(GENERATION)?;
+    tags.iter()
+        .map(|tag| generation.query_row([tag], |row| row.get(0)).optional())
+        .collect()
+}
+
+/// Reads tags with all their keys.
+pub(super) fn read(connection: &Connection, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>> {
+    let mut load = connection.prepare_cached(LOAD)?;
+    tags.iter().map(|tag| read_tag(&mut load, tag)).collect()
+}
+
+/// Moves a tag's generation on and reads it. Runs in the writer's transaction.
+pub(super) fn claim(connection: &Connection, tag: &[u8], base: Option<u64>) -> Result<Claimed> {
+    let Some(base) = base else {
+        let row = generations(connection, &[tag])?[0];
+        return Ok(if row.is_none() {
+            Claimed::NoRow
+        } else {
+            Claimed::Moved
+        });
+    };
+    let moved = connection.prepare_cached(CLAIM)?.execute(params![tag, base])?;
+    if moved == 0 {
+        return Ok(Claimed::Moved);
+    }
+    let loaded = read_tag(&mut connection.prepare_cached(LOAD)?, tag)?;
+    Ok(Claimed::Loaded(
+        loaded.expect("its row was just changed in this transaction"),
+    ))
+}
+
+fn read_tag(load: &mut CachedStatement<'_>, tag: &[u8]) -> Result<Option<Loaded>> {
+    let mut rows = load.query([tag])?;
+    let mut loaded: Option<Loaded> = None;
+    while let Some(row) = rows.next()? {
+        let loaded = match &mut loaded {
+            Some(loaded) => loaded,
+            None => loaded.insert(Loaded {
+                generation: row.get(0)?,
+                saved: Version {
+                    generation: row.get(1)?,
+                    snap: row.get(2)?,
+                },
+                ..Loaded::default()
+            }),
+        };
+        let Some(key) = row.get::<_, Option<Vec<u8>>>(3)? else {
+            break;
+        };
+        match row.get(6)? {
+            None => loaded.tombstones.push(key),
+            Some(payload) => {
+                let rest = Rest {
+                    kind: kind_of(row, 4)?,
+                    payload,
+                    expires_at_ms: row.get(5)?,
+                };
+                loaded.rows.push(Row { key, rest });
+            }
+        }
+    }
+    Ok(loaded)
+}

@@ -1,0 +1,1 @@
+SELECT count(*) FROM keys WHERE NOT EXISTS (SELECT 1 FROM tags WHERE tags.id = keys.tag_id);

@@ -1,0 +1,1 @@
+DELETE FROM keys WHERE tag_id = ?1 AND key = ?2;

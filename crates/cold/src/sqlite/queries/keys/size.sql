@@ -1,0 +1,1 @@
+SELECT length(payload) FROM keys WHERE tag_id = ?1 AND key = ?2;

@@ -1,0 +1,1 @@
+DELETE FROM tags WHERE (saved_generation, saved_snap) <= (?1, ?2);

@@ -1,0 +1,1 @@
+SELECT generation FROM tags WHERE tag = ?1;

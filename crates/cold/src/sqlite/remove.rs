@@ -1,0 +1,111 @@
+//! Taking rows out: one tag, all tags, and what has had its time.
+
+use std::collections::BTreeMap;
+
+use nagaya_room::cold::Version;
+use rusqlite::{Connection, OptionalExtension, Result, params};
+
+use super::list::sql_limit;
+use super::totals::{self, Sums};
+
+const FENCE: &str = include_str!("queries/tags/fence.sql");
+const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
+const DELETE_TAGS: &str = include_str!("queries/tags/delete_all.sql");
+const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
+const SUM_UP_TO: &str = include_str!("queries/tags/sum_saved_up_to.sql");
+const SHRINK: &str = include_str!("queries/tags/shrink.sql");
+const DELETE_KEY: &str = include_str!("queries/keys/delete.sql");
+const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
+const DELETE_KEYS: &str = include_str!("queries/keys/delete_all.sql");
+const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
+const EXPIRED: &str = include_str!("queries/keys/expired.sql");
+const BURIED: &str = include_str!("queries/keys/buried.sql");
+const CLEAR_TOTALS: &str = include_str!("queries/totals/clear.sql");
+
+/// Removes a tag with all it has; returns how many keys with a value those were.
+pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {
+    let found = connection
+        .prepare_cached(FENCE)?
+        .query_row([tag], |row| {
+            let sizes = Sums {
+                tags: -1,
+                keys: -row.get::<_, i64>(4)?,
+                bytes: -row.get::<_, i64>(5)?,
+                tombstones: -row.get::<_, i64>(6)?,
+            };
+            Ok((row.get::<_, i64>(0)?, sizes))
+        })
+        .optional()?;
+    let Some((id, change)) = found else {
+        return Ok(0);
+    };
+    connection.prepare_cached(DELETE_KEYS_OF)?.execute([id])?;
+    connection.prepare_cached(DELETE_TAG)?.execute([id])?;
+    totals::add(connection, change)?;
+    Ok(change.keys.unsigned_abs())
+}
+
+/// Removes all tags that were not saved after `up_to`.
+pub(super) fn wipe(connection: &Connection, up_to: Version) -> Result<()> {
+    let (_, newest) = totals::get(connection)?;
+    if newest <= up_to {
+        // Without a condition SQLite drops whole pages and looks at no row.
+        connection.execute(DELETE_KEYS, [])?;
+        connection.execute(DELETE_TAGS, [])?;
+        connection.execute(CLEAR_TOTALS, [])?;
+        return Ok(());
+    }
+    // Nothing is saved with a number that does not fit.
+    let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let up_to = [bounded(up_to.generation), bounded(up_to.snap)];
+    let change = connection.query_row(SUM_UP_TO, up_to, |row| {
+        Ok(Sums {
+            tags: -row.get::<_, i64>(0)?,
+            keys: -row.get::<_, i64>(1)?,
+            tombstones: -row.get::<_, i64>(2)?,
+            bytes: -row.get::<_, i64>(3)?,
+        })
+    })?;
+    connection.execute(DELETE_KEYS_UP_TO, up_to)?;
+    connection.execute(DELETE_TAGS_UP_TO, up_to)?;
+    totals::add(connection, change)
+}
+
+/// Removes expired keys and old tombstones, the oldest of each first; returns how many.
+pub(super) fn purge(
+    connection: &Connection,
+    expired_before_ms: i64,
+    buried_before_ms: i64,
+    limit: usize,
+) -> Result<usize> {
+    let mut rows = due(connection, EXPIRED, expired_before_ms, limit)?;
+    if rows.len() < limit {
+        let rest = limit - rows.len();
+        rows.extend(due(connection, BURIED, buried_before_ms, rest)?);
+    }
+    let mut change = Sums::default();
+    let mut by_tag: BTreeMap<i64, Sums> = BTreeMap::new();
+    let mut delete = connection.prepare_cached(DELETE_KEY)?;
+    for (tag_id, key, payload_bytes) in &rows {
+        delete.execute(params![tag_id, key])?;
+        change.remove_row(key, *payload_bytes);
+        by_tag.entry(*tag_id).or_default().remove_row(key, *payload_bytes);
+    }
+    let mut shrink = connection.prepare_cached(SHRINK)?;
+    for (tag_id, sizes) in by_tag {
+        shrink.execute([tag_id, -sizes.keys, -sizes.bytes, -sizes.tombstones])?;
+    }
+    totals::add(connection, change)?;
+    Ok(rows.len())
+}
+
+/// A key's place, and the size of its payload if it has one.
+type Due = (i64, Vec<u8>, Option<i64>);
+
+fn due(connection: &Connection, sql: &str, before_ms: i64, limit: usize) -> Result<Vec<Due>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![before_ms, sql_limit(limit)], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,80 @@
+//! Sums over the whole tier, moved along with what they sum up.
+
+use nagaya_room::cold::Version;
+use rusqlite::{Connection, Result, params};
+
+const ADD: &str = include_str!("queries/totals/add.sql");
+const RAISE_NEWEST: &str = include_str!("queries/totals/raise_newest.sql");
+const GET: &str = include_str!("queries/totals/get.sql");
+
+/// Sums, or how a transaction changes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) tags: i64,
+    pub(super) keys: i64,
+    pub(super) tombstones: i64,
+    /// Bytes of names and payloads of the keys.
+    pub(super) bytes: i64,
+}
+
+impl Sums {
+    /// Counts a row with this name and this payload, or a tombstone when it has none.
+    pub(super) fn add_row(&mut self, key: &[u8], payload_bytes: Option<i64>) {
+        self.count_row(key, payload_bytes, 1);
+    }
+
+    /// Takes back what [`Sums::add_row`] counted.
+    pub(super) fn remove_row(&mut self, key: &[u8], payload_bytes: Option<i64>) {
+        self.count_row(key, payload_bytes, -1);
+    }
+
+    pub(super) fn add(&mut self, other: Sums) {
+        self.tags += other.tags;
+        self.keys += other.keys;
+        self.tombstones += other.tombstones;
+        self.bytes += other.bytes;
+    }
+
+    fn count_row(&mut self, key: &[u8], payload_bytes: Option<i64>, sign: i64) {
+        match payload_bytes {
+            Some(payload_bytes) => {
+                self.keys += sign;
+                self.bytes += sign * (key.len() as i64 + payload_bytes);
+            }
+            None => self.tombstones += sign,
+        }
+    }
+}
+
+/// Adds what a transaction changed.
+pub(super) fn add(connection: &Connection, change: Sums) -> Result<()> {
+    if change != Sums::default() {
+        let values = params![change.tags, change.keys, change.tombstones, change.bytes];
+        connection.prepare_cached(ADD)?.execute(values)?;
+    }
+    Ok(())
+}
+
+/// Notes that a tag was saved with this version.
+pub(super) fn raise_newest(connection: &Connection, version: Version) -> Result<()> {
+    let values = params![version.generation, version.snap];
+    connection.prepare_cached(RAISE_NEWEST)?.execute(values)?;
+    Ok(())
+}
+
+/// Reads the sums and the newest version.
+pub(super) fn get(connection: &Connection) -> Result<(Sums, Version)> {
+    connection.prepare_cached(GET)?.query_row([], |row| {
+        let sums = Sums {
+            tags: row.get(0)?,
+            keys: row.get(1)?,
+            tombstones: row.get(2)?,
+            bytes: row.get(3)?,
+        };
+        let newest = Version {
+            generation: row.get(4)?,
+            snap: row.get(5)?,
+        };
+        Ok((sums, newest))
+    })
+}

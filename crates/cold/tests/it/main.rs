@@ -1,0 +1,15 @@
+//! Tests of the cold tier against real files.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+mod check;
+mod concurrent;
+mod crash;
+mod decoded;
+mod full;
+mod open;
+mod processes;
+mod rows;
+mod suite;
