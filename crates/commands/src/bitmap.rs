@@ -100,7 +100,7 @@ enum Unit {
 /// SETBIT key offset value
 fn setbit(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
-    let offset = bit_offset(ctx.key(2), ctx.core.config.proto_max_bulk_len)?;
+    let offset = bit_offset(ctx.key(2), ctx.string_bytes_max())?;
     let on = match parse_i64(ctx.key(3)) {
         Some(0) => false,
         Some(1) => true,
@@ -128,7 +128,7 @@ fn setbit(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// GETBIT key offset
 fn getbit(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let offset = bit_offset(ctx.key(2), ctx.core.config.proto_max_bulk_len)?;
+    let offset = bit_offset(ctx.key(2), ctx.string_bytes_max())?;
     let text = text(ctx.db.string(ctx.key(1))?);
     let byte = text.get(offset >> 3).copied().unwrap_or(0);
     ctx.out.int(i64::from(byte & (0x80 >> (offset & 7)) != 0));
@@ -226,9 +226,11 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> Reply {
         ctx.db.set(target, Value::Str(result), Expiry::Clear);
         ctx.db.notify(Events::STRING, "set", target);
         ctx.db.modified(target);
+        ctx.db.effect_state(target);
     } else if ctx.db.remove(target) {
         ctx.db.notify(Events::GENERIC, "del", target);
         ctx.db.modified(target);
+        ctx.db.effect_state(target);
     }
     ctx.out.int(length as i64);
     Ok(())

@@ -5,7 +5,9 @@
 //! [`ClientShared`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use nagaya_resp::{ArgVec, Out, Proto};
 use parking_lot::Mutex;
@@ -16,6 +18,7 @@ use crate::error::CommandError;
 use crate::pubsub::{SharedCounts, SubscriptionCounts, Subscriptions};
 use crate::shard::Scope;
 use crate::table::Command;
+use crate::tiering::{Answer, Question};
 use crate::tracking::ClientTracking;
 
 /// Something another thread has for a connection.
@@ -25,6 +28,8 @@ pub enum Message {
     Push(Arc<[u8]>),
     /// The reply of the command that the client is blocked in.
     Unblocked(Vec<u8>),
+    /// What the latest request waited for is there, or this is why it is to be refused: hand it in again.
+    GoOn(Option<Arc<str>>),
     /// Close the connection once what it is owed has been written.
     Close,
 }
@@ -49,6 +54,10 @@ pub struct ClientShared {
     /// Set when the connection has ended; nothing is taken from a key for it any more.
     gone: AtomicBool,
     pub(crate) blocked: Mutex<Option<Arc<Waiter>>>,
+    /// What the cold tier said to the question of the request at hand.
+    pub(crate) answer: Mutex<Option<Answer>>,
+    /// Where in the journal the latest change is that another thread made for it.
+    pub(crate) served_position: AtomicU64,
     /// Whom the connection acts for; none for the user `default`.
     pub(crate) account: Mutex<Option<Arc<Account>>>,
     pub(crate) subscriptions: SharedCounts,
@@ -188,10 +197,20 @@ pub struct Client {
     pub(crate) postponed: bool,
     /// What `shared.queued` says.
     queued_shown: i32,
+    /// Since when the request at hand has been waiting, in Unix milliseconds.
+    pub(crate) waiting_since_ms: Option<i64>,
+    /// The log's position that SAVE waits for.
+    pub(crate) save_up_to: Option<u64>,
+    /// What its handler wants to know of the cold tier before it can reply.
+    pub(crate) question: Option<Question>,
+    /// Why the request at hand is to be refused: what it waited for did not come.
+    pub refusal: Option<Arc<str>>,
     /// How deep inside EXEC or a script the current command runs; no command waits there.
     pub(crate) nesting: u32,
     /// The current command was called by a script.
     pub(crate) in_script: bool,
+    /// Where in the journal its latest change is; 0 before the first.
+    pub journal_position: u64,
 }
 
 /// Which replies a client gets.
@@ -231,6 +250,8 @@ impl Client {
             proto: AtomicU8::new(2),
             gone: AtomicBool::new(false),
             blocked: Mutex::new(None),
+            answer: Mutex::new(None),
+            served_position: AtomicU64::new(0),
             account: Mutex::new(None),
             subscriptions: SharedCounts::default(),
             name: Mutex::new(None),
@@ -265,8 +286,13 @@ impl Client {
             replies: Replies::On,
             postponed: false,
             queued_shown: -1,
+            waiting_since_ms: None,
+            save_up_to: None,
+            question: None,
+            refusal: None,
             nesting: 0,
             in_script: false,
+            journal_position: 0,
         }
     }
 
@@ -331,8 +357,15 @@ impl Client {
         }
     }
 
+    /// Returns how long the request at hand has been waiting.
+    pub(crate) fn waited_ms(&self, now_ms: i64) -> i64 {
+        self.waiting_since_ms.map_or(0, |since_ms| now_ms - since_ms)
+    }
+
     /// Notes that the wait is over, because its reply arrived as [`Message::Unblocked`].
     pub fn unblocked(&mut self) {
+        let served = self.shared.served_position.load(Ordering::Relaxed);
+        self.journal_position = self.journal_position.max(served);
         self.blocked = None;
         *self.shared.blocked.lock() = None;
     }

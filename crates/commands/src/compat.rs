@@ -12,7 +12,10 @@ use redis_commands::REDIS_COMMANDS;
 const GENERAL: &[&str] = &[
     "There is one database, number 0; SELECT of any other fails as it does past Redis's last one.",
     "There is no cluster mode and no replication: the server says it is a standalone master.",
-    "There are no RDB and AOF files, and nothing is written to disk: a restart begins empty.",
+    "There are no RDB and AOF files. Data is kept by `room`'s own log and cold tier (`room.fsync` and the other \
+     settings of `[room]`); the settings `save` and `append*` are stored and do nothing.",
+    "RANDOMKEY chooses among the keys in memory, as long as there is one.",
+    "A SCAN cursor into the cold tier is forgotten after 4096 later ones, and by a restart: then it is invalid.",
     "A request has at most 1,048,576 arguments; Redis 7.0 allows 2,147,483,647.",
     "`lfu-log-factor` and `lfu-decay-time` are stored and count as 10 and 1.",
     "Values are freed off the request path whatever the `lazyfree-*` settings say.",
@@ -32,8 +35,8 @@ const NOTES: &[(&str, &str)] = &[
         "selectors are parted by white space, without quotes",
     ),
     ("asking", "always answers that there is no cluster"),
-    ("bgrewriteaof", "accepted, writes nothing"),
-    ("bgsave", "accepted, writes nothing"),
+    ("bgrewriteaof", "starts to save to the cold tier"),
+    ("bgsave", "starts to save to the cold tier"),
     (
         "bitfield",
         "OVERFLOW SAT near -2^63 saturates to the minimum, where Redis overflows",
@@ -53,7 +56,7 @@ const NOTES: &[(&str, &str)] = &[
         "geosearchstore",
         "STOREDIST stores `inf` where rounding leaves no distance",
     ),
-    ("lastsave", "the time of the start"),
+    ("lastsave", "when the cold tier last had everything"),
     ("lpos", "RANK -2^63 finds nothing"),
     (
         "lrem",
@@ -67,7 +70,7 @@ const NOTES: &[(&str, &str)] = &[
     ("readwrite", "always answers that there is no cluster"),
     ("replicaof", "only NO ONE"),
     ("restore", "also takes payloads of version 11 (Redis 7.2)"),
-    ("save", "accepted, writes nothing"),
+    ("save", "saves to the cold tier, while other clients are served"),
     ("script|debug", "only NO"),
     ("select", "only 0"),
     ("slaveof", "only NO ONE"),

@@ -67,6 +67,15 @@ impl<'c> Ctx<'c, '_> {
             .is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
     }
 
+    /// Returns how long a string may grow. What was written before is written again, whatever is set now.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        if self.db.replaying {
+            usize::MAX
+        } else {
+            self.core.config.proto_max_bulk_len
+        }
+    }
+
     /// Reads a blocking command's timeout in seconds; returns milliseconds, 0 for "without end".
     pub(crate) fn timeout(&self, at: usize) -> Result<i64, CommandError> {
         let seconds =

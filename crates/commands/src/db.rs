@@ -12,17 +12,21 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::Entry;
+use nagaya_store::entry::{Entry, Marks};
+use nagaya_store::keyspace::{Keyspace, Put};
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
+use crate::client::Message;
+use crate::effects::Effects;
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::recency::Recency;
 use crate::server::{Garbage, Server};
-use crate::shard::{Locked, Place};
+use crate::shard::{Locked, Place, Shard};
 use crate::stats::ThreadStats;
+use crate::tiering::{ShardTiers, Tiering};
 use crate::tracking::Changes;
 
 /// Values whose freeing takes more steps than this are freed elsewhere.
@@ -45,9 +49,17 @@ pub struct Db<'s> {
     locked: Locked<'s>,
     stats: &'s ThreadStats,
     now_ms: i64,
+    /// Keys whose expiry is earlier than this are gone.
+    expired_before_ms: i64,
+    /// What was done before is done again: nobody is told, and no key expires.
+    pub(crate) replaying: bool,
+    /// What the commands did, for the journal.
+    pub(crate) effects: Effects,
     /// How uses of keys are counted.
     pub(crate) recency: Recency,
     notify: Events,
+    /// The cold tier, which wants to know what changes.
+    pub(crate) tiering: Option<&'s Tiering>,
     /// Whose command this is, for client-side caching.
     pub(crate) client_id: u64,
     /// Changes made, as Redis counts them for its persistence.
@@ -76,8 +88,12 @@ impl<'s> Db<'s> {
             locked,
             stats,
             now_ms,
+            expired_before_ms: now_ms,
+            replaying: false,
+            effects: Effects::default(),
             recency: Recency::at(now_ms, counts_uses),
             notify,
+            tiering: server.tiering.get(),
             client_id,
             dirty: 0,
             expired: RefCell::default(),
@@ -85,6 +101,13 @@ impl<'s> Db<'s> {
             changes: None,
             known: (std::ptr::null(), 0, Place { hash: 0, shard: 0 }),
         }
+    }
+
+    /// Makes the database one to replay on: it is `now_ms`, and no key expires.
+    pub(crate) fn replay_at(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.expired_before_ms = i64::MIN;
+        self.replaying = true;
     }
 
     /// Tells where a key of the request lives, which saves looking for it again and again.
@@ -132,8 +155,13 @@ impl<'s> Db<'s> {
     pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let place = self.place(key);
         self.drop_if_expired(key, place);
-        let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key)?;
+        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        let entry = keys.get_mut(place.hash, key)?;
         entry.set_stamp(self.recency.used(entry.stamp()));
+        if self.tiering.is_some() && !entry.has_mark(Marks::UNSAVED) {
+            entry.set_mark(Marks::UNSAVED);
+            tiers.changed(key, place.hash, self.now_ms);
+        }
         Some(entry)
     }
 
@@ -182,21 +210,47 @@ impl<'s> Db<'s> {
         let missing = self.locked.get(place.shard).keys.get(place.hash, key).is_none();
         if missing {
             let value = Box::<T>::default().into_value();
-            self.locked
-                .get_mut(place.shard)
-                .keys
-                .insert(place.hash, key, value, None);
+            self.put(key, place, |keys, marks| {
+                keys.insert(place.hash, key, value, None, marks)
+            });
             self.notify(Events::NEW, "new", key);
         }
         let recency = self.recency;
-        let entry = self.locked.get_mut(place.shard).keys.get_mut(place.hash, key);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        let entry = keys.get_mut(place.hash, key);
         let entry = entry.expect("the key was found or made just above, and its shard is ours");
         entry.set_stamp(if missing {
             recency.fresh()
         } else {
             recency.used(entry.stamp())
         });
+        if self.tiering.is_some() && !entry.has_mark(Marks::UNSAVED) {
+            entry.set_mark(Marks::UNSAVED);
+            tiers.changed(key, place.hash, self.now_ms);
+        }
         entry.collection_mut().ok_or(CommandError::WrongType)
+    }
+
+    /// Sets a key as `put` says, and tells the cold tier's keeper.
+    #[inline]
+    fn put(
+        &mut self,
+        key: &[u8],
+        place: Place,
+        put: impl FnOnce(&mut Keyspace, Marks) -> Put,
+    ) -> Option<Entry> {
+        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        if self.tiering.is_none() {
+            return put(keys, Marks::NONE).old;
+        }
+        let put = put(keys, Marks::UNSAVED);
+        if put.is_new {
+            tiers.created(key, place.hash);
+        }
+        if !put.was_marked {
+            tiers.changed(key, place.hash, self.now_ms);
+        }
+        put.old
     }
 
     /// Finds a string to change its bytes in place, made empty when the key is missing.
@@ -216,14 +270,18 @@ impl<'s> Db<'s> {
         if self.notify.has(Events::NEW) && !self.exists(key) {
             self.notify(Events::NEW, "new", key);
         }
-        let keys = &mut self.locked.get_mut(place.shard).keys;
         let stamp = match self.recency {
             Recency::Seconds(now_s) => now_s,
-            recency => recency.replaced(keys.get(place.hash, key).map(Entry::stamp)),
+            recency => {
+                let keys = &self.locked.get(place.shard).keys;
+                recency.replaced(keys.get(place.hash, key).map(Entry::stamp))
+            }
         };
-        let old = keys.insert_str(place.hash, key, bytes, at, stamp);
+        let old = self.put(key, place, |keys, marks| {
+            keys.insert_str(place.hash, key, bytes, at, stamp, marks)
+        });
         if let Some(old) = old {
-            self.discard(old);
+            self.replaced(key, old);
         }
     }
 
@@ -234,14 +292,24 @@ impl<'s> Db<'s> {
         if self.notify.has(Events::NEW) && !self.exists(key) {
             self.notify(Events::NEW, "new", key);
         }
-        let keys = &mut self.locked.get_mut(place.shard).keys;
-        let old = keys.insert(place.hash, key, value, at);
-        if let Some(entry) = keys.get(place.hash, key) {
+        let old = self.put(key, place, |keys, marks| {
+            keys.insert(place.hash, key, value, at, marks)
+        });
+        if let Some(entry) = self.locked.get(place.shard).keys.get(place.hash, key) {
             entry.set_stamp(self.recency.replaced(old.as_ref().map(Entry::stamp)));
         }
         if let Some(old) = old {
-            self.discard(old);
+            self.replaced(key, old);
         }
+    }
+
+    /// Frees the entry that a key had before. One that had expired unnoticed was missing to the command.
+    #[inline]
+    fn replaced(&mut self, key: &[u8], old: Entry) {
+        if self.tells_effects() && self.is_expired(&old) {
+            self.effect_lost(key);
+        }
+        self.discard(old);
     }
 
     /// Removes a key; tells whether it was there. Large values are freed elsewhere.
@@ -259,7 +327,22 @@ impl<'s> Db<'s> {
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
         let place = self.place(key);
         self.drop_if_expired(key, place);
-        self.locked.get_mut(place.shard).keys.remove(place.hash, key)
+        let entry = self.locked.get_mut(place.shard).keys.remove(place.hash, key)?;
+        self.note_removed(&entry, place);
+        Some(entry)
+    }
+
+    /// Tells the cold tier's keeper that a key is gone.
+    fn note_removed(&mut self, entry: &Entry, place: Place) {
+        if self.tiering.is_some() {
+            let tiers = &mut self.locked.get_mut(place.shard).tiers;
+            tiers.removed(
+                entry.key(),
+                place.hash,
+                entry.has_mark(Marks::COPIED),
+                self.now_ms,
+            );
+        }
     }
 
     /// Removes a key whose collection has become empty, with its `del` event; tells whether it did.
@@ -285,10 +368,15 @@ impl<'s> Db<'s> {
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
         let place = self.place(key);
         self.drop_if_expired(key, place);
-        self.locked
-            .get_mut(place.shard)
-            .keys
-            .set_expiry(place.hash, key, at_ms)
+        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        if self.tiering.is_some()
+            && let Some(entry) = keys.get_mut(place.hash, key)
+            && !entry.has_mark(Marks::UNSAVED)
+        {
+            entry.set_mark(Marks::UNSAVED);
+            tiers.changed(key, place.hash, self.now_ms);
+        }
+        keys.set_expiry(place.hash, key, at_ms)
     }
 
     /// Frees an entry, elsewhere when that takes long.
@@ -309,7 +397,7 @@ impl<'s> Db<'s> {
     fn changed(&mut self, key: &[u8], by: u64) {
         self.dirty += 1;
         self.touch(key);
-        if self.server.tracking.is_active() {
+        if self.server.tracking.is_active() && !self.replaying {
             let (server, runs) = (self.server, self.client_id);
             server
                 .tracking
@@ -353,6 +441,11 @@ impl<'s> Db<'s> {
     /// Returns the number of keys. Needs every shard, like all that follow.
     pub fn len(&self) -> usize {
         self.every_shard(|shard| self.locked.get(shard).keys.len()).sum()
+    }
+
+    /// Returns the number of keys, those that are not in memory included.
+    pub fn len_everywhere(&self) -> usize {
+        self.len() + self.tiering.map_or(0, |tiering| tiering.cold_keys() as usize)
     }
 
     /// Tells whether there is no key.
@@ -462,6 +555,9 @@ impl<'s> Db<'s> {
                 touched.filter(|key| self.exists(key)).cloned().collect()
             };
             let keys = self.locked.get_mut(shard).keys.take_all();
+            for waiter in self.locked.get_mut(shard).tiers.clear() {
+                waiter.deliver(Message::GoOn(None));
+            }
             removed += keys.len();
             if keys.len() > FREE_EFFORT_MAX {
                 self.server
@@ -471,9 +567,13 @@ impl<'s> Db<'s> {
             }
             watched.iter().for_each(|key| self.touch(key));
         }
-        if self.server.tracking.is_active() {
+        if self.server.tracking.is_active() && !self.replaying {
             let (server, runs) = (self.server, self.client_id);
             server.tracking.flushed(&server.clients, runs, &mut self.changes);
+        }
+        if let Some(tiering) = self.tiering {
+            removed += tiering.cold_keys() as usize;
+            tiering.flushed();
         }
         self.dirty += removed as u64;
         removed
@@ -502,7 +602,11 @@ impl<'s> Db<'s> {
             let Some(entry) = self.locked.get_mut(shard).keys.take_due(self.now_ms) else {
                 break;
             };
-            self.expired_entry(entry);
+            let place = Place {
+                hash: entry.hash(),
+                shard,
+            };
+            self.expired_entry(entry, place);
             removed += 1;
         }
         removed
@@ -524,6 +628,23 @@ impl<'s> Db<'s> {
         self.locked.get_mut(place.shard)
     }
 
+    /// Returns a held shard.
+    pub(crate) fn held(&self, shard: usize) -> &Shard {
+        self.locked.get(shard)
+    }
+
+    pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
+        self.place(key).shard
+    }
+
+    pub(crate) fn tiers_of(&self, key: &[u8]) -> &ShardTiers {
+        &self.locked.get(self.place(key).shard).tiers
+    }
+
+    pub(crate) fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardTiers {
+        &mut self.shard_mut(key).tiers
+    }
+
     fn every_shard<R>(&self, read: impl Fn(usize) -> R) -> impl Iterator<Item = R> {
         (0..self.server.shards.count()).map(read)
     }
@@ -541,7 +662,7 @@ impl<'s> Db<'s> {
 
     #[inline]
     fn is_expired(&self, entry: &Entry) -> bool {
-        entry.expiry().is_some_and(|at| at < self.now_ms)
+        entry.expiry().is_some_and(|at| at < self.expired_before_ms)
     }
 
     fn drop_if_expired(&mut self, key: &[u8], place: Place) {
@@ -549,22 +670,25 @@ impl<'s> Db<'s> {
         if keys.volatile() == 0 {
             return;
         }
-        let now_ms = self.now_ms;
+        let before_ms = self.expired_before_ms;
         let expired = keys
             .get(place.hash, key)
             .and_then(Entry::expiry)
-            .is_some_and(|at| at < now_ms);
+            .is_some_and(|at| at < before_ms);
         if expired && let Some(entry) = keys.remove(place.hash, key) {
-            self.expired_entry(entry);
+            self.expired_entry(entry, place);
         }
     }
 
-    fn expired_entry(&mut self, entry: Entry) {
+    fn expired_entry(&mut self, entry: Entry, place: Place) {
         self.stats.expired_keys.add(1);
+        self.note_removed(&entry, place);
         let key = entry.key().to_vec();
         self.discard(entry);
         self.notify(Events::EXPIRED, "expired", &key);
         self.changed(&key, 0);
+        self.forget_change();
+        self.effect_lost(&key);
     }
 
     fn expiry_for(&mut self, key: &[u8], place: Place, expiry: Expiry) -> Option<i64> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_resp::{ArgVec, Args, Out};
+use nagaya_room::cold::ColdError;
 use nagaya_store::entry::Entry;
 
 use crate::blocking::Waiter;
@@ -18,12 +19,13 @@ use crate::clock::{TickRate, ticks};
 use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::db::Db;
+use crate::effects::{EffectBuf, Effects};
 use crate::error::CommandError;
 use crate::keyfind::each_key;
 use crate::postponed::Postponed;
 use crate::scripting::{self, Pump, ThreadVm};
 use crate::server::Server;
-use crate::shard::{Busy, Place, Scope, Slow};
+use crate::shard::{Busy, Place, Scope, Slow, hash_tag};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use crate::stats::ThreadStats;
 use crate::table::{self, Command};
@@ -37,6 +39,9 @@ pub enum Executed {
     Done,
     /// Clients are paused: nothing happened; hand the same request in again later.
     Postponed,
+    /// What it needs is on its way: nothing happened; hand the same request in again when
+    /// [`Message::GoOn`] comes.
+    Waiting,
 }
 
 /// One thread's way into the engine.
@@ -65,13 +70,19 @@ pub struct Core<'s> {
     /// The command found last, and how it was spelt.
     latest: Option<(usize, [u8; LATEST_NAME_MAX], &'static Command)>,
     /// The policy wants to know how often keys are used, not when.
-    counts_uses: bool,
+    pub(crate) counts_uses: bool,
     /// More is used than `maxmemory` allows, as of the start of the batch.
     pub(crate) out_of_memory: bool,
     /// Commands that take this long are looked at: they may belong into a log.
     slow_ns: u64,
     /// Waits that a command has ended; their keys' queues still name them.
     pub(crate) ended_waits: Vec<Arc<Waiter>>,
+    /// Room for the effects of the next commands.
+    pub(crate) effects: EffectBuf,
+    /// Where in the journal this thread's latest record is; 0 before the first.
+    pub journal_position: u64,
+    /// What the command at hand did could not be recorded.
+    pub(crate) journal_refused: bool,
 }
 
 impl<'s> Core<'s> {
@@ -98,6 +109,9 @@ impl<'s> Core<'s> {
             out_of_memory: false,
             slow_ns: 0,
             ended_waits: Vec::new(),
+            effects: EffectBuf::default(),
+            journal_position: 0,
+            journal_refused: false,
         };
         core.take_config();
         core.begin_batch();
@@ -126,6 +140,9 @@ impl<'s> Core<'s> {
             out_of_memory: self.out_of_memory,
             slow_ns: self.slow_ns,
             ended_waits: Vec::new(),
+            effects: EffectBuf::default(),
+            journal_position: 0,
+            journal_refused: false,
         }
     }
 
@@ -151,7 +168,7 @@ impl<'s> Core<'s> {
 
     #[cold]
     pub(crate) fn is_out_of_memory(&self) -> bool {
-        crate::info::used_and_peak(self.server).0 as u64 > self.config.maxmemory
+        self.server.is_out_of_memory(self.config.maxmemory)
     }
 
     /// Does what had to wait for a slow script to end.
@@ -173,6 +190,29 @@ impl<'s> Core<'s> {
         self.slow_ns = self.config.slow_ns();
         self.counts_uses = self.config.maxmemory_policy.ends_with("lfu");
         self.trim_tracking();
+    }
+
+    /// Tells whether replies have to wait for [`Core::commit`].
+    #[inline]
+    pub fn wants_commit(&self) -> bool {
+        self.server
+            .journal()
+            .is_some_and(|journal| journal.wants_commit())
+    }
+
+    /// Makes durable what the replies to come tell; false when that failed and they must not be sent.
+    pub fn commit(&mut self) -> bool {
+        let Some(journal) = self.server.journal() else {
+            return true;
+        };
+        match journal.commit() {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(%error, "the journal failed, replies are withheld");
+                self.server.fail_journal(error);
+                false
+            }
+        }
     }
 
     /// Counts a read from a socket.
@@ -206,11 +246,19 @@ impl<'s> Core<'s> {
             // their way, and the request comes again after them.
             return Executed::Postponed;
         }
+        if let Some(refusal) = client.refusal.take() {
+            self.refuse(client, &args, &CommandError::coded(refusal.to_string()), out);
+            return Executed::Done;
+        }
+        if self.out_of_memory && self.waits_for_memory(client, &args) {
+            client.waiting_since_ms.get_or_insert(self.now_us / 1000);
+            return Executed::Waiting;
+        }
         if client.id() != self.ended_client {
             self.ended_client = client.id();
             self.ended_ticks = 0;
         }
-        match self.admit(client, &args) {
+        let executed = match self.admit(client, &args) {
             Ok(command) => {
                 if (self.server.pause.is_on() || client.postponed) && self.postpones(client, command, &args) {
                     return Executed::Postponed;
@@ -220,8 +268,9 @@ impl<'s> Core<'s> {
                     .shared
                     .last_command
                     .store(command.number as u32 + 1, Ordering::Relaxed);
-                if self.queue(client, command, &args, out) {
+                let executed = if self.queue(client, command, &args, out) {
                     self.count_refusal(&out.buf[start..]);
+                    Executed::Done
                 } else {
                     let known = command
                         .only_key
@@ -230,14 +279,23 @@ impl<'s> Core<'s> {
                         Some((_, place)) => Scope::One(place.shard),
                         None => self.scope(command, &args, client),
                     };
-                    self.run(client, command, args, scope, known, out);
-                }
-                if client.tracking.is_some() {
+                    self.run(client, command, args, scope, known, out)
+                };
+                if client.tracking.is_some() && executed == Executed::Done {
                     tracking::end_request(client, Some(command));
                 }
+                executed
             }
-            Err(error) => self.refuse(client, &args, &error, out),
+            Err(error) => {
+                self.refuse(client, &args, &error, out);
+                Executed::Done
+            }
+        };
+        if executed == Executed::Waiting {
+            client.waiting_since_ms.get_or_insert(self.now_us / 1000);
+            return executed;
         }
+        client.waiting_since_ms = None;
         client.show_transaction();
         if client.replies != Replies::On {
             client.mute(resolve(&args).ok(), out, start);
@@ -314,6 +372,7 @@ impl<'s> Core<'s> {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::coded(OUT_OF_MEMORY));
         }
+        self.check_journal(client, command)?;
         client.check_subscribed_mode(command)?;
         if let Some(slow) = self.server.shards.slow()
             && !command.spec.flags.has(ALLOW_BUSY)
@@ -347,7 +406,7 @@ impl<'s> Core<'s> {
     }
 
     /// Runs a command under the locks of `scope`, then whatever its changes have made possible for
-    /// those who wait.
+    /// those who wait. When it needs tags that are not in memory, it is left waiting for them instead.
     fn run(
         &mut self,
         client: &mut Client,
@@ -356,12 +415,28 @@ impl<'s> Core<'s> {
         scope: Scope,
         known: Option<(usize, Place)>,
         out: &mut Out,
-    ) {
+    ) -> Executed {
+        let mut executed = Executed::Done;
+        let (start, position) = (out.buf.len(), self.journal_position);
         let done = self.with_db(scope, client.id(), |core, db| {
             if let Some((at, place)) = known {
                 db.know(&args[at], place);
             }
+            if let Err(error) = check_hash_tags(command, &args, db) {
+                out.error(&error.to_string());
+                return;
+            }
+            if db.is_any_cold() && waits_for_load(client, command, &args, db) {
+                executed = Executed::Waiting;
+                return;
+            }
             core.call(client, command, args, db, out);
+            if let Some(question) = client.question.take()
+                && let Some(tiering) = db.tiering
+            {
+                tiering.pass_on(question, &client.shared);
+                executed = Executed::Waiting;
+            }
             if let Some(request) = client.block_request.take() {
                 let owned = ArgVec::from(&args);
                 let waiter = Waiter::new(
@@ -374,6 +449,12 @@ impl<'s> Core<'s> {
                 core.block(client, waiter, db);
             }
         });
+        if self.journal_position != position {
+            client.journal_position = self.journal_position;
+        }
+        if self.journal_refused {
+            self.refuse_unrecorded(command, out, start);
+        }
         match done {
             Ok(ready) => self.serve(ready),
             Err(Busy) => {
@@ -387,6 +468,7 @@ impl<'s> Core<'s> {
                 self.forget(&waiter);
             }
         }
+        executed
     }
 
     /// Calls a handler on keys that are locked already and writes its reply or its error.
@@ -402,6 +484,13 @@ impl<'s> Core<'s> {
     ) {
         let start = out.buf.len();
         let stats = &self.stats.commands[command.number];
+        if client.nesting > 0
+            && db.is_any_cold()
+            && let Err(error) = load_in_place(command, &args, db)
+        {
+            out.error(&format!("TRYAGAIN {error}"));
+            return;
+        }
         if client.tracking.is_some() {
             tracking::begin_call(client, command);
         }
@@ -418,6 +507,7 @@ impl<'s> Core<'s> {
             command,
         });
         db.purge_expired();
+        db.end_effects(&args);
         if client.tracking.is_some() {
             self.track_reads(client, command, &args);
         }
@@ -435,7 +525,9 @@ impl<'s> Core<'s> {
             }
         }
         // A command that waits is counted now and measured when it goes on.
-        stats.calls.add(u64::from(client.woken_by.is_none()));
+        stats
+            .calls
+            .add(u64::from(client.woken_by.is_none() && client.question.is_none()));
         if client.block_request.is_none() {
             if self.config.latency_tracking {
                 stats.histogram.get_or_init(Default::default).record(spent_ns);
@@ -480,7 +572,14 @@ impl<'s> Core<'s> {
             self.counts_uses,
             client_id,
         );
+        let recorded = self.server.journal().is_some();
+        if recorded {
+            db.effects = Effects::recording(std::mem::take(&mut self.effects));
+        }
         work(self, &mut db);
+        if recorded {
+            self.append_effects(&mut db);
+        }
         self.stats.changes.add(db.dirty);
         self.keep_changes(db.changes.take());
         Ok(db.ready)
@@ -649,8 +748,14 @@ impl<'s> Core<'s> {
         if !served && waiter.client.is_gone() && waiter.claim() {
             self.forget(waiter);
         }
+        if self.journal_refused {
+            self.refuse_unrecorded(waiter.command, &mut out, 0);
+        }
         if served {
             self.forget(waiter);
+            // Delivering a message orders this before its receipt.
+            let position = self.journal_position;
+            waiter.client.served_position.store(position, Ordering::Relaxed);
             waiter.client.deliver(Message::Unblocked(out.buf));
         }
         done.unwrap_or_else(|Busy| {
@@ -660,6 +765,66 @@ impl<'s> Core<'s> {
     }
 }
 
+/// Refuses keys without braces where the settings say so.
+#[inline]
+fn check_hash_tags(command: &Command, args: &Args<'_>, db: &Db<'_>) -> Result<(), CommandError> {
+    if db.tiering.is_none_or(|tiering| !tiering.require_hash_tag) {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    each_key(command.spec, args, |at, _| {
+        if hash_tag(&args[at]).len() == args[at].len() {
+            let key = String::from_utf8_lossy(&args[at][..args[at].len().min(128)]).into_owned();
+            result = Err(CommandError::err(format!(
+                "key '{key}' has no hash tag in braces, and room.require_hash_tag is on"
+            )));
+        }
+    })
+    .ok();
+    result
+}
+
+/// Lets a client wait for the tags that its request needs and that are not in memory; false when there are
+/// none.
+#[cold]
+fn waits_for_load(client: &Client, command: &'static Command, args: &Args<'_>, db: &mut Db<'_>) -> bool {
+    let mut waits = false;
+    let mut need = |key: &[u8]| {
+        if !db.is_resident(key) {
+            // All are ordered at once; the client waits for one of them, then for the next.
+            db.order_load(key, (!waits).then_some(&client.shared));
+            waits = true;
+        }
+    };
+    let mut need_all = |command: &Command, args: &Args<'_>| {
+        // The handler will say what is wrong with the arguments.
+        each_key(command.spec, args, |at, _| need(&args[at])).ok();
+    };
+    need_all(command, args);
+    if command.spec.flags.has(OWN_LOCKS) {
+        if let Some(transaction) = &client.transaction {
+            for (queued, args) in &transaction.commands {
+                need_all(queued, &args.as_args());
+            }
+        }
+        crate::transaction::watched(client).for_each(need);
+    }
+    waits
+}
+
+/// Reads the tags that a command inside a script or transaction needs, since nobody can wait there.
+#[cold]
+fn load_in_place(command: &Command, args: &Args<'_>, db: &mut Db<'_>) -> Result<(), ColdError> {
+    let mut result = Ok(());
+    each_key(command.spec, args, |at, _| {
+        if result.is_ok() {
+            result = db.load_in_place(&args[at]);
+        }
+    })
+    .ok();
+    result
+}
+
 /// Longest command name that is remembered from one request to the next.
 const LATEST_NAME_MAX: usize = 16;
 
@@ -667,7 +832,7 @@ const LATEST_NAME_MAX: usize = 16;
 pub(crate) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// Tells whether a command, or one that EXEC would run, could need more memory.
-fn needs_memory(client: &Client, command: &Command) -> bool {
+pub(crate) fn needs_memory(client: &Client, command: &Command) -> bool {
     if command.spec.name != "EXEC" {
         return command.spec.flags.has(DENYOOM);
     }

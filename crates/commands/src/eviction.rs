@@ -5,12 +5,14 @@
 //! while one key is chosen and removed, and the removed value is freed at once,
 //! since its memory is what is wanted.
 
+use nagaya_resp::Args;
 use nagaya_store::entry::Entry;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 
+use crate::client::Client;
 use crate::db::Db;
-use crate::dispatch::Core;
+use crate::dispatch::{Core, needs_memory, resolve};
 use crate::notify::Events;
 use crate::shard::Scope;
 
@@ -18,6 +20,9 @@ use crate::shard::Scope;
 const KEYS_PER_REQUEST_MAX: usize = 1000;
 /// Random keys looked at in a shard to find those with an expiry.
 const TRIES: usize = 64;
+
+/// How long a request waits for memory before it is refused.
+const STARVING_MS_MAX: i64 = 5_000;
 
 /// Which of the sampled keys goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,17 @@ impl Core<'_> {
     }
 
     /// Removes keys until memory suffices or none is left to remove; tells whether it removed any.
+    ///
+    /// With a cold tier, saved tags leave memory first: nobody can tell, so nobody is told.
     #[cold]
     pub(crate) fn make_room(&mut self) -> bool {
+        if self.server.tiering.get().is_some() {
+            self.server.evict_until_enough(self.config.maxmemory);
+            self.out_of_memory = self.is_out_of_memory();
+            if !self.out_of_memory {
+                return false;
+            }
+        }
         let policy = self.config.maxmemory_policy;
         if policy == "noeviction" {
             return false;
@@ -45,6 +59,23 @@ impl Core<'_> {
         let before = self.stats.evicted_keys.get();
         self.evict_enough(policy);
         self.stats.evicted_keys.get() > before
+    }
+
+    /// Lets a client wait whose request needs memory, when saving would free some; false when it has
+    /// waited for long enough or saving would not help.
+    #[cold]
+    pub(crate) fn waits_for_memory(&mut self, client: &mut Client, args: &Args<'_>) -> bool {
+        let Some(tiering) = self.server.tiering.get() else {
+            return false;
+        };
+        let needs = resolve(args).is_ok_and(|command| needs_memory(client, command));
+        let now_ms = self.now_ms();
+        if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX || !self.server.has_unsaved() {
+            return false;
+        }
+        (tiering.save_soon)();
+        tiering.wait_for_memory(&client.shared);
+        true
     }
 
     fn evict_enough(&mut self, policy: &str) {
@@ -136,6 +167,7 @@ impl Db<'_> {
         drop(entry);
         self.notify(Events::EVICTED, "evicted", key);
         self.modified(key);
+        self.effect_lost(key);
         true
     }
 }

@@ -188,6 +188,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> Reply {
     sum.write_human(&mut text);
     hash.set(field, &text, &limits);
     changed(ctx, "hincrbyfloat");
+    ctx.db.effect(&[b"HSET", key, field, &text]);
     ctx.out.bulk(&text);
     Ok(())
 }

@@ -67,7 +67,10 @@ fn pfadd(ctx: &mut Ctx<'_, '_>) -> Reply {
     let value = value_mut(ctx.db, key)?;
     let mut updated = created;
     for element in ctx.args.iter().skip(2) {
-        updated |= hll::add(value, element, sparse_bytes_max).map_err(corrupt)?;
+        match hll::add(value, element, sparse_bytes_max) {
+            Ok(raised) => updated |= raised,
+            Err(found) => return Err(half_done(ctx.db, key, found)),
+        }
     }
     if updated {
         hll::mark_stale(value);
@@ -126,9 +129,12 @@ fn pfmerge(ctx: &mut Ctx<'_, '_>) -> Reply {
     if dense {
         hll::make_dense(value).map_err(corrupt)?;
     }
-    hll::raise_all(value, &union, sparse_bytes_max).map_err(corrupt)?;
+    if let Err(found) = hll::raise_all(value, &union, sparse_bytes_max) {
+        return Err(half_done(ctx.db, key, found));
+    }
     hll::mark_stale(value);
     ctx.db.modified(key);
+    ctx.db.effect_state(key);
     ctx.db.notify(Events::STRING, "pfadd", key);
     ctx.out.ok();
     Ok(())
@@ -199,6 +205,12 @@ fn value_mut<'d>(db: &'d mut Db<'_>, key: &[u8]) -> Result<&'d mut Vec<u8>, Comm
     let entry = db.entry_mut(key).ok_or(CommandError::NoSuchKey)?;
     value(entry)?;
     entry.string_mut().ok_or(CommandError::WrongType)
+}
+
+/// Fails over a value of which a part may have been changed before it was found to be corrupt.
+fn half_done(db: &mut Db<'_>, key: &[u8], found: Corrupt) -> CommandError {
+    db.effect_state(key);
+    corrupt(found)
 }
 
 fn corrupt(_: Corrupt) -> CommandError {

@@ -16,6 +16,7 @@ pub mod config;
 pub mod ctx;
 pub mod db;
 pub mod dispatch;
+pub mod effects;
 pub mod error;
 pub mod server;
 pub mod shard;
@@ -33,6 +34,7 @@ mod recency;
 mod redact;
 mod settings;
 pub mod stats;
+pub mod tiering;
 pub mod tracking;
 
 mod auth;

@@ -430,5 +430,13 @@ fn pop_event(end: End) -> &'static str {
     }
 }
 
+/// The command that takes elements off an end.
+fn pop_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPOP",
+        End::Tail => b"RPOP",
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 pub struct Events(pub u32);
 
 impl Events {
+    pub const NONE: Events = Events(0);
     pub const KEYSPACE: Events = Events(1); // K
     pub const KEYEVENT: Events = Events(1 << 1); // E
     pub const GENERIC: Events = Events(1 << 2); // g

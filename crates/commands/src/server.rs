@@ -13,6 +13,7 @@ use crate::client_cmds::pause::Pause;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::effects::{Journal, JournalError};
 use crate::info::Rates;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
@@ -22,6 +23,7 @@ use crate::scripting::Scripts;
 use crate::shard::Shards;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
+use crate::tiering::Tiering;
 use crate::tracking::Tracking;
 
 /// Takes values that are too large to free while a client waits.
@@ -55,6 +57,8 @@ pub struct Server {
     pub(crate) scripts: Scripts,
     pub(crate) postponed: PostponedWork,
     pub(crate) tracking: Tracking,
+    /// The cold tier, when there is one. Set once, before the first request.
+    pub tiering: OnceLock<Tiering>,
     pub(crate) reclaimer: Box<dyn Reclaimer>,
     /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
     pub(crate) reclaimed: AtomicU64,
@@ -74,6 +78,10 @@ pub struct Server {
     pub(crate) started_us: i64,
     pub(crate) run_id: String,
     pub(crate) replication_id: Mutex<String>,
+    journal: OnceLock<Arc<dyn Journal>>,
+    /// Why the journal takes no more records; the flag tells whether there is a reason.
+    journal_failure: RwLock<Option<JournalError>>,
+    journal_failed: AtomicBool,
     config: RwLock<Arc<Config>>,
     config_version: AtomicU64,
     threads: Mutex<Vec<Arc<ThreadStats>>>,
@@ -97,6 +105,7 @@ impl Server {
             scripts: Scripts::default(),
             postponed: PostponedWork::default(),
             tracking: Tracking::default(),
+            tiering: OnceLock::new(),
             reclaimer,
             reclaimed: AtomicU64::new(0),
             pause: Pause::default(),
@@ -110,10 +119,49 @@ impl Server {
             active_expire: AtomicBool::new(true),
             run_id: random_id(),
             replication_id: Mutex::new(random_id()),
+            journal: OnceLock::new(),
+            journal_failure: RwLock::new(None),
+            journal_failed: AtomicBool::new(false),
             config: RwLock::new(Arc::new(config)),
             config_version: AtomicU64::new(0),
             threads: Mutex::default(),
         }
+    }
+
+    /// Records what commands do from now on; false when there is a journal already.
+    pub fn set_journal(&self, journal: Arc<dyn Journal>) -> bool {
+        self.journal.set(journal).is_ok()
+    }
+
+    /// Returns the length of the journal in bytes.
+    pub fn journal_bytes(&self) -> u64 {
+        self.journal().map_or(0, |journal| journal.bytes())
+    }
+
+    #[inline]
+    pub(crate) fn journal(&self) -> Option<&dyn Journal> {
+        self.journal.get().map(|journal| &**journal)
+    }
+
+    /// Returns why the journal takes no more records, while it does not.
+    #[inline]
+    pub fn journal_failure(&self) -> Option<JournalError> {
+        if !self.journal_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.journal_failure.read().clone()
+    }
+
+    /// Refuses writes from now on. The first reason stays.
+    pub fn fail_journal(&self, error: JournalError) {
+        self.journal_failure.write().get_or_insert(error);
+        self.journal_failed.store(true, Ordering::Release);
+    }
+
+    /// Takes writes again. Whatever ran unrecorded must have been saved by other means.
+    pub fn journal_works_again(&self) {
+        *self.journal_failure.write() = None;
+        self.journal_failed.store(false, Ordering::Release);
     }
 
     /// Returns the settings in force.

@@ -27,7 +27,7 @@ const SAVES: Flags = NO_ASYNC_LOADING.and(ADMIN).and(NOSCRIPT);
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     server("BGREWRITEAOF", 1, SAVES, bgrewriteaof)
         .about("Accepted; there is no append-only file to rewrite.", "O(1)"),
-    server("BGSAVE", -1, SAVES, bgsave).about("Accepted; there is no snapshot file to write.", "O(1)"),
+    server("BGSAVE", -1, SAVES, bgsave).about("Starts to save everything to the cold tier.", "O(1)"),
     cluster::CLUSTER,
     server("FAILOVER", -1, ADMIN.and(NOSCRIPT).and(STALE), failover)
         .since("6.2.0")
@@ -152,15 +152,28 @@ fn wait(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// LASTSAVE
 fn lastsave(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(ctx.core.server.started_us / 1_000_000);
+    ctx.out.int(saved_at_s(ctx));
     Ok(())
+}
+
+/// Returns when everything was last saved, in Unix seconds; without a cold tier, when the engine started.
+fn saved_at_s(ctx: &Ctx<'_, '_>) -> i64 {
+    match ctx.db.tiering {
+        Some(tiering) => tiering.saved_at_ms() / 1000,
+        None => ctx.core.server.started_us / 1_000_000,
+    }
 }
 
 /// SAVE
 ///
-/// Tools call this and the next two as a matter of routine, so they get the answer they know. Nothing
-/// is written: the engine has no snapshot files, as COMPAT.md says.
+/// Waits until the cold tier has everything. Without one there is nothing to wait for, and tools that call
+/// this and the next two as a matter of routine still get the answer they know.
 fn save(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if let Some(tiering) = ctx.db.tiering
+        && !ctx.client.is_saved(tiering)
+    {
+        return Ok(());
+    }
     ctx.out.ok();
     Ok(())
 }
@@ -170,12 +183,18 @@ fn bgsave(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.args.len() > 2 || (ctx.args.len() == 2 && !ctx.is(1, "SCHEDULE")) {
         return Err(CommandError::Syntax);
     }
+    if let Some(tiering) = ctx.db.tiering {
+        (tiering.save_soon)();
+    }
     ctx.out.simple("Background saving started");
     Ok(())
 }
 
 /// BGREWRITEAOF
 fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if let Some(tiering) = ctx.db.tiering {
+        (tiering.save_soon)();
+    }
     ctx.out.simple("Background append only file rewriting started");
     Ok(())
 }

@@ -3,6 +3,7 @@
 use nagaya_store::set::Set;
 
 use crate::ctx::Ctx;
+use crate::effects::same_tag;
 use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
@@ -197,6 +198,10 @@ fn smove(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.db.write_or_create::<Set>(destination)?.add(member, &limits) {
         ctx.db.modified(destination);
         ctx.db.notify(Events::SET, "sadd", destination);
+    }
+    if !same_tag(source, destination) {
+        ctx.db.effect(&[b"SREM", source, member]);
+        ctx.db.effect(&[b"SADD", destination, member]);
     }
     ctx.out.int(1);
     Ok(())

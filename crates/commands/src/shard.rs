@@ -20,6 +20,7 @@ use nagaya_store::keyspace::Keyspace;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::blocking::Waiter;
+use crate::tiering::ShardTiers;
 
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub struct Shard {
     pub(crate) waiters: HashMap<Box<[u8]>, VecDeque<Arc<Waiter>>, ahash::RandomState>,
     /// Flags to raise when a watched key changes.
     pub(crate) watchers: HashMap<Box<[u8]>, Vec<Arc<AtomicBool>>, ahash::RandomState>,
+    /// Which tags are resident, which have changed, which are being loaded.
+    pub(crate) tiers: ShardTiers,
 }
 
 /// Keeps neighbouring locks out of each other's cache line.
@@ -176,6 +179,11 @@ impl Shards {
         }
     }
 
+    /// Returns the shard of a tag.
+    pub(crate) fn place_of_tag(&self, tag: &[u8]) -> usize {
+        (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
+    }
+
     /// Takes the locks of a scope, in order.
     pub(crate) fn lock(&self, scope: Scope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
@@ -200,6 +208,11 @@ impl Shards {
             Some(guard) => Ok(guard),
             None => self.lock_contended(shard),
         }
+    }
+
+    /// Takes the lock of one shard, however long a script holds it. For threads that serve no client.
+    pub(crate) fn lock_patiently(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        self.shards[shard].0.lock()
     }
 
     #[cold]

@@ -192,6 +192,7 @@ fn getdel(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.db.remove(key) {
         ctx.db.notify(Events::GENERIC, "del", key);
         ctx.db.modified(key);
+        ctx.db.effect(&[b"DEL", key]);
     }
     Ok(())
 }
@@ -254,12 +255,13 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>) {
         ctx.db.set_str(key, ctx.key(at + 1), Expiry::Clear);
         ctx.db.notify(Events::STRING, "set", key);
         ctx.db.modified(key);
+        ctx.db.effect(&[b"SET", key, ctx.key(at + 1)]);
     }
 }
 
 /// APPEND key value
 fn append(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (key, tail) = (ctx.key(1), ctx.key(2));
+    let (key, tail, bytes_max) = (ctx.key(1), ctx.key(2), ctx.string_bytes_max());
     let length = match ctx.db.entry_mut(key) {
         None => {
             ctx.db.set_str(key, tail, Expiry::Clear);
@@ -267,7 +269,7 @@ fn append(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         Some(entry) => {
             let before = entry.string().ok_or(CommandError::WrongType)?.len();
-            check_length(before, tail.len(), ctx.core.config.proto_max_bulk_len)?;
+            check_length(before, tail.len(), bytes_max)?;
             let text = entry.string_mut().ok_or(CommandError::WrongType)?;
             text.extend_from_slice(tail);
             text.len()
@@ -298,7 +300,7 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> Reply {
         ctx.out.int(before as i64);
         return Ok(());
     }
-    check_length(offset, patch.len(), ctx.core.config.proto_max_bulk_len)?;
+    check_length(offset, patch.len(), ctx.string_bytes_max())?;
     let text = ctx.db.string_mut_or_create(key)?;
     if text.len() < offset + patch.len() {
         text.resize(offset + patch.len(), 0);
@@ -409,6 +411,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.db.set_str(key, &text, Expiry::Keep);
     ctx.db.notify(Events::STRING, "incrbyfloat", key);
     ctx.db.modified(key);
+    ctx.db.effect(&[b"SET", key, &text, b"KEEPTTL"]);
     ctx.out.bulk(&text);
     Ok(())
 }

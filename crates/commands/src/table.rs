@@ -47,6 +47,7 @@ const FAMILIES: &[&[CommandSpec]] = &[
     crate::latency::COMMANDS,
     crate::memory_cmds::COMMANDS,
     crate::debug_cmds::COMMANDS,
+    crate::tiering::commands::COMMANDS,
 ];
 
 struct Table {

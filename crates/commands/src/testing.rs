@@ -1,15 +1,19 @@
 //! An engine and a client in the test's own process: no socket, a clock moved by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use nagaya_resp::{ArgVec, Out};
+use nagaya_store::rdb::dump_value;
+use nagaya_store::table::Keyed;
 use parking_lot::Mutex;
 
 use crate::client::{Client, Mailbox, Message};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Core, Executed};
+use crate::effects::{Journal, JournalError, Reader, ReplayError};
 use crate::server::{ReclaimInline, Server};
 use crate::stats::ThreadStats;
 
@@ -45,6 +49,51 @@ struct Inbox(Mutex<Vec<(u64, Message)>>);
 impl Mailbox for Inbox {
     fn deliver(&self, client: u64, message: Message) {
         self.0.lock().push((client, message));
+    }
+}
+
+/// A journal that keeps its records in memory, and fails when told to.
+#[derive(Default)]
+pub struct Records {
+    records: Mutex<Vec<Vec<u8>>>,
+    failure: Mutex<Option<JournalError>>,
+}
+
+impl Records {
+    /// Takes what was recorded since the last time.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.records.lock())
+    }
+
+    /// Takes what was recorded since the last time, as arguments of effects of records.
+    pub fn take_effects(&self) -> Vec<Vec<Vec<Vec<u8>>>> {
+        let read = |record: Vec<u8>| {
+            Reader::new(&record)
+                .map(|effect| {
+                    let effect = effect.expect("a record that was just written");
+                    effect.args().map(<[u8]>::to_vec).collect()
+                })
+                .collect()
+        };
+        self.take().into_iter().map(read).collect()
+    }
+
+    /// Makes every record from now on fail.
+    pub fn fail(&self, reason: &str) {
+        *self.failure.lock() = Some(JournalError {
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+impl Journal for Records {
+    fn append(&self, record: &[u8]) -> Result<u64, JournalError> {
+        if let Some(failure) = &*self.failure.lock() {
+            return Err(failure.clone());
+        }
+        let mut records = self.records.lock();
+        records.push(record.to_vec());
+        Ok(records.len() as u64)
     }
 }
 
@@ -143,6 +192,51 @@ impl Session {
     pub fn text(&mut self, request: &str) -> String {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         String::from_utf8_lossy(&self.run(&args)).into_owned()
+    }
+
+    /// Records what happens on the engine from now on.
+    pub fn record(&self) -> Arc<Records> {
+        let records = Arc::<Records>::default();
+        assert!(
+            self.engine
+                .server
+                .set_journal(Arc::clone(&records) as Arc<dyn Journal>),
+            "an engine is recorded once"
+        );
+        records
+    }
+
+    /// Replays a record as far as it is wanted; returns how many effects were applied.
+    pub fn replay(
+        &mut self,
+        record: &[u8],
+        mut wanted: impl FnMut(Option<&[u8]>) -> bool,
+    ) -> Result<usize, ReplayError> {
+        let engine = Arc::clone(&self.engine);
+        Core::new(&engine.server, &engine.stats).apply_effects(record, &mut wanted)
+    }
+
+    /// Returns every key with its expiry and its value as DUMP gives it, those past their time included.
+    pub fn contents(&self) -> BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)> {
+        let shards = &self.engine.server.shards;
+        let mut contents = BTreeMap::new();
+        for shard in 0..shards.count() {
+            let shard = shards.lock_one(shard).expect("no script is slow in a test");
+            for entry in shard.keys.iter() {
+                let value = (entry.expiry(), dump_value(entry.value()));
+                contents.insert(entry.key().to_vec(), value);
+            }
+        }
+        contents
+    }
+
+    /// Removes the keys whose time has come.
+    pub fn expire(&mut self) {
+        let engine = Arc::clone(&self.engine);
+        let mut core = Core::new(&engine.server, &engine.stats);
+        for shard in 0..engine.server.shards.count() {
+            while core.expire_shard(shard, 16) {}
+        }
     }
 
     /// Ends the connection.

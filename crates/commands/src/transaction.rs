@@ -118,6 +118,12 @@ pub(crate) fn scope(client: &Client) -> Scope {
     transaction.scope.map_or(watched, |scope| scope.join(watched))
 }
 
+/// Returns the keys that a client watches.
+pub(crate) fn watched(client: &Client) -> impl Iterator<Item = &[u8]> {
+    let keys = client.watch.as_ref().map(|watch| watch.keys.iter());
+    keys.into_iter().flatten().map(Vec::as_slice)
+}
+
 /// Forgets all watched keys of a client, later when a slow script holds them. The caller holds no shard.
 pub(crate) fn unwatch(server: &Server, client: &mut Client) {
     if let Some(watch) = client.watch.take() {

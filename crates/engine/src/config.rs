@@ -3,7 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nagaya_config::{ByteSize, Listen, Secret, Unset, settings};
+use nagaya_config::{ByteSize, Listen, Secret, Unset, choices, settings};
+
+choices! {
+    /// When a write is safe on the disk.
+    pub enum Fsync {
+        /// Before it is acknowledged.
+        Always = "always",
+        /// A second after it at the latest.
+        EverySec = "everysec",
+        /// When the operating system likes.
+        No = "no",
+    }
+}
 
 settings! {
     /// The Redis protocol: where clients connect and what they may use.
@@ -30,7 +42,36 @@ settings! {
         max_clients: u32 = 10000, fixed, range 1 to 1000000;
         /// Replies that may wait for a client that does not read them, before its connection is closed.
         output_buffer_max: ByteSize = "1gb", fixed, range "1mb" to "16gb";
+        /// Keep the data on disk. Switched off, it is gone when the process ends: a cache.
+        persist: bool = true, fixed;
+        /// Memory that data, overhead and buffers may take; tags that were not used for long make room by
+        /// staying only on disk. 0 sets no limit.
+        max_memory: ByteSize = "0b", fixed, range "0b" to "16384gb";
+        /// Tags that nobody has used for this long leave memory even when there is room; 0: they stay.
+        idle_after: Duration = "0s", fixed, range "0s" to "3650d";
+        /// How far the copy on disk may lag behind memory. The write-ahead log covers the time between.
+        max_staleness: Duration = "5s", fixed, range "100ms" to "1h";
+        /// When a write is safe on the disk.
+        fsync: Fsync = "everysec", fixed;
+        /// A write-ahead log longer than this is a reason to save before `max_staleness` is over.
+        log_max: ByteSize = "256mb", fixed, range "1mb" to "1024gb";
+        /// Refuse keys without a hash tag in braces.
+        require_hash_tag: bool = false, fixed;
+        /// Keys whose names begin with one of these never leave memory.
+        pinned: Vec<String> = [""; 0], fixed;
+        /// Keep values decoded as JSON beside the copy on disk, to be read with SQL.
+        decode: bool = false, fixed;
         /// How long a connection may be idle before it is closed; 0 for ever.
         idle_timeout: Duration = "0s", fixed, range "0s" to "365d";
+    }
+}
+
+impl RoomConfig {
+    /// The beginnings of the names of keys that never leave memory.
+    pub(crate) fn pinned_prefixes(&self) -> Vec<Vec<u8>> {
+        self.pinned
+            .iter()
+            .map(|prefix| prefix.clone().into_bytes())
+            .collect()
     }
 }

@@ -1,6 +1,7 @@
 //! One connection: what was read and not yet run, what is to be written.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_commands::client::Client;
@@ -43,8 +44,10 @@ pub(crate) struct Connection {
     stalled: bool,
     /// When the unwritten replies passed the soft limit, in Unix milliseconds.
     over_soft_since_ms: Option<i64>,
-    /// The next request waits for the end of a pause.
+    /// The next request waits for the end of a pause, or is tried again from time to time.
     pub(crate) postponed: bool,
+    /// The next request waits for something that is on its way.
+    pub(crate) waits: bool,
     /// When the last bytes came, in Unix milliseconds.
     pub(crate) active_ms: i64,
 }
@@ -64,6 +67,7 @@ impl Connection {
             stalled: false,
             over_soft_since_ms: None,
             postponed: false,
+            waits: false,
             active_ms: now_ms,
         }
     }
@@ -82,6 +86,11 @@ impl Connection {
         core.count_read(read);
         if self.closing {
             return Next::Keep;
+        }
+        if self.waits {
+            self.input.extend_from_slice(&scratch[..read]);
+            let too_much = self.input.len() > core.config.client_query_buffer_limit;
+            return if too_much { Next::Close } else { Next::Keep };
         }
         if self.input.is_empty() {
             let consumed = self.run(core, &scratch[..read]);
@@ -116,6 +125,7 @@ impl Connection {
     fn run(&mut self, core: &mut Core<'_>, bytes: &[u8]) -> usize {
         let mut at = 0;
         self.postponed = false;
+        self.waits = false;
         self.stalled = false;
         let mut limits = self.limits(core);
         while !self.closing && !self.client.is_blocked() {
@@ -131,8 +141,10 @@ impl Connection {
                 Ok(Parsed::Complete { consumed }) => {
                     let args = self.parser.args(rest);
                     self.out.proto = self.client.proto();
-                    if core.execute(&mut self.client, args, &mut self.out) == Executed::Postponed {
+                    let executed = core.execute(&mut self.client, args, &mut self.out);
+                    if executed != Executed::Done {
                         self.postponed = true;
+                        self.waits = executed == Executed::Waiting;
                         break;
                     }
                     at += consumed;
@@ -228,6 +240,16 @@ impl Connection {
             self.out.buf = Vec::new();
         }
         if self.closing { Next::Close } else { Next::Keep }
+    }
+
+    /// Runs the request that waited, now that what it needs is there, or refuses it.
+    pub(crate) fn go_on(&mut self, core: &mut Core<'_>, refusal: Option<Arc<str>>) -> Next {
+        if !self.waits {
+            // It was tried again meanwhile.
+            return Next::Keep;
+        }
+        self.client.refusal = refusal;
+        self.resume(core)
     }
 
     /// Ends the connection once what it is owed has been written.

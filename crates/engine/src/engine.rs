@@ -13,6 +13,7 @@ use nagaya_commands::config::Config;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::Server;
 use nagaya_config::Listen;
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,6 +25,7 @@ use crate::event_loop::EventLoop;
 use crate::inbox::Inbox;
 use crate::memory::used_bytes;
 use crate::reclaimer::BackgroundReclaimer;
+use crate::tiers::{Storage, Tiers};
 
 /// What the threads of an engine share beside the data.
 pub(crate) struct Shared {
@@ -31,9 +33,17 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
+    /// Why saving fails, while it does.
+    pub(crate) trouble: Mutex<Option<String>>,
+    stopping: AtomicBool,
 }
 
 impl Shared {
+    /// Tells whether the engine is about to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn max_clients(&self) -> usize {
         self.server.config().maxclients as usize
     }
@@ -56,6 +66,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
     tcp: SocketAddr,
+    tiers: Option<Tiers>,
 }
 
 impl Bound {
@@ -90,8 +101,14 @@ impl Bound {
         self.tcp
     }
 
-    /// Starts the threads.
-    pub fn start(self) -> Result<Engine, Error> {
+    /// Returns the settings.
+    pub fn config(&self) -> &RoomConfig {
+        &self.config
+    }
+
+    /// Brings back what the storage has, as far as it must be in memory, and starts the threads. Without
+    /// storage, nothing outlives the engine.
+    pub fn start(self, storage: Option<Storage>) -> Result<Engine, Error> {
         let Bound {
             listeners,
             addresses,
@@ -122,6 +139,7 @@ impl Bound {
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: tcp.port(),
             bind: tcp.ip().to_string(),
+            maxmemory: config.max_memory.0,
             ..Config::default()
         };
         let shared = Arc::new(Shared {
@@ -129,6 +147,8 @@ impl Bound {
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
+            trouble: Mutex::default(),
+            stopping: AtomicBool::new(false),
         });
         // Set once, here.
         shared.server.used_memory.set(used_bytes).ok();
@@ -140,7 +160,11 @@ impl Bound {
             threads: vec![free_thread],
             addresses,
             tcp,
+            tiers: None,
         };
+        if let Some(storage) = storage {
+            engine.tiers = Some(Tiers::start(&engine.shared, &config, storage)?);
+        }
         for number in 0..io_threads {
             engine.start_io_thread(number)?;
         }
@@ -181,6 +205,7 @@ impl Engine {
     fn end(&mut self) -> usize {
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
+        self.shared.stopping.store(true, Ordering::SeqCst);
         self.acceptor_wake.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
         // The freeing thread, first in the list, ends with the last user of the shared state.
@@ -188,6 +213,11 @@ impl Engine {
             if thread.join().is_err() {
                 tracing::error!("an engine thread panicked");
             }
+        }
+        if let Some(tiers) = self.tiers.take()
+            && let Err(error) = tiers.stop(&self.shared)
+        {
+            tracing::error!(%error, "the write-ahead log did not end well");
         }
         open
     }
@@ -246,6 +276,12 @@ impl Figures {
     /// Tells whether a client has asked for the end (SHUTDOWN).
     pub fn shutdown_requested(&self) -> bool {
         self.shared.server.shutdown_requested.load(Ordering::Relaxed)
+    }
+
+    /// Tells why writes are refused or saving fails, while that is so.
+    pub fn trouble(&self) -> Option<String> {
+        let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
+        refused.or_else(|| self.shared.trouble.lock().clone())
     }
 
     /// Returns the state that the commands work on: keys and command counters.

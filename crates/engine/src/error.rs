@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::tiers::RecoveryError;
+
 /// A failure to start the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -15,6 +17,8 @@ pub enum Error {
     Tls(#[source] rustls::Error),
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    #[error("the data could not be brought back")]
+    Recovery(#[source] RecoveryError),
     #[error("cannot set up the event loop")]
     Poll(#[source] std::io::Error),
 }

@@ -51,6 +51,8 @@ pub(crate) struct EventLoop<'s> {
     inner_events: RefCell<Vec<epoll::Event>>,
     stop: Arc<AtomicBool>,
     next_tick_ms: Cell<i64>,
+    /// Connections whose replies wait for the journal at the end of the turn.
+    unsettled: RefCell<Vec<(usize, Box<Connection>, Next)>>,
     /// The first thread also removes expired keys.
     expires_keys: bool,
     next_shard: Cell<usize>,
@@ -85,6 +87,7 @@ impl<'s> EventLoop<'s> {
             inner_events: RefCell::default(),
             stop,
             next_tick_ms: Cell::new(0),
+            unsettled: RefCell::default(),
             expires_keys: first,
             next_shard: Cell::new(0),
         })
@@ -126,6 +129,7 @@ impl<'s> EventLoop<'s> {
             }
             self.on_event(core, token as usize, event.flags);
         }
+        self.settle_all(core);
         self.deliver(core);
         self.end_waits(core);
         self.tick(core);
@@ -149,16 +153,42 @@ impl<'s> EventLoop<'s> {
             next = connection.on_readable(core, &mut scratch);
             self.scratch.replace(scratch);
         }
-        self.settle(core, slot, connection, next);
+        if self.depth.get() == 0 && core.wants_commit() {
+            self.unsettled.borrow_mut().push((slot, connection, next));
+        } else {
+            self.settle(core, slot, connection, next);
+        }
     }
 
-    /// Writes what a connection is owed and puts it back, or ends it.
+    /// Makes durable what this turn's requests did, once for all of them, and lets their replies go.
+    fn settle_all(&self, core: &mut Core<'s>) {
+        if self.unsettled.borrow().is_empty() {
+            return;
+        }
+        let durable = core.commit();
+        let unsettled = std::mem::take(&mut *self.unsettled.borrow_mut());
+        for (slot, connection, next) in unsettled {
+            if durable {
+                self.settle(core, slot, connection, next);
+            } else {
+                self.close(core, slot, connection);
+            }
+        }
+    }
+
+    /// Writes what a connection is owed and puts it back, or ends it. What it is owed is made durable
+    /// first; when that fails, nobody knows what became of its requests, and it ends without replies.
     fn settle(&self, core: &mut Core<'s>, slot: usize, mut connection: Box<Connection>, next: Next) {
+        if core.wants_commit() && !core.commit() {
+            return self.close(core, slot, connection);
+        }
         if next == Next::Close || connection.flush() == Next::Close {
             return self.close(core, slot, connection);
         }
         while connection.can_go_on() {
-            if connection.resume(core) == Next::Close || connection.flush() == Next::Close {
+            let next = connection.resume(core);
+            let durable = !core.wants_commit() || core.commit();
+            if !durable || next == Next::Close || connection.flush() == Next::Close {
                 return self.close(core, slot, connection);
             }
         }
@@ -236,6 +266,7 @@ impl<'s> EventLoop<'s> {
                 connection.client.unblocked();
                 next = connection.resume(core);
             }
+            Message::GoOn(refusal) => next = connection.go_on(core, refusal),
             Message::Close => connection.close_after_flush(),
         }
         self.settle(core, slot, connection, next);
@@ -395,8 +426,8 @@ impl<'s> EventLoop<'s> {
             .borrow()
             .first()
             .map_or(next, |(at, _)| next.min(*at));
-        let now_ms = core.server.clock.unix_us() / 1000;
-        (deadline - now_ms).clamp(0, TICK_MS)
+        // A look at the clock for every turn is saved; a wait ends late by no more than the turn took.
+        (deadline - core.now_ms()).clamp(0, TICK_MS)
     }
 }
 

@@ -17,10 +17,13 @@ mod event_loop;
 mod inbox;
 mod transport;
 
+mod tiers;
+
 mod memory;
 mod reclaimer;
 
-pub use config::RoomConfig;
+pub use config::{Fsync, RoomConfig};
 pub use engine::{Bound, Engine, Figures};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};
+pub use tiers::{RecoveryError, Storage};

@@ -33,6 +33,14 @@ pub fn used_bytes() -> usize {
     usize::try_from(sum).unwrap_or(0)
 }
 
+/// Returns the bytes of real memory that the process holds, pages of files not counted.
+pub(crate) fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kilobytes.map_or(0, |kilobytes| kilobytes << 10)
+}
+
 /// Mimalloc with its bytes counted; for `#[global_allocator]`.
 pub struct CountingAllocator;
 

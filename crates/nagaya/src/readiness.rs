@@ -99,8 +99,18 @@ impl Ready {
     pub fn ready(&self) {
         self.readiness.components.send_modify(|components| {
             let component = &mut components[self.index];
-            if component.state == State::Starting {
+            if matches!(component.state, State::Starting | State::Failed) {
                 component.state = State::Ready;
+            }
+        });
+    }
+
+    /// Says that the component cannot do its work until it says otherwise.
+    pub fn failed(&self) {
+        self.readiness.components.send_modify(|components| {
+            let component = &mut components[self.index];
+            if component.state == State::Ready {
+                component.state = State::Failed;
             }
         });
     }
@@ -116,6 +126,10 @@ mod tests {
         let overall = || Readiness::overall(&readiness.snapshot());
         readiness.handle(0).ready();
         assert_eq!(overall(), State::Starting);
+        readiness.handle(1).ready();
+        assert_eq!(overall(), State::Ready);
+        readiness.handle(1).failed();
+        assert_eq!(overall(), State::Failed);
         readiness.handle(1).ready();
         assert_eq!(overall(), State::Ready);
         readiness.set_draining();

@@ -1,27 +1,46 @@
 //! The engine as a component of the house.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use nagaya_cold::sqlite::SqliteCold;
+use nagaya_commands::server::Server;
 use nagaya_commands::table;
-use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, used_bytes};
+use nagaya_commands::tiering::LOAD_BOUNDS_US;
+use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, Storage, used_bytes};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{CommandFigures, RoomFigures};
+use nagaya_telemetry::{CommandFigures, RoomFigures, TierFigures};
 
 use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
+
+/// The cold tier's file and the log's folder, in the room's part of the data folder.
+pub(crate) const COLD_FILE: &str = "cold.sqlite";
+pub(crate) const LOG_FOLDER: &str = "log";
 
 /// The engine's listeners, bound; its threads start with [`Service::run`].
 pub(crate) struct RoomService {
     bound: Bound,
     metrics: Arc<Metrics>,
+    /// Where the data is kept.
+    folder: PathBuf,
 }
 
 impl RoomService {
-    pub(crate) fn bind(config: RoomConfig, metrics: Arc<Metrics>) -> anyhow::Result<RoomService> {
+    pub(crate) fn bind(
+        config: RoomConfig,
+        metrics: Arc<Metrics>,
+        data_dir: &Path,
+    ) -> anyhow::Result<RoomService> {
         match Bound::bind(config) {
-            Ok(bound) => Ok(RoomService { bound, metrics }),
+            Ok(bound) => Ok(RoomService {
+                bound,
+                metrics,
+                folder: data_dir.join("room"),
+            }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
             )),
@@ -42,13 +61,20 @@ impl Service for RoomService {
 
     fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running {
         Box::pin(async move {
-            let engine = self.bound.start().context("room")?;
+            let Self {
+                bound,
+                metrics,
+                folder,
+            } = *self;
+            let start = tokio::task::spawn_blocking(move || start(bound, &folder));
+            let engine = start.await.context("the engine's start was cut off")??;
             let figures = engine.figures();
             let view = figures.clone();
-            self.metrics.register_room(move || read(&view));
+            metrics.register_room(move || read(&view));
             ready.ready();
             tokio::select! {
                 () = shutdown.stopped() => {}
+                () = watch_health(figures.clone(), &ready) => {}
                 () = asked_to_end(figures) => {
                     // The same way out as for everybody else: all components drain and stop in turn.
                     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
@@ -61,6 +87,45 @@ impl Service for RoomService {
             tracing::debug!(connections = open, "room has stopped");
             Ok(Vec::new())
         })
+    }
+}
+
+/// Opens the data and starts the engine on it. May take a while when there is much to replay.
+fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
+    if !bound.config().persist {
+        return bound.start(None).context("room");
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let max_memory = bound.config().max_memory.0;
+    let mut options = nagaya_cold::sqlite::Options {
+        decode: bound.config().decode,
+        // Pages of the file would count as ours for whoever watches the process.
+        mmap_bytes: 0,
+        ..Default::default()
+    };
+    if max_memory > 0 {
+        options.cache_bytes = (max_memory / 32).clamp(1 << 20, options.cache_bytes);
+    }
+    let cold = SqliteCold::open(folder.join(COLD_FILE), options).context("room")?;
+    let storage = Storage {
+        cold: Arc::new(cold),
+        log_dir: folder.join(LOG_FOLDER),
+    };
+    bound.start(Some(storage)).context("room")
+}
+
+/// Says that the room is not ready while writes are refused or saving fails. Never ends.
+async fn watch_health(figures: Figures, ready: &Ready) {
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut was_well = true;
+    loop {
+        looks.tick().await;
+        let is_well = figures.trouble().is_none();
+        if is_well != was_well {
+            was_well = is_well;
+            if is_well { ready.ready() } else { ready.failed() }
+        }
     }
 }
 
@@ -94,5 +159,28 @@ fn read(figures: &Figures) -> RoomFigures {
                 failed: server.sum(|stats| stats.commands[command.number].failed.get()),
             })
             .collect(),
+        tiers: read_tiers(server),
+    }
+}
+
+fn read_tiers(server: &Server) -> TierFigures {
+    let Some(tiering) = server.tiering.get() else {
+        return TierFigures::default();
+    };
+    let counters = &tiering.counters;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let bounds = LOAD_BOUNDS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);
+    TierFigures {
+        cold_keys: tiering.cold_keys(),
+        // A tier that does not answer has other metrics that say so.
+        cold_bytes: tiering.cold.totals().map_or(0, |totals| totals.disk_bytes),
+        log_bytes: server.journal_bytes(),
+        staleness_ms: server.staleness_ms() as u64,
+        load_waits: count(&counters.waits),
+        loads_failed: count(&counters.loads_failed),
+        evicted_tags: count(&counters.evicted_tags),
+        saved_keys: count(&counters.saved_keys),
+        load_times: bounds.zip(counters.load_times.iter().map(count)).collect(),
+        load_seconds: count(&counters.load_us) as f64 / 1e6,
     }
 }

@@ -83,7 +83,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         started: clock.now(),
         clock,
     };
-    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics))?;
+    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
     let room_address = room.address();
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;

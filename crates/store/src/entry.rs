@@ -13,6 +13,9 @@
 //! ```
 //!
 //! Keys without an expiry pay nothing for it; setting one moves the block.
+//!
+//! Three of the flags are marks that the keyspace's owner sets ([`Marks`]); they
+//! stay with the key whatever happens to its value.
 #![allow(unsafe_code)] // The layout above cannot be said in safe Rust; every access is in this file.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -33,6 +36,7 @@ const WIDE_KEY: u8 = 255;
 
 const KIND_MASK: u8 = 0x0f;
 const HAS_EXPIRY: u8 = 0x10;
+const MARKS: u8 = 0xe0;
 
 const INT: u8 = 0;
 const INLINE: u8 = 1;
@@ -49,6 +53,25 @@ struct Header {
     tag: u8,
     key_len: u8,
     inline_len: u16,
+}
+
+/// What the copy of a key in slower storage is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks(u8);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    /// The value has changed since a copy was last taken.
+    pub const UNSAVED: Marks = Marks(0x20);
+    /// A copy was taken and is on its way.
+    pub const SAVING: Marks = Marks(0x40);
+    /// There is, or will be, a copy.
+    pub const COPIED: Marks = Marks(0x80);
+
+    /// Joins two sets of marks.
+    pub const fn and(self, other: Marks) -> Marks {
+        Marks(self.0 | other.0)
+    }
 }
 
 /// An owning pointer to a key's block.
@@ -72,28 +95,28 @@ impl Entry {
     /// Makes the block for a key and its value.
     pub fn new(key: &[u8], value: Value, expiry: Option<i64>) -> Entry {
         match value {
-            Value::Int(number) => Entry::build(key, &[], expiry, Payload::Int(number), 0),
+            Value::Int(number) => Entry::build(key, &[], expiry, Payload::Int(number)),
             Value::Str(bytes) if bytes.len() <= INLINE_BYTES_MAX => {
-                Entry::build(key, &bytes, expiry, Payload::Inline, 0)
+                Entry::build(key, &bytes, expiry, Payload::Inline)
             }
-            Value::Str(bytes) => Entry::build(key, &[], expiry, pointer(HEAP, Box::new(bytes)), 0),
-            Value::List(list) => Entry::build(key, &[], expiry, pointer(LIST, list), 0),
-            Value::Set(set) => Entry::build(key, &[], expiry, pointer(SET, set), 0),
-            Value::Hash(hash) => Entry::build(key, &[], expiry, pointer(HASH, hash), 0),
-            Value::Zset(zset) => Entry::build(key, &[], expiry, pointer(ZSET, zset), 0),
-            Value::Stream(stream) => Entry::build(key, &[], expiry, pointer(STREAM, stream), 0),
+            Value::Str(bytes) => Entry::build(key, &[], expiry, pointer(HEAP, Box::new(bytes))),
+            Value::List(list) => Entry::build(key, &[], expiry, pointer(LIST, list)),
+            Value::Set(set) => Entry::build(key, &[], expiry, pointer(SET, set)),
+            Value::Hash(hash) => Entry::build(key, &[], expiry, pointer(HASH, hash)),
+            Value::Zset(zset) => Entry::build(key, &[], expiry, pointer(ZSET, zset)),
+            Value::Stream(stream) => Entry::build(key, &[], expiry, pointer(STREAM, stream)),
         }
     }
 
     /// Makes the block for a string without taking ownership of its bytes.
     pub fn from_str(key: &[u8], bytes: &[u8], expiry: Option<i64>) -> Entry {
         if let Some(number) = canonical_int(bytes) {
-            return Entry::build(key, &[], expiry, Payload::Int(number), 0);
+            return Entry::build(key, &[], expiry, Payload::Int(number));
         }
         if bytes.len() <= INLINE_BYTES_MAX {
-            return Entry::build(key, bytes, expiry, Payload::Inline, 0);
+            return Entry::build(key, bytes, expiry, Payload::Inline);
         }
-        Entry::build(key, &[], expiry, pointer(HEAP, Box::new(bytes.to_vec())), 0)
+        Entry::build(key, &[], expiry, pointer(HEAP, Box::new(bytes.to_vec())))
     }
 
     /// Returns the type of the value.
@@ -132,7 +155,7 @@ impl Entry {
                     } else {
                         &[]
                     };
-                    Entry::build(self.key(), inline, expiry, payload, self.stamp())
+                    Entry::build(self.key(), inline, expiry, payload).succeeding(self)
                 };
                 *self = moved;
             }
@@ -150,6 +173,35 @@ impl Entry {
     pub fn set_stamp(&self, stamp: u32) {
         self.stamp_cell()
             .store(stamp, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Tells whether any of the marks is set.
+    #[inline]
+    pub fn has_mark(&self, marks: Marks) -> bool {
+        self.tag() & marks.0 != 0
+    }
+
+    /// Sets marks.
+    #[inline]
+    pub fn set_mark(&mut self, marks: Marks) {
+        self.header_mut().tag |= marks.0;
+    }
+
+    /// Clears marks.
+    pub fn clear_mark(&mut self, marks: Marks) {
+        self.header_mut().tag &= !marks.0;
+    }
+
+    /// Takes over stamp and marks of the block that this one replaces.
+    fn succeeding(mut self, old: &Entry) -> Entry {
+        self.set_stamp(old.stamp());
+        self.take_marks(old);
+        self
+    }
+
+    /// Takes over the marks of an entry of the same key.
+    pub(crate) fn take_marks(&mut self, old: &Entry) {
+        self.header_mut().tag |= old.tag() & MARKS;
     }
 
     /// Borrows the value.
@@ -198,14 +250,8 @@ impl Entry {
         match self.tag() & KIND_MASK {
             INT | INLINE => {
                 let text = self.string()?.to_vec();
-                let moved = Entry::build(
-                    self.key(),
-                    &[],
-                    self.expiry(),
-                    pointer(HEAP, Box::new(text)),
-                    self.stamp(),
-                );
-                *self = moved;
+                let payload = pointer(HEAP, Box::new(text));
+                *self = Entry::build(self.key(), &[], self.expiry(), payload).succeeding(self);
             }
             HEAP => {}
             _ => return None,
@@ -229,10 +275,7 @@ impl Entry {
             };
             return;
         }
-        let stamp = self.stamp();
-        let moved = Entry::from_str(self.key(), bytes, self.expiry());
-        moved.set_stamp(stamp);
-        *self = moved;
+        *self = Entry::from_str(self.key(), bytes, self.expiry()).succeeding(self);
     }
 
     /// Overwrites the value with an integer, keeping the expiry; in place when it was one.
@@ -249,8 +292,7 @@ impl Entry {
             };
             return;
         }
-        let moved = Entry::build(self.key(), &[], self.expiry(), Payload::Int(number), self.stamp());
-        *self = moved;
+        *self = Entry::build(self.key(), &[], self.expiry(), Payload::Int(number)).succeeding(self);
     }
 
     /// Takes the value out and frees the block.
@@ -329,7 +371,7 @@ impl Entry {
         }
     }
 
-    fn build(key: &[u8], inline: &[u8], expiry: Option<i64>, payload: Payload, stamp: u32) -> Entry {
+    fn build(key: &[u8], inline: &[u8], expiry: Option<i64>, payload: Payload) -> Entry {
         let wide = key.len() >= WIDE_KEY as usize;
         let kind = match payload {
             Payload::Int(_) => INT,
@@ -338,7 +380,7 @@ impl Entry {
         };
         let tag = kind | if expiry.is_some() { HAS_EXPIRY } else { 0 };
         let header = Header {
-            stamp,
+            stamp: 0,
             tag,
             key_len: if wide { WIDE_KEY } else { key.len() as u8 },
             inline_len: inline.len() as u16,
@@ -382,10 +424,7 @@ impl Entry {
             _ => {
                 let raw = self.pointer();
                 // The block has a payload word already, so calling it an integer frees nothing twice.
-                // SAFETY: the header is ours and initialised.
-                unsafe {
-                    (*self.block.as_ptr().cast::<Header>()).tag = (self.tag() & !KIND_MASK) | INT;
-                }
+                self.header_mut().tag = (self.tag() & !KIND_MASK) | INT;
                 Payload::Pointer(kind, raw)
             }
         }
@@ -395,6 +434,12 @@ impl Entry {
     fn header(&self) -> &Header {
         // SAFETY: every block starts with an initialised header.
         unsafe { &*self.block.as_ptr().cast::<Header>() }
+    }
+
+    #[inline]
+    fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as above, and we hold the block exclusively.
+        unsafe { &mut *self.block.as_ptr().cast::<Header>() }
     }
 
     #[inline]
@@ -565,6 +610,23 @@ mod tests {
         assert_eq!(entry.kind(), ValueKind::Hash);
         entry.replace_str(b"gone");
         assert_eq!(entry.kind(), ValueKind::String);
+    }
+
+    #[test]
+    fn marks_stay_with_the_key_whatever_happens_to_its_value() {
+        let mut entry = Entry::from_str(b"k", b"abc", None);
+        assert!(!entry.has_mark(Marks::UNSAVED.and(Marks::SAVING).and(Marks::COPIED)));
+        entry.set_mark(Marks::UNSAVED.and(Marks::COPIED));
+        entry.set_expiry(Some(5));
+        entry.replace_str(b"longer than before");
+        entry.string_mut().unwrap().push(b'!');
+        entry.replace_int(7);
+        entry.set_expiry(None);
+        assert!(entry.has_mark(Marks::UNSAVED) && entry.has_mark(Marks::COPIED));
+        assert!(!entry.has_mark(Marks::SAVING));
+        entry.clear_mark(Marks::UNSAVED);
+        assert!(!entry.has_mark(Marks::UNSAVED) && entry.has_mark(Marks::COPIED));
+        assert_eq!(text(&entry), b"7");
     }
 
     #[test]

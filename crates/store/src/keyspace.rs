@@ -9,13 +9,23 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Marks};
 use crate::rng::Rng;
 use crate::table::{Keyed, Table};
 use crate::value::Value;
 
 /// Hints kept beyond those needed before the heap is rebuilt.
 const STALE_HINTS_MIN: usize = 1024;
+
+/// What setting a key has met.
+pub struct Put {
+    /// The entry that was replaced, unless its block could be used again.
+    pub old: Option<Entry>,
+    /// There was no such key.
+    pub is_new: bool,
+    /// One of the marks was set already.
+    pub was_marked: bool,
+}
 
 /// The keys of one shard.
 #[derive(Default)]
@@ -53,15 +63,12 @@ impl Keyspace {
         self.table.find_mut(hash, key)
     }
 
-    /// Sets a key to a value and an expiry, and returns the entry it replaced.
-    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value, expiry: Option<i64>) -> Option<Entry> {
-        let entry = Entry::new(key, value, expiry);
-        self.put(hash, entry)
+    /// Sets a key to a value and an expiry, and adds marks.
+    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value, expiry: Option<i64>, marks: Marks) -> Put {
+        self.put(hash, Entry::new(key, value, expiry), marks)
     }
 
-    /// Sets a key to a string and an expiry; in place when the sizes allow.
-    ///
-    /// Returns the entry it replaced when that one held a collection worth freeing elsewhere.
+    /// Sets a key to a string and an expiry, and adds marks; in place when the sizes allow.
     #[inline]
     pub fn insert_str(
         &mut self,
@@ -70,23 +77,60 @@ impl Keyspace {
         bytes: &[u8],
         expiry: Option<i64>,
         stamp: u32,
-    ) -> Option<Entry> {
+        marks: Marks,
+    ) -> Put {
         match self.table.find_mut(hash, key) {
             Some(entry) if entry.string().is_some() && entry.expiry().is_some() == expiry.is_some() => {
                 entry.replace_str(bytes);
                 entry.set_stamp(stamp);
                 if let Some(at) = expiry {
                     entry.set_expiry(Some(at));
+                }
+                let put = Put {
+                    old: None,
+                    is_new: false,
+                    was_marked: entry.has_mark(marks),
+                };
+                entry.set_mark(marks);
+                if let Some(at) = expiry {
                     self.note_deadline(at, hash);
                 }
-                None
+                put
             }
             _ => {
                 let entry = Entry::from_str(key, bytes, expiry);
                 entry.set_stamp(stamp);
-                self.put(hash, entry)
+                self.put(hash, entry, marks)
             }
         }
+    }
+
+    /// Finds a key by its hash and some property, which no other key of that hash has.
+    pub fn get_with(&self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+        self.table.get_with(hash, is_it)
+    }
+
+    /// Finds a key by its hash and some property, to change its value.
+    pub fn find_with(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> Option<&mut Entry> {
+        self.table.find_with(hash, is_it)
+    }
+
+    /// Removes a key found by its hash and some property, and returns its entry.
+    pub fn remove_with(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        let entry = self.table.remove_with(hash, is_it)?;
+        self.volatile -= usize::from(entry.expiry().is_some());
+        Some(entry)
+    }
+
+    /// Asks the processor to fetch what a lookup of this hash will touch first.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    /// Visits about `wanted` keys that lie next to each other in a random place.
+    pub fn sample(&self, rng: &mut Rng, wanted: usize, visit: impl FnMut(&Entry)) {
+        self.table.sample(rng, wanted, visit);
     }
 
     /// Removes a key and returns its entry.
@@ -152,20 +196,29 @@ impl Keyspace {
         self.table.mem_bytes() + self.deadlines.capacity() * size_of::<(i64, u64)>()
     }
 
-    fn put(&mut self, hash: u64, entry: Entry) -> Option<Entry> {
+    fn put(&mut self, hash: u64, mut entry: Entry, marks: Marks) -> Put {
+        entry.set_mark(marks);
         if let Some(at) = entry.expiry() {
             self.volatile += 1;
             self.note_deadline(at, hash);
         }
-        let old = match self.table.find_mut(hash, entry.key()) {
-            Some(slot) => Some(std::mem::replace(slot, entry)),
-            None => {
-                self.table.insert_unique(hash, entry);
-                None
-            }
+        let Some(slot) = self.table.find_mut(hash, entry.key()) else {
+            self.table.insert_unique(hash, entry);
+            return Put {
+                old: None,
+                is_new: true,
+                was_marked: false,
+            };
         };
-        self.volatile -= usize::from(old.as_ref().is_some_and(|old| old.expiry().is_some()));
-        old
+        let was_marked = slot.has_mark(marks);
+        entry.take_marks(slot);
+        let old = std::mem::replace(slot, entry);
+        self.volatile -= usize::from(old.expiry().is_some());
+        Put {
+            old: Some(old),
+            is_new: false,
+            was_marked,
+        }
     }
 
     fn note_deadline(&mut self, at: i64, hash: u64) {
@@ -189,7 +242,14 @@ mod tests {
     use crate::hasher::hash_bytes;
 
     fn set(keys: &mut Keyspace, key: &str, expiry: Option<i64>) {
-        keys.insert_str(hash_bytes(key.as_bytes()), key.as_bytes(), b"v", expiry, 0);
+        keys.insert_str(
+            hash_bytes(key.as_bytes()),
+            key.as_bytes(),
+            b"v",
+            expiry,
+            0,
+            Marks::NONE,
+        );
     }
 
     #[test]
@@ -236,7 +296,7 @@ mod tests {
         assert_eq!(keys.volatile(), 0);
         set(&mut keys, "a", Some(1));
         let hash = hash_bytes(b"a");
-        keys.insert(hash, b"a", Value::List(Box::default()), Some(2));
+        keys.insert(hash, b"a", Value::List(Box::default()), Some(2), Marks::NONE);
         assert_eq!(keys.volatile(), 1);
         keys.remove(hash, b"a");
         assert_eq!(keys.volatile(), 0);

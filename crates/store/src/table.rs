@@ -121,6 +121,33 @@ impl<T: Keyed> Table<T> {
         array.find_mut(index, tag_of(hash), key)
     }
 
+    /// Returns an item whose hash shares bucket and tag with `hash` and for which `is_it` holds.
+    pub fn get_with(&self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let (array, index) = match &self.old {
+            Some(old) if old.home(hash).is_some() => (&old.array, old.home(hash)?),
+            _ => {
+                let array = self.array.as_ref()?;
+                (array, (hash & array.mask()) as usize)
+            }
+        };
+        array.get_with(index, tag_of(hash), is_it)
+    }
+
+    /// Returns, for change, an item whose hash shares bucket and tag with `hash` and for which `is_it`
+    /// holds; its key must stay the same.
+    pub fn find_with(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
+        let (array, index) = self.home_mut(hash)?;
+        array.find_with(index, tag_of(hash), is_it)
+    }
+
+    /// Asks the processor to fetch the bucket of a hash, so that a lookup soon after need not wait.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if let Some(array) = &self.array {
+            array.prefetch((hash & array.mask()) as usize);
+        }
+    }
+
     /// Adds an item whose key is known to be absent.
     pub fn insert_unique(&mut self, hash: u64, item: T) {
         debug_assert!(

@@ -16,4 +16,4 @@ mod room;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use logs::{Error, Telemetry};
-pub use room::{CommandFigures, RoomFigures};
+pub use room::{CommandFigures, RoomFigures, TierFigures};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
@@ -28,6 +29,23 @@ pub struct RoomFigures {
     pub expired: u64,
     pub used_bytes: u64,
     pub commands: Vec<CommandFigures>,
+    pub tiers: TierFigures,
+}
+
+/// What lies in which tier, and what moved between them.
+#[derive(Clone, Debug, Default)]
+pub struct TierFigures {
+    pub cold_keys: u64,
+    pub cold_bytes: u64,
+    pub log_bytes: u64,
+    pub staleness_ms: u64,
+    pub load_waits: u64,
+    pub loads_failed: u64,
+    pub evicted_tags: u64,
+    pub saved_keys: u64,
+    /// Loads by their time: upper bounds in seconds and how many took no longer, the last without bound.
+    pub load_times: Vec<(f64, u64)>,
+    pub load_seconds: f64,
 }
 
 /// Asks the engine at each scrape.
@@ -58,6 +76,24 @@ impl Collector for RoomCollector {
                 Some(&Unit::Bytes),
                 figures.used_bytes,
             ),
+            (
+                "nagaya_room_cold_keys",
+                "Keys that are only in the cold tier.",
+                None,
+                figures.tiers.cold_keys,
+            ),
+            (
+                "nagaya_room_cold",
+                "Space that the cold tier takes on its disk.",
+                Some(&Unit::Bytes),
+                figures.tiers.cold_bytes,
+            ),
+            (
+                "nagaya_room_log",
+                "Length of the write-ahead log.",
+                Some(&Unit::Bytes),
+                figures.tiers.log_bytes,
+            ),
         ];
         for (name, help, unit, value) in gauges {
             let gauge = ConstGauge::new(value as f64);
@@ -76,11 +112,39 @@ impl Collector for RoomCollector {
                 "Keys removed because their time had come.",
                 figures.expired,
             ),
+            (
+                "nagaya_room_load_waits",
+                "Requests that waited for a tag to be loaded.",
+                figures.tiers.load_waits,
+            ),
+            (
+                "nagaya_room_loads_failed",
+                "Loads that the cold tier could not answer.",
+                figures.tiers.loads_failed,
+            ),
+            (
+                "nagaya_room_evicted_tags",
+                "Tags that left memory and stayed in the cold tier.",
+                figures.tiers.evicted_tags,
+            ),
+            (
+                "nagaya_room_saved_keys",
+                "Keys written to the cold tier.",
+                figures.tiers.saved_keys,
+            ),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
+        let staleness = ConstGauge::new(figures.tiers.staleness_ms as f64 / 1000.0);
+        staleness.encode(encoder.encode_descriptor(
+            "nagaya_room_staleness",
+            "Age of the oldest change that the cold tier lacks.",
+            Some(&Unit::Seconds),
+            staleness.metric_type(),
+        )?)?;
+        encode_loads(&mut encoder, &figures.tiers)?;
         encode_commands(
             &mut encoder,
             "nagaya_room_commands",
@@ -97,6 +161,18 @@ impl Collector for RoomCollector {
             |command| command.failed,
         )
     }
+}
+
+/// Encodes how long loads took as a histogram.
+fn encode_loads(encoder: &mut DescriptorEncoder<'_>, tiers: &TierFigures) -> fmt::Result {
+    let mut loads = encoder.encode_descriptor(
+        "nagaya_room_load",
+        "Time to load a tag from the cold tier.",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    let count = tiers.load_times.iter().map(|(_, count)| count).sum();
+    loads.encode_histogram::<NoLabelSet>(tiers.load_seconds, count, &tiers.load_times, None)
 }
 
 /// Encodes one count per command; commands that never ran are left out.

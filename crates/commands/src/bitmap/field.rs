@@ -77,6 +77,9 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> Reply {
     if changed {
         ctx.db.notify(Events::STRING, "setbit", key);
         ctx.db.modified(key);
+    } else if grows {
+        // Room was made for what then did not fit: no change, as Redis counts, but longer.
+        ctx.effect_verbatim();
     }
     Ok(())
 }
@@ -150,7 +153,7 @@ impl Field {
         };
         let bits = parse_i64(digits).filter(|bits| (1..=most).contains(bits));
         let bits = bits.ok_or(invalid)?;
-        let (arg, bytes_max) = (ctx.arg(at + 1)?, ctx.core.config.proto_max_bulk_len);
+        let (arg, bytes_max) = (ctx.arg(at + 1)?, ctx.string_bytes_max());
         let offset = match arg.strip_prefix(b"#") {
             None => bit_offset(arg, bytes_max)?,
             Some(index) => {

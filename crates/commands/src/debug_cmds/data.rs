@@ -83,6 +83,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         ctx.db.set_str(&key, &value, Expiry::Clear);
         ctx.db.modified(&key);
+        ctx.db.effect(&[b"SET", &key, &value]);
     }
     ctx.out.ok();
     Ok(())

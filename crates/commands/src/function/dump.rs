@@ -21,11 +21,17 @@ enum Policy {
     Replace,
 }
 
+impl Server {
+    /// Returns all functions as FUNCTION DUMP does.
+    pub fn dump_functions(&self) -> Vec<u8> {
+        let libraries = self.scripts.libraries();
+        dump_functions(libraries.iter().map(|library| library.code.as_slice()))
+    }
+}
+
 /// FUNCTION DUMP
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let libraries = ctx.core.server.scripts.libraries();
-    let codes = libraries.iter().map(|library| library.code.as_slice());
-    ctx.out.bulk(&dump_functions(codes));
+    ctx.out.bulk(&ctx.core.server.dump_functions());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The sections of INFO, in the order in which they appear.
 
 use std::fmt::{Display, Write};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
@@ -53,6 +54,7 @@ pub(super) const SECTIONS: &[Section] = &[
     section("latencystats", "Latencystats", latencystats).on_request(),
     section("cluster", "Cluster", |lines, _| lines.put("cluster_enabled", 0)),
     section("keyspace", "Keyspace", keyspace),
+    section("room", "Room", room),
 ];
 
 /// The text under construction.
@@ -238,7 +240,13 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
         ctx.core.server.sum(|stats| stats.changes.get()),
     );
     lines.put("rdb_bgsave_in_progress", 0);
-    lines.put("rdb_last_save_time", ctx.core.server.started_us / 1_000_000);
+    let saved_at_s = ctx
+        .db
+        .tiering
+        .map_or(ctx.core.server.started_us / 1_000_000, |tiering| {
+            tiering.saved_at_ms() / 1000
+        });
+    lines.put("rdb_last_save_time", saved_at_s);
     lines.put("rdb_last_bgsave_status", "ok");
     lines.put("rdb_last_bgsave_time_sec", -1);
     lines.put("rdb_current_bgsave_time_sec", -1);
@@ -247,20 +255,48 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
         "rdb_last_cow_size",
         "rdb_last_load_keys_expired",
         "rdb_last_load_keys_loaded",
-        "aof_enabled",
-        "aof_rewrite_in_progress",
-        "aof_rewrite_scheduled",
     ]);
+    lines.put("aof_enabled", i32::from(ctx.core.server.journal().is_some()));
+    lines.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     lines.put("aof_last_rewrite_time_sec", -1);
     lines.put("aof_current_rewrite_time_sec", -1);
     lines.put("aof_last_bgrewrite_status", "ok");
     lines.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    lines.put("aof_last_write_status", "ok");
+    let failed = ctx.core.server.journal_failure().is_some();
+    lines.put("aof_last_write_status", if failed { "err" } else { "ok" });
     lines.zeros(&[
         "aof_last_cow_size",
         "module_fork_in_progress",
         "module_fork_last_cow_size",
     ]);
+}
+
+/// The tiers: what is in memory, what is not, and what moves between.
+fn room(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
+    let server = ctx.core.server;
+    let Some(tiering) = server.tiering.get() else {
+        lines.put("room_enabled", 0);
+        return;
+    };
+    let counters = &tiering.counters;
+    let count = |counter: &AtomicU64| counter.load(Relaxed);
+    lines.put("room_enabled", 1);
+    lines.put("room_hot_keys", ctx.db.len());
+    lines.put("room_cold_keys", tiering.cold_keys());
+    lines.put("room_loads", count(&counters.loads));
+    lines.put("room_loads_failed", count(&counters.loads_failed));
+    lines.put("room_load_waits", count(&counters.waits));
+    lines.put("room_load_usec", count(&counters.load_us));
+    lines.put("room_evicted_tags", count(&counters.evicted_tags));
+    lines.put("room_evicted_keys", count(&counters.evicted_keys));
+    lines.put("room_saved_tags", count(&counters.saved_tags));
+    lines.put("room_saved_keys", count(&counters.saved_keys));
+    lines.put("room_staleness_ms", ctx.db.staleness_ms());
+    lines.put("room_saved_at_ms", tiering.saved_at_ms());
+    lines.put("room_memory_slack", tiering.slack_bytes());
+    lines.put("room_log_bytes", server.journal_bytes());
+    lines.put("room_log_position", tiering.log_end());
+    lines.put("room_checkpoint", tiering.checkpoint());
 }
 
 fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
@@ -432,7 +468,7 @@ fn latencystats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn keyspace(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let (keys, volatile) = (ctx.db.len(), ctx.db.volatile());
+    let (keys, volatile) = (ctx.db.len_everywhere(), ctx.db.volatile());
     if keys > 0 {
         let average_ms = ctx.db.average_ttl_ms();
         lines.put(

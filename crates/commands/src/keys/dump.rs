@@ -56,6 +56,7 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
         if replaced {
             ctx.db.notify(Events::GENERIC, "del", key);
             ctx.db.modified(key);
+            ctx.db.effect(&[b"DEL", key]);
         }
         return Ok(());
     }
@@ -73,6 +74,11 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     ctx.db.notify(Events::GENERIC, "restore", key);
     ctx.db.modified(key);
+    let at_ms = if let Expiry::At(at_ms) = expiry { at_ms } else { 0 };
+    let mut text = itoa::Buffer::new();
+    let at_ms = text.format(at_ms).as_bytes();
+    ctx.db
+        .effect(&[b"RESTORE", key, at_ms, ctx.key(3), b"REPLACE", b"ABSTTL"]);
     Ok(())
 }
 

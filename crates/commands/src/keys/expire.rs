@@ -2,6 +2,7 @@
 
 use super::Reply;
 use crate::ctx::Ctx;
+use crate::db::Db;
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -62,16 +63,26 @@ fn set(ctx: &mut Ctx<'_, '_>, base_ms: i64, unit: Unit) -> Reply {
         ctx.out.int(0);
         return Ok(());
     }
-    if at_ms <= ctx.db.now_ms() {
-        ctx.db.remove(key);
-        ctx.db.notify(Events::GENERIC, "del", key);
-    } else {
-        ctx.db.set_expiry(key, Some(at_ms));
-        ctx.db.notify(Events::GENERIC, "expire", key);
-    }
-    ctx.db.modified(key);
+    ctx.db.expire_at(key, at_ms);
     ctx.out.int(1);
     Ok(())
+}
+
+impl Db<'_> {
+    /// Lets a key that exists expire at a moment; one that is past removes it at once.
+    pub(crate) fn expire_at(&mut self, key: &[u8], at_ms: i64) {
+        if at_ms <= self.now_ms() {
+            self.remove(key);
+            self.notify(Events::GENERIC, "del", key);
+            self.effect(&[b"DEL", key]);
+        } else {
+            self.set_expiry(key, Some(at_ms));
+            self.notify(Events::GENERIC, "expire", key);
+            let mut text = itoa::Buffer::new();
+            self.effect(&[b"PEXPIREAT", key, text.format(at_ms).as_bytes()]);
+        }
+        self.modified(key);
+    }
 }
 
 impl Condition {

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::db::Expiry;
+use crate::effects::same_tag;
 use crate::error::CommandError;
 use crate::help::container;
 use crate::notify::Events;
@@ -282,6 +283,7 @@ fn del(ctx: &mut Ctx<'_, '_>) -> Reply {
         if ctx.db.remove(key) {
             ctx.db.notify(Events::GENERIC, "del", key);
             ctx.db.modified(key);
+            ctx.db.effect(&[b"DEL", key]);
             removed += 1;
         }
     }
@@ -318,15 +320,19 @@ fn type_of(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// RANDOMKEY
 fn randomkey(ctx: &mut Ctx<'_, '_>) -> Reply {
     match ctx.db.random_key() {
-        None => ctx.out.nil(),
         Some(key) => ctx.out.bulk(&key),
+        None => match scan::first_cold_key(ctx)? {
+            Some(Some(key)) => ctx.out.bulk(&key),
+            Some(None) => ctx.out.nil(),
+            None => {}
+        },
     }
     Ok(())
 }
 
 /// DBSIZE
 fn dbsize(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(ctx.db.len() as i64);
+    ctx.out.int(ctx.db.len_everywhere() as i64);
     Ok(())
 }
 
@@ -341,6 +347,8 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(CommandError::Syntax);
     }
     ctx.db.flush();
+    // Even when no key is here: there may be some in a colder place.
+    ctx.db.effect(&[b"FLUSHALL"]);
     ctx.out.ok();
     Ok(())
 }
@@ -379,6 +387,12 @@ fn rename_to(ctx: &mut Ctx<'_, '_>, replace: bool) -> Result<bool, CommandError>
     ctx.db.notify(Events::GENERIC, "rename_to", to);
     ctx.db.modified(from);
     ctx.db.modified(to);
+    if same_tag(from, to) {
+        ctx.db.effect(&[b"RENAME", from, to]);
+    } else {
+        ctx.db.effect(&[b"DEL", from]);
+        ctx.db.effect_state(to);
+    }
     Ok(true)
 }
 
@@ -439,6 +453,11 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.db.set(to, value, expiry);
     ctx.db.notify(Events::GENERIC, "copy_to", to);
     ctx.db.modified(to);
+    if same_tag(from, to) {
+        ctx.db.effect(&[b"COPY", from, to, b"REPLACE"]);
+    } else {
+        ctx.db.effect_state(to);
+    }
     ctx.out.int(1);
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! KEYS and SCAN.
 
+use nagaya_room::cold::KeyRow;
 use nagaya_store::table::Keyed;
 
 use super::Reply;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::glob;
+use crate::tiering::{Answer, Cursors, Found, Question, ask};
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.
@@ -14,6 +16,13 @@ const STEPS_PER_KEY: usize = 10;
 /// KEYS pattern
 pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
     let pattern = ctx.key(1);
+    let mut cold = Vec::new();
+    if ctx.db.is_any_cold() {
+        let Some(answer) = ask(ctx, Question::Matching(pattern.to_vec()))? else {
+            return Ok(());
+        };
+        cold = rows_of(answer)?;
+    }
     let mark = ctx.out.defer();
     let mut found = 0;
     ctx.db.for_each(|entry| {
@@ -22,8 +31,43 @@ pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
             found += 1;
         }
     });
+    for row in cold {
+        if !ctx.db.is_resident(&row.key) && !has_expired(&row, ctx.db.now_ms()) {
+            ctx.out.bulk(&row.key);
+            found += 1;
+        }
+    }
     ctx.out.finish_array(mark, found);
     Ok(())
+}
+
+/// Returns a key that is not in memory, if there is one. Outer nothing: ask again when the answer is there.
+pub(super) fn first_cold_key(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<Vec<u8>>>, CommandError> {
+    const TRIES: usize = 100;
+    if !ctx.db.is_any_cold() {
+        return Ok(Some(None));
+    }
+    let question = Question::Page {
+        after: None,
+        limit: TRIES,
+    };
+    let Some(answer) = ask(ctx, question)? else {
+        return Ok(None);
+    };
+    let now_ms = ctx.db.now_ms();
+    let live = rows_of(answer)?.into_iter().find(|row| !has_expired(row, now_ms));
+    Ok(Some(live.map(|row| row.key)))
+}
+
+fn rows_of(answer: Answer) -> Result<Vec<KeyRow>, CommandError> {
+    match answer {
+        Answer::Keys(rows) => Ok(rows),
+        _ => Err(CommandError::err("the answer is to another question")),
+    }
+}
+
+fn has_expired(row: &KeyRow, now_ms: i64) -> bool {
+    row.expires_at_ms.is_some_and(|at| at < now_ms)
 }
 
 /// Which keys SCAN shows, and about how many per call.
@@ -33,23 +77,27 @@ struct Options<'a> {
     kind: Option<&'a [u8]>,
 }
 
+impl Options<'_> {
+    fn want(&self, key: &[u8], kind: &str) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, key))
+            && self
+                .kind
+                .is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.as_bytes()))
+    }
+}
+
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
 pub(super) fn scan(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut cursor = parse_cursor(ctx.key(1))?;
     let options = parse_options(ctx)?;
+    if Cursors::is_cold(cursor) {
+        return scan_cold(ctx, cursor, &options);
+    }
     let (mut met, mut shown) = (0, Vec::new());
     for _ in 0..=options.count.saturating_mul(STEPS_PER_KEY) {
         cursor = ctx.db.scan(cursor, |entry| {
             met += 1;
-            let matches = options
-                .pattern
-                .is_none_or(|pattern| glob::matches(pattern, entry.key()));
-            let kind = entry.kind().name().as_bytes();
-            if matches
-                && options
-                    .kind
-                    .is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind))
-            {
+            if options.want(entry.key(), entry.kind().name()) {
                 shown.push(entry.key().to_vec());
             }
         });
@@ -57,10 +105,59 @@ pub(super) fn scan(ctx: &mut Ctx<'_, '_>) -> Reply {
             break;
         }
     }
+    if cursor == 0 && ctx.db.is_any_cold() {
+        cursor = Cursors::START;
+    }
+    show(ctx, cursor, &shown);
+    Ok(())
+}
+
+fn show(ctx: &mut Ctx<'_, '_>, cursor: u64, shown: &[Vec<u8>]) {
     ctx.out.array(2);
     ctx.out.bulk(itoa::Buffer::new().format(cursor).as_bytes());
     ctx.out.array(shown.len());
     shown.iter().for_each(|key| ctx.out.bulk(key));
+}
+
+/// Goes on with a scan in the cold tier, after memory.
+///
+/// Rows of resident tags are shown too, as memory has them: such a tag may have been cold when memory was
+/// scanned. So a key can be shown twice, as SCAN may, and none that is there all the time is left out.
+fn scan_cold(ctx: &mut Ctx<'_, '_>, cursor: u64, options: &Options<'_>) -> Reply {
+    let Some(tiering) = ctx.db.tiering else {
+        return Err(CommandError::err("invalid cursor"));
+    };
+    let after = match tiering.cursors.find(cursor) {
+        Found::Start => None,
+        Found::After(place) => Some(place),
+        Found::Unknown => return Err(CommandError::err("invalid cursor")),
+    };
+    let question = Question::Page {
+        after,
+        limit: options.count,
+    };
+    let Some(answer) = ask(ctx, question)? else {
+        return Ok(());
+    };
+    let rows = rows_of(answer)?;
+    let next = match rows.last() {
+        Some(last) if rows.len() >= options.count => {
+            tiering.cursors.after((last.tag.clone(), last.key.clone()))
+        }
+        _ => 0,
+    };
+    let mut shown = Vec::new();
+    for row in rows {
+        let kind = if ctx.db.is_resident(&row.key) {
+            ctx.db.kind(&row.key).map(|kind| kind.name())
+        } else {
+            (!has_expired(&row, ctx.db.now_ms())).then(|| row.kind.name())
+        };
+        if kind.is_some_and(|kind| options.want(&row.key, kind)) {
+            shown.push(row.key);
+        }
+    }
+    show(ctx, next, &shown);
     Ok(())
 }
 

@@ -97,6 +97,9 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Reply {
         }
         Some(_) => return Err(CommandError::WrongType),
     };
+    if ctx.db.is_any_cold() {
+        warm(ctx, &options, &elements)?;
+    }
     let mut weighted: Vec<(Vec<u8>, Weight)> = Vec::with_capacity(elements.len());
     for element in elements {
         let weight = if unsorted {
@@ -187,6 +190,19 @@ fn parse<'c>(ctx: &Ctx<'c, '_>, may_store: bool, may_follow: bool) -> Result<Opt
     Ok(options)
 }
 
+/// Brings the keys into memory that the patterns lead to.
+fn warm(ctx: &mut Ctx<'_, '_>, options: &Options<'_>, elements: &[Vec<u8>]) -> Result<(), CommandError> {
+    for element in elements {
+        for pattern in options.by.iter().chain(&options.get) {
+            if let Some((key, _)) = target(pattern, element) {
+                let loaded = ctx.db.load_in_place(&key);
+                loaded.map_err(|error| CommandError::coded(format!("TRYAGAIN {error}")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn weigh(db: &Db<'_>, options: &Options<'_>, element: &[u8]) -> Result<Weight, CommandError> {
     let by = match options.by {
         None if options.alpha => return Ok(Weight::Text(Some(element.to_vec()))),
@@ -257,6 +273,16 @@ fn follow(db: &Db<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());
     }
+    let (key, field) = target(pattern, element)?;
+    let entry = db.entry(&key)?;
+    match field {
+        None => entry.string().map(|text| text.to_vec()),
+        Some(field) => entry.collection::<Hash>()?.get(field).map(|item| item.to_vec()),
+    }
+}
+
+/// Returns the key that a pattern leads to from an element, and the field of the hash there.
+fn target<'p>(pattern: &'p [u8], element: &[u8]) -> Option<(Vec<u8>, Option<&'p [u8]>)> {
     let star = pattern.iter().position(|&byte| byte == b'*')?;
     let (prefix, rest) = (&pattern[..star], &pattern[star + 1..]);
     let arrow = rest
@@ -267,11 +293,7 @@ fn follow(db: &Db<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
         None => (rest, None),
         Some(at) => (&rest[..at], Some(&rest[at + 2..])),
     };
-    let entry = db.entry(&[prefix, element, postfix].concat())?;
-    match field {
-        None => entry.string().map(|text| text.to_vec()),
-        Some(field) => entry.collection::<Hash>()?.get(field).map(|item| item.to_vec()),
-    }
+    Some(([prefix, element, postfix].concat(), field))
 }
 
 fn store(ctx: &mut Ctx<'_, '_>, destination: &[u8], list: List) {
@@ -281,9 +303,11 @@ fn store(ctx: &mut Ctx<'_, '_>, destination: &[u8], list: List) {
             .set(destination, Value::List(Box::new(list)), Expiry::Clear);
         ctx.db.notify(Events::LIST, "sortstore", destination);
         ctx.db.modified(destination);
+        ctx.db.effect_state(destination);
     } else if ctx.db.remove(destination) {
         ctx.db.notify(Events::GENERIC, "del", destination);
         ctx.db.modified(destination);
+        ctx.db.effect_state(destination);
     }
     ctx.out.int(len as i64);
 }

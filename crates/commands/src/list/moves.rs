@@ -3,9 +3,10 @@
 use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
-use super::{Reply, end_named, pop_event, push_event};
+use super::{Reply, end_named, pop_event, pop_name, push_event};
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, Wait};
+use crate::effects::same_tag;
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -84,5 +85,26 @@ fn move_element(ctx: &mut Ctx<'_, '_>, from: End, to: End) -> Result<bool, Comma
         ctx.db.remove_if_empty::<List>(source);
     }
     ctx.db.modified(source);
+    if same_tag(source, destination) {
+        let effect: &[&[u8]] = &[b"LMOVE", source, destination, word(from), word(to)];
+        ctx.db.effect(effect);
+    } else {
+        ctx.db.effect(&[pop_name(from), source]);
+        ctx.db.effect(&[push_name(to), destination, &element]);
+    }
     Ok(true)
+}
+
+fn word(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LEFT",
+        End::Tail => b"RIGHT",
+    }
+}
+
+fn push_name(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPUSH",
+        End::Tail => b"RPUSH",
+    }
 }

@@ -4,7 +4,7 @@ use nagaya_resp::parse_i64;
 use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
-use super::{Reply, end_named, pop_event, write_element};
+use super::{Reply, end_named, pop_event, pop_name, write_element};
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, Wait};
 use crate::error::CommandError;
@@ -149,6 +149,7 @@ fn pop_first(
         match count {
             None => {
                 if pop_one(ctx, key, end, Some(key))? {
+                    ctx.db.effect(&[pop_name(end), key]);
                     return Ok(true);
                 }
             }
@@ -157,6 +158,9 @@ fn pop_first(
                     ctx.out.array(2);
                     ctx.out.bulk(key);
                     pop_many(ctx, key, end, count)?;
+                    let mut text = itoa::Buffer::new();
+                    let count = text.format(count).as_bytes();
+                    ctx.db.effect(&[pop_name(end), key, count]);
                     return Ok(true);
                 }
             }

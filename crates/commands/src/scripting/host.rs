@@ -100,6 +100,9 @@ impl<'h, 's> ScriptHost<'h, 's> {
         if let Err(denied) = self.core.check_rights_in_script(self.client, command, args) {
             return Err(format!("ERR The user executing the script {denied}").into());
         }
+        if let Err(failed) = self.core.check_journal(self.client, command) {
+            return Err(failed.to_string().into());
+        }
         if self.run.read_only && flags.has(WRITE.and(MAY_REPLICATE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }

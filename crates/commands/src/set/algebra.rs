@@ -131,9 +131,11 @@ fn store(ctx: &mut Ctx<'_, '_>, result: Set, event: &str) {
             .set(destination, Value::Set(Box::new(result)), Expiry::Clear);
         ctx.db.modified(destination);
         ctx.db.notify(Events::SET, event, destination);
+        ctx.db.effect_state(destination);
     } else if ctx.db.remove(destination) {
         ctx.db.modified(destination);
         ctx.db.notify(Events::GENERIC, "del", destination);
+        ctx.db.effect_state(destination);
     }
     ctx.out.int(len as i64);
 }

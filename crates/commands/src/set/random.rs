@@ -33,7 +33,10 @@ pub(super) fn spop(ctx: &mut Ctx<'_, '_>) -> Reply {
     };
     match with_thread_rng(|rng| set.pop(rng)) {
         None => ctx.out.nil(),
-        Some(member) => ctx.out.bulk(&member),
+        Some(member) => {
+            ctx.out.bulk(&member);
+            ctx.db.effect(&[b"SREM", key, &member]);
+        }
     }
     ctx.db.notify(Events::SET, "spop", key);
     ctx.db.remove_if_empty::<Set>(key);
@@ -45,16 +48,22 @@ fn spop_many(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
     let limits = ctx.core.config.limits;
     let wanted = positive_count(ctx.key(2))?;
+    let tells = ctx.db.tells_effects();
     let Some(set) = ctx.db.write::<Set>(key)?.filter(|_| wanted > 0) else {
         ctx.out.set(0);
         return Ok(());
     };
     let rest = set.len().saturating_sub(wanted);
     ctx.out.set(set.len() - rest);
-    if rest.saturating_mul(MOVE_FACTOR) > wanted {
+    let keeps_most = rest.saturating_mul(MOVE_FACTOR) > wanted;
+    let mut gone = Vec::new();
+    if keeps_most {
         with_thread_rng(|rng| {
             for member in (0..wanted).map_while(|_| set.pop(rng)) {
                 ctx.out.bulk(&member);
+                if tells {
+                    gone.push(member);
+                }
             }
         });
     } else {
@@ -70,6 +79,14 @@ fn spop_many(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.db.notify(Events::SET, "spop", key);
     ctx.db.remove_if_empty::<Set>(key);
     ctx.db.modified(key);
+    if keeps_most {
+        let head: [&[u8]; 2] = [b"SREM", key];
+        let gone = gone.iter().map(|member| &member[..]);
+        ctx.db
+            .effect_iter(head.len() + gone.len(), head.into_iter().chain(gone));
+    } else {
+        ctx.db.effect_state(key);
+    }
     Ok(())
 }
 

@@ -1,9 +1,11 @@
 //! Appending, trimming, deleting.
 
+use nagaya_resp::Args;
 use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, TrimTo};
 
-use super::{INVALID_ID, Reply, parse_id, put_id};
+use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
 use crate::ctx::Ctx;
+use crate::db::Db;
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -63,8 +65,18 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> Reply {
             args.get(at + 1).unwrap_or_default(),
         )
     });
-    let id = stream.add(id, pairs, &limits).map_err(add_error)?;
-    let trimmed = trim.map_or(0, |order| stream.trim(&order));
+    let id = match stream.add(id, pairs, &limits) {
+        Ok(id) => id,
+        Err(error) => {
+            if stream.last_id() == StreamId::MIN {
+                // The stream may have been made for this.
+                ctx.db.effect_state(key);
+            }
+            return Err(add_error(error));
+        }
+    };
+    let (trimmed, done) = trim.map_or((0, None), |order| trim_stream(stream, &order));
+    tell(ctx.db, [b"XADD", key], done, Some((id, args.skip(pairs_at))));
     put_id(ctx.out, id);
     ctx.db.notify(Events::STREAM, "xadd", key);
     if trimmed > 0 {
@@ -161,6 +173,48 @@ impl Options {
     }
 }
 
+/// Trims a stream; returns how many entries went and, if anything did, the exact trim that does the same.
+///
+/// An approximate trim depends on where blocks end. It removes whole ones, which is all that lies before
+/// the first block left. Blocks whose entries were all deleted may go without any entry going.
+fn trim_stream(stream: &mut Stream, order: &Trim) -> (u64, Option<TrimTo>) {
+    let blocks = stream.node_count();
+    let removed = stream.trim(order);
+    let done = match order.to {
+        _ if removed == 0 && stream.node_count() == blocks => None,
+        _ if order.approximate => Some(TrimTo::MinId(stream.first_block_id().unwrap_or(StreamId::MAX))),
+        exact => Some(exact),
+    };
+    (removed, done)
+}
+
+/// Tells the effect of a command that added or trimmed or both.
+fn tell(db: &mut Db<'_>, head: [&[u8]; 2], trim: Option<TrimTo>, added: Option<(StreamId, Args<'_>)>) {
+    if !db.tells_effects() || (trim.is_none() && added.is_none()) {
+        return;
+    }
+    let (mut number, threshold_id);
+    let trim: Option<[&[u8]; 3]> = match trim {
+        None => None,
+        Some(TrimTo::MaxLen(length)) => {
+            number = itoa::Buffer::new();
+            Some([b"MAXLEN", b"=", number.format(length).as_bytes()])
+        }
+        Some(TrimTo::MinId(id)) => {
+            threshold_id = IdText::new(id);
+            Some([b"MINID", b"=", threshold_id.as_bytes()])
+        }
+    };
+    let id = added.map(|(id, _)| IdText::new(id));
+    let pairs = added.map_or(Args::from_slices(&[]), |(_, pairs)| pairs);
+    let args = head
+        .into_iter()
+        .chain(trim.into_iter().flatten())
+        .chain(id.as_ref().map(IdText::as_bytes))
+        .chain(pairs);
+    db.effect_iter(args.clone().count(), args);
+}
+
 /// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]
 pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
@@ -170,14 +224,15 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> Reply {
             "syntax error, XTRIM must be called with a trimming strategy",
         ));
     };
-    let removed = ctx
-        .db
-        .write::<Stream>(key)?
-        .map_or(0, |stream| stream.trim(&order));
+    let (removed, done) = match ctx.db.write::<Stream>(key)? {
+        None => (0, None),
+        Some(stream) => trim_stream(stream, &order),
+    };
     if removed > 0 {
         ctx.db.notify(Events::STREAM, "xtrim", key);
         ctx.db.modified(key);
     }
+    tell(ctx.db, [b"XTRIM", key], done, None);
     ctx.out.int(removed as i64);
     Ok(())
 }

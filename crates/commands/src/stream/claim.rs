@@ -85,6 +85,9 @@ pub(super) fn xclaim(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     ctx.out.finish_array(mark, written);
     ctx.db.dirty += dirty;
+    if dirty > 0 {
+        ctx.effect_verbatim_now();
+    }
     if created {
         ctx.db.notify(Events::STREAM, "xgroup-createconsumer", key);
     }
@@ -198,7 +201,11 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> Reply {
         .for_each(|&id| put_claimed(ctx.out, stream, id, just_id));
     ctx.out.array(deleted.len());
     deleted.iter().for_each(|&id| put_id(ctx.out, id));
-    ctx.db.dirty += (claimed.len() + deleted.len()) as u64;
+    let dirty = (claimed.len() + deleted.len()) as u64;
+    ctx.db.dirty += dirty;
+    if dirty > 0 {
+        ctx.effect_verbatim_now();
+    }
     if created {
         ctx.db.notify(Events::STREAM, "xgroup-createconsumer", key);
     }

@@ -133,6 +133,7 @@ pub(super) fn create_consumer(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, name, now_ms) = (ctx.key(2), ctx.key(4), ctx.db.now_ms());
     let made = find(ctx)?.create_consumer(name, now_ms).is_some();
     if made {
+        ctx.effect_verbatim_now();
         changed(ctx, key, "xgroup-createconsumer");
     }
     ctx.out.int(i64::from(made));

@@ -229,14 +229,30 @@ fn exclusive(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"(").filter(|id| !id.is_empty())
 }
 
+/// The text of an id, without an allocation.
+struct IdText {
+    text: [u8; 41],
+    length: usize,
+}
+
+impl IdText {
+    fn new(id: StreamId) -> IdText {
+        let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
+        let mut text = [b'-'; 41];
+        text[..ms.len()].copy_from_slice(ms);
+        let length = ms.len() + 1 + seq.len();
+        text[ms.len() + 1..length].copy_from_slice(seq);
+        IdText { text, length }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}
+
 fn put_id(out: &mut Out, id: StreamId) {
-    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
-    let mut text = [b'-'; 41];
-    text[..ms.len()].copy_from_slice(ms);
-    let end = ms.len() + 1 + seq.len();
-    text[ms.len() + 1..end].copy_from_slice(seq);
-    out.bulk(&text[..end]);
+    out.bulk(IdText::new(id).as_bytes());
 }
 
 /// Writes an entry: its id and its fields with their values.

@@ -82,7 +82,13 @@ fn read(ctx: &mut Ctx<'_, '_>, as_group: bool) -> Reply {
         let key = ctx.key(request.streams_at + index);
         let served = match request.reader {
             None => read_plain(ctx, key, from, request.count),
-            Some((group, consumer)) => read_as(ctx, key, from, &request, group, consumer),
+            Some((group, consumer)) => {
+                let served = read_as(ctx, key, from, &request, group, consumer);
+                if served {
+                    tell_read(ctx, &request, index);
+                }
+                served
+            }
         };
         answered += usize::from(served);
     }
@@ -306,6 +312,22 @@ fn read_as(
         ctx.db.notify(Events::STREAM, "xgroup-createconsumer", key);
     }
     true
+}
+
+/// Tells the effect of reading one stream as a consumer: the same again, of that stream alone.
+fn tell_read(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, index: usize) {
+    let Some((group, consumer)) = request.reader else {
+        return;
+    };
+    let mut text = itoa::Buffer::new();
+    let who: [&[u8]; 4] = [b"XREADGROUP", b"GROUP", group, consumer];
+    let no_ack: Option<&[u8]> = request.no_ack.then_some(b"NOACK");
+    let count: [&[u8]; 2] = [b"COUNT", text.format(request.count).as_bytes()];
+    let key = ctx.key(request.streams_at + index);
+    let id = ctx.key(request.streams_at + request.streams + index);
+    let what: [&[u8]; 3] = [b"STREAMS", key, id];
+    let args = who.into_iter().chain(no_ack).chain(count).chain(what);
+    ctx.db.effect_now(args.clone().count(), args);
 }
 
 /// Finds a consumer and notes that it is alive, or makes it.

@@ -3,7 +3,7 @@
 use nagaya_resp::Args;
 
 use crate::ctx::Ctx;
-use crate::db::Expiry;
+use crate::db::{Db, Expiry};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
@@ -133,18 +133,12 @@ pub(super) fn getex(ctx: &mut Ctx<'_, '_>) -> Reply {
             ctx.db.set_expiry(key, None);
             ctx.db.notify(Events::GENERIC, "persist", key);
             ctx.db.modified(key);
+            ctx.db.effect(&[b"PERSIST", key]);
         }
         None | Some(None) => {}
         Some(Some((unit, at))) => {
             let deadline = deadline(ctx, at, unit)?;
-            if deadline <= ctx.db.now_ms() {
-                ctx.db.remove(key);
-                ctx.db.notify(Events::GENERIC, "del", key);
-            } else {
-                ctx.db.set_expiry(key, Some(deadline));
-                ctx.db.notify(Events::GENERIC, "expire", key);
-            }
-            ctx.db.modified(key);
+            ctx.db.expire_at(key, deadline);
         }
     }
     ctx.out.bulk(&text);
@@ -177,11 +171,27 @@ fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition, get: bool)
 
 fn write(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expiry: Expiry) {
     ctx.db.set_str(key, value, expiry);
+    if ctx.args.len() > 3 {
+        tell_write(ctx.db, key, value, expiry);
+    }
     ctx.db.notify(Events::STRING, "set", key);
     if matches!(expiry, Expiry::At(_)) {
         ctx.db.notify(Events::GENERIC, "expire", key);
     }
     ctx.db.modified(key);
+}
+
+/// Tells the effect of a write with options: its condition is met, its time to live has become a moment.
+fn tell_write(db: &mut Db<'_>, key: &[u8], value: &[u8], expiry: Expiry) {
+    match expiry {
+        Expiry::Clear => db.effect(&[b"SET", key, value]),
+        Expiry::Keep => db.effect(&[b"SET", key, value, b"KEEPTTL"]),
+        Expiry::At(at_ms) => {
+            let mut text = itoa::Buffer::new();
+            let at_ms = text.format(at_ms).as_bytes();
+            db.effect(&[b"SET", key, value, b"PXAT", at_ms]);
+        }
+    }
 }
 
 fn unit(ctx: &Ctx<'_, '_>, at: usize) -> Option<Unit> {

@@ -124,9 +124,11 @@ pub(crate) fn store(out: &mut Out, db: &mut Db<'_>, key: &[u8], set: Zset, event
         );
         db.modified(key);
         db.notify(Events::ZSET, event, key);
+        db.effect_state(key);
     } else if db.remove(key) {
         db.modified(key);
         db.notify(Events::GENERIC, "del", key);
+        db.effect_state(key);
     }
     out.int(members as i64);
 }

@@ -188,12 +188,14 @@ fn pop(ctx: &mut Ctx<'_, '_>, key: &[u8], end: End, taken: usize, nested: bool) 
         ctx.out.double(entry.score);
     }
     set.remove_ranks(ranks);
-    ctx.db.notify(
-        Events::ZSET,
-        if end == End::Highest { "zpopmax" } else { "zpopmin" },
-        key,
-    );
+    let (event, name): (&str, &[u8]) = match end {
+        End::Lowest => ("zpopmin", b"ZPOPMIN"),
+        End::Highest => ("zpopmax", b"ZPOPMAX"),
+    };
+    ctx.db.notify(Events::ZSET, event, key);
     ctx.db.modified(key);
     ctx.db.remove_if_empty::<Zset>(key);
+    let mut text = itoa::Buffer::new();
+    ctx.db.effect(&[name, key, text.format(taken).as_bytes()]);
     Ok(())
 }

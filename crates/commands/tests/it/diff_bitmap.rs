@@ -9,7 +9,7 @@ fn bitmaps_reply_as_redis_replies() {
     drive(6000, |rng| (request(rng), Compare::Exact));
 }
 
-fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
+pub(crate) fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
     let (key, other) = (pick(rng, KEYS), pick(rng, KEYS));
     // Long even runs now and then, so that the word-wise loops are walked.
     if rng.below(8) == 0 {

@@ -78,7 +78,7 @@ fn differences(ours: &Frame, theirs: &Frame) -> Vec<String> {
 fn the_table_describes_commands_as_redis_does() {
     let mut pair = Pair::new(Proto::Resp3);
     let mut wrong = Vec::new();
-    for command in table::every() {
+    for command in table::every().filter(|command| command.spec.group != "room") {
         let name = command.full_name.as_bytes();
         let (ours, theirs) = both(&mut pair, &[b"COMMAND", b"INFO", name]);
         let (ours, theirs) = (&items(&ours)[0], &items(&theirs)[0]);

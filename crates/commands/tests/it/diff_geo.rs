@@ -10,7 +10,7 @@ fn places_reply_as_redis_replies() {
     drive(5000, |rng| (words(&request(rng)), Compare::Exact));
 }
 
-fn request(rng: &mut Rng) -> String {
+pub(crate) fn request(rng: &mut Rng) -> String {
     let key = pick(rng, KEYS);
     match rng.below(20) {
         0 => format!("SET text {}", rng.below(9)),

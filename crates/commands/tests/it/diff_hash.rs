@@ -71,7 +71,7 @@ fn small_hashes_reply_as_redis_replies() {
     drive(4_000, |rng| (words(&small(rng)), Compare::Exact));
 }
 
-fn small(rng: &mut Rng) -> String {
+pub(crate) fn small(rng: &mut Rng) -> String {
     let key = pick(rng, KEYS);
     let (field, other) = (pick(rng, FIELDS), pick(rng, FIELDS));
     let (value, second) = (pick(rng, VALUES), pick(rng, VALUES));
@@ -136,46 +136,48 @@ fn small(rng: &mut Rng) -> String {
 /// Hashes grow past the listpack's limits, whose order is then anybody's.
 #[test]
 fn large_hashes_reply_as_redis_replies() {
-    drive(6_000, |rng| {
-        let key = pick(rng, &["l1", "l2"]);
-        let field = format!("f{}", rng.below(400));
-        let value = "v".repeat(rng.below(90));
-        let (text, compare) = match rng.below(40) {
-            0 => (format!("HGETALL {key}"), Compare::UnorderedPairs),
-            1 => (format!("HKEYS {key}"), Compare::Unordered),
-            2 => (format!("HVALS {key}"), Compare::Unordered),
-            3 => (format!("HRANDFIELD {key} 1000 WITHVALUES"), pairs_compare()),
-            4 => (format!("HRANDFIELD {key} 1000"), Compare::Unordered),
-            5 => (format!("HRANDFIELD {key} {}", rng.below(500)), Compare::Shape),
-            6 => (
-                format!("HRANDFIELD {key} -{} WITHVALUES", rng.below(50)),
-                Compare::Shape,
+    drive(6_000, large);
+}
+
+pub(crate) fn large(rng: &mut Rng) -> (Vec<Vec<u8>>, Compare) {
+    let key = pick(rng, &["l1", "l2"]);
+    let field = format!("f{}", rng.below(400));
+    let value = "v".repeat(rng.below(90));
+    let (text, compare) = match rng.below(40) {
+        0 => (format!("HGETALL {key}"), Compare::UnorderedPairs),
+        1 => (format!("HKEYS {key}"), Compare::Unordered),
+        2 => (format!("HVALS {key}"), Compare::Unordered),
+        3 => (format!("HRANDFIELD {key} 1000 WITHVALUES"), pairs_compare()),
+        4 => (format!("HRANDFIELD {key} 1000"), Compare::Unordered),
+        5 => (format!("HRANDFIELD {key} {}", rng.below(500)), Compare::Shape),
+        6 => (
+            format!("HRANDFIELD {key} -{} WITHVALUES", rng.below(50)),
+            Compare::Shape,
+        ),
+        7 => (format!("HRANDFIELD {key}"), Compare::Shape),
+        8..=11 => (
+            format!("HDEL {key} {field} f{} f{}", rng.below(400), rng.below(400)),
+            Compare::Exact,
+        ),
+        12 => (format!("HINCRBY {key} {field} 5"), Compare::Exact),
+        13 => (
+            format!(
+                "HINCRBYFLOAT {key} n{field} {}",
+                pick(rng, &["1e300", "-1e4000", "0.1", "1e-4940", "7"])
             ),
-            7 => (format!("HRANDFIELD {key}"), Compare::Shape),
-            8..=11 => (
-                format!("HDEL {key} {field} f{} f{}", rng.below(400), rng.below(400)),
-                Compare::Exact,
-            ),
-            12 => (format!("HINCRBY {key} {field} 5"), Compare::Exact),
-            13 => (
-                format!(
-                    "HINCRBYFLOAT {key} n{field} {}",
-                    pick(rng, &["1e300", "-1e4000", "0.1", "1e-4940", "7"])
-                ),
-                Compare::Exact,
-            ),
-            14 => (format!("HSTRLEN {key} {field}"), Compare::Exact),
-            15..=20 => (format!("HGET {key} {field}"), Compare::Exact),
-            21 => (format!("HMGET {key} {field} f1 f2"), Compare::Exact),
-            22 => (format!("HLEN {key}"), Compare::Exact),
-            23 => (format!("HSETNX {key} {field} {value}"), Compare::Exact),
-            _ => (
-                format!("HSET {key} {field} {value} f{} x", rng.below(400)),
-                Compare::Exact,
-            ),
-        };
-        (words(&text), compare)
-    });
+            Compare::Exact,
+        ),
+        14 => (format!("HSTRLEN {key} {field}"), Compare::Exact),
+        15..=20 => (format!("HGET {key} {field}"), Compare::Exact),
+        21 => (format!("HMGET {key} {field} f1 f2"), Compare::Exact),
+        22 => (format!("HLEN {key}"), Compare::Exact),
+        23 => (format!("HSETNX {key} {field} {value}"), Compare::Exact),
+        _ => (
+            format!("HSET {key} {field} {value} f{} x", rng.below(400)),
+            Compare::Exact,
+        ),
+    };
+    (words(&text), compare)
 }
 
 /// RESP2 gives one flat array and RESP3 nested pairs; comparing flat elements as a set fits both.

@@ -9,7 +9,7 @@ fn hyperloglogs_reply_and_look_as_in_redis() {
     drive(3000, |rng| (request(rng), Compare::Exact));
 }
 
-fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
+pub(crate) fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
     let (key, other) = (pick(rng, KEYS), pick(rng, KEYS));
     let text = match rng.below(16) {
         0..=3 => add(rng, key),

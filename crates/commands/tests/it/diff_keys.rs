@@ -284,7 +284,7 @@ fn restore(rng: &mut Rng, keys: &[&str]) -> Vec<Vec<u8>> {
     ]
 }
 
-fn request(rng: &mut Rng) -> (Vec<Vec<u8>>, Compare) {
+pub(crate) fn request(rng: &mut Rng) -> (Vec<Vec<u8>>, Compare) {
     let (key, other) = (pick(rng, KEYS), pick(rng, KEYS));
     let condition = pick(rng, &["", "", " NX", " XX", " GT", " LT", " XX GT", " XX LT"]);
     // Comparing two times from now would compare the clocks.
@@ -322,7 +322,7 @@ fn request(rng: &mut Rng) -> (Vec<Vec<u8>>, Compare) {
     }
 }
 
-fn sort(rng: &mut Rng) -> String {
+pub(crate) fn sort(rng: &mut Rng) -> String {
     let key = pick(rng, &["l", "s", "z", "missing", "w_1"]);
     let by = pick(
         rng,

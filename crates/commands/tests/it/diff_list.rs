@@ -57,7 +57,7 @@ fn elements(rng: &mut Rng, most: usize) -> String {
         .join(" ")
 }
 
-fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
+pub(crate) fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
     let (key, other) = (pick(rng, KEYS), pick(rng, KEYS));
     let (from, to) = (pick(rng, ENDS), pick(rng, ENDS));
     let (start, stop) = (pick(rng, NUMBERS), pick(rng, NUMBERS));
@@ -138,7 +138,7 @@ fn lpos_options(rng: &mut Rng) -> String {
 }
 
 /// Requests that keep a list of a few thousand elements, over many nodes.
-fn long_request(rng: &mut Rng) -> Vec<Vec<u8>> {
+pub(crate) fn long_request(rng: &mut Rng) -> Vec<Vec<u8>> {
     let key = pick(rng, &["long", "other"]);
     let index = rng.below(4000) as i64 - 2000;
     let text = match rng.below(16) {
@@ -294,7 +294,7 @@ fn blocked_clients_are_served_as_redis_serves_them() {
     }
 }
 
-fn crowd_request(rng: &mut Rng, may_wait: bool) -> Vec<Vec<u8>> {
+pub(crate) fn crowd_request(rng: &mut Rng, may_wait: bool) -> Vec<Vec<u8>> {
     const NAMES: &[&str] = &["k1", "k2", "k3"];
     let (key, other) = (pick(rng, NAMES), pick(rng, NAMES));
     let (from, to) = (pick(rng, &["LEFT", "RIGHT"]), pick(rng, &["LEFT", "RIGHT"]));

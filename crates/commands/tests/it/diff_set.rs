@@ -7,7 +7,7 @@ use crate::diff_hash::{Queue, scan_reply};
 use crate::harness::{Compare, Pair, drive, pick, words};
 
 const KEYS: &[&str] = &["s1", "s2", "s3", "{tag}s", "string", "missing"];
-const NUMBERS: &[&str] = &[
+pub(crate) const NUMBERS: &[&str] = &[
     "1",
     "2",
     "3",
@@ -18,7 +18,7 @@ const NUMBERS: &[&str] = &[
     "9223372036854775807",
     "0",
 ];
-const TEXTS: &[&str] = &[
+pub(crate) const TEXTS: &[&str] = &[
     "a",
     "b",
     "c",
@@ -48,40 +48,47 @@ fn sets_of_texts_reply_as_redis_replies() {
 /// Sets that pass the intset's limit of members, with many keys at once.
 #[test]
 fn large_sets_reply_as_redis_replies() {
-    drive(3_000, |rng| {
-        let keys = ["b1", "b2", "b3", "b4"];
-        let (key, other, third) = (pick(rng, &keys), pick(rng, &keys), pick(rng, &keys));
-        let from = rng.below(900);
-        let letter = if rng.below(50) == 0 { "x" } else { "" };
-        let run: Vec<String> = (from..from + rng.below(150) + 1)
-            .map(|n| format!("{letter}{n}"))
-            .collect();
-        let (text, compare) = match rng.below(16) {
-            0..=4 => (format!("SADD {key} {}", run.join(" ")), Compare::Exact),
-            5..=7 => (format!("SREM {key} {}", run.join(" ")), Compare::Exact),
-            8 => (format!("SINTER {key} {other} {third}"), Compare::Unordered),
-            9 => (format!("SUNION {key} {other}"), Compare::Unordered),
-            10 => (format!("SDIFF {key} {other} {third}"), Compare::Unordered),
-            11 => (
-                format!("SINTERCARD 2 {key} {other} LIMIT {}", rng.below(300)),
-                Compare::Exact,
-            ),
-            12 => (
-                format!(
-                    "S{}STORE {key} {other} {third}",
-                    pick(rng, &["INTER", "UNION", "DIFF"])
-                ),
-                Compare::Exact,
-            ),
-            13 => (format!("SMEMBERS {key}"), Compare::Unordered),
-            14 => (format!("SRANDMEMBER {key} {}", rng.below(400)), Compare::Shape),
-            _ => (format!("SRANDMEMBER {key} 100000"), Compare::Unordered),
-        };
-        (words(&text), compare)
-    });
+    drive(3_000, large);
 }
 
-fn step(rng: &mut Rng, queue: &Queue, members: &[&str], order: Compare) -> (Vec<Vec<u8>>, Compare) {
+pub(crate) fn large(rng: &mut Rng) -> (Vec<Vec<u8>>, Compare) {
+    let keys = ["b1", "b2", "b3", "b4"];
+    let (key, other, third) = (pick(rng, &keys), pick(rng, &keys), pick(rng, &keys));
+    let from = rng.below(900);
+    let letter = if rng.below(50) == 0 { "x" } else { "" };
+    let run: Vec<String> = (from..from + rng.below(150) + 1)
+        .map(|n| format!("{letter}{n}"))
+        .collect();
+    let (text, compare) = match rng.below(16) {
+        0..=4 => (format!("SADD {key} {}", run.join(" ")), Compare::Exact),
+        5..=7 => (format!("SREM {key} {}", run.join(" ")), Compare::Exact),
+        8 => (format!("SINTER {key} {other} {third}"), Compare::Unordered),
+        9 => (format!("SUNION {key} {other}"), Compare::Unordered),
+        10 => (format!("SDIFF {key} {other} {third}"), Compare::Unordered),
+        11 => (
+            format!("SINTERCARD 2 {key} {other} LIMIT {}", rng.below(300)),
+            Compare::Exact,
+        ),
+        12 => (
+            format!(
+                "S{}STORE {key} {other} {third}",
+                pick(rng, &["INTER", "UNION", "DIFF"])
+            ),
+            Compare::Exact,
+        ),
+        13 => (format!("SMEMBERS {key}"), Compare::Unordered),
+        14 => (format!("SRANDMEMBER {key} {}", rng.below(400)), Compare::Shape),
+        _ => (format!("SRANDMEMBER {key} 100000"), Compare::Unordered),
+    };
+    (words(&text), compare)
+}
+
+pub(crate) fn step(
+    rng: &mut Rng,
+    queue: &Queue,
+    members: &[&str],
+    order: Compare,
+) -> (Vec<Vec<u8>>, Compare) {
     let mut queue = queue.borrow_mut();
     if queue.is_empty() {
         fill(rng, &mut queue, members, order);

@@ -263,7 +263,7 @@ fn trim(rng: &mut Rng) -> String {
 }
 
 /// A request about entries only. Streams live until their ids are used up, then start anew.
-fn entries(rng: &mut Rng) -> String {
+pub(crate) fn entries(rng: &mut Rng) -> String {
     let key = pick(rng, KEYS);
     let value = pick(
         rng,
@@ -301,7 +301,7 @@ fn entries(rng: &mut Rng) -> String {
     }
 }
 
-fn groups(rng: &mut Rng) -> String {
+pub(crate) fn groups(rng: &mut Rng) -> String {
     let (key, group, consumer) = (pick(rng, KEYS), pick(rng, GROUPS), pick(rng, CONSUMERS));
     match rng.below(22) {
         0 => format!(
@@ -340,7 +340,7 @@ fn groups(rng: &mut Rng) -> String {
     }
 }
 
-fn claims(rng: &mut Rng) -> String {
+pub(crate) fn claims(rng: &mut Rng) -> String {
     let (key, group, consumer) = (pick(rng, KEYS), pick(rng, GROUPS), pick(rng, CONSUMERS));
     let idle = pick(rng, &["0", "0", "10000000"]);
     let options = pick(

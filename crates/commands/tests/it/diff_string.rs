@@ -21,7 +21,7 @@ fn strings_reply_as_redis_replies() {
     drive(4000, |rng| (request(rng), Compare::Exact));
 }
 
-fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
+pub(crate) fn request(rng: &mut Rng) -> Vec<Vec<u8>> {
     let (key, other) = (pick(rng, KEYS), pick(rng, KEYS));
     let (value, second) = (pick(rng, VALUES), pick(rng, VALUES));
     let option = pick(

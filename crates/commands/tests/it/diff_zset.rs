@@ -124,7 +124,7 @@ fn small_scans_and_blocking_pops_reply_as_redis_replies() {
     }
 }
 
-fn request(rng: &mut Rng) -> (String, Compare) {
+pub(crate) fn request(rng: &mut Rng) -> (String, Compare) {
     let key = pick(rng, KEYS);
     let text = match rng.below(40) {
         0 => format!("SET text {}", pick(rng, MEMBERS)),

@@ -20,3 +20,4 @@ mod diff_set;
 mod diff_stream;
 mod diff_string;
 mod diff_zset;
+mod replay;

@@ -15,7 +15,7 @@ fn start(io_threads: u32) -> Engine {
         io_threads,
         ..RoomConfig::default()
     };
-    let engine = Bound::bind(config).unwrap().start().unwrap();
+    let engine = Bound::bind(config).unwrap().start(None).unwrap();
     engine
         .server()
         .update_config(|config| config.busy_reply_threshold = 0);

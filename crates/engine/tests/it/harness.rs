@@ -20,7 +20,7 @@ pub(crate) fn engine_with(change: impl FnOnce(&mut RoomConfig)) -> Engine {
     let mut config = RoomConfig::default();
     config.listen.0.set_port(0);
     change(&mut config);
-    Bound::bind(config).unwrap().start().unwrap()
+    Bound::bind(config).unwrap().start(None).unwrap()
 }
 
 pub(crate) fn client(engine: &Engine) -> RespClient {

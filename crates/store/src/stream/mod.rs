@@ -265,6 +265,11 @@ impl Stream {
         self.nodes.iter()
     }
 
+    /// Returns the id that the first block starts at: no entry and no trace of one lies below it.
+    pub fn first_block_id(&self) -> Option<StreamId> {
+        self.nodes.front().map(|node| node.id)
+    }
+
     /// Number of blocks.
     pub fn node_count(&self) -> usize {
         self.nodes.len()

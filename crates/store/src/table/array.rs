@@ -303,6 +303,35 @@ impl<T> Array<T> {
         }
     }
 
+    pub(super) fn get_with(&self, index: usize, tag: u8, is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let (at, slot) = self.locate(index, tag, is_it)?;
+        // SAFETY: `locate` returns live slots; the borrow of `self` keeps them so.
+        Some(unsafe { &at.as_ref().slots[slot].item })
+    }
+
+    pub(super) fn find_with(
+        &mut self,
+        index: usize,
+        tag: u8,
+        is_it: impl FnMut(&T) -> bool,
+    ) -> Option<&mut T> {
+        let (mut at, slot) = self.locate(index, tag, is_it)?;
+        // SAFETY: `locate` returns live slots, and `self` is held mutably.
+        Some(unsafe { &mut at.as_mut().slots[slot].item })
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, index: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing; the address is inside the allocation anyway.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.head(index).as_ptr().cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
+    }
+
     pub(super) fn remove_with(&mut self, index: usize, tag: u8, is_it: impl FnMut(&T) -> bool) -> Option<T> {
         let (at, slot) = self.locate(index, tag, is_it)?;
         // SAFETY: `locate` searched the chain of this very index.

@@ -1,0 +1,204 @@
+//! Telling effects while commands run.
+
+use nagaya_resp::{Args, Out};
+use nagaya_store::rdb;
+
+use super::{AT, EffectBuf, JournalError};
+use crate::client::Client;
+use crate::ctx::Ctx;
+use crate::db::Db;
+use crate::dispatch::Core;
+use crate::error::CommandError;
+use crate::shard::hash_tag;
+use crate::spec::{MAY_REPLICATE, OWN_LOCKS, WRITE};
+use crate::table::Command;
+
+/// A record's buffer keeps this much room for the next one.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// The effects of the commands that run on a [`Db`].
+#[derive(Default)]
+pub(crate) struct Effects {
+    on: bool,
+    /// The command at hand has said itself what it did.
+    told: bool,
+    /// As much of the database's count of changes as is told.
+    seen: u64,
+    buf: EffectBuf,
+}
+
+impl Effects {
+    /// Starts a record in a buffer that was used before.
+    pub(crate) fn recording(buf: EffectBuf) -> Effects {
+        Effects {
+            on: true,
+            buf,
+            ..Effects::default()
+        }
+    }
+}
+
+impl Db<'_> {
+    /// Tells whether effects are wanted. Handlers ask before they put one together.
+    #[inline]
+    pub(crate) fn tells_effects(&self) -> bool {
+        self.effects.on
+    }
+
+    /// Says what the command did, in place of the command itself. Several effects add up.
+    pub(crate) fn effect(&mut self, args: &[&[u8]]) {
+        self.effect_iter(args.len(), args.iter().copied());
+    }
+
+    /// Like [`Db::effect`], with `count` arguments from anywhere.
+    pub(crate) fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+        if self.effects.on {
+            self.effects.told = true;
+            self.effects.buf.push_iter(count, args);
+        }
+    }
+
+    /// Says what the command did at the time it ran, where that matters.
+    pub(crate) fn effect_now<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+        if self.effects.on {
+            let (now_ms, mut text) = (self.now_ms(), itoa::Buffer::new());
+            let when = [AT, text.format(now_ms).as_bytes()];
+            self.effect_iter(
+                count + when.len(),
+                when.into_iter().chain(args.map(|arg| arg as &[u8])),
+            );
+        }
+    }
+
+    /// Says that a key is now as it is: its whole value and its expiry, or that it is gone.
+    pub(crate) fn effect_state(&mut self, key: &[u8]) {
+        if !self.effects.on {
+            return;
+        }
+        let state = self.peek(key).map(|entry| {
+            let at_ms = entry.expiry().unwrap_or(0);
+            (rdb::dump_value(entry.value()), at_ms)
+        });
+        match state {
+            None => self.effect(&[b"DEL", key]),
+            Some((payload, at_ms)) => {
+                let mut text = itoa::Buffer::new();
+                let at_ms = text.format(at_ms).as_bytes();
+                self.effect(&[b"RESTORE", key, at_ms, &payload, b"REPLACE", b"ABSTTL"]);
+            }
+        }
+    }
+
+    /// Says that a key is gone for a reason of its own, beside what the command did.
+    pub(crate) fn effect_lost(&mut self, key: &[u8]) {
+        if self.effects.on {
+            self.effects.buf.push(&[b"DEL", key]);
+        }
+    }
+
+    /// Leaves a change that was counted out of what the command is taken to have done.
+    pub(crate) fn forget_change(&mut self) {
+        self.effects.seen += 1;
+    }
+
+    /// Ends a command: its request is the effect when it changed something and has not said what.
+    ///
+    /// Commands inside a transaction or script come through here before the one around them, which is
+    /// left with nothing to tell.
+    #[inline]
+    pub(crate) fn end_effects(&mut self, args: &Args<'_>) {
+        if !self.effects.on {
+            return;
+        }
+        if self.dirty > self.effects.seen && !self.effects.told {
+            self.effects.buf.push_iter(args.len(), args.iter());
+        }
+        self.effects.seen = self.dirty;
+        self.effects.told = false;
+    }
+}
+
+impl Ctx<'_, '_> {
+    /// Says that the request is its own effect, although it counts as no change.
+    pub(crate) fn effect_verbatim(&mut self) {
+        self.db.effect_iter(self.args.len(), self.args.iter());
+    }
+
+    /// Says that the request is its own effect at the time it ran.
+    pub(crate) fn effect_verbatim_now(&mut self) {
+        self.db.effect_now(self.args.len(), self.args.iter());
+    }
+}
+
+/// Tells whether two keys have the same hash tag, so that one effect may touch both.
+pub(crate) fn same_tag(a: &[u8], b: &[u8]) -> bool {
+    hash_tag(a) == hash_tag(b)
+}
+
+impl Core<'_> {
+    /// Hands the record of a database to the journal. Its shards are still locked.
+    pub(crate) fn append_effects(&mut self, db: &mut Db<'_>) {
+        self.journal_refused = false;
+        let mut buf = std::mem::take(&mut db.effects).buf;
+        if !buf.is_empty() {
+            self.append_record(buf.as_bytes());
+        }
+        buf.clear(KEPT_BYTES_MAX);
+        self.effects = buf;
+    }
+
+    fn append_record(&mut self, record: &[u8]) {
+        let Some(journal) = self.server.journal() else {
+            return;
+        };
+        if self.server.journal_failure().is_some() {
+            self.journal_refused = true;
+            return;
+        }
+        match journal.append(record) {
+            Ok(position) => self.journal_position = self.journal_position.max(position),
+            Err(error) => {
+                tracing::error!(%error, "journal failed, writes are refused from now on");
+                self.server.fail_journal(error);
+                self.journal_refused = true;
+            }
+        }
+    }
+
+    /// Takes back the reply, from `start` on, of a command whose changes could not be recorded. The changes
+    /// themselves stay until the engine ends; nothing that follows makes them durable.
+    #[cold]
+    pub(crate) fn refuse_unrecorded(&mut self, command: &Command, out: &mut Out, start: usize) {
+        self.journal_refused = false;
+        // A read that only met an expired key has nothing to take back.
+        let may_write = command.spec.flags.has(WRITE.and(MAY_REPLICATE).and(OWN_LOCKS));
+        if let (true, Some(failure)) = (may_write, self.server.journal_failure()) {
+            out.buf.truncate(start);
+            out.error(&failure.to_string());
+        }
+    }
+
+    /// Refuses a command that would write, or would run one that does, once the journal has failed.
+    #[inline]
+    pub(crate) fn check_journal(&self, client: &Client, command: &Command) -> Result<(), CommandError> {
+        match self.server.journal_failure() {
+            None => Ok(()),
+            Some(failure) => refuse_write(&failure, client, command),
+        }
+    }
+}
+
+#[cold]
+fn refuse_write(failure: &JournalError, client: &Client, command: &Command) -> Result<(), CommandError> {
+    let queued = client
+        .transaction
+        .iter()
+        .flat_map(|transaction| &transaction.commands);
+    let writes = command.spec.flags.has(WRITE)
+        || (command.spec.name == "EXEC"
+            && queued.into_iter().any(|(queued, _)| queued.spec.flags.has(WRITE)));
+    if writes {
+        return Err(CommandError::coded(failure.to_string()));
+    }
+    Ok(())
+}

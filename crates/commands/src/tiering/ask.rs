@@ -1,0 +1,134 @@
+//! Questions to the cold tier that a command cannot wait for under its locks.
+//!
+//! A handler that needs an answer calls [`ask`]. The first time there is none:
+//! the handler returns without a reply, somebody asks the cold tier, and the
+//! request runs again, now with the answer. Inside a script or transaction, where
+//! nobody can wait, the cold tier is asked in place.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagaya_room::cold::{ColdError, ColdTier, KeyRow, TagRow};
+
+use super::Tiering;
+use crate::client::{Client, ClientShared, Message};
+use crate::ctx::Ctx;
+use crate::error::CommandError;
+use crate::glob;
+use crate::server::Server;
+
+/// Keys read from the cold tier at a time.
+const PAGE: usize = 10_000;
+
+/// What a command wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Some keys, after a place.
+    Page {
+        after: Option<(Vec<u8>, Vec<u8>)>,
+        limit: usize,
+    },
+    /// All keys that match a pattern.
+    Matching(Vec<u8>),
+    /// The row of a tag.
+    Tag(Vec<u8>),
+    /// Whether something has been saved since.
+    Saved,
+}
+
+/// What the cold tier says.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Keys(Vec<KeyRow>),
+    Tag(Option<TagRow>),
+    Saved,
+}
+
+/// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
+pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {
+    let Some(tiering) = ctx.db.tiering else {
+        return Ok(None);
+    };
+    if let Some(answer) = ctx.client.shared.answer.lock().take() {
+        return Ok(Some(answer));
+    }
+    if ctx.client.nesting > 0 {
+        let answer = reply_to(&*tiering.cold, &question);
+        let answer = answer.map_err(|error| CommandError::coded(format!("TRYAGAIN {error}")))?;
+        return Ok(Some(answer));
+    }
+    ctx.client.question = Some(question);
+    Ok(None)
+}
+
+impl Client {
+    /// Tells whether everything that was written before this request is saved (SAVE); if not, the request
+    /// has to run again once the saver has gone round.
+    pub(crate) fn is_saved(&mut self, tiering: &Tiering) -> bool {
+        let wanted = *self.save_up_to.get_or_insert_with(|| tiering.log_end());
+        if tiering.checkpoint() >= wanted {
+            self.save_up_to = None;
+            return true;
+        }
+        (tiering.save_soon)();
+        self.question = Some(Question::Saved);
+        false
+    }
+}
+
+impl Tiering {
+    /// Passes a question on to whoever asks the cold tier.
+    pub(crate) fn pass_on(&self, question: Question, client: &Arc<ClientShared>) {
+        if question == Question::Saved {
+            self.wait_for_save(client);
+        } else {
+            let client = Arc::clone(client);
+            // When nobody takes orders any more, the engine is ending and so are its clients.
+            self.loads.send(super::Order::Ask(question, client)).ok();
+        }
+    }
+}
+
+impl Server {
+    /// Asks the cold tier and lets the client that wants to know go on.
+    pub fn answer(&self, question: &Question, client: &ClientShared) {
+        let Some(tiering) = self.tiering.get() else { return };
+        let refusal = match reply_to(&*tiering.cold, question) {
+            Ok(answer) => {
+                *client.answer.lock() = Some(answer);
+                None
+            }
+            Err(error) => {
+                tiering.counters.loads_failed.fetch_add(1, Ordering::Relaxed);
+                Some(format!("TRYAGAIN {error}").into())
+            }
+        };
+        client.deliver(Message::GoOn(refusal));
+    }
+}
+
+fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
+    Ok(match question {
+        Question::Page { after, limit } => {
+            let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+            Answer::Keys(cold.keys_after(after, *limit)?)
+        }
+        Question::Matching(pattern) => Answer::Keys(matching(cold, pattern)?),
+        Question::Tag(tag) => Answer::Tag(cold.tag(tag)?),
+        Question::Saved => Answer::Saved,
+    })
+}
+
+fn matching(cold: &dyn ColdTier, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdError> {
+    let mut found = Vec::new();
+    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    loop {
+        let after = last.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+        let page = cold.keys_after(after, PAGE)?;
+        let Some(end) = page.last() else {
+            return Ok(found);
+        };
+        last = Some((end.tag.clone(), end.key.clone()));
+        found.extend(page.into_iter().filter(|row| glob::matches(pattern, &row.key)));
+    }
+}

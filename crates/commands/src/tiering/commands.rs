@@ -1,0 +1,151 @@
+//! ROOM.STATUS, ROOM.WARM, ROOM.EVICT, ROOM.WAITCOLD.
+
+use nagaya_room::cold::{Status, TagRow};
+
+use super::ask::{Answer, Question, ask};
+use super::evict::Stays;
+use crate::ctx::Ctx;
+use crate::error::CommandError;
+use crate::shard::hash_tag;
+use crate::spec::{Category, CommandSpec, FAST, NO_MULTI, NOSCRIPT, READONLY, RO, cmd, keys_to};
+
+type Reply = Result<(), CommandError>;
+
+/// How long ROOM.EVICT waits for the tag to be saved.
+const EVICT_WAIT_MS: i64 = 10_000;
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    cmd("ROOM.STATUS", 2, status)
+        .flags(NOSCRIPT.and(NO_MULTI))
+        .acl(Category::KEYSPACE)
+        .group("room")
+        .since("7.0.0")
+        .about("Tells where a tag is and what the cold tier has of it.", "O(1)"),
+    cmd("ROOM.WARM", -2, warm)
+        .flags(READONLY)
+        .acl(Category::KEYSPACE)
+        .group("room")
+        .keys(&[keys_to(1, -1, 1, RO)])
+        .since("7.0.0")
+        .about("Brings tags into memory.", "O(N) for N keys of the tags"),
+    cmd("ROOM.EVICT", 2, evict)
+        .flags(NOSCRIPT.and(NO_MULTI))
+        .acl(Category::KEYSPACE)
+        .group("room")
+        .since("7.0.0")
+        .about(
+            "Takes a tag out of memory once all of it is saved.",
+            "O(N) for N keys of the tag",
+        ),
+    cmd("ROOM.WAITCOLD", 2, wait_cold)
+        .flags(NOSCRIPT.and(FAST))
+        .acl(Category::CONNECTION)
+        .group("room")
+        .since("7.0.0")
+        .about(
+            "Waits until the cold tier has everything this client has written.",
+            "O(1)",
+        ),
+];
+
+fn no_cold_tier() -> CommandError {
+    CommandError::err("this engine has no cold tier")
+}
+
+/// ROOM.STATUS tag
+fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if ctx.db.tiering.is_none() {
+        return Err(no_cold_tier());
+    }
+    let tag = hash_tag(ctx.key(1)).to_vec();
+    let Some(answer) = ask(ctx, Question::Tag(tag.clone()))? else {
+        return Ok(());
+    };
+    let Answer::Tag(row) = answer else {
+        return Err(CommandError::err("the answer is to another question"));
+    };
+    let memory = ctx.core.server.residency(&tag);
+    let status = match (&memory.saved, &row) {
+        (false, _) => Status::NeedSynced.name(),
+        (true, _) if memory.resident && memory.keys > 0 => Status::Synced.name(),
+        (true, Some(row)) if row.keys > 0 => Status::Cleaned.name(),
+        (true, _) => "absent",
+    };
+    let at = |read: fn(&TagRow) -> Option<i64>| row.as_ref().and_then(read);
+    let fields: [(&str, Option<i64>); 6] = [
+        ("resident", Some(i64::from(memory.resident && memory.keys > 0))),
+        ("hot_keys", Some(memory.keys as i64)),
+        ("unsaved_keys", Some(memory.unsaved as i64)),
+        ("cold_keys", at(|row| Some(row.keys as i64)).or(Some(0))),
+        ("cold_bytes", at(|row| Some(row.bytes as i64)).or(Some(0))),
+        ("saved_at_ms", at(|row| row.saved_at_ms)),
+    ];
+    ctx.out.map(fields.len() + 2);
+    ctx.out.bulk(b"tag");
+    ctx.out.bulk(&tag);
+    ctx.out.bulk(b"status");
+    ctx.out.bulk(status.as_bytes());
+    for (name, value) in fields {
+        ctx.out.bulk(name.as_bytes());
+        match value {
+            Some(value) => ctx.out.int(value),
+            None => ctx.out.nil(),
+        }
+    }
+    Ok(())
+}
+
+/// ROOM.WARM tag [tag ...]
+fn warm(ctx: &mut Ctx<'_, '_>) -> Reply {
+    // Its tags are its keys, so they were loaded before it ran.
+    let mut warm = 0;
+    for tag in ctx.args.iter().skip(1) {
+        warm += i64::from(ctx.db.residency(hash_tag(tag)).keys > 0);
+    }
+    ctx.out.int(warm);
+    Ok(())
+}
+
+/// ROOM.EVICT tag
+fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let Some(tiering) = ctx.db.tiering else {
+        return Err(no_cold_tier());
+    };
+    let tag = hash_tag(ctx.key(1));
+    let server = ctx.core.server;
+    match server.evict(server.shards.place_of_tag(tag), tag) {
+        Ok(keys) => ctx.out.int(keys as i64),
+        Err(Stays::NotResident) => ctx.out.int(0),
+        Err(Stays::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),
+        Err(Stays::Unsaved) => {
+            ctx.client.shared.answer.lock().take();
+            if ctx.client.waited_ms(ctx.db.now_ms()) > EVICT_WAIT_MS {
+                return Err(CommandError::err("the tag could not be saved in time, it stays"));
+            }
+            (tiering.save_soon)();
+            ctx.client.question = Some(Question::Saved);
+        }
+    }
+    Ok(())
+}
+
+/// ROOM.WAITCOLD milliseconds
+fn wait_cold(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let timeout_ms = ctx.int(1)?;
+    if timeout_ms < 0 {
+        return Err(CommandError::err("timeout is negative"));
+    }
+    let Some(tiering) = ctx.db.tiering else {
+        return Err(no_cold_tier());
+    };
+    ctx.client.shared.answer.lock().take();
+    let done = tiering.checkpoint() >= ctx.client.journal_position;
+    let over = timeout_ms > 0 && ctx.client.waited_ms(ctx.db.now_ms()) >= timeout_ms;
+    if done || over || ctx.client.nesting > 0 {
+        ctx.out.int(i64::from(done));
+    } else {
+        (tiering.save_soon)();
+        ctx.client.question = Some(Question::Saved);
+    }
+    Ok(())
+}

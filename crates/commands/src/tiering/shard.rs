@@ -1,0 +1,338 @@
+//! What one shard knows of its tags.
+//!
+//! Most tags are a single key without braces. Those cost nothing here: that the
+//! key is in the table says that the tag is resident, and marks in the key's own
+//! block say what its cold copy is worth. Tags with more to tell have a
+//! [`Record`]: those whose keys have braces, those that lost keys which the cold
+//! tier still has, and those known to be empty.
+//!
+//! **Invariant:** a tag is resident when a record exists or the key named like
+//! the tag is in the table; then memory has all of its keys. Whole tags come and
+//! go under the shard's lock, so that is never half true.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::client::ClientShared;
+use crate::shard::hash_tag;
+
+use super::queue::Names;
+
+/// Tags known to be empty that are remembered per shard.
+const EMPTY_TAGS_MAX: usize = 1024;
+
+/// Queued names before the first look for repeats.
+const QUEUE_DEDUP_MIN: usize = 4096;
+
+/// The tags of one shard.
+#[derive(Default)]
+pub(crate) struct ShardTiers {
+    pub(super) records: HashMap<Box<[u8]>, Record, ahash::RandomState>,
+    /// Tags that have changed since the saver last took them.
+    pub(super) queue: Names,
+    /// Names in the queue at which repeats are looked for.
+    dedup_at: usize,
+    /// When the first of those changed, in Unix milliseconds.
+    pub(super) queued_since_ms: Option<i64>,
+    /// Tags that are being read from the cold tier.
+    pub(super) loading: HashMap<Box<[u8]>, Loading, ahash::RandomState>,
+    /// Tags that were empty when last seen, longest ago first.
+    empty: VecDeque<Box<[u8]>>,
+}
+
+/// A tag that is more than one key without braces.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// The hashes of its keys with braces.
+    pub(super) keys: Hashes,
+    /// Those of them that have changed since the last snapshot.
+    pub(super) unsaved: Vec<u64>,
+    /// Keys that are gone from memory and may still be in the cold tier.
+    pub(super) gone: HashSet<Box<[u8]>, ahash::RandomState>,
+    /// Those that the snapshot on its way says are gone.
+    pub(super) burying: Vec<Box<[u8]>>,
+    /// A snapshot is on its way.
+    pub(super) saving: bool,
+    pub(super) queued: bool,
+}
+
+impl Record {
+    /// Notes a changed key. One that goes and comes back again and again is noted as often, so repeats
+    /// are dropped from time to time.
+    fn note_unsaved(&mut self, hash: u64) {
+        if self.unsaved.len() > 2 * self.keys.len() + Hashes::FEW {
+            self.unsaved.sort_unstable();
+            self.unsaved.dedup();
+        }
+        self.unsaved.push(hash);
+    }
+
+    /// Tells whether the cold tier has everything.
+    pub(super) fn is_saved(&self) -> bool {
+        self.unsaved.is_empty() && self.gone.is_empty() && !self.saving
+    }
+
+    /// Tells whether nothing would be lost by forgetting it.
+    fn is_idle(&self) -> bool {
+        self.keys.is_empty() && self.is_saved()
+    }
+}
+
+/// A load under way.
+pub(super) struct Loading {
+    /// Names this load: what another one has read must not be installed.
+    pub(super) token: u64,
+    pub(super) waiters: Vec<Arc<ClientShared>>,
+}
+
+/// A set of hashes, small for few of them.
+pub(super) enum Hashes {
+    Few(Vec<u64>),
+    Many(HashSet<u64, ahash::RandomState>),
+}
+
+impl Default for Hashes {
+    fn default() -> Self {
+        Hashes::Few(Vec::new())
+    }
+}
+
+impl Hashes {
+    const FEW: usize = 64;
+
+    pub(super) fn insert(&mut self, hash: u64) {
+        match self {
+            Hashes::Few(few) if few.contains(&hash) => {}
+            Hashes::Few(few) if few.len() < Self::FEW => few.push(hash),
+            Hashes::Few(few) => {
+                let mut many: HashSet<_, _> = few.drain(..).collect();
+                many.insert(hash);
+                *self = Hashes::Many(many);
+            }
+            Hashes::Many(many) => {
+                many.insert(hash);
+            }
+        }
+    }
+
+    fn remove(&mut self, hash: u64) {
+        match self {
+            Hashes::Few(few) => few.retain(|&other| other != hash),
+            Hashes::Many(many) => {
+                many.remove(&hash);
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Hashes::Few(few) => few.len(),
+            Hashes::Many(many) => many.len(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        let (few, many) = match self {
+            Hashes::Few(few) => (Some(few), None),
+            Hashes::Many(many) => (None, Some(many)),
+        };
+        few.into_iter()
+            .flatten()
+            .chain(many.into_iter().flatten())
+            .copied()
+    }
+}
+
+impl ShardTiers {
+    /// Notes that a key is new in memory.
+    pub(crate) fn created(&mut self, key: &[u8], hash: u64) {
+        let tag = hash_tag(key);
+        if tag.len() != key.len() {
+            self.record(tag).keys.insert(hash);
+        }
+    }
+
+    /// Notes that a key has changed for the first time since its last snapshot.
+    #[inline]
+    pub(crate) fn changed(&mut self, key: &[u8], hash: u64, now_ms: i64) {
+        let tag = hash_tag(key);
+        let own = tag.len() == key.len();
+        if own && (self.records.is_empty() || !self.records.contains_key(tag)) {
+            return self.enqueue(tag, now_ms);
+        }
+        let record = self.record(tag);
+        if !own {
+            record.note_unsaved(hash);
+        }
+        if !std::mem::replace(&mut record.queued, true) {
+            self.enqueue(tag, now_ms);
+        }
+    }
+
+    /// Notes that a key is gone from memory; `copied` tells that the cold tier may have it.
+    pub(crate) fn removed(&mut self, key: &[u8], hash: u64, copied: bool, now_ms: i64) {
+        let tag = hash_tag(key);
+        let own = tag.len() == key.len();
+        if own && !copied {
+            return;
+        }
+        let record = self.record(tag);
+        if !own {
+            record.keys.remove(hash);
+        }
+        if copied {
+            record.gone.insert(key.into());
+            if !std::mem::replace(&mut record.queued, true) {
+                self.enqueue(tag, now_ms);
+            }
+        } else {
+            self.forget_if_idle(tag);
+        }
+    }
+
+    /// Tells whether a tag has a record, which makes it resident.
+    #[inline]
+    pub(crate) fn has_record(&self, tag: &[u8]) -> bool {
+        !self.records.is_empty() && self.records.contains_key(tag)
+    }
+
+    pub(super) fn record(&mut self, tag: &[u8]) -> &mut Record {
+        if !self.records.contains_key(tag) {
+            self.records.insert(tag.into(), Record::default());
+        }
+        self.records
+            .get_mut(tag)
+            .expect("it was found or made just above")
+    }
+
+    pub(super) fn enqueue(&mut self, tag: &[u8], now_ms: i64) {
+        self.queue.push(tag);
+        self.queued_since_ms.get_or_insert(now_ms);
+        if self.queue.len() > self.dedup_at.max(QUEUE_DEDUP_MIN) {
+            self.dedup_queue();
+        }
+    }
+
+    /// Drops repeats: a key that goes and comes back is queued each time.
+    #[cold]
+    fn dedup_queue(&mut self) {
+        let mut seen = HashSet::<&[u8], ahash::RandomState>::default();
+        let mut unique = Names::default();
+        for name in self.queue.iter().filter(|name| seen.insert(name)) {
+            unique.push(name);
+        }
+        self.dedup_at = 2 * unique.len();
+        self.queue = unique;
+    }
+
+    /// Forgets a record that says nothing but "empty", though not at once: those who look for something
+    /// that is not there look again.
+    pub(super) fn forget_if_idle(&mut self, tag: &[u8]) {
+        if !self.records.get(tag).is_some_and(Record::is_idle) {
+            return;
+        }
+        self.empty.push_back(tag.into());
+        if self.empty.len() > EMPTY_TAGS_MAX
+            && let Some(oldest) = self.empty.pop_front()
+            && self.records.get(&oldest).is_some_and(Record::is_idle)
+        {
+            self.records.remove(&oldest);
+        }
+    }
+
+    /// Forgets everything; returns those who waited for loads.
+    pub(crate) fn clear(&mut self) -> Vec<Arc<ClientShared>> {
+        let cleared = std::mem::take(self);
+        cleared
+            .loading
+            .into_values()
+            .flat_map(|loading| loading.waiters)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagaya_store::hasher::hash_bytes;
+
+    fn queued(tiers: &ShardTiers) -> Vec<&[u8]> {
+        tiers.queue.iter().collect()
+    }
+
+    #[test]
+    fn a_key_without_braces_needs_no_record() {
+        let mut tiers = ShardTiers::default();
+        tiers.created(b"k", hash_bytes(b"k"));
+        tiers.changed(b"k", hash_bytes(b"k"), 5);
+        tiers.removed(b"k", hash_bytes(b"k"), false, 6);
+        assert!(!tiers.has_record(b"k"));
+        assert_eq!(
+            (queued(&tiers), tiers.queued_since_ms),
+            (vec![&b"k"[..]], Some(5))
+        );
+    }
+
+    #[test]
+    fn a_key_that_the_cold_tier_has_is_remembered_when_it_goes() {
+        let mut tiers = ShardTiers::default();
+        tiers.removed(b"k", hash_bytes(b"k"), true, 5);
+        tiers.removed(b"k", hash_bytes(b"k"), true, 6);
+        assert!(tiers.has_record(b"k"));
+        assert_eq!(queued(&tiers), [b"k"]);
+        assert!(!tiers.records[&b"k"[..]].is_saved());
+    }
+
+    #[test]
+    fn a_tag_with_several_changed_keys_is_queued_once() {
+        let mut tiers = ShardTiers::default();
+        for key in [&b"{u}a"[..], b"{u}b", b"u"] {
+            tiers.created(key, hash_bytes(key));
+            tiers.changed(key, hash_bytes(key), 1);
+        }
+        assert_eq!(queued(&tiers), [b"u"]);
+        let record = &tiers.records[&b"u"[..]];
+        assert_eq!((record.keys.len(), record.unsaved.len()), (2, 2));
+    }
+
+    #[test]
+    fn empty_tags_are_forgotten_when_there_are_too_many() {
+        let mut tiers = ShardTiers::default();
+        for number in 0..3 * EMPTY_TAGS_MAX {
+            let tag = number.to_string();
+            tiers.record(tag.as_bytes());
+            tiers.forget_if_idle(tag.as_bytes());
+        }
+        assert_eq!(tiers.records.len(), EMPTY_TAGS_MAX);
+    }
+
+    #[test]
+    fn a_key_that_comes_and_goes_does_not_fill_the_queue() {
+        let mut tiers = ShardTiers::default();
+        for round in 0..100_000 {
+            for key in [&b"k"[..], b"{u}k"] {
+                tiers.created(key, 1);
+                tiers.changed(key, 1, round);
+                tiers.removed(key, 1, false, round);
+            }
+        }
+        assert!(tiers.queue.len() <= QUEUE_DEDUP_MIN + 1);
+        assert_eq!(tiers.queued_since_ms, Some(0));
+        assert!(tiers.records[&b"u"[..]].unsaved.len() < 200);
+    }
+
+    #[test]
+    fn hashes_are_a_set_at_any_size() {
+        let mut hashes = Hashes::default();
+        for hash in (0..200).chain(0..200) {
+            hashes.insert(hash);
+        }
+        assert_eq!(hashes.len(), 200);
+        (0..199).for_each(|hash| hashes.remove(hash));
+        assert_eq!(hashes.iter().collect::<Vec<_>>(), [199]);
+    }
+}

@@ -1,0 +1,324 @@
+//! Brings changes to the cold tier, and saved tags out of memory.
+//!
+//! One thread goes round all shards. It notes how far the log has got, takes
+//! what has changed, and once the cold tier has confirmed all of it the log up
+//! to that point is no longer needed: that is the checkpoint. Before snapshots
+//! are committed, the log is made durable up to them, so that the cold tier
+//! never knows more than the log.
+//!
+//! A round starts when the oldest change is three quarters as old as the cold
+//! copy may be, when memory or the log grow too large, or when somebody asks. One that
+//! fails leaves everything unsaved, as it was, and is tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_commands::effects::JournalError;
+use nagaya_commands::tiering::{Taken, Tiering};
+use nagaya_room::cold::{ColdError, Committed, Snapshot};
+use nagaya_wal::{Log, Position};
+
+use super::signal::{Signal, Woken};
+use crate::engine::Shared;
+use crate::memory::{resident_bytes, used_bytes};
+
+/// How much the saver stands back behind other threads.
+const NICE: i32 = 5;
+/// Bytes of snapshots that are committed together.
+const COMMIT_BYTES: usize = 8 << 20;
+/// How often the saver looks for something to do.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Wait after a failed round.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long expired rows stay, for clocks that step back.
+const EXPIRED_MARGIN_MS: i64 = 60_000;
+const PURGE_EVERY_MS: i64 = 10_000;
+const PURGE_ROWS: usize = 5_000;
+
+/// The fact of the cold tier that says up to where the log is needless.
+pub(super) const CHECKPOINT: &str = "checkpoint";
+
+/// When to save and what to evict.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) max_staleness: Duration,
+    /// Tags that nobody has used for this long leave memory; zero: none does for that reason.
+    pub(crate) idle_after: Duration,
+    /// A longer log is a reason to save.
+    pub(crate) log_bytes_max: u64,
+}
+
+/// The saver's state.
+pub(crate) struct Saver {
+    shared: Arc<Shared>,
+    log: Arc<Log>,
+    signal: Arc<Signal>,
+    rules: Rules,
+    /// Where the search for idle tags goes on: shard and cursor.
+    idle_at: (usize, u64),
+    purged_at_ms: i64,
+    functions: super::functions::SavedFunctions,
+}
+
+/// Snapshots of one shard.
+type Batch = Vec<(usize, Taken)>;
+
+/// Why a round ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    #[error(transparent)]
+    Cold(#[from] ColdError),
+    #[error(transparent)]
+    Log(#[from] nagaya_wal::LogError),
+}
+
+impl Saver {
+    pub(crate) fn new(shared: Arc<Shared>, log: Arc<Log>, signal: Arc<Signal>, rules: Rules) -> Saver {
+        Saver {
+            shared,
+            log,
+            signal,
+            rules,
+            idle_at: (0, 0),
+            purged_at_ms: 0,
+            functions: super::functions::SavedFunctions::default(),
+        }
+    }
+
+    /// Saves until told to end, then once more.
+    pub(crate) fn run(&mut self) {
+        // Those who serve clients come first. Where that is not allowed, it is no more than a pity.
+        rustix::process::setpriority_process(None, NICE).ok();
+        let mut wait = LOOK_EVERY;
+        loop {
+            let woken = self.signal.wait(wait);
+            wait = LOOK_EVERY;
+            self.heal();
+            if woken != Woken::TimeIsUp || self.is_due() {
+                let result = self.round();
+                self.note_health(&result);
+                self.release_log();
+                if let Err(error) = result {
+                    tracing::error!(error = &error as &dyn std::error::Error, "saving failed");
+                    wait = RETRY_AFTER;
+                }
+            }
+            if woken == Woken::End {
+                return;
+            }
+            self.note_memory();
+            self.relieve_memory();
+            self.evict_idle();
+            self.purge();
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let now_ms = self.shared.server.clock.unix_us() / 1000;
+        let due_ms = (self.rules.max_staleness * 3 / 4).as_millis() as i64;
+        let oldest = self.shared.server.changed_since_ms();
+        oldest.is_some_and(|since_ms| now_ms - since_ms >= due_ms)
+            || self.log.bytes_on_disk() > self.rules.log_bytes_max
+            || self.tiering().flush_pending().is_some()
+    }
+
+    /// Saves everything that has changed.
+    pub(crate) fn round(&mut self) -> Result<(), Trouble> {
+        let shared = Arc::clone(&self.shared);
+        let server = &shared.server;
+        let Some(tiering) = server.tiering.get() else {
+            return Ok(());
+        };
+        let end = tiering.log_end();
+        tiering.set_saving(true);
+        let mut result = self.functions.save(server, tiering, end).map_err(Trouble::from);
+        let mut batch = Batch::new();
+        let mut bytes = 0;
+        for shard in 0..server.shards.count() {
+            let (names, since_ms) = server.take_changed(shard);
+            since_ms.inspect(|since_ms| tiering.note_saving_since(*since_ms));
+            let mut names = names.iter();
+            loop {
+                let mut taken = Taken::default();
+                let done = server.snapshot(shard, &mut names, COMMIT_BYTES - bytes, &mut taken);
+                bytes += taken.bytes;
+                batch.push((shard, taken));
+                if bytes >= COMMIT_BYTES {
+                    result = result.and(self.commit(tiering, std::mem::take(&mut batch)));
+                    bytes = 0;
+                }
+                if done {
+                    break;
+                }
+            }
+        }
+        result = result.and(self.commit(tiering, batch));
+        tiering.set_saving(false);
+        result?;
+        if end > tiering.checkpoint() {
+            tiering.cold.set_fact(CHECKPOINT, &end.to_le_bytes())?;
+        }
+        tiering.reached(end, server.clock.unix_us() / 1000);
+        Ok(())
+    }
+
+    /// Lets go of the part of the log that the cold tier has made needless.
+    fn release_log(&self) {
+        if let Err(error) = self.log.release(Position(self.tiering().checkpoint())) {
+            tracing::warn!(%error, "a log segment stays");
+        }
+    }
+
+    /// Commits snapshots of several shards together.
+    fn commit(&self, tiering: &Tiering, mut batch: Batch) -> Result<(), Trouble> {
+        let server = &self.shared.server;
+        if let Some(up_to) = tiering.flush_pending() {
+            tiering.cold.wipe(up_to)?;
+            tiering.flush_done(up_to);
+            // What was taken before the FLUSHALL is gone, and so are its keys.
+            for (_, taken) in &mut batch {
+                taken.snapshots.retain(|snapshot| snapshot.version > up_to);
+            }
+        }
+        let mut shards = Vec::new();
+        let mut snapshots = Vec::new();
+        for (shard, taken) in batch {
+            if !taken.snapshots.is_empty() {
+                shards.push((shard, taken.snapshots.len()));
+                snapshots.extend(taken.snapshots);
+            }
+        }
+        if snapshots.is_empty() {
+            return Ok(());
+        }
+        let result = self.write(tiering, &snapshots);
+        self.note_memory();
+        let mut rest = snapshots.as_slice();
+        for (shard, count) in shards {
+            let (of_shard, after) = rest.split_at(count);
+            rest = after;
+            match &result {
+                Ok(()) => server.saved(shard, of_shard),
+                Err(_) => server.not_saved(shard, of_shard),
+            }
+        }
+        // Those who wait for memory need not wait for the rest of the round.
+        self.relieve_memory();
+        result
+    }
+
+    fn write(&self, tiering: &Tiering, snapshots: &[Snapshot]) -> Result<(), Trouble> {
+        let newest = snapshots.iter().map(|snapshot| snapshot.version.snap).max();
+        self.log.sync(Position(newest.unwrap_or(0)))?;
+        let now_ms = self.shared.server.clock.unix_us() / 1000;
+        let new = snapshots.iter().map(|snapshot| snapshot.tag.as_slice());
+        let new: Vec<&[u8]> = new.filter(|tag| !tiering.may_be_saved(tag)).collect();
+        if !new.is_empty() {
+            tiering.cold.ensure(&new)?;
+        }
+        let committed = tiering.cold.commit(snapshots, now_ms)?;
+        let refused = snapshots.iter().zip(committed);
+        let refused: Vec<Snapshot> = refused
+            .filter(|(_, committed)| *committed == Committed::Refused)
+            .map(|(snapshot, _)| snapshot.clone())
+            .collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        // The filter took a new tag for an old one; or nothing but a cached count has changed since the
+        // last snapshot, and that is refused again, rightly.
+        let tags: Vec<&[u8]> = refused.iter().map(|snapshot| snapshot.tag.as_slice()).collect();
+        tiering.cold.ensure(&tags)?;
+        tiering.cold.commit(&refused, now_ms)?;
+        Ok(())
+    }
+
+    /// Lets saved tags go while there is too little memory, and those who wait for it go on.
+    fn relieve_memory(&self) {
+        let server = &self.shared.server;
+        server.evict_until_enough(server.config().maxmemory);
+        self.tiering().wake_starved();
+    }
+
+    /// Notes how much memory the process holds beyond what is allocated.
+    fn note_memory(&self) {
+        if self.shared.server.config().maxmemory > 0 {
+            let slack = resident_bytes().saturating_sub(used_bytes());
+            self.tiering().note_slack(slack as u64);
+        }
+    }
+
+    /// Looks at some keys and lets the tags go that nobody has used for long.
+    fn evict_idle(&mut self) {
+        const STEPS: usize = 1_000;
+        if self.rules.idle_after.is_zero() {
+            return;
+        }
+        let server = &self.shared.server;
+        let now_s = server.clock.unix_us() / 1_000_000;
+        let since_s = now_s.saturating_sub_unsigned(self.rules.idle_after.as_secs());
+        let Ok(since_s) = u32::try_from(since_s) else {
+            return;
+        };
+        let (mut shard, mut cursor) = self.idle_at;
+        for _ in 0..STEPS {
+            cursor = server.evict_idle(shard, cursor, since_s);
+            if cursor == 0 {
+                shard = (shard + 1) % server.shards.count();
+                if shard == 0 {
+                    break;
+                }
+            }
+        }
+        self.idle_at = (shard, cursor);
+    }
+
+    /// Removes rows of the cold tier that have expired.
+    fn purge(&mut self) {
+        let now_ms = self.shared.server.clock.unix_us() / 1000;
+        if now_ms - self.purged_at_ms < PURGE_EVERY_MS {
+            return;
+        }
+        self.purged_at_ms = now_ms;
+        let before_ms = now_ms - EXPIRED_MARGIN_MS;
+        // One process and its log decide what is newer, so tombstones have served once they are written.
+        match self.tiering().cold.purge(before_ms, now_ms, PURGE_ROWS) {
+            Ok(removed) => {
+                // As much as allowed: there may be more.
+                if removed >= PURGE_ROWS {
+                    self.purged_at_ms = 0;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "expired rows stay in the cold tier"),
+        }
+    }
+
+    /// Tries to make a failed log work again. Writes are taken only once everything is saved that ran
+    /// without being logged.
+    fn heal(&mut self) {
+        let server = &self.shared.server;
+        if let nagaya_wal::State::Failed(failure) = self.log.state() {
+            server.fail_journal(JournalError {
+                reason: failure.to_string(),
+            });
+            if self.log.try_heal().is_err() {
+                return;
+            }
+        }
+        if server.journal_failure().is_some() && self.round().is_ok() {
+            self.shared.server.journal_works_again();
+            tracing::info!("the write-ahead log works again, writes are taken");
+        }
+    }
+
+    /// Keeps what is wrong where readiness and status look for it.
+    fn note_health(&self, result: &Result<(), Trouble>) {
+        let trouble = result.as_ref().err().map(ToString::to_string);
+        *self.shared.trouble.lock() = trouble;
+    }
+
+    fn tiering(&self) -> &Tiering {
+        let tiering = self.shared.server.tiering.get();
+        tiering.expect("the saver starts with a cold tier")
+    }
+}
