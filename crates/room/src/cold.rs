@@ -265,6 +265,13 @@ pub trait ColdTier: Send + Sync + 'static {
     /// `buried_before_ms`; returns how many.
     fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError>;
 
+    /// Looks at about `limit` tags from a place that an earlier call gave (0: the start) and removes those
+    /// without keys and tombstones that were last saved at `up_to` or before; returns how many, and the place
+    /// to go on from, 0 at the end.
+    ///
+    /// For a process that shares the tier with nobody and needs no record of those versions any more.
+    fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError>;
+
     /// Returns the highest version that any tag was saved with.
     fn newest(&self) -> Result<Version, ColdError>;
 

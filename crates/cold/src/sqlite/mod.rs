@@ -202,6 +202,12 @@ impl ColdTier for SqliteCold {
         })
     }
 
+    fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError> {
+        self.write(limit, |connection| {
+            remove::forget_empty(connection, up_to, from, limit)
+        })
+    }
+
     fn newest(&self) -> Result<Version, ColdError> {
         self.read_one(|connection| Ok(totals::get(connection)?.1))
     }

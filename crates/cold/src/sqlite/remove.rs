@@ -13,6 +13,8 @@ const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
 const DELETE_TAGS: &str = include_str!("queries/tags/delete_all.sql");
 const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
 const SUM_UP_TO: &str = include_str!("queries/tags/sum_saved_up_to.sql");
+const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
+const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
 const SHRINK: &str = include_str!("queries/tags/shrink.sql");
 const DELETE_KEY: &str = include_str!("queries/keys/delete.sql");
 const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
@@ -97,6 +99,36 @@ pub(super) fn purge(
     }
     totals::add(connection, change)?;
     Ok(rows.len())
+}
+
+/// Removes the empty tags among those whose numbers follow on `from`; returns how many, and the number to go
+/// on from.
+pub(super) fn forget_empty(
+    connection: &Connection,
+    up_to: Version,
+    from: u64,
+    limit: usize,
+) -> Result<(usize, u64)> {
+    let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let from = bounded(from);
+    let last: Option<i64> = connection
+        .prepare_cached(LAST_OF)?
+        .query_row(params![from, sql_limit(limit)], |row| row.get(0))?;
+    let Some(last) = last else {
+        return Ok((0, 0));
+    };
+    let removed = connection.prepare_cached(DELETE_EMPTY)?.execute(params![
+        from,
+        last,
+        bounded(up_to.generation),
+        bounded(up_to.snap)
+    ])?;
+    let change = Sums {
+        tags: -(removed as i64),
+        ..Sums::default()
+    };
+    totals::add(connection, change)?;
+    Ok((removed, last.unsigned_abs()))
 }
 
 /// A key's place, and the size of its payload if it has one.

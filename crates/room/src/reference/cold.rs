@@ -252,6 +252,21 @@ impl ColdTier for MemoryCold {
         Ok(purged)
     }
 
+    fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError> {
+        let tags = &mut self.shelves().tags;
+        let (count, kept) = (tags.len(), from.saturating_sub(1) as usize);
+        let looked_at = tags.iter().skip(kept).take(limit);
+        let empty = looked_at.filter(|(_, shelf)| shelf.keys.is_empty() && shelf.saved <= up_to);
+        let empty: Vec<Vec<u8>> = empty.map(|(tag, _)| tag.clone()).collect();
+        empty.iter().for_each(|tag| {
+            tags.remove(tag);
+        });
+        // A place is the number of tags that were kept before it, plus one.
+        let at_end = kept + limit >= count;
+        let next = if at_end { 0 } else { kept + limit - empty.len() + 1 } as u64;
+        Ok((empty.len(), next))
+    }
+
     fn newest(&self) -> Result<Version, ColdError> {
         Ok(self
             .shelves()

@@ -67,6 +67,9 @@ impl ColdTier for SlowCold {
     fn purge(&self, expired: i64, buried: i64, limit: usize) -> Result<usize, ColdError> {
         self.inner.purge(expired, buried, limit)
     }
+    fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError> {
+        self.inner.forget_empty(up_to, from, limit)
+    }
     fn newest(&self) -> Result<Version, ColdError> {
         self.inner.newest()
     }

@@ -86,6 +86,34 @@ pub fn purge_removes_what_expired_and_was_buried_before(tier: &dyn ColdTier) {
     assert_eq!((row.keys, row.bytes), (1, 5));
 }
 
+pub fn empty_tags_are_forgotten_once_nobody_needs_their_version(tier: &dyn ColdTier) {
+    for (number, tag) in [b"a", b"b", b"c", b"d"].into_iter().enumerate() {
+        save(tier, tag, 10 + number as u64, &[set(tag, b"v")]);
+    }
+    save(tier, b"a", 20, &[delete(b"a")]);
+    save(tier, b"b", 21, &[delete(b"b")]);
+    save(tier, b"c", 30, &[delete(b"c")]);
+    tier.purge(i64::MIN, i64::MAX, 100).unwrap();
+    let up_to = Version {
+        generation: 1,
+        snap: 21,
+    };
+    let (mut forgotten, mut from) = (0, 0);
+    loop {
+        let (some, next) = tier.forget_empty(up_to, from, 1).unwrap();
+        forgotten += some;
+        from = next;
+        if from == 0 {
+            break;
+        }
+    }
+    assert_eq!(forgotten, 2);
+    assert!(tier.tag(b"a").unwrap().is_none());
+    assert!(tier.tag(b"c").unwrap().is_some(), "saved after that");
+    assert_eq!(tier.tag(b"d").unwrap().map(|row| row.keys), Some(1));
+    assert_eq!(tier.totals().unwrap().tags, 2);
+}
+
 pub fn purge_stops_at_its_limit(tier: &dyn ColdTier) {
     let expired: Vec<Change> = (0..10).map(|number| expiring(&[number], 5)).collect();
     save(tier, b"a", 1, &expired);

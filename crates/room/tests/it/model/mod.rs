@@ -20,6 +20,7 @@
 mod background;
 mod guards;
 mod node;
+mod possible;
 mod scenario;
 mod search;
 mod server;

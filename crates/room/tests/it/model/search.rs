@@ -7,6 +7,9 @@ use super::background::{EvictorRole, LoaderRole, SaverRole};
 use super::scenario::{Guards, Operation, Scenario};
 use super::world::{Cell, Node, World, Wrong};
 
+const SOUND: &str = "nothing is wrong";
+const EVICTED: &str = "a tag is evicted";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Touch(usize),
@@ -185,13 +188,14 @@ impl Model for Tiering {
         next.wrong = next.wrong.filter(|wrong| !is_other(wrong));
         next.inspect(&self.scenario, &self.guards);
         next.wrong = next.wrong.filter(|wrong| !is_other(wrong));
+        next.put_in_order();
         Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Tiering>> {
         vec![
-            Property::always("nothing is wrong", |_, world: &World| world.wrong.is_none()),
-            Property::sometimes("a tag is evicted", |_, world: &World| world.evictions > 0),
+            Property::always(SOUND, |_, world: &World| world.wrong.is_none()),
+            Property::sometimes(EVICTED, |_, world: &World| world.evictions > 0),
         ]
     }
 }
@@ -217,7 +221,7 @@ pub(crate) fn search(scenario: Scenario, guards: Guards, sought: Option<Wrong>) 
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let path = checker.discovery("nothing is wrong");
+    let path = checker.discovery(SOUND);
     let found = Found {
         wrong: path.map(|path| {
             let wrong = path
@@ -226,7 +230,7 @@ pub(crate) fn search(scenario: Scenario, guards: Guards, sought: Option<Wrong>) 
                 .expect("the path ends where something is wrong");
             (wrong, path.into_actions())
         }),
-        can_evict: checker.discovery("a tag is evicted").is_some(),
+        can_evict: checker.discovery(EVICTED).is_some(),
         states: checker.unique_state_count(),
     };
     let steps = found.wrong.as_ref().map(|(wrong, way)| (wrong, way.len()));

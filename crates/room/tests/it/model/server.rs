@@ -93,6 +93,10 @@ impl Server {
         self.reply.is_some()
     }
 
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease_age.is_some()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         *self == Server::default()
     }

@@ -38,7 +38,7 @@ fn without_faults() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 4,
+        touches: 2,
         writes: 2,
         snapshots: 3,
         loads: 2,
@@ -65,7 +65,7 @@ fn with_two_servers() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         loads: 2,
         ..ONCE
@@ -161,7 +161,7 @@ fn with_crashes_and_a_cut_connection() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         loads: 2,
         cuts: 1,
@@ -192,7 +192,7 @@ fn with_a_key_that_expires() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         snapshots: 3,
         loads: 2,
@@ -225,9 +225,9 @@ fn with_a_failover() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
-        snapshots: 3,
+        snapshots: 2,
         loads: 2,
         ..budget
     };
@@ -259,7 +259,7 @@ fn with_a_failover_in_the_middle_of_a_load() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         snapshots: 2,
         ..budget
@@ -286,10 +286,10 @@ fn with_an_emptied_node() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         snapshots: 3,
-        loads: 3,
+        loads: 2,
         ..budget
     };
     check(
@@ -316,7 +316,7 @@ fn with_an_emptied_node_and_a_new_tag() {
         ..Scenario::default()
     };
     let budget = Budget {
-        touches: 3,
+        touches: 2,
         writes: 2,
         snapshots: 3,
         loads: 2,
@@ -353,7 +353,7 @@ fn with_two_losses() {
         small,
         Scenario {
             budget: Budget {
-                touches: 3,
+                touches: 2,
                 writes: 1,
                 snapshots: 2,
                 loads: 3,

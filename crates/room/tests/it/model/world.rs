@@ -1,5 +1,6 @@
 //! One state of the world, and what must never be found in it.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::time::Duration;
 
 use nagaya_room::cold::Version;
@@ -271,6 +272,20 @@ impl World {
             held.chain(self.loaders.iter_mut().flat_map(LoaderRole::cells_mut))
                 .for_each(Cell::tick);
         }
+    }
+
+    /// Makes states alike that differ only in which of several like processes is which.
+    pub(crate) fn put_in_order(&mut self) {
+        fn sort<T: Hash>(roles: &mut [T]) {
+            let hasher = BuildHasherDefault::<DefaultHasher>::default();
+            if roles.len() > 1 {
+                roles.sort_by_cached_key(|role| hasher.hash_one(role));
+            }
+        }
+        sort(&mut self.servers);
+        sort(&mut self.savers);
+        sort(&mut self.evictors);
+        sort(&mut self.loaders);
     }
 
     /// Looks for what no state may show.
