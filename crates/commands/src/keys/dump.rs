@@ -13,7 +13,7 @@ use crate::recency::Recency;
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
     match ctx.db.entry(ctx.key(1)) {
         None => ctx.out.nil(),
-        Some(entry) => ctx.out.bulk(&rdb::dump_value(entry.value())),
+        Some(entry) => ctx.out.bulk(&rdb::dump_sorted(entry.value())),
     }
     Ok(())
 }

@@ -179,7 +179,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
     let loaded = loaded.filter(|loaded| !tiering.is_void(loaded.saved));
     let rows = loaded.map_or(Vec::new(), |loaded| loaded.rows);
     let decoded = rows.into_iter().map(|row| {
-        let value = rdb::restore(&row.rest.payload, &Default::default()).map_err(|_| ColdError::Damaged {
+        let value = rdb::restore_as_it_was(&row.rest.payload).map_err(|_| ColdError::Damaged {
             what: format!(
                 "the value of key '{}' cannot be read",
                 String::from_utf8_lossy(&row.key).escape_debug()

@@ -188,6 +188,11 @@ impl Tiering {
         self.cold_keys.load(Ordering::Relaxed).max(0) as u64
     }
 
+    /// Notes that the cold tier has dropped expired keys, which were not in memory.
+    pub fn note_purged(&self, keys: u64) {
+        self.cold_keys.fetch_sub(keys as i64, Ordering::Relaxed);
+    }
+
     /// Notes a tag that the cold tier has.
     pub fn note_cold_tag(&self, tag: &[u8]) {
         self.filter.insert(tag);

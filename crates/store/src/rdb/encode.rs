@@ -1,7 +1,7 @@
 //! Values to bytes.
 
 use super::wire::{put_int, put_length, put_string};
-use super::{kind, stream};
+use super::{Order, kind, stream};
 use crate::hash::Hash;
 use crate::list::{List, NodeRef};
 use crate::listpack::ItemBuf;
@@ -13,12 +13,12 @@ use crate::zset::Zset;
 pub(super) const PLAIN: u64 = 1;
 pub(super) const PACKED: u64 = 2;
 
-pub(super) fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+pub(super) fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>, order: Order) {
     match value {
         ValueRef::Str(text) => put_text(out, text),
         ValueRef::List(list) => put_list(out, list),
-        ValueRef::Set(set) => put_set(out, set),
-        ValueRef::Hash(hash) => put_hash(out, hash),
+        ValueRef::Set(set) => put_set(out, set, order),
+        ValueRef::Hash(hash) => put_hash(out, hash, order),
         ValueRef::Zset(zset) => put_zset(out, zset),
         ValueRef::Stream(value) => {
             out.push(kind::STREAM);
@@ -49,26 +49,41 @@ fn put_list(out: &mut Vec<u8>, list: &List) {
     }
 }
 
-fn put_set(out: &mut Vec<u8>, set: &Set) {
+fn put_set(out: &mut Vec<u8>, set: &Set, order: Order) {
     if let Some(intset) = set.as_intset() {
         out.push(kind::SET_INTSET);
         return put_string(out, intset.as_bytes());
     }
     out.push(kind::SET);
     put_length(out, set.len() as u64);
+    if order == Order::Sorted {
+        let mut members: Vec<Vec<u8>> = set.iter().map(|member| member.to_vec()).collect();
+        members.sort_unstable();
+        return members.iter().for_each(|member| put_string(out, member));
+    }
     let mut buf = ItemBuf::new();
     for member in set.iter() {
         put_string(out, member.as_bytes(&mut buf));
     }
 }
 
-fn put_hash(out: &mut Vec<u8>, hash: &Hash) {
+fn put_hash(out: &mut Vec<u8>, hash: &Hash, order: Order) {
     if let Some(pack) = hash.as_listpack() {
         out.push(kind::HASH_LISTPACK);
         return put_string(out, pack.as_bytes());
     }
     out.push(kind::HASH);
     put_length(out, hash.len() as u64);
+    if order == Order::Sorted {
+        let fields = hash.iter().map(|(field, value)| (field.to_vec(), value.to_vec()));
+        let mut fields: Vec<(Vec<u8>, Vec<u8>)> = fields.collect();
+        fields.sort_unstable();
+        for (field, value) in fields {
+            put_string(out, &field);
+            put_string(out, &value);
+        }
+        return;
+    }
     let mut buf = ItemBuf::new();
     for (field, value) in hash.iter() {
         put_string(out, field.as_bytes(&mut buf));

@@ -60,10 +60,27 @@ pub enum RestoreError {
 }
 
 /// Returns the payload of a value, byte for byte as Redis 7.0 would write it.
-/// Large sets and hashes come in our own order, since Redis's is random.
+/// Large sets and hashes come in the order of their tables, since Redis's is random too.
 pub fn dump_value(value: ValueRef<'_>) -> Vec<u8> {
+    dump(value, Order::AsItComes)
+}
+
+/// Returns the payload of a value with the elements of large sets and hashes sorted: equal values of the same
+/// form have equal payloads, whatever they went through. Takes longer than [`dump_value`].
+pub fn dump_sorted(value: ValueRef<'_>) -> Vec<u8> {
+    dump(value, Order::Sorted)
+}
+
+/// The order in which the elements of a large set or hash are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    AsItComes,
+    Sorted,
+}
+
+fn dump(value: ValueRef<'_>, order: Order) -> Vec<u8> {
     let mut out = Vec::new();
-    encode::put_value(&mut out, value);
+    encode::put_value(&mut out, value, order);
     put_footer(&mut out);
     out
 }
@@ -78,6 +95,22 @@ fn put_footer(out: &mut Vec<u8>) {
 pub fn restore(payload: &[u8], limits: &EncodingLimits) -> Result<Value, RestoreError> {
     let body = check_footer(payload).ok_or(RestoreError::VersionOrChecksum)?;
     decode::read_value(&mut Reader::new(body), limits)
+}
+
+/// Reads a payload that we wrote ourselves: the value comes back in the form it had, small or large, whatever
+/// its size and the limits say.
+pub fn restore_as_it_was(payload: &[u8]) -> Result<Value, RestoreError> {
+    let large = matches!(payload.first(), Some(&(kind::SET | kind::HASH | kind::ZSET)));
+    let bound = if large { 0 } else { usize::MAX };
+    let limits = EncodingLimits {
+        hash_max_listpack_entries: bound,
+        hash_max_listpack_value: bound,
+        set_max_intset_entries: bound,
+        zset_max_listpack_entries: bound,
+        zset_max_listpack_value: bound,
+        ..EncodingLimits::default()
+    };
+    restore(payload, &limits)
 }
 
 fn check_footer(payload: &[u8]) -> Option<&[u8]> {

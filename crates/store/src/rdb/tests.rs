@@ -281,3 +281,31 @@ fn damaged_payloads_give_a_sound_value_or_a_refusal() {
         }
     }
 }
+
+#[test]
+fn values_come_back_in_the_form_they_had() {
+    let limits = EncodingLimits::default();
+    let (mut set, mut hash, mut zset) = (Set::new(), Hash::new(), Zset::new());
+    for number in 0..600 {
+        let text = format!("x{number}");
+        set.add(text.as_bytes(), &limits);
+        hash.set(text.as_bytes(), b"v", &limits);
+        zset.add(f64::from(number), text.as_bytes(), Default::default(), &limits);
+    }
+    // Few are left, but the large form stays.
+    for number in 3..600 {
+        let text = format!("x{number}");
+        set.remove(text.as_bytes());
+        hash.remove(text.as_bytes());
+        zset.remove(text.as_bytes());
+    }
+    for value in [ValueRef::Set(&set), ValueRef::Hash(&hash), ValueRef::Zset(&zset)] {
+        let payload = dump_sorted(value);
+        let back = restore_as_it_was(&dump_value(value)).unwrap();
+        assert_eq!(dump_sorted(as_ref(&back)), payload);
+    }
+    for payload in ALL {
+        let back = restore_as_it_was(&bytes(payload)).unwrap();
+        assert_eq!(dump_sorted(as_ref(&back)), bytes(payload));
+    }
+}
