@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) postponed: bool,
     /// The next request waits for something that is on its way.
     pub(crate) waits: bool,
+    /// The last read took all it could: there may be more.
+    pub(crate) read_more: bool,
     /// When the last bytes came, in Unix milliseconds.
     pub(crate) active_ms: i64,
 }
@@ -68,20 +70,25 @@ impl Connection {
             over_soft_since_ms: None,
             postponed: false,
             waits: false,
+            read_more: false,
             active_ms: now_ms,
         }
     }
 
     /// Reads once and runs what has arrived whole.
     pub(crate) fn on_readable(&mut self, core: &mut Core<'_>, scratch: &mut [u8]) -> Next {
+        self.read_more = false;
         let read = match self.transport.read(scratch) {
             Ok(0) => return Next::Close,
             Ok(read) => read,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Keep,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                self.read_more = true;
                 return Next::Keep;
             }
             Err(_) => return Next::Close,
         };
+        self.read_more = read == scratch.len();
         self.active_ms = core.now_ms();
         core.count_read(read);
         if self.closing {

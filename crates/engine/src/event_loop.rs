@@ -5,6 +5,12 @@
 //! while it is being served, so that the loop itself can be entered again from
 //! inside a long-running script (see [`Pump`]) without touching it. What arrives
 //! for such a connection meanwhile is held back until it is in its slot again.
+//!
+//! Plain sockets are watched for changes (edge-triggered), which spares the
+//! kernel a second look at each of them per turn: a read that fills its buffer
+//! is repeated in the next turn, a shorter one has emptied the socket, unless
+//! the other end has closed it, which the kernel says with the bytes. Through
+//! TLS bytes may stay in between, so those are watched for what is there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -53,6 +59,10 @@ pub(crate) struct EventLoop<'s> {
     next_tick_ms: Cell<i64>,
     /// Connections whose replies wait for the journal at the end of the turn.
     unsettled: RefCell<Vec<(usize, Box<Connection>, Next)>>,
+    /// What the kernel has told and nobody has looked at yet: slots and what is up with them.
+    told: RefCell<VecDeque<(u64, epoll::EventFlags)>>,
+    /// Slots to read from again, although the kernel has nothing new to tell.
+    again: RefCell<Vec<usize>>,
     /// The first thread also removes expired keys.
     expires_keys: bool,
     next_shard: Cell<usize>,
@@ -88,6 +98,8 @@ impl<'s> EventLoop<'s> {
             stop,
             next_tick_ms: Cell::new(0),
             unsettled: RefCell::default(),
+            told: RefCell::default(),
+            again: RefCell::default(),
             expires_keys: first,
             next_shard: Cell::new(0),
         })
@@ -111,7 +123,8 @@ impl<'s> EventLoop<'s> {
 
     /// Waits at most `timeout_ms` and serves what there is to serve.
     fn turn(&self, core: &mut Core<'s>, events: &mut Vec<epoll::Event>, timeout_ms: i64) {
-        let timeout_ms = if self.inbox.go_to_sleep() { timeout_ms } else { 0 };
+        let awaited = self.inbox.go_to_sleep() && self.again.borrow().is_empty();
+        let timeout_ms = if awaited { timeout_ms } else { 0 };
         let timeout = Timespec {
             tv_sec: timeout_ms / 1000,
             tv_nsec: (timeout_ms % 1000 * 1_000_000) as _,
@@ -121,13 +134,21 @@ impl<'s> EventLoop<'s> {
         epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)).ok();
         self.inbox.awake();
         core.begin_batch();
-        for event in events.drain(..) {
-            let token = event.data.u64();
+        let told = events.drain(..).map(|event| (event.data.u64(), event.flags));
+        self.told.borrow_mut().extend(told);
+        // Turns further in go on with what was told further out: the kernel will not tell it again.
+        loop {
+            let next = self.told.borrow_mut().pop_front();
+            let Some((token, flags)) = next else { break };
             if token == WAKE {
                 self.inbox.drain_wake();
                 continue;
             }
-            self.on_event(core, token as usize, event.flags);
+            self.on_event(core, token as usize, flags);
+        }
+        let again = std::mem::take(&mut *self.again.borrow_mut());
+        for slot in again {
+            self.on_event(core, slot, epoll::EventFlags::IN);
         }
         self.settle_all(core);
         self.deliver(core);
@@ -137,6 +158,10 @@ impl<'s> EventLoop<'s> {
 
     fn on_event(&self, core: &mut Core<'s>, slot: usize, flags: epoll::EventFlags) {
         let Some(mut connection) = self.take(slot) else {
+            if self.depth.get() > 0 {
+                // It is being served further out; the kernel will not tell again.
+                self.again.borrow_mut().push(slot);
+            }
             return;
         };
         let mut next = Next::Keep;
@@ -146,12 +171,19 @@ impl<'s> EventLoop<'s> {
                 next = connection.resume(core);
             }
         }
-        let readable = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        let readable = epoll::EventFlags::IN
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::HUP
+            | epoll::EventFlags::ERR;
         if next == Next::Keep && flags.intersects(readable) {
             let mut scratch = self.scratch.take();
             scratch.resize(READ_BYTES, 0);
             next = connection.on_readable(core, &mut scratch);
             self.scratch.replace(scratch);
+            let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            if connection.read_more || flags.intersects(over) {
+                self.again.borrow_mut().push(slot);
+            }
         }
         if self.depth.get() == 0 && core.wants_commit() {
             self.unsettled.borrow_mut().push((slot, connection, next));
@@ -206,11 +238,7 @@ impl<'s> EventLoop<'s> {
         if needs_output != connection.watches_output {
             connection.watches_output = needs_output;
             // While replies wait, no more is read: a client that does not read cannot make us buffer.
-            let flags = if needs_output {
-                epoll::EventFlags::OUT
-            } else {
-                epoll::EventFlags::IN
-            };
+            let flags = watch_flags(&connection.transport, needs_output);
             let data = epoll::EventData::new_u64(slot as u64);
             if epoll::modify(&self.epoll, &connection.transport, data, flags).is_err() {
                 return self.close(core, slot, connection);
@@ -279,7 +307,7 @@ impl<'s> EventLoop<'s> {
             slots.len() - 1
         });
         let data = epoll::EventData::new_u64(slot as u64);
-        if epoll::add(&self.epoll, &transport, data, epoll::EventFlags::IN).is_err() {
+        if epoll::add(&self.epoll, &transport, data, watch_flags(&transport, false)).is_err() {
             self.free.borrow_mut().push(slot);
             self.shared.connections.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -428,6 +456,20 @@ impl<'s> EventLoop<'s> {
             .map_or(next, |(at, _)| next.min(*at));
         // A look at the clock for every turn is saved; a wait ends late by no more than the turn took.
         (deadline - core.now_ms()).clamp(0, TICK_MS)
+    }
+}
+
+/// What the kernel is to tell of a connection.
+fn watch_flags(transport: &Transport, for_output: bool) -> epoll::EventFlags {
+    let flags = if for_output {
+        epoll::EventFlags::OUT
+    } else {
+        epoll::EventFlags::IN
+    };
+    if transport.is_tls() {
+        flags
+    } else {
+        flags | epoll::EventFlags::ET | epoll::EventFlags::RDHUP
     }
 }
 

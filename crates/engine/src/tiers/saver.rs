@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_commands::effects::JournalError;
-use nagaya_commands::tiering::{Taken, Tiering};
-use nagaya_room::cold::{ColdError, Committed, Snapshot};
+use nagaya_commands::tiering::{GENERATION, Taken, Tiering};
+use nagaya_room::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
 
 use super::signal::{Signal, Woken};
@@ -57,6 +57,8 @@ pub(crate) struct Saver {
     /// Where the search for idle tags goes on: shard and cursor.
     idle_at: (usize, u64),
     purged_at_ms: i64,
+    /// Where the search for empty tags goes on.
+    empty_from: u64,
     functions: super::functions::SavedFunctions,
 }
 
@@ -81,6 +83,7 @@ impl Saver {
             rules,
             idle_at: (0, 0),
             purged_at_ms: 0,
+            empty_from: 0,
             functions: super::functions::SavedFunctions::default(),
         }
     }
@@ -281,16 +284,38 @@ impl Saver {
         }
         self.purged_at_ms = now_ms;
         let before_ms = now_ms - EXPIRED_MARGIN_MS;
-        // One process and its log decide what is newer, so tombstones have served once they are written.
-        match self.tiering().cold.purge(before_ms, now_ms, PURGE_ROWS) {
-            Ok(removed) => {
-                // As much as allowed: there may be more.
-                if removed >= PURGE_ROWS {
-                    self.purged_at_ms = 0;
-                }
-            }
+        // A row may look expired because the change of its expiry is not saved yet.
+        if self.tiering().saved_at_ms() < before_ms {
+            return;
+        }
+        match self.purge_rows(before_ms, now_ms) {
+            // As much as allowed: there may be more.
+            Ok(removed) if removed >= PURGE_ROWS => self.purged_at_ms = 0,
+            Ok(_) => {}
             Err(error) => tracing::warn!(%error, "expired rows stay in the cold tier"),
         }
+    }
+
+    /// Removes some rows that have had their time. One process and its log decide what is newer, so
+    /// tombstones have served once they are written, and empty tags once the log begins after them.
+    fn purge_rows(&mut self, expired_before_ms: i64, now_ms: i64) -> Result<usize, ColdError> {
+        let shared = Arc::clone(&self.shared);
+        let Some(tiering) = shared.server.tiering.get() else {
+            return Ok(0);
+        };
+        let keys_before = tiering.cold.totals()?.keys;
+        let removed = tiering.cold.purge(expired_before_ms, now_ms, PURGE_ROWS)?;
+        let keys_after = tiering.cold.totals()?.keys;
+        tiering.note_purged(keys_before.saturating_sub(keys_after));
+        let checkpoint = Version {
+            generation: GENERATION,
+            snap: tiering.checkpoint(),
+        };
+        let (_, next) = tiering
+            .cold
+            .forget_empty(checkpoint, self.empty_from, PURGE_ROWS)?;
+        self.empty_from = next;
+        Ok(removed)
     }
 
     /// Tries to make a failed log work again. Writes are taken only once everything is saved that ran

@@ -1,7 +1,7 @@
 //! The other ways in: a unix socket, and TLS.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -227,4 +227,18 @@ fn tls_files_that_do_not_serve_are_named() {
         "holds no usable certificate",
     );
     check(Some(cert.clone()), Some(cert), "holds no usable private key");
+}
+
+#[test]
+fn requests_and_the_end_of_the_stream_are_seen_when_they_come_together() {
+    let engine = engine();
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(engine.tcp_address()).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(b"PING\r\nPING\r\n").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "+PONG\r\n+PONG\r\n");
+    }
 }
