@@ -16,20 +16,51 @@ use serde_json::{Map, Value as Json, json};
 const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 const JSON_BYTES_MAX: usize = 1 << 20;
 
+/// Returns the value of a payload as JSON, or nothing when it cannot be read.
+pub fn value_as_json(payload: &[u8]) -> Option<Json> {
+    let value = rdb::restore(payload, &EncodingLimits::default()).ok()?;
+    Some(json_of(&value))
+}
+
+/// Returns bytes as JSON: text if they are UTF-8, else `{"base64": "..."}`.
+pub fn bytes_as_json(bytes: &[u8]) -> Json {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Json::String(text.to_owned()),
+        Err(_) => json!({"base64": base64(bytes)}),
+    }
+}
+
+/// Returns bytes in base64, padded.
+pub fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            // n bytes make n + 1 digits; the rest is padding.
+            match place <= chunk.len() {
+                true => out.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63])),
+                false => out.push('='),
+            }
+        }
+    }
+    out
+}
+
 /// Returns the value of a payload as JSON text, or nothing when it is too large or cannot be read.
 pub(crate) fn decode(payload: &[u8]) -> Option<String> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return None;
     }
-    let value = rdb::restore(payload, &EncodingLimits::default()).ok()?;
-    let json = json_of(&value).to_string();
+    let json = value_as_json(payload)?.to_string();
     (json.len() <= JSON_BYTES_MAX).then_some(json)
 }
 
 fn json_of(value: &Value) -> Json {
     match value {
         Value::Int(number) => Json::String(number.to_string()),
-        Value::Str(bytes) => text(bytes),
+        Value::Str(bytes) => bytes_as_json(bytes),
         Value::List(list) => list.iter().map(item).collect(),
         Value::Set(set) => set.iter().map(item).collect(),
         Value::Hash(hash) => object(hash.iter()),
@@ -59,7 +90,7 @@ fn group_json(group: &Group) -> Json {
         .map(|(id, pending)| {
             json!({
                 "id": id.to_string(),
-                "consumer": text(group.consumer(pending.owner()).name()),
+                "consumer": bytes_as_json(group.consumer(pending.owner()).name()),
                 "delivered_at_ms": pending.delivered_ms,
                 "deliveries": pending.deliveries,
             })
@@ -67,7 +98,7 @@ fn group_json(group: &Group) -> Json {
         .collect();
     let consumers: Json = group
         .consumers()
-        .map(|(_, consumer)| json!({"name": text(consumer.name()), "seen_at_ms": consumer.seen_ms}))
+        .map(|(_, consumer)| json!({"name": bytes_as_json(consumer.name()), "seen_at_ms": consumer.seen_ms}))
         .collect();
     json!({"last_id": group.last_id.to_string(), "consumers": consumers, "pending": pending})
 }
@@ -87,14 +118,7 @@ fn pairs<'a>(fields: impl Iterator<Item = (Item<'a>, Item<'a>)>) -> Json {
 }
 
 fn item(item: Item<'_>) -> Json {
-    text(item.as_bytes(&mut ItemBuf::new()))
-}
-
-fn text(bytes: &[u8]) -> Json {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Json::String(text.to_owned()),
-        Err(_) => json!({"base64": base64(bytes)}),
-    }
+    bytes_as_json(item.as_bytes(&mut ItemBuf::new()))
 }
 
 fn name(bytes: &[u8]) -> String {
@@ -111,23 +135,6 @@ fn score(score: f64) -> Json {
         None if score > 0.0 => Json::String("inf".to_owned()),
         None => Json::String("-inf".to_owned()),
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            // n bytes make n + 1 digits; the rest is padding.
-            match place <= chunk.len() {
-                true => out.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63])),
-                false => out.push('='),
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -7,4 +7,5 @@ pub mod sqlite;
 
 mod decode;
 
+pub use decode::{base64, bytes_as_json, value_as_json};
 pub use sqlite::{OpenError, Options, SqliteCold};

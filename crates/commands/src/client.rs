@@ -201,6 +201,8 @@ pub struct Client {
     pub(crate) waiting_since_ms: Option<i64>,
     /// The log's position that SAVE waits for.
     pub(crate) save_up_to: Option<u64>,
+    /// How often the request at hand has waited for tags.
+    pub(crate) load_waits: usize,
     /// What its handler wants to know of the cold tier before it can reply.
     pub(crate) question: Option<Question>,
     /// Why the request at hand is to be refused: what it waited for did not come.
@@ -288,6 +290,7 @@ impl Client {
             queued_shown: -1,
             waiting_since_ms: None,
             save_up_to: None,
+            load_waits: 0,
             question: None,
             refusal: None,
             nesting: 0,

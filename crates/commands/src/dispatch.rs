@@ -208,11 +208,20 @@ impl<'s> Core<'s> {
         match journal.commit() {
             Ok(()) => true,
             Err(error) => {
-                tracing::error!(%error, "the journal failed, replies are withheld");
+                if self.server.journal_failure().is_none() {
+                    tracing::error!(%error, "the journal failed, replies to writes are withheld");
+                }
                 self.server.fail_journal(error);
                 false
             }
         }
+    }
+
+    /// Tells whether all that a client has written is durable, so that it can be answered though the journal
+    /// has failed.
+    pub fn is_durable(&self, client: &Client) -> bool {
+        let journal = self.server.journal();
+        journal.is_none_or(|journal| journal.is_durable(client.journal_position))
     }
 
     /// Counts a read from a socket.
@@ -484,7 +493,8 @@ impl<'s> Core<'s> {
     ) {
         let start = out.buf.len();
         let stats = &self.stats.commands[command.number];
-        if client.nesting > 0
+        // Neither inside of others nor on behalf of somebody who is blocked can one wait.
+        if (client.nesting > 0 || client.woken_by.is_some())
             && db.is_any_cold()
             && let Err(error) = load_in_place(command, &args, db)
         {
@@ -784,13 +794,22 @@ fn check_hash_tags(command: &Command, args: &Args<'_>, db: &Db<'_>) -> Result<()
     result
 }
 
+/// How often a request waits for loads before they are done in its place, beside twice for each key.
+const LOAD_WAITS_MAX: usize = 8;
+
 /// Lets a client wait for the tags that its request needs and that are not in memory; false when there are
 /// none.
+///
+/// With little memory, tags may leave it again for those that others wait for, each time before the request
+/// has run. One that has waited too often reads its tags in place, and then runs at once.
 #[cold]
-fn waits_for_load(client: &Client, command: &'static Command, args: &Args<'_>, db: &mut Db<'_>) -> bool {
+fn waits_for_load(client: &mut Client, command: &'static Command, args: &Args<'_>, db: &mut Db<'_>) -> bool {
     let mut waits = false;
+    let (waited, mut keys) = (client.load_waits, 0);
     let mut need = |key: &[u8]| {
-        if !db.is_resident(key) {
+        keys += 1;
+        let is_patient = waited <= LOAD_WAITS_MAX + 2 * keys;
+        if !db.is_resident(key) && (is_patient || db.load_in_place(key).is_err()) {
             // All are ordered at once; the client waits for one of them, then for the next.
             db.order_load(key, (!waits).then_some(&client.shared));
             waits = true;
@@ -809,6 +828,7 @@ fn waits_for_load(client: &Client, command: &'static Command, args: &Args<'_>, d
         }
         crate::transaction::watched(client).for_each(need);
     }
+    client.load_waits = if waits { waited + 1 } else { 0 };
     waits
 }
 

@@ -96,6 +96,16 @@ impl Bound {
         })
     }
 
+    /// Listens nowhere: for a tool that needs what is in the data and lets nobody else at it.
+    pub fn nowhere(config: RoomConfig) -> Bound {
+        Bound {
+            listeners: Vec::new(),
+            addresses: Vec::new(),
+            tcp: SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)),
+            config,
+        }
+    }
+
     /// Returns the plain TCP address.
     pub fn tcp_address(&self) -> SocketAddr {
         self.tcp

@@ -200,7 +200,7 @@ impl<'s> EventLoop<'s> {
         let durable = core.commit();
         let unsettled = std::mem::take(&mut *self.unsettled.borrow_mut());
         for (slot, connection, next) in unsettled {
-            if durable {
+            if durable || core.is_durable(&connection.client) {
                 self.settle(core, slot, connection, next);
             } else {
                 self.close(core, slot, connection);
@@ -209,9 +209,10 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Writes what a connection is owed and puts it back, or ends it. What it is owed is made durable
-    /// first; when that fails, nobody knows what became of its requests, and it ends without replies.
+    /// first; when that fails, nobody knows what became of its writes, and it ends without replies. Those
+    /// who only read are served.
     fn settle(&self, core: &mut Core<'s>, slot: usize, mut connection: Box<Connection>, next: Next) {
-        if core.wants_commit() && !core.commit() {
+        if !is_durable(core, &connection) {
             return self.close(core, slot, connection);
         }
         if next == Next::Close || connection.flush() == Next::Close {
@@ -219,8 +220,7 @@ impl<'s> EventLoop<'s> {
         }
         while connection.can_go_on() {
             let next = connection.resume(core);
-            let durable = !core.wants_commit() || core.commit();
-            if !durable || next == Next::Close || connection.flush() == Next::Close {
+            if !is_durable(core, &connection) || next == Next::Close || connection.flush() == Next::Close {
                 return self.close(core, slot, connection);
             }
         }
@@ -486,4 +486,9 @@ impl<'s> Pump<'s> for EventLoop<'s> {
     fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// Makes durable what a connection is owed replies for; false when that failed.
+fn is_durable(core: &mut Core<'_>, connection: &Connection) -> bool {
+    !core.wants_commit() || core.commit() || core.is_durable(&connection.client)
 }

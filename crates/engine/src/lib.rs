@@ -26,4 +26,4 @@ pub use config::{Fsync, RoomConfig};
 pub use engine::{Bound, Engine, Figures};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};
-pub use tiers::{RecoveryError, Storage};
+pub use tiers::{RecoveryError, Storage, checkpoint};

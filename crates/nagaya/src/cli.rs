@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
+use crate::room_tools::{self, RoomCommand};
 use crate::{bench, config_command, status, terminal, up};
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,7 @@ Examples:
   nagaya --config nagaya.toml up       take settings from a file
   nagaya config show                   what is in force, and where it comes from
   nagaya status                        ask the running house how it is
+  nagaya room export > all.jsonl       every key and value as JSON
 
 Settings come from the defaults, the file given by --config, the environment
 (NAGAYA_SECTION__KEY) and flags; the later one wins.
@@ -46,6 +48,15 @@ Examples:
 
 Needs redis-server and redis-benchmark. In a checkout, full runs are recorded
 under bench/runs; bench/README.md says what the figures mean.";
+
+const BENCH_ROOM_EXAMPLES: &str = "\
+Examples:
+  nagaya bench room --quick            see that everything works
+  nagaya bench room                    all parts, about five minutes
+  nagaya bench room --parts larger --memory 256mb --seconds 120
+
+Needs redis-server and redis-benchmark. The data is kept below TMPDIR: let it
+be on the disk that you want to know about, and not in memory.";
 
 /// Five services under one roof.
 #[derive(Parser)]
@@ -87,6 +98,9 @@ enum Command {
     /// Ask a running house how it is
     #[command(after_long_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// Export, erase or check the data of the room
+    #[command(subcommand)]
+    Room(RoomCommand),
     /// Measure the house against the servers it stands in for
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -102,6 +116,9 @@ enum BenchCommand {
     /// Compare our engine with the installed redis-server
     #[command(after_long_help = BENCH_EXAMPLES)]
     Redis(bench::RedisArgs),
+    /// Measure what keeping data costs, and having more than memory
+    #[command(after_long_help = BENCH_ROOM_EXAMPLES)]
+    Room(bench::RoomArgs),
 }
 
 #[derive(Subcommand)]
@@ -196,7 +213,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.url,
             args.json,
         ),
+        Command::Room(command) => room_tools::run(&global, command),
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
+        Command::Bench(BenchCommand::Room(args)) => bench::room(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);

@@ -1,12 +1,14 @@
 //! The data folder: made private, used by one process at a time.
 //!
 //! The lock is an advisory lock on `nagaya.lock`, which the system drops when its holder
-//! dies, however it dies; the pid in the file only serves the error message. The file is
+//! dies, however it dies. The file's first line is the holder's pid, for error messages; the
+//! second, once the house listens, is where Redis clients connect, for the tools. The file is
 //! removed at the end, under the lock. A process that opened it just before sees
 //! by its identity that the name no longer leads to what it locked, and starts over.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,15 +22,30 @@ const LOCK_FILE: &str = "nagaya.lock";
 pub(crate) struct DataDir {
     path: PathBuf,
     /// Dropped before `created`: the lock file must go before its folder can.
-    _lock: Lock,
+    lock: Lock,
     created: CreatedFolders,
+}
+
+/// How a tool finds a data folder.
+pub(crate) enum Found {
+    /// Nobody uses it; now the tool does.
+    Free(DataDir),
+    Used(Holder),
+}
+
+/// Who uses a data folder, as far as its lock file tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) pid: Option<u32>,
+    /// Where it takes Redis clients.
+    pub(crate) room: Option<SocketAddr>,
 }
 
 /// Held for its lock; the file goes when it is dropped, while the lock still stands.
 #[derive(Debug)]
 struct Lock {
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 /// Folders made by this run, outermost first; removed again on drop, if still empty.
@@ -51,11 +68,30 @@ impl DataDir {
             .with_context(|| format!("cannot use the data folder {}", path.display()))?;
         let lock = lock(&path)?;
         warn_if_others_can_read(&path);
-        Ok(DataDir {
-            path,
-            _lock: lock,
-            created,
-        })
+        Ok(DataDir { path, lock, created })
+    }
+
+    /// Locks a folder that exists, or tells who has it.
+    pub(crate) fn find(path: &Path) -> anyhow::Result<Found> {
+        let path = path.canonicalize().map_err(|error| {
+            anyhow!(
+                "there is no data folder {}: {error}; name it with --data",
+                path.display()
+            )
+        })?;
+        match try_lock(&path)? {
+            Ok(lock) => Ok(Found::Free(DataDir {
+                path,
+                lock,
+                created: CreatedFolders::default(),
+            })),
+            Err(holder) => Ok(Found::Used(holder)),
+        }
+    }
+
+    /// Writes down where Redis clients connect.
+    pub(crate) fn announce(&mut self, room: SocketAddr) -> io::Result<()> {
+        writeln!(self.lock.file, "room {room}")
     }
 
     /// The folder's absolute path.
@@ -110,6 +146,17 @@ impl Drop for Lock {
 }
 
 fn lock(folder: &Path) -> anyhow::Result<Lock> {
+    match try_lock(folder)? {
+        Ok(lock) => Ok(lock),
+        Err(Holder { pid, .. }) => {
+            let holder = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+            let folder = folder.display();
+            bail!("the data folder {folder} is in use by another nagaya{holder}; choose another with --data");
+        }
+    }
+}
+
+fn try_lock(folder: &Path) -> anyhow::Result<Result<Lock, Holder>> {
     let path = folder.join(LOCK_FILE);
     loop {
         let mut file = OpenOptions::new()
@@ -125,12 +172,7 @@ fn lock(folder: &Path) -> anyhow::Result<Lock> {
             })?;
         match file.try_lock() {
             Ok(()) => (),
-            Err(TryLockError::WouldBlock) => {
-                let (folder, holder) = (folder.display(), holder(&mut file));
-                bail!(
-                    "the data folder {folder} is in use by another nagaya{holder}; choose another with --data"
-                );
-            }
+            Err(TryLockError::WouldBlock) => return Ok(Err(Holder::read(&mut file))),
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
@@ -138,7 +180,22 @@ fn lock(folder: &Path) -> anyhow::Result<Lock> {
         if is_same_file(&file, &path)? {
             file.set_len(0)?;
             writeln!(file, "{}", std::process::id())?;
-            return Ok(Lock { path, _file: file });
+            return Ok(Ok(Lock { path, file }));
+        }
+    }
+}
+
+impl Holder {
+    /// Nothing is known in the moment before the holder wrote it.
+    fn read(file: &mut File) -> Holder {
+        let mut text = String::new();
+        if file.read_to_string(&mut text).is_err() {
+            return Holder::default();
+        }
+        let room = text.lines().find_map(|line| line.strip_prefix("room "));
+        Holder {
+            pid: text.lines().next().and_then(|line| line.parse().ok()),
+            room: room.and_then(|address| address.parse().ok()),
         }
     }
 }
@@ -150,15 +207,6 @@ fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
         Ok(named) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// Words for the holder's pid; empty in the moment before the holder wrote it.
-fn holder(file: &mut File) -> String {
-    let mut text = String::new();
-    match file.read_to_string(&mut text) {
-        Ok(_) if !text.trim().is_empty() => format!(" (pid {})", text.trim()),
-        _ => String::new(),
     }
 }
 
@@ -192,6 +240,25 @@ mod tests {
         assert_eq!(path.read_dir().unwrap().count(), 0);
         assert!(DataDir::claim(&path).is_ok());
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_tool_finds_the_holder_and_its_address() {
+        let root = tempfile::tempdir().unwrap();
+        let mut held = DataDir::claim(root.path()).unwrap();
+        let address = "127.0.0.1:6380".parse().unwrap();
+        held.announce(address).unwrap();
+        let Found::Used(holder) = DataDir::find(root.path()).unwrap() else {
+            panic!("the folder is in use");
+        };
+        let expected = Holder {
+            pid: Some(std::process::id()),
+            room: Some(address),
+        };
+        assert_eq!(holder, expected);
+        drop(held);
+        assert!(matches!(DataDir::find(root.path()).unwrap(), Found::Free(_)));
+        assert!(DataDir::find(&root.path().join("missing")).is_err());
     }
 
     #[test]

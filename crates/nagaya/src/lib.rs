@@ -12,6 +12,7 @@ pub mod docs;
 mod http;
 pub mod readiness;
 mod room;
+mod room_tools;
 pub mod service;
 pub mod settings;
 mod signals;

@@ -17,7 +17,8 @@ use nagaya_telemetry::{CommandFigures, RoomFigures, TierFigures};
 use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
 
-/// The cold tier's file and the log's folder, in the room's part of the data folder.
+/// The room's part of the data folder; in it, the cold tier's file and the log's folder.
+pub(crate) const ROOM_FOLDER: &str = "room";
 pub(crate) const COLD_FILE: &str = "cold.sqlite";
 pub(crate) const LOG_FOLDER: &str = "log";
 
@@ -39,7 +40,7 @@ impl RoomService {
             Ok(bound) => Ok(RoomService {
                 bound,
                 metrics,
-                folder: data_dir.join("room"),
+                folder: data_dir.join(ROOM_FOLDER),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
@@ -107,10 +108,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
         options.cache_bytes = (max_memory / 32).clamp(1 << 20, options.cache_bytes);
     }
     let cold = SqliteCold::open(folder.join(COLD_FILE), options).context("room")?;
-    let storage = Storage {
-        cold: Arc::new(cold),
-        log_dir: folder.join(LOG_FOLDER),
-    };
+    let storage = Storage::new(Arc::new(cold), folder.join(LOG_FOLDER));
     bound.start(Some(storage)).context("room")
 }
 

@@ -88,6 +88,8 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;
     data.keep();
+    data.announce(room_address)
+        .context("cannot write to the data folder")?;
 
     let services: Vec<Box<dyn Service>> = vec![Box::new(room), Box::new(http)];
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);

@@ -123,6 +123,42 @@ impl Files for OsFiles {
     }
 }
 
+/// The file system of the operating system for those who look and change nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOnlyFiles;
+
+impl ReadOnlyFiles {
+    fn refuse<T>() -> io::Result<T> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+impl Files for ReadOnlyFiles {
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() { Ok(()) } else { Self::refuse() }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        OsFiles.list(dir)
+    }
+
+    fn create(&self, _: &Path) -> io::Result<Box<dyn File>> {
+        Self::refuse()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(OsFile(fs::File::open(path)?)))
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Self::refuse()
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Self::refuse()
+    }
+}
+
 struct OsFile(fs::File);
 
 impl File for OsFile {

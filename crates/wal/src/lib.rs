@@ -34,13 +34,16 @@ mod log;
 
 mod flusher;
 
+mod inspect;
+
 mod salvage;
 
 pub mod faults;
 
 pub use error::{Damage, Doing, Failure, LogError, OpenError};
-pub use files::{File, Files, OsFiles};
+pub use files::{File, Files, OsFiles, ReadOnlyFiles};
 pub use format::RECORD_BYTES_MAX;
+pub use inspect::{Inspection, discard, inspect};
 pub use log::Log;
 pub use open::{TornReason, TornTail};
 pub use options::{Options, SyncMode};

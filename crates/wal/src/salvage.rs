@@ -59,7 +59,7 @@ fn size_of(files: &dyn Files, path: &Path) -> Result<u64, OpenError> {
 }
 
 /// The first damage of a log. A torn end is none: opening the log cuts it.
-fn find_damage(files: &dyn Files, dir: &Path) -> Result<Option<Damage>, OpenError> {
+pub(crate) fn find_damage(files: &dyn Files, dir: &Path) -> Result<Option<Damage>, OpenError> {
     let checked = read_headers(files, dir).and_then(|(found, _)| check_chain(&found).map(|_| found));
     let (found, outer) = match checked {
         Ok(found) => (found, None),

@@ -229,5 +229,6 @@ fn check_totals(connection: &Connection, findings: &mut Vec<Finding>) -> Result<
     Ok(())
 }
 
-/// Sizes serve people and statistics only; no data is wrong because of them.
-const COUNT_ANEW: &str = "let the sizes be counted anew; no value is lost by it";
+/// The remedy of findings about sizes, which [`super::SqliteCold::recount`] brings about. Sizes serve people and
+/// statistics only; no data is wrong because of them.
+pub const COUNT_ANEW: &str = "let the sizes be counted anew; no value is lost by it";

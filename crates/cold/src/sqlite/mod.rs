@@ -26,7 +26,7 @@ use nagaya_room::cold::{
 };
 use rusqlite::Connection;
 
-pub use check::{Progress, Scope};
+pub use check::{COUNT_ANEW, Progress, Scope};
 pub use error::OpenError;
 pub use open::Options;
 
@@ -94,6 +94,22 @@ impl SqliteCold {
     /// finds wrong with them. Reads every row.
     pub fn recount(&self) -> Result<(), ColdError> {
         self.write(0, check::recount)
+    }
+
+    /// Removes what is left of a tag without keys: its tombstones and its row. Tells whether anything is
+    /// left: a tag with keys stays, and so does one whose last save is after `checkpoint`, because the log
+    /// would be replayed on it.
+    pub fn forget(&self, tag: &[u8], checkpoint: u64) -> Result<bool, ColdError> {
+        self.write(1, |connection| remove::forget(connection, tag, checkpoint))
+    }
+
+    /// Moves everything from SQLite's own write-ahead log to the file and empties the log, so that no
+    /// earlier state of a page is left in it. Fails as unavailable while somebody reads an old state.
+    pub fn empty_wal(&self) -> Result<(), ColdError> {
+        match &self.writer {
+            Some(writer) => writer.empty_wal().map_err(cold_error),
+            None => Err(ColdError::Failed("the file was opened for reading only".into())),
+        }
     }
 
     fn read_one<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ColdError> {

@@ -103,6 +103,8 @@ fn set_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
+    // What is deleted is overwritten, not just unlinked: an erased tag leaves nothing in free pages.
+    connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "journal_size_limit", KEPT_BYTES as i64)?;
     set_cache(connection, options.cache_bytes)?;
     if let Some(bytes) = options.database_bytes_max {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nagaya_room::cold::Version;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
-use super::list::sql_limit;
+use super::list::{self, sql_limit};
 use super::totals::{self, Sums};
 
 const FENCE: &str = include_str!("queries/tags/fence.sql");
@@ -45,6 +45,15 @@ pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {
     connection.prepare_cached(DELETE_TAG)?.execute([id])?;
     totals::add(connection, change)?;
     Ok(change.keys.unsigned_abs())
+}
+
+/// Removes a tag that has no keys and was not saved after the checkpoint; tells whether anything is left.
+pub(super) fn forget(connection: &Connection, tag: &[u8], checkpoint: u64) -> Result<bool> {
+    match list::tag(connection, tag)? {
+        None => Ok(false),
+        Some(row) if row.keys > 0 || row.saved.snap > checkpoint => Ok(true),
+        Some(_) => erase(connection, tag).map(|_| false),
+    }
 }
 
 /// Removes all tags that were not saved after `up_to`.

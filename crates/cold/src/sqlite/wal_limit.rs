@@ -58,7 +58,8 @@ impl WalLimit {
         };
     }
 
-    fn empty(&self, connection: &Connection) -> rusqlite::Result<bool> {
+    /// Empties the log; tells whether it could.
+    pub(super) fn empty(&self, connection: &Connection) -> rusqlite::Result<bool> {
         connection.busy_timeout(PATIENCE)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
         connection.busy_timeout(self.busy_timeout)?;

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, Result, ffi};
 
 use super::wal_limit::WalLimit;
 
@@ -83,6 +83,21 @@ impl Writer {
         match self.run_shared(rows, &work) {
             Shared::Done(result) => result,
             Shared::Undone => self.run_alone(&work),
+        }
+    }
+
+    /// Empties SQLite's own log; fails as busy when a reader is inside it.
+    pub(super) fn empty_wal(&self) -> Result<()> {
+        let mut turn = self.enter();
+        if turn.calls > 0 {
+            self.commit(&mut turn)?;
+        }
+        match turn.wal_limit.empty(&turn.connection)? {
+            true => Ok(()),
+            false => Err(rusqlite::Error::SqliteFailure(
+                ffi::Error::new(ffi::SQLITE_BUSY),
+                None,
+            )),
         }
     }
 

@@ -8,6 +8,7 @@ mod check;
 mod concurrent;
 mod crash;
 mod decoded;
+mod forget;
 mod full;
 mod open;
 mod processes;

@@ -56,6 +56,11 @@ pub trait Journal: Send + Sync {
     fn commit(&self) -> Result<(), JournalError> {
         Ok(())
     }
+
+    /// Tells whether a record, given its position, is as durable as anybody was promised.
+    fn is_durable(&self, _position: u64) -> bool {
+        true
+    }
 }
 
 /// Why the journal takes no more; the text is what clients are told.

@@ -1,4 +1,4 @@
-//! ROOM.STATUS, ROOM.WARM, ROOM.EVICT, ROOM.WAITCOLD.
+//! ROOM.STATUS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
 
 use nagaya_room::cold::{Status, TagRow};
 
@@ -6,8 +6,11 @@ use super::ask::{Answer, Question, ask};
 use super::evict::Stays;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
+use crate::notify::Events;
 use crate::shard::hash_tag;
-use crate::spec::{Category, CommandSpec, FAST, NO_MULTI, NOSCRIPT, READONLY, RO, cmd, keys_to};
+use crate::spec::{
+    Category, CommandSpec, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, cmd, key, keys_to,
+};
 
 type Reply = Result<(), CommandError>;
 
@@ -37,13 +40,23 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "Takes a tag out of memory once all of it is saved.",
             "O(N) for N keys of the tag",
         ),
-    cmd("ROOM.WAITCOLD", 2, wait_cold)
+    cmd("ROOM.ERASE", 2, erase)
+        .flags(WRITE)
+        .acl(Category::KEYSPACE.and(Category::DANGEROUS))
+        .group("room")
+        .keys(&[key(1, RM.and(DELETE))])
+        .since("7.0.0")
+        .about(
+            "Removes all keys of a tag, wherever they are.",
+            "O(N) for N keys of the tag",
+        ),
+    cmd("ROOM.WAITCOLD", -2, wait_cold)
         .flags(NOSCRIPT.and(FAST))
         .acl(Category::CONNECTION)
         .group("room")
         .since("7.0.0")
         .about(
-            "Waits until the cold tier has everything this client has written.",
+            "Waits until the cold tier has everything this client, or anybody, has written.",
             "O(1)",
         ),
 ];
@@ -129,9 +142,33 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-/// ROOM.WAITCOLD milliseconds
+/// ROOM.ERASE tag
+fn erase(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if ctx.db.tiering.is_none() {
+        return Err(no_cold_tier());
+    }
+    // The tag is its key, so all of it was loaded before this runs.
+    let mut removed = 0;
+    for key in ctx.db.keys_of_tag(hash_tag(ctx.key(1))) {
+        if ctx.db.remove(&key) {
+            ctx.db.notify(Events::GENERIC, "del", &key);
+            ctx.db.modified(&key);
+            ctx.db.effect(&[b"DEL", &key]);
+            removed += 1;
+        }
+    }
+    ctx.out.int(removed);
+    Ok(())
+}
+
+/// ROOM.WAITCOLD milliseconds [ALL]
 fn wait_cold(ctx: &mut Ctx<'_, '_>) -> Reply {
     let timeout_ms = ctx.int(1)?;
+    let all = match ctx.args.len() {
+        2 => false,
+        3 if ctx.is(2, "ALL") => true,
+        _ => return Err(CommandError::Syntax),
+    };
     if timeout_ms < 0 {
         return Err(CommandError::err("timeout is negative"));
     }
@@ -139,6 +176,11 @@ fn wait_cold(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     };
     ctx.client.shared.answer.lock().take();
+    if all && ctx.client.waiting_since_ms.is_none() {
+        // From now on this client waits as if it had written all of it.
+        let end = tiering.log_end();
+        ctx.client.journal_position = ctx.client.journal_position.max(end);
+    }
     let done = tiering.checkpoint() >= ctx.client.journal_position;
     let over = timeout_ms > 0 && ctx.client.waited_ms(ctx.db.now_ms()) >= timeout_ms;
     if done || over || ctx.client.nesting > 0 {

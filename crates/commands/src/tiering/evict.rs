@@ -148,6 +148,14 @@ impl Server {
 }
 
 impl Db<'_> {
+    /// Returns the names of a tag's keys that are in memory.
+    pub(crate) fn keys_of_tag(&self, tag: &[u8]) -> Vec<Vec<u8>> {
+        let shard = self.held(self.server.shards.place_of_tag(tag));
+        entries(&shard.keys, &shard.tiers, tag)
+            .map(|entry| entry.key().to_vec())
+            .collect()
+    }
+
     /// Tells what memory has of a tag.
     pub(crate) fn residency(&self, tag: &[u8]) -> Residency {
         residency(self.held(self.server.shards.place_of_tag(tag)), tag)

@@ -149,11 +149,15 @@ impl Server {
 
 impl Server {
     /// Puts a tag in before its effects are replayed, and returns the log's position that the cold tier has
-    /// of it. When that is not before `position`, the tag stays where it is.
+    /// of it, 0 when it is in memory. When that is not before `position`, the tag stays where it is.
     pub fn load_to_replay(&self, tag: &[u8], position: u64) -> Result<u64, ColdError> {
         let Some(tiering) = self.tiering.get() else {
             return Ok(0);
         };
+        if is_in_memory(&self.shards.lock_patiently(self.shards.place_of_tag(tag)), tag) {
+            // It has stayed when others left memory, and has all that came before.
+            return Ok(0);
+        }
         let loaded = tiering.cold.read(&[tag])?.pop().flatten();
         let saved = loaded.as_ref().map_or(0, |loaded| loaded.saved.snap);
         if saved < position {
@@ -164,6 +168,10 @@ impl Server {
         }
         Ok(saved)
     }
+}
+
+fn is_in_memory(shard: &Shard, tag: &[u8]) -> bool {
+    shard.tiers.has_record(tag) || shard.keys.get(hash_bytes(tag), tag).is_some()
 }
 
 fn go_on(waiters: Vec<Arc<ClientShared>>, refusal: Option<String>) {

@@ -19,6 +19,8 @@
 mod ask;
 pub(crate) mod commands;
 mod cursors;
+#[cfg(test)]
+mod defects;
 mod evict;
 mod load;
 mod queue;
@@ -255,6 +257,14 @@ impl Tiering {
         self.wiped_at.store(up_to.snap, Ordering::Release);
     }
 
+    /// Notes what a wiped cold tier still has, while nothing is in memory: a FLUSHALL that is replayed leaves
+    /// what was saved after it.
+    pub fn wiped_to(&self, left: Totals) {
+        self.filter_is_whole.store(left.tags == 0, Ordering::Release);
+        self.any_cold.store(left.keys > 0, Ordering::Release);
+        self.cold_keys.store(left.keys as i64, Ordering::Relaxed);
+    }
+
     /// Notes how much memory the process holds beyond what is allocated.
     pub fn note_slack(&self, bytes: u64) {
         self.slack_bytes.store(bytes, Ordering::Relaxed);
@@ -306,6 +316,11 @@ impl Tiering {
     pub fn reached(&self, position: u64, now_ms: i64) {
         self.checkpoint.fetch_max(position, Ordering::AcqRel);
         self.saved_at_ms.store(now_ms, Ordering::Release);
+        self.wake_waiting();
+    }
+
+    /// Lets those look again who wait for a save.
+    pub fn wake_waiting(&self) {
         let waiting = std::mem::take(&mut *self.wait_for_save.lock());
         for client in waiting {
             client.deliver(Message::GoOn(None));

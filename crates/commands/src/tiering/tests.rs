@@ -11,20 +11,30 @@ use super::{Order, Stays, Taken, Tiering};
 use crate::client::Message;
 use crate::testing::Session;
 
-struct House {
-    session: Session,
-    cold: Arc<MemoryCold>,
-    orders: Receiver<Order>,
+pub(super) struct House {
+    pub(super) session: Session,
+    pub(super) cold: Arc<MemoryCold>,
+    pub(super) orders: Receiver<Order>,
 }
 
 impl House {
-    fn new() -> House {
+    pub(super) fn new() -> House {
+        House::on(Arc::default())
+    }
+
+    /// An engine that starts on what another has saved.
+    pub(super) fn on(cold: Arc<MemoryCold>) -> House {
         let session = Session::new();
-        let cold = Arc::new(MemoryCold::default());
         let (loads, orders) = channel();
-        let log = AtomicU64::new(1);
+        let log = AtomicU64::new(cold.newest().unwrap().snap + 1);
         let log_end = Box::new(move || log.fetch_add(1, Ordering::Relaxed));
-        let tiering = Tiering::new(cold.clone(), log_end, loads, Default::default(), Box::new(|| {}));
+        let tiering = Tiering::new(
+            cold.clone(),
+            log_end,
+            loads,
+            cold.totals().unwrap(),
+            Box::new(|| {}),
+        );
         assert!(session.engine.server.tiering.set(tiering).is_ok());
         House {
             session,
@@ -33,12 +43,12 @@ impl House {
         }
     }
 
-    fn tiering(&self) -> &Tiering {
+    pub(super) fn tiering(&self) -> &Tiering {
         self.session.engine.server.tiering.get().unwrap()
     }
 
     /// Takes and commits everything that has changed.
-    fn save(&self) -> usize {
+    pub(super) fn save(&self) -> usize {
         let server = &self.session.engine.server;
         let mut keys = 0;
         for shard in 0..server.shards.count() {
@@ -52,7 +62,7 @@ impl House {
         keys
     }
 
-    fn take(&self, shard: usize) -> Taken {
+    pub(super) fn take(&self, shard: usize) -> Taken {
         let server = &self.session.engine.server;
         let (names, _) = server.take_changed(shard);
         let mut taken = Taken::default();
@@ -60,16 +70,16 @@ impl House {
         taken
     }
 
-    fn shard(&self, tag: &str) -> usize {
+    pub(super) fn shard(&self, tag: &str) -> usize {
         self.session.engine.server.shards.place_of_tag(tag.as_bytes())
     }
 
-    fn evict(&self, tag: &str) -> Result<usize, Stays> {
+    pub(super) fn evict(&self, tag: &str) -> Result<usize, Stays> {
         self.session.engine.server.evict(self.shard(tag), tag.as_bytes())
     }
 
     /// Does what was ordered; returns how many orders that were.
-    fn serve(&self) -> usize {
+    pub(super) fn serve(&self) -> usize {
         let server = &self.session.engine.server;
         let mut served = 0;
         while let Ok(order) = self.orders.try_recv() {
@@ -87,7 +97,7 @@ impl House {
     }
 
     /// Runs a request, as often as it has to wait for something.
-    fn text(&mut self, request: &str) -> String {
+    pub(super) fn text(&mut self, request: &str) -> String {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         for _ in 0..10 {
             if let Some(reply) = self.session.try_run(&args) {
@@ -100,7 +110,7 @@ impl House {
     }
 
     #[track_caller]
-    fn check(&mut self, request: &str, reply: &str) {
+    pub(super) fn check(&mut self, request: &str, reply: &str) {
         assert_eq!(self.text(request), reply, "{request}");
     }
 }
@@ -388,4 +398,64 @@ fn room_commands_tell_warm_and_evict() {
     house.check("ROOM.WARM u absent", ":1\r\n");
     assert!(house.evict("u").is_ok());
     assert!(house.text("ROOM.STATUS nowhere").contains("absent"));
+}
+
+#[test]
+fn somebody_blocked_is_served_with_tags_that_went_cold_meanwhile() {
+    let mut house = House::new();
+    house.check("RPUSH {d}list old", ":1\r\n");
+    let mut blocked = house.session.another();
+    assert_eq!(
+        blocked.run(&[b"BLMOVE", b"{s}list", b"{d}list", b"LEFT", b"RIGHT", b"0"]),
+        b""
+    );
+    house.save();
+    assert_eq!(house.evict("d"), Ok(1));
+    house.check("RPUSH {s}list new", ":1\r\n");
+    assert_eq!(
+        blocked.messages(),
+        [Message::Unblocked(b"$3\r\nnew\r\n".to_vec())]
+    );
+    house.check("LRANGE {d}list 0 -1", "*2\r\n$3\r\nold\r\n$3\r\nnew\r\n");
+}
+
+#[test]
+fn a_request_runs_though_its_tags_leave_memory_again_and_again() {
+    let mut house = House::new();
+    house.check("MSET a 1 b 2 c 3", "+OK\r\n");
+    house.save();
+    let evict_all = |house: &House| {
+        for tag in ["a", "b", "c"] {
+            house.evict(tag).ok();
+        }
+    };
+    evict_all(&house);
+    for attempt in 0.. {
+        assert!(attempt < 50, "it never runs");
+        if let Some(reply) = house.session.try_run(&[b"MGET", b"a", b"b", b"c"]) {
+            assert_eq!(reply, b"*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+            break;
+        }
+        house.serve();
+        house.session.messages();
+        evict_all(&house);
+    }
+}
+
+#[test]
+fn erase_removes_a_tag_from_memory_and_from_the_cold_tier() {
+    let mut house = House::new();
+    for request in ["SET {u}a 1", "SET u own", "SET other 1"] {
+        house.check(request, "+OK\r\n");
+    }
+    house.check("RPUSH {u}b 1 2", ":2\r\n");
+    house.save();
+    house.evict("u").unwrap();
+    house.check("SET {u}c unsaved", "+OK\r\n");
+    house.check("ROOM.ERASE u", ":4\r\n");
+    house.check("ROOM.ERASE {u}", ":0\r\n");
+    house.save();
+    assert_eq!(house.cold.tag(b"u").unwrap().unwrap().keys, 0);
+    house.evict("u").ok();
+    house.check("EXISTS u {u}a {u}b {u}c other", ":1\r\n");
 }

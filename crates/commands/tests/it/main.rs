@@ -21,3 +21,4 @@ mod diff_stream;
 mod diff_string;
 mod diff_zset;
 mod replay;
+mod tiered;

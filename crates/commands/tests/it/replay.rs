@@ -17,12 +17,12 @@ use crate::{
     diff_zset,
 };
 
-type Request = Vec<Vec<u8>>;
+pub(crate) type Request = Vec<Vec<u8>>;
 /// Every key with its expiry and its dump.
-type Contents = BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)>;
+pub(crate) type Contents = BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)>;
 
 /// What requests are drawn from. For a while most come from one of these, so that its values grow.
-const FAMILIES: &[fn(&mut Rng) -> Request] = &[
+pub(crate) const FAMILIES: &[fn(&mut Rng) -> Request] = &[
     diff_string::request,
     diff_bitmap::request,
     diff_hll::request,
@@ -289,7 +289,7 @@ fn library(rng: &mut Rng) -> Request {
 }
 
 /// Makes an engine whose streams and lists have many small blocks.
-fn fresh() -> Session {
+pub(crate) fn fresh() -> Session {
     let mut session = Session::new();
     session.check("CONFIG SET stream-node-max-entries 6", "+OK\r\n");
     session
@@ -353,7 +353,7 @@ fn canonical(dump: &[u8]) -> Vec<String> {
     parts
 }
 
-fn compare(
+pub(crate) fn compare(
     before: &Contents,
     after: &Contents,
     begun: impl Fn(&[u8]) -> bool,

@@ -28,6 +28,10 @@ impl Journal for LogJournal {
     fn commit(&self) -> Result<(), JournalError> {
         self.0.commit(self.0.end()).map_err(|error| refusal(&error))
     }
+
+    fn is_durable(&self, position: u64) -> bool {
+        self.0.mode() != SyncMode::Always || self.0.durable().0 >= position
+    }
 }
 
 fn refusal(error: &LogError) -> JournalError {

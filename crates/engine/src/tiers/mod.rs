@@ -16,9 +16,9 @@ use std::thread::JoinHandle;
 
 use nagaya_commands::tiering::Tiering;
 use nagaya_room::cold::{ColdError, ColdTier};
-use nagaya_wal::{Log, LogError, Options, OsFiles, Position, SyncMode};
+use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
 
-pub use recovery::RecoveryError;
+pub use recovery::{RecoveryError, checkpoint};
 
 use crate::config::{Fsync, RoomConfig};
 use crate::engine::Shared;
@@ -35,6 +35,16 @@ pub struct Storage {
     pub cold: Arc<dyn ColdTier>,
     /// The folder of the write-ahead log, for this engine alone.
     pub log_dir: PathBuf,
+    /// The file system that the log is on.
+    pub files: Arc<dyn Files>,
+}
+
+impl Storage {
+    /// Keeps the log in a folder of this machine.
+    pub fn new(cold: Arc<dyn ColdTier>, log_dir: PathBuf) -> Storage {
+        let files = Arc::new(OsFiles);
+        Storage { cold, log_dir, files }
+    }
 }
 
 /// The threads around the tiers.
@@ -49,7 +59,7 @@ pub(crate) struct Tiers {
 impl Tiers {
     /// Opens the log, replays it, and starts the threads. Nobody may be served before this.
     pub(crate) fn start(shared: &Arc<Shared>, config: &RoomConfig, storage: Storage) -> Result<Tiers, Error> {
-        let Storage { cold, log_dir } = storage;
+        let Storage { cold, log_dir, files } = storage;
         let cold_error = |source: ColdError| Error::Recovery(source.into());
         let totals = cold.totals().map_err(cold_error)?;
         let newest = cold.newest().map_err(cold_error)?;
@@ -59,7 +69,7 @@ impl Tiers {
             start_at_least: Position(newest.snap.max(checkpoint)),
             ..Options::default()
         };
-        let opened = Log::open(&log_dir, &options, Arc::new(OsFiles));
+        let opened = Log::open(&log_dir, &options, files);
         let (log, mut recovery) = opened.map_err(|source| Error::Recovery(source.into()))?;
         let log = Arc::new(log);
         if checkpoint > 0 {

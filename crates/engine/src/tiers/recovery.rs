@@ -93,6 +93,11 @@ pub(crate) fn replay(
                 });
             }
         };
+        if let Some(up_to) = tiering.flush_pending() {
+            tiering.cold.wipe(up_to)?;
+            tiering.flush_done(up_to);
+            tiering.wiped_to(tiering.cold.totals()?);
+        }
         position.store(end.0, Ordering::Release);
         done.records += 1;
         done.effects += applied as u64;
@@ -111,8 +116,8 @@ pub(crate) fn replay(
     Ok(done)
 }
 
-/// Reads the position up to which the log is needless.
-pub(crate) fn checkpoint(cold: &dyn ColdTier) -> Result<u64, ColdError> {
+/// Reads the position up to which a cold tier has made the log needless.
+pub fn checkpoint(cold: &dyn ColdTier) -> Result<u64, ColdError> {
     let fact = cold.fact(CHECKPOINT)?;
     let position = fact
         .and_then(|bytes| bytes.try_into().ok())

@@ -92,10 +92,8 @@ impl Saver {
     pub(crate) fn run(&mut self) {
         // Those who serve clients come first. Where that is not allowed, it is no more than a pity.
         rustix::process::setpriority_process(None, NICE).ok();
-        let mut wait = LOOK_EVERY;
         loop {
-            let woken = self.signal.wait(wait);
-            wait = LOOK_EVERY;
+            let woken = self.signal.wait(LOOK_EVERY);
             self.heal();
             if woken != Woken::TimeIsUp || self.is_due() {
                 let result = self.round();
@@ -103,7 +101,9 @@ impl Saver {
                 self.release_log();
                 if let Err(error) = result {
                     tracing::error!(error = &error as &dyn std::error::Error, "saving failed");
-                    wait = RETRY_AFTER;
+                    self.signal.wait_for_end(RETRY_AFTER);
+                    // Those who wait for a save may have waited long enough.
+                    self.tiering().wake_waiting();
                 }
             }
             if woken == Woken::End {
@@ -176,7 +176,11 @@ impl Saver {
     fn commit(&self, tiering: &Tiering, mut batch: Batch) -> Result<(), Trouble> {
         let server = &self.shared.server;
         if let Some(up_to) = tiering.flush_pending() {
-            tiering.cold.wipe(up_to)?;
+            if let Err(error) = tiering.cold.wipe(up_to) {
+                let taken = batch.iter();
+                taken.for_each(|(shard, taken)| server.not_saved(*shard, &taken.snapshots));
+                return Err(error.into());
+            }
             tiering.flush_done(up_to);
             // What was taken before the FLUSHALL is gone, and so are its keys.
             for (_, taken) in &mut batch {

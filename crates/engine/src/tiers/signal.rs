@@ -38,6 +38,13 @@ impl Signal {
         self.changed.notify_one();
     }
 
+    /// Waits for the end, but no longer than `at_most`; other wishes are kept.
+    pub(crate) fn wait_for_end(&self, at_most: Duration) {
+        let mut state = self.state.lock();
+        self.changed
+            .wait_while_for(&mut state, |state| !state.end, at_most);
+    }
+
     /// Waits until asked, but no longer than `at_most`.
     pub(crate) fn wait(&self, at_most: Duration) -> Woken {
         let mut state = self.state.lock();

@@ -8,6 +8,7 @@ mod bad_input;
 mod busy;
 mod harness;
 mod listeners;
+mod storage;
 
 /// Lets tests see how much memory the engines of this process take.
 #[global_allocator]

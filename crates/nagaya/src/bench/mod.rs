@@ -4,6 +4,8 @@
 //! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data
 //! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
 //! median over rounds and every verdict a ratio of two figures from the same run.
+//!
+//! `bench room` measures what keeping data costs; its parts are in [`room`].
 
 mod options;
 mod plan;
@@ -11,6 +13,8 @@ mod plan;
 mod memory;
 mod scaling;
 mod throughput;
+
+mod room;
 
 mod load_generator;
 mod loader;
@@ -33,26 +37,51 @@ use crate::signals::Signals;
 pub(crate) use options::RedisArgs;
 use plan::Plan;
 use report::Report;
+pub(crate) use room::RoomArgs;
 
 /// Runs `nagaya bench redis`.
 pub(crate) fn redis(args: RedisArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(&args)?;
-    let folder = tempfile::Builder::new()
-        .prefix("nagaya-bench-")
-        .tempdir()
-        .context("cannot make a temporary folder")?;
+    let folder = temporary_folder()?;
     tidy_up_on_signals(&folder)?;
-    if cfg!(debug_assertions) {
-        progress("this is a debug build: its figures say nothing about speed");
-    }
+    warn_of_debug_build();
     let report = measure(&plan, &folder)?;
     let output = if args.json { report.json()? } else { report.text() };
     io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.record_in()? {
-        record::write(&folder, &report)?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
         progress(&format!("recorded in {}", folder.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench room`.
+pub(crate) fn room(args: RoomArgs) -> anyhow::Result<ExitCode> {
+    let plan = room::Plan::new(&args)?;
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = room::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn temporary_folder() -> anyhow::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("nagaya-bench-")
+        .tempdir()
+        .context("cannot make a temporary folder")
+}
+
+fn warn_of_debug_build() {
+    if cfg!(debug_assertions) {
+        progress("this is a debug build: its figures say nothing about speed");
+    }
 }
 
 fn measure(plan: &Plan, folder: &TempDir) -> anyhow::Result<Report> {

@@ -28,8 +28,17 @@ pub(super) struct Plan {
     pub(super) keys: u64,
     pub(super) large_keys: u64,
     pub(super) programs: Programs,
-    quick: bool,
-    out: Option<PathBuf>,
+    /// Where and whether the run is recorded.
+    pub(super) target: Target,
+}
+
+/// Where a run is recorded.
+pub(super) struct Target {
+    /// The last part of the folder's name.
+    pub(super) name: &'static str,
+    /// Quick runs are recorded only when asked for.
+    pub(super) quick: bool,
+    pub(super) out: Option<PathBuf>,
 }
 
 /// The programs a run needs besides our own.
@@ -59,8 +68,11 @@ impl Plan {
             keys: args.keys.unwrap_or(of(1_000_000, 100_000)),
             large_keys: args.large_keys.unwrap_or(of(10_000_000, 1_000_000)),
             programs: Programs::find()?,
-            quick: args.quick,
-            out: args.out.clone(),
+            target: Target {
+                name: "redis",
+                quick: args.quick,
+                out: args.out.clone(),
+            },
         })
     }
 
@@ -73,10 +85,12 @@ impl Plan {
             self.requests
         }
     }
+}
 
+impl Target {
     /// Where the run is recorded: the folder asked for, or a new one in the checkout around the working
-    /// directory. Quick runs are recorded only when asked for.
-    pub(super) fn record_in(&self) -> anyhow::Result<Option<PathBuf>> {
+    /// directory.
+    pub(super) fn folder(&self) -> anyhow::Result<Option<PathBuf>> {
         if let Some(folder) = &self.out {
             return Ok(Some(folder.clone()));
         }
@@ -89,8 +103,8 @@ impl Plan {
         }
         let runs = checkout.join("bench/runs");
         let date = date_of(SystemClock.unix_ms());
-        let numbered = (2..).map(|number| format!("{date}-redis-{number}"));
-        let free = std::iter::once(format!("{date}-redis"))
+        let numbered = (2..).map(|number| format!("{date}-{}-{number}", self.name));
+        let free = std::iter::once(format!("{date}-{}", self.name))
             .chain(numbered)
             .map(|name| runs.join(name))
             .find(|folder| !folder.exists());
@@ -99,7 +113,7 @@ impl Plan {
 }
 
 impl Programs {
-    fn find() -> anyhow::Result<Programs> {
+    pub(super) fn find() -> anyhow::Result<Programs> {
         Ok(Programs {
             nagaya: std::env::current_exe().context("cannot tell where our own binary is")?,
             redis_server: find_program("redis-server", "redis-server")?,

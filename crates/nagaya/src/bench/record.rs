@@ -5,15 +5,20 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::report::Report;
+/// What a run leaves behind.
+pub(super) struct Record {
+    pub(super) markdown: String,
+    pub(super) json: String,
+    pub(super) raw_csv: String,
+}
 
 /// Writes the run into a folder, made if it is missing.
-pub(super) fn write(folder: &Path, report: &Report) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, record: &Record) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let files = [
-        ("summary.md", report.markdown()),
-        ("report.json", report.json()?),
-        ("raw.csv", report.raw_csv()),
+        ("summary.md", &record.markdown),
+        ("report.json", &record.json),
+        ("raw.csv", &record.raw_csv),
     ];
     for (name, text) in files {
         let path = folder.join(name);

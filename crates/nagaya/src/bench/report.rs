@@ -8,6 +8,8 @@ use super::load_generator::{self, Load, Sample};
 use super::machine::{Machine, Versions};
 use super::options::Test;
 use super::plan::{Plan, SMALL_KEYS, date_of};
+use super::record::Record;
+use super::servers::KEEP_NOTHING;
 use super::table::Table;
 use super::{memory, scaling, throughput};
 
@@ -46,6 +48,14 @@ impl Report {
         Ok(text + "\n")
     }
 
+    pub(super) fn record(&self) -> anyhow::Result<Record> {
+        Ok(Record {
+            markdown: self.markdown(),
+            json: self.json()?,
+            raw_csv: raw_csv(&self.raw),
+        })
+    }
+
     /// The tables, for the terminal.
     pub(super) fn text(&self) -> String {
         let table = |(title, table): (String, Table)| format!("{title}\n{}\n", table.text());
@@ -53,7 +63,7 @@ impl Report {
     }
 
     /// The whole record but the raw figures.
-    pub(super) fn markdown(&self) -> String {
+    fn markdown(&self) -> String {
         let mut text = format!("# nagaya beside redis-server, {}\n\n", self.date);
         text.push_str("Ratios are ours over theirs; figures are medians over the rounds ");
         text.push_str(&format!(
@@ -75,31 +85,6 @@ impl Report {
         text
     }
 
-    /// Every run of the load generator, with the line it printed.
-    pub(super) fn raw_csv(&self) -> String {
-        let mut text = "server,depth,round,keys,requests,server_cpu_seconds,".to_owned();
-        text.push_str("test,rps,avg_latency_ms,min_latency_ms,p50_latency_ms,p95_latency_ms,");
-        text.push_str("p99_latency_ms,max_latency_ms\n");
-        for sample in &self.raw {
-            let Sample {
-                side,
-                depth,
-                round,
-                keys,
-                requests,
-                cpu_seconds,
-                csv,
-                ..
-            } = sample;
-            let name = side.name();
-            text.push_str(&format!(
-                "{name},{depth},{},{keys},{requests},{cpu_seconds:.2},{csv}\n",
-                round + 1
-            ));
-        }
-        text
-    }
-
     fn tables(&self) -> Vec<(String, Table)> {
         let mut tables = throughput::tables(&self.throughput);
         if !self.memory.is_empty() {
@@ -113,11 +98,36 @@ impl Report {
     }
 }
 
+/// Every run of redis-benchmark, with the line it printed.
+pub(super) fn raw_csv(raw: &[Sample]) -> String {
+    let mut text = "server,depth,round,keys,requests,server_cpu_seconds,".to_owned();
+    text.push_str("test,rps,avg_latency_ms,min_latency_ms,p50_latency_ms,p95_latency_ms,");
+    text.push_str("p99_latency_ms,max_latency_ms\n");
+    for sample in raw {
+        let Sample {
+            side,
+            depth,
+            round,
+            keys,
+            requests,
+            cpu_seconds,
+            csv,
+            ..
+        } = sample;
+        let name = side.name();
+        text.push_str(&format!(
+            "{name},{depth},{},{keys},{requests},{cpu_seconds:.2},{csv}\n",
+            round + 1
+        ));
+    }
+    text
+}
+
 fn commands(plan: &Plan) -> Vec<String> {
     let typed: Vec<String> = std::env::args().skip(1).collect();
     let mut commands = vec![
         format!("nagaya {}", typed.join(" ")),
-        "nagaya up --room-listen 127.0.0.1:PORT".to_owned(),
+        format!("nagaya up --room-listen 127.0.0.1:PORT --set {KEEP_NOTHING}"),
         "redis-server --bind 127.0.0.1 --port PORT --save \"\" --appendonly no".to_owned(),
     ];
     let mut load = |test: Test, depth: u32, keys: u64| {

@@ -21,6 +21,9 @@ const START_PAUSE: Duration = Duration::from_millis(50);
 /// How long a server may take to answer a command of ours; emptying a large one takes a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The setting by which ours is like a Redis without files.
+pub(super) const KEEP_NOTHING: &str = "room.persist=false";
+
 /// Whose server it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -53,9 +56,19 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn start(programs: &Programs, folder: &Path) -> anyhow::Result<Pair> {
+        Pair::start_with(programs, folder, &["--set", KEEP_NOTHING], &[])
+    }
+
+    /// Starts both with arguments of their own; see [`Server::start_with`].
+    pub(super) fn start_with(
+        programs: &Programs,
+        folder: &Path,
+        ours: &[&str],
+        redis: &[&str],
+    ) -> anyhow::Result<Pair> {
         Ok(Pair {
-            ours: Server::start(Side::Ours, programs, folder)?,
-            redis: Server::start(Side::Redis, programs, folder)?,
+            ours: Server::start_with(Side::Ours, programs, folder, ours)?,
+            redis: Server::start_with(Side::Redis, programs, folder, redis)?,
         })
     }
 
@@ -69,22 +82,51 @@ impl Pair {
 }
 
 impl Server {
-    pub(super) fn start(side: Side, programs: &Programs, folder: &Path) -> anyhow::Result<Server> {
+    /// Starts a server with arguments of its own; what it keeps, it keeps in the folder. Redis keeps
+    /// nothing unless the arguments say so.
+    pub(super) fn start_with(
+        side: Side,
+        programs: &Programs,
+        folder: &Path,
+        arguments: &[&str],
+    ) -> anyhow::Result<Server> {
+        let mut server = Server::launch(side, programs, folder, arguments)?;
+        server.wait_until_it_answers(&log_of(side, folder))?;
+        Ok(server)
+    }
+
+    /// As [`Server::start_with`], without waiting until it answers.
+    pub(super) fn launch(
+        side: Side,
+        programs: &Programs,
+        folder: &Path,
+        arguments: &[&str],
+    ) -> anyhow::Result<Server> {
         let name = side.name();
         let address = free_address()?;
         let mut command = match side {
             Side::Ours => our_command(&programs.nagaya, address, folder),
             Side::Redis => redis_command(&programs.redis_server, address),
         };
-        let log = folder.join(format!("{name}.log"));
+        command.args(arguments);
+        let log = log_of(side, folder);
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
         let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
         progress(&format!("{name} runs on {address}, pid {}", child.id()));
-        let mut server = Server { side, address, child };
-        server.wait_until_it_answers(&log)?;
-        Ok(server)
+        Ok(Server { side, address, child })
+    }
+
+    /// Ends it as a crash would.
+    pub(super) fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().context("a server could not be killed")?;
+        self.child.wait().context("a server did not end")?;
+        Ok(())
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn cpu_seconds(&self) -> anyhow::Result<f64> {
@@ -103,7 +145,7 @@ impl Server {
         }
     }
 
-    fn wait_until_it_answers(&mut self, log: &PathBuf) -> anyhow::Result<()> {
+    fn wait_until_it_answers(&mut self, log: &Path) -> anyhow::Result<()> {
         let name = self.side.name();
         let said = || fs::read_to_string(log).unwrap_or_default();
         for _ in 0..START_ATTEMPTS {
@@ -125,6 +167,11 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Where a server's own words go.
+fn log_of(side: Side, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.log", side.name()))
 }
 
 /// Our engine with its defaults. The other listeners of the house get any free port.

@@ -39,6 +39,11 @@ pub(super) struct Row {
 
 pub(super) fn run(plan: &Plan, folder: &Path, raw: &mut Vec<Sample>) -> anyhow::Result<Vec<Row>> {
     let servers = Pair::start(&plan.programs, folder)?;
+    measure(plan, &servers, raw)
+}
+
+/// Measures two servers that run already.
+pub(super) fn measure(plan: &Plan, servers: &Pair, raw: &mut Vec<Sample>) -> anyhow::Result<Vec<Row>> {
     let mut samples = Vec::new();
     for &depth in &plan.depths {
         for round in 0..plan.rounds {

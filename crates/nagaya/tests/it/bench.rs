@@ -76,6 +76,39 @@ fn a_run_is_recorded_with_its_machine_and_commands() {
 }
 
 #[test]
+fn the_room_is_measured_in_all_its_parts_and_recorded() {
+    let folder = Folder::new("bench");
+    let out = folder.path().join("record");
+    let out = out.to_str().unwrap();
+    let sizes = "--requests 1000 --keys 2000 --memory 64mb --times 1 --seconds 1 --connections 4";
+    let words = ["bench", "room", "--quick", "--out", out];
+    let launch = Launch::new("nagaya", BINARY).args(words.into_iter().chain(sizes.split(' ')));
+    let bench = Process::start(launch, folder.path()).unwrap();
+    // A hundred thousand keys go in twice, which an unoptimised build takes its time for.
+    bench.wait(4 * LIMIT).unwrap();
+    let ran = finish(bench);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let read = |name: &str| std::fs::read_to_string(format!("{out}/{name}")).unwrap();
+    let report: Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(report["persisted"][0]["rows"].as_array().unwrap().len(), 8);
+    assert_eq!(report["persisted"][1]["rows"].as_array().unwrap().len(), 4);
+    assert!(report["larger"]["limited"]["hot"]["samples"].as_u64().unwrap() > 0);
+    assert!(report["larger"]["limited"]["memory"]["looks"].as_u64().unwrap() > 0);
+    for row in report["restart"].as_array().unwrap() {
+        assert_eq!((&row["keys"], &row["lost"]), (&2000.into(), &0.into()), "{row}");
+    }
+    let summary = read("summary.md");
+    for part in [
+        "fsync always",
+        "| all in memory",
+        "Start after kill -9",
+        "--appendfsync everysec",
+    ] {
+        assert!(summary.contains(part), "{part} is not in:\n{summary}");
+    }
+}
+
+#[test]
 fn a_missing_redis_is_named_with_its_package() {
     let ran = run_with(["bench", "redis", "--quick"], &[("PATH", "/nonexistent")]);
     assert_eq!(ran.code, Some(1));
