@@ -1,0 +1,41 @@
+//! What every Redis client of the house shares: one way to connect to any Redis.
+//!
+//! The kit speaks the protocol itself, over `nagaya-resp`. A general client hides which connection
+//! carried a command and reconnects behind the caller's back; here a [`Connection`] is one socket,
+//! from its first byte to its last, because a `WAIT` only proves something about the writes of its
+//! own socket (see [`Connection::write_and_wait`]).
+//!
+//! Suggested reading order: the URL, one connection, scripts and confirmed writes, then the client
+//! that finds and replaces connections, and the subscriber.
+
+mod url;
+
+mod wire;
+
+mod connection;
+
+mod script;
+
+mod confirm;
+
+mod client;
+
+mod subscriber;
+
+mod backoff;
+mod discover;
+mod error;
+mod tls;
+
+pub mod reply;
+pub mod slot;
+
+pub use backoff::Backoff;
+pub use client::{Client, Options};
+pub use confirm::{Confirmed, Need};
+pub use connection::{Connection, Run};
+pub use error::{Error, Fault, ServerError};
+pub use nagaya_resp::Frame;
+pub use script::Script;
+pub use subscriber::{Event, Subscriber, Topics};
+pub use url::{Endpoint, ParseError, RedisUrl, Topology};
