@@ -1,0 +1,138 @@
+//! `GET /v1/ids`, and katsubushi's `/id`, `/ids` and `/stats`.
+//!
+//! A GET that makes something is katsubushi's habit and convenient; answers are marked as not
+//! to be stored, because an id from a cache is a duplicate.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::problem::Problem;
+use crate::{IDS_MAX, IdsApi};
+
+/// Our own interface: `GET /v1/ids?n=` with n from 1 to 1000, 1 unless given.
+///
+/// JSON unless only text is accepted: `ids` as strings, because JavaScript rounds numbers of
+/// this size, and the same as `numbers`. Text is one id per line.
+pub fn router(api: IdsApi) -> Router {
+    Router::new().route("/v1/ids", get(ids)).with_state(api)
+}
+
+/// katsubushi's interface: `/id`, `/ids?n=` with n from 0 to 1000, `/stats`. Text unless JSON
+/// is accepted. Where it crashes (a negative n) or says nothing, the answer is a problem
+/// document.
+pub fn katsubushi_router(api: IdsApi) -> Router {
+    Router::new()
+        .route("/id", get(katsubushi_id))
+        .route("/ids", get(katsubushi_ids))
+        .route("/stats", get(katsubushi_stats))
+        .with_state(api)
+}
+
+#[derive(Debug, Deserialize)]
+struct Params {
+    n: Option<String>,
+}
+
+type ParamsResult = Result<Query<Params>, QueryRejection>;
+
+async fn ids(
+    State(api): State<IdsApi>,
+    params: ParamsResult,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let ids = api.fetch(count(params, 1)?).await?;
+    if accepts(&headers, "text/plain") && !accepts(&headers, "application/json") {
+        return Ok(text(lines(&ids) + "\n"));
+    }
+    let strings: Vec<String> = ids.iter().map(u64::to_string).collect();
+    let worker = ids.first().and_then(|id| api.mint.layout().decode(*id));
+    let worker = worker.map(|parts| parts.worker);
+    Ok(document(
+        json!({"ids": strings, "numbers": ids, "worker": worker}),
+    ))
+}
+
+async fn katsubushi_id(State(api): State<IdsApi>, headers: HeaderMap) -> Result<Response, Problem> {
+    let ids = api.fetch(1).await?;
+    if accepts(&headers, "application/json") {
+        return Ok(document(json!({"id": ids[0].to_string()})));
+    }
+    Ok(text(lines(&ids)))
+}
+
+async fn katsubushi_ids(
+    State(api): State<IdsApi>,
+    params: ParamsResult,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let ids = api.fetch(count(params, 0)?).await?;
+    if accepts(&headers, "application/json") {
+        let strings: Vec<String> = ids.iter().map(u64::to_string).collect();
+        return Ok(document(json!({"ids": strings})));
+    }
+    Ok(text(lines(&ids)))
+}
+
+async fn katsubushi_stats(State(api): State<IdsApi>) -> Response {
+    let stats = api.stats.snapshot(&api.mint);
+    let (worker, fence) = stats.worker.unzip();
+    document(json!({
+        "pid": stats.pid,
+        "uptime": stats.uptime,
+        "time": stats.time,
+        "version": stats.version,
+        "curr_connections": stats.curr_connections,
+        "total_connections": stats.total_connections,
+        "cmd_get": stats.cmd_get,
+        "get_hits": stats.get_hits,
+        "get_misses": stats.get_misses,
+        "rejected_connections": stats.rejected_connections,
+        "clock_behind_ms": stats.clock_behind_ms,
+        "worker_id": worker,
+        "fence": fence,
+    }))
+}
+
+/// The parameter `n`; 1 when it is missing or empty.
+fn count(params: ParamsResult, min: u64) -> Result<u64, Problem> {
+    let Query(params) = params.map_err(|rejection| Problem::bad_request(rejection.body_text()))?;
+    let Some(text) = params.n.filter(|text| !text.is_empty()) else {
+        return Ok(1);
+    };
+    let count = text.parse().ok().filter(|count| (min..=IDS_MAX).contains(count));
+    count.ok_or_else(|| {
+        Problem::bad_request(format!(
+            "n must be a number from {min} to {IDS_MAX}, not {text:?}"
+        ))
+    })
+}
+
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let mut accepted = headers.get_all(header::ACCEPT).iter();
+    accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(media_type)))
+}
+
+fn lines(ids: &[u64]) -> String {
+    let lines: Vec<String> = ids.iter().map(u64::to_string).collect();
+    lines.join("\n")
+}
+
+fn text(body: String) -> Response {
+    unstored(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response())
+}
+
+fn document(value: Value) -> Response {
+    unstored(Json(value).into_response())
+}
+
+fn unstored(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, value);
+    response
+}

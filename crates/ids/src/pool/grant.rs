@@ -1,0 +1,343 @@
+//! Taking, renewing and giving back a number.
+
+use std::time::Duration;
+
+use nagaya_redis_kit::{Confirmed, Connection, Error as RedisError, Frame, Need, Run, Script, reply};
+
+use super::{Error, Member, Pool, caller_now, scripts, seconds, status, text_at};
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderId {
+    /// yaraus's client id, shown in lists.
+    pub owner: String,
+    /// The instance's name, by which it gets its number back.
+    pub name: String,
+    /// Random, and new with every start of a process.
+    pub token: String,
+}
+
+/// What a holder asks for.
+#[derive(Clone, Debug)]
+pub struct GetCall {
+    /// Ids will carry no later time, in Unix milliseconds, until the first renewal.
+    pub ceil_ms: u64,
+    /// How long the number stays away from others.
+    pub reserve: Duration,
+    /// The token of an earlier process of this name that is known to be over.
+    pub proof: Option<String>,
+}
+
+/// A number given to a holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub number: u64,
+    pub fence: u64,
+    /// Ids may have been issued up to this time, in Unix milliseconds.
+    pub floor_ms: u64,
+    /// Whether no other process can still be using the number.
+    pub at_once: bool,
+    /// Whether the number was last held by the process whose token was given as proof.
+    pub proved: bool,
+    /// The run of the last confirmed answer: of the grant, or of a renewal since.
+    pub run: Run,
+}
+
+/// What came of asking for a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GetAnswer {
+    Granted(Grant),
+    /// All numbers are reserved; the first comes free after this time.
+    NoneFree {
+        next_in: Duration,
+    },
+}
+
+/// Where the holder was when it sent a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Its delay is not over.
+    Waiting,
+    /// Its delay is over: this renewal opens the window.
+    DelayOver,
+    /// Its window is unbroken.
+    InUse,
+    /// Its window was open and has ended.
+    Lapsed,
+}
+
+impl Phase {
+    fn word(self) -> &'static str {
+        match self {
+            Phase::Waiting => "waiting",
+            Phase::DelayOver => "delay_over",
+            Phase::InUse => "in_use",
+            Phase::Lapsed => "lapsed",
+        }
+    }
+}
+
+/// Why the pool does not see the caller as the holder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The pool or the number in it is gone.
+    Missing,
+    /// Somebody else has it: under our own name, or not.
+    Robbed { same_name: bool },
+    /// The server's run changed and the window was not open, so the record proves nothing.
+    RunChanged,
+}
+
+/// What came of a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extension {
+    Extended {
+        /// The record was last written, or the last answer given, under another run.
+        run_changed: bool,
+        ceil_ms: u64,
+        run: Run,
+    },
+    Refused(Refusal),
+}
+
+impl Pool {
+    /// Draws a client id in yaraus's form: host, time and a counter of the pool.
+    pub async fn register(&self) -> Result<String, Error> {
+        let connection = self.connection().await?;
+        let asked = connection
+            .call(&["HINCRBY", &self.keys.stats, "client_id_count", "1"])
+            .await;
+        let reply = self.noted(asked.map_err(Error::from)).await?;
+        let count = reply::int(&reply).ok_or_else(|| reply::unexpected("HINCRBY", &reply))?;
+        let host = hostname::get().unwrap_or_default();
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        let (secs, millis) = (now.as_secs(), now.subsec_millis());
+        Ok(format!("{}-{secs}.{millis:03}-{count}", host.to_string_lossy()))
+    }
+
+    /// Asks for a number. With too few replicas a grant is given back, and the error says so.
+    ///
+    /// Not cancel safe: a dropped call may have taken a number, which then stays reserved; the same
+    /// token gets it again.
+    pub async fn get(&self, id: &HolderId, call: &GetCall, need: Need) -> Result<GetAnswer, Error> {
+        let connection = self.connection().await?;
+        let run = connection.run().await?.to_string();
+        let (ceil_ms, reserve, now) = (call.ceil_ms.to_string(), seconds(call.reserve), caller_now());
+        let proof = call.proof.as_deref().unwrap_or_default();
+        let args = [
+            &id.owner, &id.name, &id.token, &run, &ceil_ms, &reserve, proof, &now,
+        ]
+        .map(str::as_bytes);
+        let answer = self.write(&connection, &scripts::GET, &args, need).await;
+        let confirmed = match answer {
+            Ok(confirmed) => confirmed,
+            Err(Error::Redis(error @ RedisError::TooFewReplicas { .. })) => {
+                return Err(self.give_back(&connection, id, error).await);
+            }
+            Err(error) => return Err(error),
+        };
+        self.read_get(&confirmed)
+    }
+
+    fn read_get(&self, confirmed: &Confirmed) -> Result<GetAnswer, Error> {
+        let (word, rest) = status(&confirmed.reply);
+        let unexpected = || Error::from(reply::unexpected("get", &confirmed.reply));
+        match (word.as_str(), rest) {
+            ("missing", _) => Err(Error::NotInitialized {
+                namespace: self.namespace.clone(),
+            }),
+            ("none", [next_in, clock]) => {
+                warn_if_callers_clock(clock);
+                let next_in = reply::text(next_in).and_then(|text| text.parse().ok());
+                let next_in = next_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                let next_in = next_in.ok_or_else(unexpected)?;
+                Ok(GetAnswer::NoneFree { next_in })
+            }
+            ("granted", [member, fence, floor, at_once, proved, clock]) => {
+                warn_if_callers_clock(clock);
+                let number = reply::text(member).ok_or_else(unexpected)?.parse::<Member>()?.0;
+                Ok(GetAnswer::Granted(Grant {
+                    number,
+                    fence: reply::unsigned(fence).ok_or_else(unexpected)?,
+                    floor_ms: reply::unsigned(floor).ok_or_else(unexpected)?,
+                    at_once: reply::int(at_once) == Some(1),
+                    proved: reply::int(proved) == Some(1),
+                    run: confirmed.run.clone(),
+                }))
+            }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Renews a number.
+    pub async fn extend(
+        &self,
+        id: &HolderId,
+        held: &Grant,
+        phase: Phase,
+        call: &GetCall,
+        need: Need,
+    ) -> Result<Extension, Error> {
+        let connection = self.connection().await?;
+        let (run, seen_run) = (connection.run().await?.to_string(), held.run.to_string());
+        let (member, fence) = (Member(held.number).to_string(), held.fence.to_string());
+        let (ceil_ms, reserve, now) = (call.ceil_ms.to_string(), seconds(call.reserve), caller_now());
+        let args = [
+            &member,
+            &id.owner,
+            &id.token,
+            &fence,
+            &run,
+            &seen_run,
+            &ceil_ms,
+            &reserve,
+            phase.word(),
+            &now,
+        ];
+        let args = args.map(str::as_bytes);
+        let confirmed = self.write(&connection, &scripts::EXTEND, &args, need).await?;
+        let (word, rest) = status(&confirmed.reply);
+        let unexpected = || Error::from(reply::unexpected("extend", &confirmed.reply));
+        match (word.as_str(), rest) {
+            ("extended", [changed, ceil_ms, clock]) => {
+                warn_if_callers_clock(clock);
+                Ok(Extension::Extended {
+                    run_changed: reply::int(changed) == Some(1),
+                    ceil_ms: reply::unsigned(ceil_ms).ok_or_else(unexpected)?,
+                    run: confirmed.run,
+                })
+            }
+            ("refused", rest) => Ok(Extension::Refused(refusal(rest, id))),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Gives a number back, after its last use. A refusal means that it is not ours any more, and
+    /// changes nothing.
+    pub async fn release(
+        &self,
+        id: &HolderId,
+        held: &Grant,
+        last_ms: u64,
+    ) -> Result<Result<(), Refusal>, Error> {
+        let connection = self.connection().await?;
+        let answer = self
+            .release_on(&connection, id, held.number, held.fence, last_ms)
+            .await;
+        self.noted(answer).await
+    }
+
+    async fn release_on(
+        &self,
+        connection: &Connection,
+        id: &HolderId,
+        number: u64,
+        fence: u64,
+        last_ms: u64,
+    ) -> Result<Result<(), Refusal>, Error> {
+        let run = connection.run().await?.to_string();
+        let (member, fence) = (Member(number).to_string(), fence.to_string());
+        let (last_ms, now) = (last_ms.to_string(), caller_now());
+        let args = [&member, &id.owner, &id.token, &fence, &run, &last_ms, &now].map(|arg| arg.as_bytes());
+        let keys = [&self.keys.ids, &self.keys.clients, &self.keys.leases].map(|key| key.as_bytes());
+        let reply = connection.eval(&scripts::RELEASE, &keys, &args).await?;
+        let (word, rest) = status(&reply);
+        match word.as_str() {
+            "released" => Ok(Ok(())),
+            "refused" => Ok(Err(refusal(rest, id))),
+            _ => Err(reply::unexpected("release", &reply).into()),
+        }
+    }
+
+    /// Gives back whatever a lost answer may have granted to this token.
+    pub async fn abandon(&self, id: &HolderId) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        match self.find_by_token(&connection, id).await? {
+            Some((number, fence, ceil_ms)) => self
+                .release_on(&connection, id, number, fence, ceil_ms)
+                .await
+                .map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Undoes a grant that too few replicas have. The script's answer was not kept, so the record
+    /// of our token tells what was granted.
+    async fn give_back(&self, connection: &Connection, id: &HolderId, source: RedisError) -> Error {
+        match self.find_by_token(connection, id).await {
+            Ok(Some((number, fence, ceil_ms))) => {
+                match self.release_on(connection, id, number, fence, ceil_ms).await {
+                    Ok(_) => Error::GivenBack { number, source },
+                    Err(error) => {
+                        tracing::warn!(number, error = error.chain(), "unconfirmed grant not given back");
+                        Error::Redis(source)
+                    }
+                }
+            }
+            Ok(None) => Error::Redis(source),
+            Err(error) => {
+                tracing::warn!(error = error.chain(), "unconfirmed grant not given back");
+                Error::Redis(source)
+            }
+        }
+    }
+
+    async fn find_by_token(
+        &self,
+        connection: &Connection,
+        id: &HolderId,
+    ) -> Result<Option<(u64, u64, u64)>, Error> {
+        let token = format!("token:{}", id.token);
+        let reply = connection.call(&["HGET", &self.keys.leases, &token]).await?;
+        let Some(member) = reply::text(&reply) else {
+            return Ok(None);
+        };
+        let (fence, ceil) = (format!("{member}.fence"), format!("{member}.ceil"));
+        let reply = connection
+            .call(&["HMGET", &self.keys.leases, &fence, &ceil])
+            .await?;
+        let number = member.parse::<Member>()?.0;
+        Ok(match reply::items(&reply) {
+            [fence, ceil] => reply::unsigned(fence)
+                .zip(reply::unsigned(ceil))
+                .map(|(fence, ceil)| (number, fence, ceil)),
+            _ => None,
+        })
+    }
+
+    async fn write(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        args: &[&[u8]],
+        need: Need,
+    ) -> Result<Confirmed, Error> {
+        let keys = &self.keys;
+        let keys = [&keys.ids, &keys.clients, &keys.stats, &keys.leases].map(|key| key.as_bytes());
+        let answer = connection.write_and_wait(script, &keys, args, need).await;
+        self.noted(answer.map_err(Error::from)).await
+    }
+}
+
+fn refusal(rest: &[Frame], id: &HolderId) -> Refusal {
+    match text_at(rest, 0).as_str() {
+        "missing" => Refusal::Missing,
+        "run" => Refusal::RunChanged,
+        _ => Refusal::Robbed {
+            same_name: text_at(rest, 1) == id.name,
+        },
+    }
+}
+
+fn warn_if_callers_clock(clock: &Frame) {
+    static WARNED: std::sync::Once = std::sync::Once::new();
+    if reply::bytes(clock) == Some(b"caller") {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                "redis before 3.2 lets scripts not read its clock: reservations follow this machine's"
+            );
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! The pool's Lua scripts, one file each, behind a prelude that they share.
+
+use nagaya_redis_kit::Script;
+
+macro_rules! script {
+    ($file:literal, $keys:expr, $args:expr) => {
+        Script::new(
+            $file,
+            concat!(
+                include_str!("lua/prelude.lua"),
+                include_str!(concat!("lua/", $file, ".lua"))
+            ),
+            $keys,
+            $args,
+        )
+    };
+}
+
+pub(super) static INIT: Script = script!("init", &["ids", "stats"], &["min", "max", "members"]);
+
+pub(super) static RESIZE: Script = script!(
+    "resize",
+    &["ids", "clients", "stats"],
+    &[
+        "old_min",
+        "old_max",
+        "min",
+        "max",
+        "added",
+        "removed",
+        "caller_now"
+    ]
+);
+
+pub(super) static GET: Script = script!(
+    "get",
+    &["ids", "clients", "stats", "leases"],
+    &[
+        "owner",
+        "name",
+        "token",
+        "run",
+        "ceil_ms",
+        "reserve_s",
+        "proof",
+        "caller_now"
+    ]
+);
+
+pub(super) static EXTEND: Script = script!(
+    "extend",
+    &["ids", "clients", "stats", "leases"],
+    &[
+        "member",
+        "owner",
+        "token",
+        "fence",
+        "run",
+        "seen_run",
+        "ceil_ms",
+        "reserve_s",
+        "phase",
+        "caller_now"
+    ]
+);
+
+pub(super) static RELEASE: Script = script!(
+    "release",
+    &["ids", "clients", "leases"],
+    &[
+        "member",
+        "owner",
+        "token",
+        "fence",
+        "run",
+        "last_ms",
+        "caller_now"
+    ]
+);

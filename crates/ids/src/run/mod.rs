@@ -1,0 +1,20 @@
+//! `ids run`: gives a number to a command for as long as it runs.
+//!
+//! The command gets a process group of its own. When its number is lost, or was not renewed in time,
+//! the group is asked to end (TERM) early enough that it can be made to (KILL) before the number may
+//! be anybody else's. Nothing checks the command's single ids: this holds while the supervisor gets
+//! to run, and what the command writes elsewhere is protected by the fence it is told.
+//!
+//! At the end nobody is left: descendants that outlive the command, even those that left its group,
+//! come back to the supervisor (it is their subreaper) and are ended too, before the number is given
+//! back.
+
+mod arguments;
+mod family;
+mod flags;
+mod signals;
+mod supervisor;
+
+pub use arguments::replace;
+pub use flags::{BadDuration, parse_duration, with_two_dashes};
+pub use supervisor::{RunError, RunOptions, run, run_timing};

@@ -1,0 +1,277 @@
+//! Starts the command when its number may be used, and ends it when not.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::process::{Child, Command};
+
+use super::arguments::replace;
+use super::family::{Family, adopt_orphans};
+use super::signals::Signals;
+use crate::clock::{BootClock, BootTime};
+use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, Window, Wish};
+use crate::permit::Permit;
+use crate::pool::Pool;
+
+/// Kept between the last KILL and the end of the window: for the kernel to do it, and for us to be
+/// scheduled late.
+const MARGIN: Duration = Duration::from_millis(250);
+/// How often a family is looked at that does not tell when it ends.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long KILLed processes may take to go before the number is left reserved instead.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
+const NUMBER_VARIABLE: &str = "NAGAYA_ID";
+const FENCE_VARIABLE: &str = "NAGAYA_FENCE";
+
+/// What to run and how.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// The program and its arguments; at least the program.
+    pub command: Vec<OsString>,
+    /// What is replaced by the number in every argument.
+    pub placeholder: String,
+    /// How long the command may take to end after TERM.
+    pub grace: Duration,
+    pub holder: HolderOptions,
+}
+
+/// Why the command did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("no command to run was given")]
+    NoCommand,
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("no number to run with: {0:?}")]
+    NoNumber(End),
+    #[error("{program:?} could not be started: {source}")]
+    Start {
+        program: OsString,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the supervisor could not be set up: {0}")]
+    SetUp(#[source] io::Error),
+}
+
+impl RunError {
+    /// The exit code, as shells have it: 127 for a program that is not there, 126 for one that
+    /// cannot be run, 2 for wrong usage, 1 for the rest.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RunError::NoCommand => 2,
+            RunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            RunError::Start { .. } => 126,
+            RunError::State(_) | RunError::NoNumber(_) | RunError::SetUp(_) => 1,
+        }
+    }
+}
+
+/// Lengths that leave a command its grace inside the window and still bear two failed renewals.
+pub fn run_timing(wish: Wish, grace: Duration) -> (Timing, Vec<String>) {
+    let base = Timing::default();
+    let interval = wish.interval.unwrap_or(base.interval);
+    let use_for = wish.use_for.or(Some(interval * 3 + grace + MARGIN));
+    Timing::from_wish(Wish { use_for, ..wish }, base)
+}
+
+/// Runs the command with a number and returns its exit code, 128 + n if signal n ended it.
+///
+/// Meant to be the whole of its program: it takes over signals and adopts orphans for the process.
+/// The number is given back on every way out.
+pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
+    if options.command.is_empty() {
+        return Err(RunError::NoCommand);
+    }
+    let mut signals = Signals::catch().map_err(RunError::SetUp)?;
+    adopt_orphans().map_err(RunError::SetUp)?;
+    let holder_options = HolderOptions {
+        once: true,
+        lock_scope: LockScope::ProcessAndChildren,
+        ..options.holder.clone()
+    };
+    let holder = Holder::start(pool, holder_options)?;
+    let window = tokio::select! {
+        biased;
+        signal = signals.next_ending() => {
+            report(holder.stop().await);
+            return Ok(signal_code(signal.as_raw()));
+        }
+        window = holder.window() => window.map_err(RunError::NoNumber)?,
+    };
+    let child = match start(&options, &window) {
+        Ok(child) => child,
+        Err(source) => {
+            report(holder.stop().await);
+            let program = options.command[0].clone();
+            return Err(RunError::Start { program, source });
+        }
+    };
+    let supervisor = Supervisor {
+        family: Family::of_child(child.id()),
+        clock: options.holder.clock.clone(),
+        grace: options.grace,
+        window,
+    };
+    let status = supervisor.watch(child, &mut signals, &holder).await;
+    if supervisor.end_family().await {
+        report(holder.stop().await);
+    } else {
+        tracing::error!("processes of the command could not be ended; the number stays reserved");
+    }
+    Ok(exit_code(status.map_err(RunError::SetUp)?))
+}
+
+fn start(options: &RunOptions, window: &Window) -> io::Result<Child> {
+    let arguments = replace(&options.command, &options.placeholder, window.worker());
+    Command::new(&arguments[0])
+        .args(&arguments[1..])
+        .env(NUMBER_VARIABLE, window.worker().to_string())
+        .env(FENCE_VARIABLE, window.fence().to_string())
+        .process_group(0)
+        .spawn()
+}
+
+struct Supervisor {
+    family: Option<Family>,
+    window: Arc<Window>,
+    clock: Arc<dyn BootClock>,
+    grace: Duration,
+}
+
+impl Supervisor {
+    /// Passes signals on and watches the window until the command itself has ended.
+    async fn watch(
+        &self,
+        mut child: Child,
+        signals: &mut Signals,
+        holder: &Holder,
+    ) -> io::Result<ExitStatus> {
+        let mut status = holder.status();
+        let mut term_sent: Option<BootTime> = None;
+        let mut killed = false;
+        loop {
+            let now = self.clock.now();
+            if term_sent.is_none() && (self.window.is_ended() || now >= self.term_at()) {
+                tracing::warn!(
+                    number = self.window.worker(),
+                    "number lost or not renewed: ending the command"
+                );
+                self.signal_group(Signal::TERM);
+                term_sent = Some(now);
+            }
+            let deadline = match term_sent {
+                None => self.term_at(),
+                Some(sent) => (sent + self.grace).min(self.kill_at()),
+            };
+            if term_sent.is_some() && now >= deadline && !killed {
+                self.signal_group(Signal::KILL);
+                killed = true;
+            }
+            tokio::select! {
+                ended = child.wait() => return ended,
+                signal = signals.next() => self.signal_group(signal),
+                // Renewals move the deadline without a change of status, so it is looked up again.
+                () = tokio::time::sleep(deadline.since(now).max(LOOK_EVERY)), if !killed => (),
+                Ok(()) = status.changed() => (),
+            }
+        }
+    }
+
+    /// Ends whatever the command left behind; false if something is still there.
+    async fn end_family(&self) -> bool {
+        let Some(family) = self.family else {
+            return true;
+        };
+        let begun = self.clock.now();
+        let kill_at = (begun + self.grace).min(self.kill_at().max(begun));
+        let mut sent = None;
+        loop {
+            if family.is_gone() {
+                return true;
+            }
+            let now = self.clock.now();
+            if now >= kill_at + KILL_LIMIT {
+                return false;
+            }
+            let signal = if now >= kill_at {
+                Signal::KILL
+            } else {
+                Signal::TERM
+            };
+            // TERM once; KILL again and again, for those that are orphaned by the last one.
+            if sent != Some(signal) || signal == Signal::KILL {
+                family.signal_all(signal);
+                sent = Some(signal);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if let Some(family) = self.family {
+            family.signal_group(signal);
+        }
+    }
+
+    fn term_at(&self) -> BootTime {
+        self.kill_at() - self.grace
+    }
+
+    fn kill_at(&self) -> BootTime {
+        self.window.until() - MARGIN
+    }
+}
+
+fn report(end: End) {
+    match end {
+        End::Released => (),
+        End::NotReleased(reason) => {
+            tracing::warn!(reason, "number not given back; it stays reserved for a while")
+        }
+        End::Lost | End::NameTaken => tracing::warn!(?end, "number was lost"),
+        End::Failed(reason) => tracing::error!(reason, "lease failed"),
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
+        (None, Some(signal)) => signal_code(signal),
+        (None, None) => 1,
+    }
+}
+
+fn signal_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commands_window_has_room_for_its_grace_and_three_renewals() {
+        let (timing, changes) = run_timing(Wish::default(), Duration::from_secs(1));
+        assert_eq!(timing.use_for, Duration::from_millis(4250));
+        assert!(changes.is_empty(), "{changes:?}");
+        assert!(timing.delay >= timing.delay_min());
+    }
+
+    #[test]
+    fn exit_codes_are_the_shells() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
+        let missing = RunError::Start {
+            program: "x".into(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        assert_eq!(missing.exit_code(), 127);
+        assert_eq!(RunError::NoCommand.exit_code(), 2);
+    }
+}

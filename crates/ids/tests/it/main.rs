@@ -1,0 +1,22 @@
+//! The lease against real Redis servers, whole and broken; the id maker and its server.
+
+// A test's helpers fail as loudly as the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod cost;
+mod equal;
+mod failover;
+mod faults;
+mod frozen;
+mod leased;
+mod mint;
+mod model;
+mod pool;
+mod run;
+mod serve;
+mod serve_clients;
+mod stage;
+mod sticky;
+mod support;
+mod unique;
+mod yaraus;

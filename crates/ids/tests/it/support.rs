@@ -1,0 +1,76 @@
+//! What the tests share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_ids::lease::Timing;
+use nagaya_ids::pool::{GetAnswer, GetCall, Grant, HolderId, Pool};
+use nagaya_redis_kit::{Client, Need, Options};
+use nagaya_testkit::Redis;
+
+/// A runtime that a test drives from its own thread, beside the testkit's blocking calls.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(future)
+}
+
+pub(crate) fn pool_at(url: &str) -> Pool {
+    let options = Options {
+        connect_limit: Duration::from_secs(2),
+        reply_limit: Duration::from_secs(2),
+        client_name: "test".into(),
+    };
+    Pool::new(Arc::new(Client::new(url.parse().unwrap(), options).unwrap())).unwrap()
+}
+
+pub(crate) fn pool_of(redis: &Redis) -> Pool {
+    pool_at(&format!("{}?ns=t", redis.url()))
+}
+
+pub(crate) fn holder(name: &str, token: &str) -> HolderId {
+    HolderId {
+        owner: format!("client-{token}"),
+        name: name.into(),
+        token: token.into(),
+    }
+}
+
+pub(crate) fn call(reserve_ms: u64) -> GetCall {
+    GetCall {
+        ceil_ms: 1000,
+        reserve: Duration::from_millis(reserve_ms),
+        proof: None,
+    }
+}
+
+pub(crate) fn proven(reserve_ms: u64, token: &str) -> GetCall {
+    GetCall {
+        proof: Some(token.into()),
+        ..call(reserve_ms)
+    }
+}
+
+pub(crate) async fn grant(pool: &Pool, id: &HolderId, call: &GetCall) -> Grant {
+    match pool.get(id, call, Need::PRIMARY_ONLY).await.unwrap() {
+        GetAnswer::Granted(grant) => grant,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Lengths short enough for tests and long enough for a busy machine.
+pub(crate) fn quick_timing() -> Timing {
+    let mut timing = Timing {
+        use_for: Duration::from_millis(1200),
+        interval: Duration::from_millis(200),
+        delay: Duration::ZERO,
+        reserve: Duration::from_secs(4),
+        drift_ppm: 500,
+        skew: Duration::from_millis(20),
+    };
+    timing.delay = timing.delay_min();
+    timing
+}
