@@ -70,7 +70,12 @@ impl Core<'_> {
         };
         let needs = resolve(args).is_ok_and(|command| needs_memory(client, command));
         let now_ms = self.now_ms();
-        if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX || !self.server.has_unsaved() {
+        if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX {
+            return false;
+        }
+        if !self.server.has_unsaved() {
+            // The save may have ended since memory was last looked at: what it saved can go now.
+            self.make_room();
             return false;
         }
         (tiering.save_soon)();

@@ -10,6 +10,8 @@ use crate::terminal::Paint;
 pub(crate) struct Banner<'a> {
     pub(crate) room: SocketAddr,
     pub(crate) http: SocketAddr,
+    /// Where memcached clients fetch ids, if they can.
+    pub(crate) ids: Option<SocketAddr>,
     /// Whether `http` is where `nagaya status` looks by itself.
     pub(crate) http_is_default: bool,
     pub(crate) data: &'a Path,
@@ -27,11 +29,18 @@ impl Banner<'_> {
         let mut text = String::new();
         let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
         let room = reachable(self.room);
-        let rows = [
+        let mut rows = vec![
             ("Redis", self.room.to_string()),
             ("HTTP", format!("http://{}", self.http)),
-            ("data", self.data.display().to_string()),
         ];
+        if let Some(ids) = self.ids {
+            rows.push(("ids", format!("{ids} (memcached)")));
+        }
+        rows.push(("data", self.data.display().to_string()));
+        let fetch = match self.ids {
+            Some(_) => format!("  curl {url}/v1/ids\n"),
+            None => String::new(),
+        };
         writeln!(text, "\n{title} is ready\n").expect("writing to a string cannot fail");
         for (name, value) in rows {
             let name = paint.dim(&format!("{name:6}"));
@@ -39,7 +48,7 @@ impl Banner<'_> {
         }
         writeln!(
             text,
-            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n  curl {url}/readyz\n  {status}\n",
+            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n{fetch}  curl {url}/readyz\n  {status}\n",
             room.ip(),
             room.port(),
         )
@@ -77,6 +86,7 @@ mod tests {
                 room: "127.0.0.1:6380".parse().unwrap(),
                 http,
                 http_is_default,
+                ids: Some("127.0.0.1:11212".parse().unwrap()),
                 data,
                 program: "nagaya",
             }
@@ -84,10 +94,15 @@ mod tests {
         };
         let plain = banner("127.0.0.1:7400", true);
         assert!(
-            plain.contains("  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"),
+            plain.contains(
+                "  curl http://127.0.0.1:7400/v1/ids\n  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"
+            ),
             "{plain}"
         );
-        assert!(plain.contains("  data  /srv/data\n"), "{plain}");
+        assert!(
+            plain.contains("  ids   127.0.0.1:11212 (memcached)\n  data  /srv/data\n"),
+            "{plain}"
+        );
         let moved = banner("0.0.0.0:80", false);
         assert!(
             moved.contains("  nagaya status --url http://127.0.0.1:80\n"),

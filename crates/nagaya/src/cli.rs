@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
 use crate::room_tools::{self, RoomCommand};
-use crate::{bench, config_command, status, terminal, up};
+use crate::{bench, config_command, ids, status, terminal, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,6 +92,9 @@ enum Command {
     /// Start the house (what plain `nagaya` does too)
     #[command(after_long_help = UP_EXAMPLES)]
     Up(SettingArgs),
+    /// Lease numbers that nobody else holds, and make ids of them
+    #[command(subcommand)]
+    Ids(ids::IdsCommand),
     /// Show or check the settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -150,6 +153,9 @@ struct SettingArgs {
     /// Serve Redis clients here [default: 127.0.0.1:6380]
     #[arg(long, value_name = "ADDR:PORT")]
     room_listen: Option<String>,
+    /// Serve ids to memcached clients here [default: 127.0.0.1:11212]
+    #[arg(long, value_name = "ADDR:PORT")]
+    ids_listen: Option<String>,
     /// Let other machines in without credentials
     #[arg(long)]
     insecure: bool,
@@ -170,7 +176,8 @@ struct StatusArgs {
 
 /// Runs the command that was typed and returns its exit code.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words = ids::accept_single_dashes(std::env::args_os().collect(), &Cli::command());
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Nothing is left to tell a terminal that is gone.
@@ -201,6 +208,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let global = cli.global;
     match cli.command.unwrap_or_else(|| Command::Up(SettingArgs::default())) {
         Command::Up(settings) => up::up(&global, settings.flags(&global)),
+        Command::Ids(command) => ids::run(&global, SettingArgs::default().flags(&global), command),
         Command::Config(ConfigCommand::Show { json, settings }) => {
             config_command::show(&global, settings.flags(&global), json)
         }
@@ -245,6 +253,7 @@ impl SettingArgs {
             ("--insecure", "house.insecure", insecure),
             ("--http-listen", "http.listen", self.http_listen),
             ("--room-listen", "room.listen", self.room_listen),
+            ("--ids-listen", "ids.listen", self.ids_listen),
             ("--log-level", "telemetry.log_level", global.log_level.clone()),
             ("--log-format", "telemetry.log_format", global.log_format.clone()),
         ];

@@ -10,6 +10,7 @@ mod config_command;
 mod data_dir;
 pub mod docs;
 mod http;
+mod ids;
 pub mod readiness;
 mod room;
 mod room_tools;

@@ -19,6 +19,9 @@ pub(crate) enum State {
 pub(crate) struct Component {
     pub(crate) name: String,
     pub(crate) state: State,
+    /// What else there is to know, in the component's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<String>,
 }
 
 /// The states of all components; clones share them.
@@ -39,6 +42,7 @@ impl Readiness {
         let starting = |name: &&str| Component {
             name: (*name).to_owned(),
             state: State::Starting,
+            detail: None,
         };
         Readiness {
             components: watch::Sender::new(names.iter().map(starting).collect()),
@@ -76,6 +80,16 @@ impl Readiness {
         drop(reached.expect("the sender is held by self"));
     }
 
+    /// Waits until one component is ready. Cancel safe.
+    pub(crate) async fn is_ready(&self, name: &str) {
+        let mut changes = self.components.subscribe();
+        let is_ready = |component: &Component| component.name == name && component.state == State::Ready;
+        let reached = changes
+            .wait_for(|components| components.iter().any(is_ready))
+            .await;
+        drop(reached.expect("the sender is held by self"));
+    }
+
     pub(crate) fn set(&self, index: usize, state: State) {
         self.components
             .send_modify(|components| components[index].state = state);
@@ -102,6 +116,17 @@ impl Ready {
             if matches!(component.state, State::Starting | State::Failed) {
                 component.state = State::Ready;
             }
+        });
+    }
+
+    /// Says something beside the state, for people.
+    pub fn tell(&self, detail: impl Into<String>) {
+        let detail = Some(detail.into());
+        self.readiness.components.send_if_modified(|components| {
+            let component = &mut components[self.index];
+            let is_new = component.detail != detail;
+            component.detail = detail;
+            is_new
         });
     }
 
@@ -139,5 +164,17 @@ mod tests {
         assert_eq!(overall(), State::Draining);
         readiness.set(1, State::Failed);
         assert_eq!(overall(), State::Failed);
+    }
+
+    #[tokio::test]
+    async fn one_component_can_be_waited_for() {
+        let readiness = Readiness::new(&["a", "b"]);
+        let wait = readiness.is_ready("b");
+        tokio::pin!(wait);
+        readiness.handle(0).ready();
+        let early = tokio::time::timeout(std::time::Duration::ZERO, wait.as_mut()).await;
+        assert!(early.is_err());
+        readiness.handle(1).ready();
+        wait.await;
     }
 }

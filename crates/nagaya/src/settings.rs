@@ -10,6 +10,7 @@ use nagaya_telemetry::TelemetryConfig;
 
 use crate::cli::GlobalArgs;
 pub use crate::http::HttpConfig;
+pub use crate::ids::IdsConfig;
 
 settings! {
     /// The house itself: where it lives and how it stops.
@@ -32,6 +33,7 @@ pub struct Settings {
     pub house: HouseConfig,
     pub http: HttpConfig,
     pub room: RoomConfig,
+    pub ids: IdsConfig,
     pub telemetry: TelemetryConfig,
 }
 
@@ -41,6 +43,7 @@ pub fn sections() -> Vec<&'static SectionMeta> {
         HouseConfig::META,
         HttpConfig::META,
         RoomConfig::META,
+        IdsConfig::META,
         TelemetryConfig::META,
     ]
 }
@@ -52,9 +55,11 @@ impl Settings {
             house: loaded.section(),
             http: loaded.section(),
             room: loaded.section(),
+            ids: loaded.section(),
             telemetry: loaded.section(),
         };
         settings.refuse_open_listeners()?;
+        settings.ids.check()?;
         Ok(settings)
     }
 
@@ -81,6 +86,13 @@ impl Settings {
                      set it, listen on 127.0.0.1, or pass --insecure"
                 );
             }
+        }
+        let listen = self.ids.listen;
+        if self.ids.enabled && !listen.is_loopback() && !self.house.insecure {
+            bail!(
+                "`ids.listen` is {listen}, which other machines can reach, and memcached's protocol knows no \
+                 credentials; listen on 127.0.0.1 or pass --insecure"
+            );
         }
         Ok(())
     }
@@ -130,6 +142,18 @@ mod tests {
         );
         assert!(settings(&[open, ("http.token", "hunter2")]).is_ok());
         assert!(settings(&[open, ("house.insecure", "true")]).is_ok());
+    }
+
+    #[test]
+    fn ids_on_an_open_address_need_a_clear_word() {
+        let open = ("ids.listen", "0.0.0.0:11212");
+        let refused = settings(&[open]).unwrap_err().to_string();
+        assert!(
+            refused.contains("0.0.0.0:11212") && refused.contains("--insecure"),
+            "{refused}"
+        );
+        assert!(settings(&[open, ("house.insecure", "true")]).is_ok());
+        assert!(settings(&[open, ("ids.enabled", "false")]).is_ok());
     }
 
     #[test]

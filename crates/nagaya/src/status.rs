@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::banner::local_url;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
-use crate::readiness::State;
+use crate::readiness::{Component, State};
 use crate::settings;
 use crate::terminal::{self, Paint};
 
@@ -89,7 +89,7 @@ fn as_table(url: &str, version: Option<&str>, readyz: &Readyz, paint: Paint) -> 
         readyz
             .components
             .iter()
-            .map(|c| (c.name.as_str(), painted(c.state, paint))),
+            .map(|component| (component.name.as_str(), described(component, paint))),
     );
     let width = rows
         .iter()
@@ -105,6 +105,14 @@ fn as_table(url: &str, version: Option<&str>, readyz: &Readyz, paint: Paint) -> 
         writeln!(text, "{name:width$}  {value}").expect("writing to a string cannot fail");
     }
     text
+}
+
+fn described(component: &Component, paint: Paint) -> String {
+    let state = painted(component.state, paint);
+    match &component.detail {
+        Some(detail) => format!("{state} ({detail})"),
+        None => state,
+    }
 }
 
 fn painted(state: State, paint: Paint) -> String {
@@ -190,14 +198,18 @@ fn parse(text: &str) -> anyhow::Result<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readiness::Component;
 
     #[test]
     fn the_table_is_aligned() {
-        let components = vec![Component {
-            name: "http".into(),
+        let component = |name: &str, detail: Option<&str>| Component {
+            name: name.into(),
             state: State::Ready,
-        }];
+            detail: detail.map(str::to_owned),
+        };
+        let components = vec![
+            component("ids", Some("number 3, fence 9")),
+            component("http", None),
+        ];
         let readyz = Readyz {
             state: State::Ready,
             uptime_seconds: 75,
@@ -205,7 +217,7 @@ mod tests {
         };
         let table = as_table("http://127.0.0.1:7400", Some("1.0.0"), &readyz, Paint::plain());
         let expected = "url      http://127.0.0.1:7400\nversion  1.0.0\nuptime   1m 15s\nstate    ready\n\
-                        \ncomponents\nhttp     ready\n";
+                        \ncomponents\nids      ready (number 3, fence 9)\nhttp     ready\n";
         assert_eq!(table, expected);
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use nagaya_config::Flag;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry};
+use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry, TelemetryConfig};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -18,6 +18,7 @@ use crate::banner::Banner;
 use crate::cli::GlobalArgs;
 use crate::data_dir::DataDir;
 use crate::http::{HttpConfig, HttpServer, HttpState};
+use crate::ids::{IdsService, Source};
 use crate::readiness::Readiness;
 use crate::room::RoomService;
 use crate::service::Service;
@@ -26,13 +27,24 @@ use crate::signals::Signals;
 use crate::supervisor::Supervisor;
 use crate::terminal;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Trace export blocks one worker while another must send; fewer than two would deadlock.
 const WORKERS_MIN: usize = 2;
 
 pub(crate) fn up(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCode> {
     let settings = Settings::new(&settings::load(global, flags)?)?;
+    until_second_signal(settings.telemetry.clone(), move |stop| run(settings, stop))
+}
+
+/// Runs components with logging; the first signal asks them to stop, a second one ends the process.
+pub(crate) fn until_second_signal<R>(
+    telemetry: TelemetryConfig,
+    components: impl FnOnce(CancellationToken) -> R,
+) -> anyhow::Result<ExitCode>
+where
+    R: Future<Output = anyhow::Result<()>>,
+{
     let workers = std::thread::available_parallelism()
         .map_or(WORKERS_MIN, usize::from)
         .max(WORKERS_MIN);
@@ -41,31 +53,31 @@ pub(crate) fn up(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCo
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(until_second_signal(settings))
-}
-
-/// Runs the house; the first signal asks it to stop, a second one ends the process.
-async fn until_second_signal(settings: Settings) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let stop = CancellationToken::new();
-    let second_signal = async {
-        let name = signals.next().await;
-        info!(signal = name, "stopping");
-        stop.cancel();
-        signals.next().await
-    };
-    tokio::select! {
-        result = house(settings, stop.clone()) => result.map(|()| ExitCode::SUCCESS),
-        name = second_signal => {
-            warn!(signal = name, "told twice, ending at once");
-            std::process::exit(1);
+    runtime.block_on(async {
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let stop = CancellationToken::new();
+        let second_signal = async {
+            let name = signals.next().await;
+            info!(signal = name, "stopping");
+            stop.cancel();
+            signals.next().await
+        };
+        tokio::select! {
+            result = logged(&telemetry, components(stop.clone())) => result.map(|()| ExitCode::SUCCESS),
+            name = second_signal => {
+                warn!(signal = name, "told twice, ending at once");
+                std::process::exit(1);
+            }
         }
-    }
+    })
 }
 
-async fn house(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let telemetry = Telemetry::start(&settings.telemetry)?;
-    let result = run(settings, stop).await;
+async fn logged(
+    config: &TelemetryConfig,
+    components: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let telemetry = Telemetry::start(config)?;
+    let result = components.await;
     let flushed = tokio::task::spawn_blocking(|| telemetry.shutdown()).await;
     result.and(flushed.context("telemetry could not be shut down"))
 }
@@ -75,27 +87,43 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
 
-    let readiness = Readiness::new(&["room", "http"]);
+    let names: &[&str] = match settings.ids.enabled {
+        true => &["room", "ids", "http"],
+        false => &["room", "http"],
+    };
+    let readiness = Readiness::new(names);
+    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
+    let room_address = room.address();
+    let ids = match settings.ids.enabled {
+        true => {
+            let source = Source::of_house(&settings, room_address, data.path(), &readiness)?;
+            Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
+        }
+        false => None,
+    };
+    let ids_address = ids.as_ref().map(IdsService::address);
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),
-        metrics: Arc::clone(&metrics),
+        metrics,
         started: clock.now(),
         clock,
+        routes: ids.as_ref().map(IdsService::routes).unwrap_or_default(),
     };
-    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
-    let room_address = room.address();
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;
     data.keep();
     data.announce(room_address)
         .context("cannot write to the data folder")?;
 
-    let services: Vec<Box<dyn Service>> = vec![Box::new(room), Box::new(http)];
+    let mut services: Vec<Box<dyn Service>> = vec![Box::new(room)];
+    services.extend(ids.map(|ids| Box::new(ids) as Box<dyn Service>));
+    services.push(Box::new(http));
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
     let on_ready = || match settings.telemetry.log_format {
         LogFormat::Json => {
-            info!(version = VERSION, room = %room_address, http = %address, data = %data.path().display(), "ready")
+            let ids = ids_address.map(tracing::field::display);
+            info!(version = VERSION, room = %room_address, http = %address, ids, data = %data.path().display(), "ready")
         }
         LogFormat::Text => {
             let program = std::env::args().next().unwrap_or_else(|| "nagaya".to_owned());
@@ -104,6 +132,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
                 room: room_address,
                 http: address,
                 http_is_default,
+                ids: ids_address,
                 data: data.path(),
                 program: &program,
             };

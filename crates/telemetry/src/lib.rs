@@ -6,6 +6,7 @@
 
 mod clock;
 mod config;
+mod ids;
 mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]
@@ -15,5 +16,6 @@ mod room;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
+pub use ids::IdsFigures;
 pub use logs::{Error, Telemetry};
 pub use room::{CommandFigures, RoomFigures, TierFigures};

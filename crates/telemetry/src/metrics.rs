@@ -20,6 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock::Clock;
+use crate::ids::{IdsCollector, IdsFigures};
 use crate::process::ProcessCollector;
 use crate::room::{RoomCollector, RoomFigures};
 
@@ -82,6 +83,11 @@ impl Metrics {
     /// Adds the engine, whose figures are read at each scrape.
     pub fn register_room(&self, read: impl Fn() -> RoomFigures + Send + Sync + 'static) {
         self.register(Box::new(RoomCollector { read: Box::new(read) }));
+    }
+
+    /// Adds the maker of ids, whose figures are read at each scrape.
+    pub fn register_ids(&self, read: impl Fn() -> IdsFigures + Send + Sync + 'static) {
+        self.register(Box::new(IdsCollector { read: Box::new(read) }));
     }
 
     /// Writes all metrics as text, see [`CONTENT_TYPE`].

@@ -15,6 +15,10 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 /// `--NAME-listen`.
 const LISTENERS: &[&str] = &["http", "room"];
 
+/// The pool of ids is four keys in the room and a port of its own, so only tests that ask for this
+/// listener get it.
+const IDS: &str = "ids";
+
 /// Our own binary, running `nagaya up` on free ports in a temporary data folder.
 ///
 /// The binary's path comes from the test: `env!("CARGO_BIN_EXE_nagaya")`.
@@ -92,6 +96,9 @@ impl NagayaBuilder {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free_port()));
             launch = launch.args([format!("--{name}-listen"), address.to_string()]);
             listeners.push((name, address));
+        }
+        if !listeners.iter().any(|(name, _)| name == IDS) {
+            launch = launch.args(["--set", "ids.enabled=false"]);
         }
         launch = launch.args(self.args);
         for (name, value) in self.envs {

@@ -27,6 +27,8 @@ pub(crate) struct HttpState {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) started: Instant,
+    /// What the components serve; without fallbacks of its own.
+    pub(crate) routes: Router,
 }
 
 /// The answer of `/readyz`.
@@ -51,13 +53,14 @@ pub(super) fn router(state: &Arc<HttpState>) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/version", get(version))
+        .with_state(Arc::clone(state))
+        .merge(state.routes.clone())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(state.config.body_max.as_usize()))
         .layer(from_fn_with_state(Arc::clone(state), refuse_large_bodies))
         .layer(from_fn_with_state(Arc::clone(state), require_token))
         .layer(from_fn_with_state(Arc::clone(state), observe))
-        .with_state(Arc::clone(state))
 }
 
 /// The process is alive: it answers.

@@ -1,0 +1,93 @@
+//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running house.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use nagaya_config::Loaded;
+use nagaya_engine::RoomConfig;
+use nagaya_ids::lease::{Timing, pool_options};
+use nagaya_ids::pool::{Error, Pool};
+use nagaya_redis_kit::{Client, Error as RedisError, Options, RedisUrl};
+
+use super::IdsConfig;
+use crate::banner::reachable;
+
+/// How long a command waits for Redis before it says that nothing answers.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A pool, and how to speak of it when it does not answer.
+pub(super) struct Target {
+    pub(super) url: RedisUrl,
+    is_house: bool,
+}
+
+impl Target {
+    /// Chooses the pool; nothing is connected.
+    pub(super) fn choose(loaded: &Loaded, redis: Option<&str>) -> anyhow::Result<Target> {
+        let ids: IdsConfig = loaded.section();
+        if let Some(text) = redis {
+            let url: RedisUrl = text.parse().context("--redis cannot be used")?;
+            return Ok(Target { url, is_house: false });
+        }
+        if let Some(url) = ids.redis_url()? {
+            return Ok(Target { url, is_house: false });
+        }
+        let room: RoomConfig = loaded.section();
+        Ok(Target {
+            url: house_url(&ids, &room, room.listen.0),
+            is_house: true,
+        })
+    }
+
+    /// The pool, for commands that ask once.
+    pub(super) fn pool(&self) -> anyhow::Result<Pool> {
+        self.pool_with(Options {
+            connect_limit: PATIENCE,
+            reply_limit: PATIENCE,
+            client_name: "nagaya-ids".to_owned(),
+        })
+    }
+
+    /// The pool, for holding a number of it.
+    pub(super) fn holders_pool(&self, timing: &Timing) -> anyhow::Result<Pool> {
+        self.pool_with(pool_options(timing))
+    }
+
+    fn pool_with(&self, options: Options) -> anyhow::Result<Pool> {
+        let client = Client::new(self.url.clone(), options)?;
+        Ok(Pool::new(Arc::new(client))?)
+    }
+
+    /// Tries once whether the house is there: waiting for one that nobody starts helps nobody. Another
+    /// Redis may well come later.
+    pub(super) async fn expect_house(&self, pool: &Pool) -> anyhow::Result<()> {
+        match pool.range().await {
+            Err(error @ Error::Redis(RedisError::Connect { .. })) if self.is_house => {
+                Err(self.explain(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error with its remedy.
+    pub(super) fn explain(&self, error: Error) -> anyhow::Error {
+        match &error {
+            Error::Redis(RedisError::Connect { address, .. }) if self.is_house => anyhow!(
+                "nothing answers at {address}, where the house would have its pool; start it with \
+                 `nagaya up` or name a Redis with --redis"
+            ),
+            Error::Redis(redis) => anyhow!("{}", redis.chain()),
+            other => anyhow!("{other}"),
+        }
+    }
+}
+
+/// The pool in a house's own room at `address`.
+pub(super) fn house_url(ids: &IdsConfig, room: &RoomConfig, address: std::net::SocketAddr) -> RedisUrl {
+    let address = reachable(address);
+    let mut url = RedisUrl::single(address.ip().to_string(), address.port());
+    url.password = room.password.clone();
+    url.namespace = Some(ids.house_namespace());
+    url
+}

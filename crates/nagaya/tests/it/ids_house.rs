@@ -1,0 +1,198 @@
+//! Ids inside `nagaya up`.
+
+use super::*;
+use nagaya_ids_api::proto::nagaya::ids::v1::generator_client::GeneratorClient;
+use nagaya_ids_api::proto::nagaya::ids::v1::{FetchMultiRequest, FetchRequest};
+use nagaya_testkit::{Redis, RespClient, wait};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+
+/// A short lease, so that the delay before a new number's first use is under a second.
+const QUICK: [&str; 4] = ["--set", "ids.interval=100ms", "--set", "ids.use_for=300ms"];
+
+fn quick_house() -> NagayaBuilder {
+    house().listener("ids").args(QUICK)
+}
+
+/// Fetches one id as a memcached client does; waits if the number may not be used yet.
+pub(crate) fn fetch(address: SocketAddr) -> u64 {
+    let stream = send(address, "get some-key\r\n");
+    let mut lines = BufReader::new(stream).lines();
+    let head = lines.next().unwrap().unwrap();
+    assert!(head.starts_with("VALUE some-key 0 "), "{head}");
+    let id = lines.next().unwrap().unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "END");
+    id.parse().unwrap()
+}
+
+/// Fetches ids over HTTP: the ids, and the worker that made them.
+fn fetch_http(house: &Nagaya, count: usize) -> (Vec<u64>, u64) {
+    let answer = house.get(&format!("/v1/ids?n={count}")).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer: Value = serde_json::from_str(&answer.body).unwrap();
+    let ids = answer["ids"].as_array().unwrap().iter();
+    let ids = ids.map(|id| id.as_str().unwrap().parse().unwrap()).collect();
+    (ids, answer["worker"].as_u64().unwrap())
+}
+
+async fn fetch_grpc(address: SocketAddr, count: u32) -> Vec<u64> {
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut client = GeneratorClient::new(channel);
+    let mut ids = vec![client.fetch(FetchRequest {}).await.unwrap().into_inner().id];
+    let more = client.fetch_multi(FetchMultiRequest { n: count }).await.unwrap();
+    ids.extend(more.into_inner().ids);
+    ids
+}
+
+/// Runs a command as on the house's machine, with the house's settings.
+fn beside(house: &Nagaya, args: &[&str]) -> Ran {
+    let (room, http) = (
+        house.address("room").to_string(),
+        house.address("http").to_string(),
+    );
+    let variables = [
+        ("NAGAYA_ROOM__LISTEN", room.as_str()),
+        ("NAGAYA_HTTP__LISTEN", http.as_str()),
+        ("NAGAYA_ROOM__PASSWORD", "hunter2"),
+    ];
+    run_with(args, &variables)
+}
+
+#[test]
+fn ids_come_over_memcached_http_and_grpc_and_all_differ() {
+    let house = quick_house().start();
+    let mut ids = vec![fetch(house.address("ids"))];
+    let (more, worker) = fetch_http(&house, 100);
+    assert_eq!(worker, 1);
+    ids.extend(more);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    ids.extend(runtime.block_on(fetch_grpc(house.address("http"), 100)));
+    ids.push(house.get("/id").unwrap().body.trim().parse().unwrap());
+    ids.push(fetch(house.address("ids")));
+    assert_eq!(ids.len(), 204);
+    assert!(ids.is_sorted_by(|a, b| a < b), "each is above the one before");
+    let metrics = house.get("/metrics").unwrap().body;
+    for line in [
+        "nagaya_ids_issued_total 204",
+        "nagaya_ids_worker 1.0",
+        "nagaya_ids_usable 1.0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
+    let stats: Value = serde_json::from_str(&house.get("/stats").unwrap().body).unwrap();
+    assert_eq!(stats["worker_id"], 1);
+}
+
+#[test]
+fn commands_find_the_pool_of_the_running_house() {
+    let house = quick_house().env("NAGAYA_ROOM__PASSWORD", "hunter2").start();
+    let list = beside(&house, &["ids", "list"]);
+    assert_eq!(list.code, Some(0), "{}", list.stderr);
+    assert_eq!(list.stdout.lines().count(), 2, "{}", list.stdout);
+    let made = beside(&house, &["ids", "init"]);
+    assert_eq!(made.code, Some(1));
+    assert!(made.stderr.contains("already initialized"), "{}", made.stderr);
+    let flags = ["--interval", "100ms", "--grace", "100ms", "--", "echo", "{}"];
+    let ran = beside(&house, &[&["ids", "run"][..], &flags].concat());
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "2\n"),
+        "{}",
+        ran.stderr
+    );
+    fetch(house.address("ids"));
+    let status = beside(&house, &["status"]);
+    assert!(
+        status.stdout.contains("ids      ready (number 1, fence "),
+        "{}",
+        status.stdout
+    );
+}
+
+#[test]
+fn a_restarted_house_gets_its_number_back_and_goes_on_above_its_last_id() {
+    let house = quick_house().start();
+    let (before, worker) = fetch_http(&house, 10);
+    for kill in [false, true] {
+        if kill {
+            house.process().kill9();
+        }
+        house.restart();
+        let (after, again) = fetch_http(&house, 10);
+        assert_eq!(again, worker);
+        assert!(after[0] > before[9], "{after:?} after {before:?}");
+    }
+}
+
+#[test]
+fn a_flushed_room_gets_a_new_pool() {
+    let house = quick_house().start();
+    let (before, _) = fetch_http(&house, 1);
+    let mut client = RespClient::connect(house.address("room")).unwrap();
+    client.cmd(&["FLUSHALL"]).unwrap();
+    wait::until("the pool is there again", LIMIT, || {
+        client.cmd(&["EXISTS", "{ids}:ids"]).unwrap().int() == 1
+    });
+    let after = wait::value("ids are made again", LIMIT, || {
+        let answer = house.get("/id").unwrap();
+        (answer.status == 200).then(|| answer.body.trim().parse::<u64>().unwrap())
+    });
+    assert!(after > before[0]);
+}
+
+#[test]
+fn another_redis_can_have_the_pool() {
+    let redis = Redis::start();
+    let setting = format!("ids.redis={}/0?ns=yaraus", redis.url());
+    let with_redis = || quick_house().args(["--set", &setting]);
+    let refused = with_redis().try_start().unwrap_err().to_string();
+    assert!(refused.contains("nagaya ids init"), "{refused}");
+    run([
+        "ids",
+        "init",
+        "--redis",
+        &redis.url(),
+        "--min",
+        "40",
+        "--max",
+        "50",
+    ]);
+    let house = with_redis().start();
+    let (_, worker) = fetch_http(&house, 1);
+    assert_eq!(worker, 40);
+    assert!(house.shut_down().success());
+    let list = run(["ids", "list", "--redis", &redis.url()]);
+    assert_eq!(list.stdout.lines().count(), 1, "given back: {}", list.stdout);
+    let shown = run_with(["config", "show"], &[("NAGAYA_IDS__REDIS", "redis://:hunter2@h")]);
+    assert!(!shown.stdout.contains("hunter2"), "{}", shown.stdout);
+}
+
+#[test]
+fn a_lost_redis_is_told_by_readyz_until_it_is_back() {
+    let redis = Redis::with_config(&["appendonly yes"]);
+    run(["ids", "init", "--redis", &redis.url()]);
+    let setting = format!("ids.redis={}", redis.url());
+    let house = quick_house().args(["--set", &setting]).start();
+    fetch(house.address("ids"));
+    redis.kill9();
+    wait::until("the house is not ready", LIMIT, || {
+        house.get("/readyz").unwrap().status == 503
+    });
+    wait::until("no more ids are made", LIMIT, || {
+        house.get("/v1/ids").unwrap().status == 503
+    });
+    redis.restart();
+    wait::until("ids are made again", LIMIT, || {
+        house.get("/v1/ids").unwrap().status == 200
+    });
+    house.wait_ready().unwrap();
+}
+
+#[test]
+fn ids_can_be_switched_off() {
+    let house = house().start();
+    assert_eq!(house.get("/v1/ids").unwrap().status, 404);
+    let readyz = house.get("/readyz").unwrap().body;
+    assert!(!readyz.contains("\"ids\""), "{readyz}");
+}
