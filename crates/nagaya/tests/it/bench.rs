@@ -92,7 +92,12 @@ fn the_room_is_measured_in_all_its_parts_and_recorded() {
     let report: Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(report["persisted"][0]["rows"].as_array().unwrap().len(), 8);
     assert_eq!(report["persisted"][1]["rows"].as_array().unwrap().len(), 4);
-    assert!(report["larger"]["limited"]["requests_per_second"].as_f64().unwrap() > 0.0);
+    assert!(
+        report["larger"]["limited"]["requests_per_second"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
     assert!(report["larger"]["limited"]["memory"]["looks"].as_u64().unwrap() > 0);
     for row in report["restart"].as_array().unwrap() {
         assert_eq!((&row["keys"], &row["lost"]), (&2000.into(), &0.into()), "{row}");

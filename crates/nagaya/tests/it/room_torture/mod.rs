@@ -27,8 +27,9 @@ use writer::Writer;
 const WRITERS: usize = 3;
 const TAGS_PER_WRITER: usize = 6;
 const CROWD: usize = 2;
-/// Memory that the data may take, about a half of what it takes.
-const MEMORY_BYTES: u64 = 1 << 20;
+/// Memory for the data and for what the engine takes once it is used: buffers of the log, clients, scripts.
+/// With half of this, requests of a long run mostly wait for each other's tags to come and go.
+const MEMORY_BYTES: u64 = 2 << 20;
 /// Writes acknowledged between a start and a kill, at most.
 const WRITES_MAX: usize = 1200;
 
