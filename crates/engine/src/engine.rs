@@ -96,6 +96,16 @@ impl Bound {
         })
     }
 
+    /// Listens on the unix socket of the settings and nowhere else.
+    pub fn on_socket_only(config: RoomConfig) -> Result<Bound, Error> {
+        let mut bound = Bound::nowhere(config);
+        if let Some(path) = bound.config.unix_socket.clone() {
+            bound.listeners.push(bind_unix(&path)?);
+            bound.addresses.push(path.display().to_string());
+        }
+        Ok(bound)
+    }
+
     /// Listens nowhere: for a tool that needs what is in the data and lets nobody else at it.
     pub fn nowhere(config: RoomConfig) -> Bound {
         Bound {

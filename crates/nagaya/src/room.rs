@@ -22,15 +22,46 @@ pub(crate) const ROOM_FOLDER: &str = "room";
 pub(crate) const COLD_FILE: &str = "cold.sqlite";
 pub(crate) const LOG_FOLDER: &str = "log";
 
+/// The part of the data folder for the engine that the house itself uses, and its socket there.
+pub(crate) const BACKROOM_FOLDER: &str = "backroom";
+const BACKROOM_SOCKET: &str = "redis.sock";
+
 /// The engine's listeners, bound; its threads start with [`Service::run`].
 pub(crate) struct RoomService {
+    name: &'static str,
     bound: Bound,
-    metrics: Arc<Metrics>,
+    /// Nothing for an engine that only the house uses.
+    metrics: Option<Arc<Metrics>>,
     /// Where the data is kept.
     folder: PathBuf,
 }
 
+/// The socket of the engine that the house itself uses.
+pub(crate) fn backroom_socket(data_dir: &Path) -> PathBuf {
+    data_dir.join(BACKROOM_FOLDER).join(BACKROOM_SOCKET)
+}
+
 impl RoomService {
+    /// An engine for the house itself, on a socket in the data folder: what the services keep there is
+    /// neither seen nor flushed by those who use the room.
+    pub(crate) fn backroom(data_dir: &Path) -> anyhow::Result<RoomService> {
+        let folder = data_dir.join(BACKROOM_FOLDER);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let config = RoomConfig {
+            unix_socket: Some(backroom_socket(data_dir)),
+            io_threads: 1,
+            shards: 16,
+            ..RoomConfig::default()
+        };
+        let bound = Bound::on_socket_only(config).context("the house's own engine")?;
+        Ok(RoomService {
+            name: "backroom",
+            bound,
+            metrics: None,
+            folder,
+        })
+    }
+
     pub(crate) fn bind(
         config: RoomConfig,
         metrics: Arc<Metrics>,
@@ -38,8 +69,9 @@ impl RoomService {
     ) -> anyhow::Result<RoomService> {
         match Bound::bind(config) {
             Ok(bound) => Ok(RoomService {
+                name: "room",
                 bound,
-                metrics,
+                metrics: Some(metrics),
                 folder: data_dir.join(ROOM_FOLDER),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
@@ -57,7 +89,7 @@ impl RoomService {
 
 impl Service for RoomService {
     fn name(&self) -> &'static str {
-        "room"
+        self.name
     }
 
     fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running {
@@ -66,12 +98,15 @@ impl Service for RoomService {
                 bound,
                 metrics,
                 folder,
+                ..
             } = *self;
             let start = tokio::task::spawn_blocking(move || start(bound, &folder));
             let engine = start.await.context("the engine's start was cut off")??;
             let figures = engine.figures();
             let view = figures.clone();
-            metrics.register_room(move || read(&view));
+            if let Some(metrics) = metrics {
+                metrics.register_room(move || read(&view));
+            }
             ready.ready();
             tokio::select! {
                 () = shutdown.stopped() => {}

@@ -87,16 +87,20 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
 
-    let names: &[&str] = match settings.ids.enabled {
-        true => &["room", "ids", "http"],
-        false => &["room", "http"],
-    };
-    let readiness = Readiness::new(names);
+    let needs_backroom = settings.ids.enabled && settings.ids.redis.is_none();
+    let names = [
+        Some("room"),
+        needs_backroom.then_some("backroom"),
+        settings.ids.enabled.then_some("ids"),
+        Some("http"),
+    ];
+    let names: Vec<&str> = names.into_iter().flatten().collect();
+    let readiness = Readiness::new(&names);
     let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
     let room_address = room.address();
     let ids = match settings.ids.enabled {
         true => {
-            let source = Source::of_house(&settings, room_address, data.path(), &readiness)?;
+            let source = Source::of_house(&settings, data.path(), &readiness)?;
             Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
         }
         false => None,
@@ -112,11 +116,16 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     };
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;
+    let backroom = match needs_backroom {
+        true => Some(RoomService::backroom(data.path())?),
+        false => None,
+    };
     data.keep();
     data.announce(room_address)
         .context("cannot write to the data folder")?;
 
     let mut services: Vec<Box<dyn Service>> = vec![Box::new(room)];
+    services.extend(backroom.map(|backroom| Box::new(backroom) as Box<dyn Service>));
     services.extend(ids.map(|ids| Box::new(ids) as Box<dyn Service>));
     services.push(Box::new(http));
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);

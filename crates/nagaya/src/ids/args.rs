@@ -37,7 +37,7 @@ Examples:
   nagaya ids serve --worker-id 5 --listen 127.0.0.1:11212
   nagaya ids serve --redis redis://localhost --http-listen 127.0.0.1:7402
 
-  printf 'get id\\r\\nquit\\r\\n' | nc 127.0.0.1 11212
+  printf 'get id\\r\\nquit\\r\\n' | curl -s telnet://127.0.0.1:11212
   curl http://127.0.0.1:7402/v1/ids
 
 Ctrl-C or SIGTERM stops it and gives the number back.";
@@ -57,8 +57,8 @@ all of them.";
 
 const DECODE_EXAMPLES: &str = "\
 Examples:
-  nagaya ids decode 1571046834479104000
-  nagaya ids decode 0x15cd7e4b8a401000 --json
+  nagaya ids decode 1456074443980820487
+  nagaya ids decode 0x143503fe00005007 --json
 
 Bits and epoch are those of the section [ids].";
 

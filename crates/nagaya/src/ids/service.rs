@@ -48,10 +48,9 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The number of a house: from the configured Redis, else from the house's own room.
+    /// The number of a house: from the configured Redis, else from the house's own engine.
     pub(crate) fn of_house(
         settings: &Settings,
-        room: SocketAddr,
         data: &Path,
         readiness: &Readiness,
     ) -> anyhow::Result<Source> {
@@ -74,7 +73,7 @@ impl Source {
                     readiness: readiness.clone(),
                     range: (config.min, config.max),
                 };
-                (house_url(config, &settings.room, room), Some(own_room))
+                (house_url(config, data), Some(own_room))
             }
         };
         Ok(Source::Leased(Box::new(Leased {
@@ -91,7 +90,7 @@ pub(crate) struct Leased {
     pub(crate) own_room: Option<OwnRoom>,
 }
 
-/// The pool is in a room of this very process.
+/// The pool is in an engine of this very process.
 pub(crate) struct OwnRoom {
     /// To wait for the room.
     pub(crate) readiness: Readiness,
@@ -237,7 +236,7 @@ async fn lease(
     let pool = Pool::new(Arc::new(client))?;
     if let Some(room) = &leased.own_room {
         tokio::select! {
-            () = room.readiness.is_ready("room") => (),
+            () = room.readiness.is_ready("backroom") => (),
             () = shutdown.stopped() => return Ok(Vec::new()),
         }
         make_missing_pool(&pool, room.range).await?;
@@ -249,7 +248,7 @@ async fn lease(
     loop {
         let now = status.borrow_and_update().clone();
         if let (Status::Seeking { trouble: Some(_) }, Some(room)) = (&now, &leased.own_room) {
-            // Somebody has flushed the room under us. A failure is told by the holder as well.
+            // Somebody has flushed the engine under us. A failure is told by the holder as well.
             if let Err(error) = make_missing_pool(&pool, room.range).await {
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }

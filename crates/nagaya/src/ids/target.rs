@@ -1,17 +1,18 @@
 //! Which pool a command talks to: the one of `--redis`, of the settings, or of the running house.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use nagaya_config::Loaded;
-use nagaya_engine::RoomConfig;
 use nagaya_ids::lease::{Timing, pool_options};
 use nagaya_ids::pool::{Error, Pool};
-use nagaya_redis_kit::{Client, Error as RedisError, Options, RedisUrl};
+use nagaya_redis_kit::{Client, Endpoint, Error as RedisError, Options, RedisUrl, Topology};
 
 use super::IdsConfig;
-use crate::banner::reachable;
+use crate::room::backroom_socket;
+use crate::settings::HouseConfig;
 
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -33,9 +34,9 @@ impl Target {
         if let Some(url) = ids.redis_url()? {
             return Ok(Target { url, is_house: false });
         }
-        let room: RoomConfig = loaded.section();
+        let house: HouseConfig = loaded.section();
         Ok(Target {
-            url: house_url(&ids, &room, room.listen.0),
+            url: house_url(&ids, &house.data),
             is_house: true,
         })
     }
@@ -75,7 +76,8 @@ impl Target {
         match &error {
             Error::Redis(RedisError::Connect { address, .. }) if self.is_house => anyhow!(
                 "nothing answers at {address}, where the house would have its pool; start it with \
-                 `nagaya up` or name a Redis with --redis"
+                 `nagaya up`, run this where its data folder is (or set house.data), or name a Redis with \
+                 --redis"
             ),
             Error::Redis(redis) => anyhow!("{}", redis.chain()),
             other => anyhow!("{other}"),
@@ -83,11 +85,10 @@ impl Target {
     }
 }
 
-/// The pool in a house's own room at `address`.
-pub(super) fn house_url(ids: &IdsConfig, room: &RoomConfig, address: std::net::SocketAddr) -> RedisUrl {
-    let address = reachable(address);
-    let mut url = RedisUrl::single(address.ip().to_string(), address.port());
-    url.password = room.password.clone();
+/// The pool in the house's own engine.
+pub(super) fn house_url(ids: &IdsConfig, data: &Path) -> RedisUrl {
+    let mut url = RedisUrl::single("", 0);
+    url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));
     url.namespace = Some(ids.house_namespace());
     url
 }

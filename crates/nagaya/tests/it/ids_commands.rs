@@ -98,11 +98,12 @@ fn stats_and_list_have_yarauss_names() {
 
 #[test]
 fn nothing_running_is_said_with_both_remedies() {
-    let address = format!("127.0.0.1:{}", nagaya_testkit::free_port());
+    let folder = nagaya_testkit::Folder::new("nobody");
+    let data = folder.path().to_str().unwrap();
     for command in [&["ids", "list"][..], &["ids", "run", "true"], &["ids", "serve"]] {
-        let ran = run_with(command, &[("NAGAYA_ROOM__LISTEN", &address)]);
+        let ran = run_with(command, &[("NAGAYA_HOUSE__DATA", data)]);
         assert_eq!(ran.code, Some(1), "{command:?}");
-        let told = ["nothing answers", &address, "nagaya up", "--redis"];
+        let told = ["nothing answers", data, "nagaya up", "--redis"];
         assert!(
             told.iter().all(|word| ran.stderr.contains(word)),
             "{}",

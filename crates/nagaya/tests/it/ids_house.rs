@@ -47,12 +47,9 @@ async fn fetch_grpc(address: SocketAddr, count: u32) -> Vec<u64> {
 
 /// Runs a command as on the house's machine, with the house's settings.
 fn beside(house: &Nagaya, args: &[&str]) -> Ran {
-    let (room, http) = (
-        house.address("room").to_string(),
-        house.address("http").to_string(),
-    );
+    let (data, http) = (house.data(), house.address("http").to_string());
     let variables = [
-        ("NAGAYA_ROOM__LISTEN", room.as_str()),
+        ("NAGAYA_HOUSE__DATA", data.to_str().unwrap()),
         ("NAGAYA_HTTP__LISTEN", http.as_str()),
         ("NAGAYA_ROOM__PASSWORD", "hunter2"),
     ];
@@ -104,7 +101,7 @@ fn commands_find_the_pool_of_the_running_house() {
     fetch(house.address("ids"));
     let status = beside(&house, &["status"]);
     assert!(
-        status.stdout.contains("ids      ready (number 1, fence "),
+        status.stdout.contains("ready (number 1, fence "),
         "{}",
         status.stdout
     );
@@ -126,19 +123,17 @@ fn a_restarted_house_gets_its_number_back_and_goes_on_above_its_last_id() {
 }
 
 #[test]
-fn a_flushed_room_gets_a_new_pool() {
+fn users_of_the_room_neither_see_nor_flush_the_pool() {
     let house = quick_house().start();
-    let (before, _) = fetch_http(&house, 1);
+    let (before, worker) = fetch_http(&house, 1);
     let mut client = RespClient::connect(house.address("room")).unwrap();
+    assert_eq!(client.cmd(&["DBSIZE"]).unwrap().int(), 0);
+    let clients = client.cmd(&["CLIENT", "LIST"]).unwrap().text();
+    assert_eq!(clients.lines().count(), 1, "{clients}");
     client.cmd(&["FLUSHALL"]).unwrap();
-    wait::until("the pool is there again", LIMIT, || {
-        client.cmd(&["EXISTS", "{ids}:ids"]).unwrap().int() == 1
-    });
-    let after = wait::value("ids are made again", LIMIT, || {
-        let answer = house.get("/id").unwrap();
-        (answer.status == 200).then(|| answer.body.trim().parse::<u64>().unwrap())
-    });
-    assert!(after > before[0]);
+    let (after, again) = fetch_http(&house, 1);
+    assert_eq!(again, worker);
+    assert!(after[0] > before[0]);
 }
 
 #[test]
