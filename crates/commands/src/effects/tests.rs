@@ -288,6 +288,10 @@ const EXEMPT: &[(&str, &str)] = &[
     ("swapdb", "there is one database to swap with itself"),
     ("restore", "its payload is bytes: restore_tells_a_moment"),
     ("restore-asking", "runs restore's handler"),
+    (
+        "room.erase",
+        "needs a cold tier: an_erased_tag_is_told_as_its_keys",
+    ),
     ("evalsha", "runs eval's handler: the commands inside tell"),
     ("fcall", "functions_are_told_with_all_they_need"),
     ("function|delete", "functions_are_told_with_all_they_need"),

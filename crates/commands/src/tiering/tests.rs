@@ -459,3 +459,16 @@ fn erase_removes_a_tag_from_memory_and_from_the_cold_tier() {
     house.evict("u").ok();
     house.check("EXISTS u {u}a {u}b {u}c other", ":1\r\n");
 }
+
+#[test]
+fn an_erased_tag_is_told_as_its_keys() {
+    let mut house = House::new();
+    let records = house.session.record();
+    house.check("MSET {u}a 1 u own", "+OK\r\n");
+    records.take();
+    house.check("ROOM.ERASE u", ":2\r\n");
+    let mut effects = records.take_effects().concat();
+    effects.sort();
+    let del = |key: &[u8]| vec![b"DEL".to_vec(), key.to_vec()];
+    assert_eq!(effects, [del(b"u"), del(b"{u}a")]);
+}
