@@ -42,18 +42,14 @@ impl Core<'_> {
 
     /// Removes keys until memory suffices or none is left to remove; tells whether it removed any.
     ///
-    /// With a cold tier, saved tags leave memory first: nobody can tell, so nobody is told.
+    /// Under the policy `noeviction`, saved tags go to the cold tier instead: nobody can tell, so nobody is
+    /// told.
     #[cold]
     pub(crate) fn make_room(&mut self) -> bool {
-        if self.server.tiering.get().is_some() {
-            self.server.evict_until_enough(self.config.maxmemory);
-            self.out_of_memory = self.is_out_of_memory();
-            if !self.out_of_memory {
-                return false;
-            }
-        }
         let policy = self.config.maxmemory_policy;
         if policy == "noeviction" {
+            self.server.evict_until_enough(self.config.maxmemory);
+            self.out_of_memory = self.is_out_of_memory();
             return false;
         }
         let before = self.stats.evicted_keys.get();
@@ -65,7 +61,7 @@ impl Core<'_> {
     /// waited for long enough or saving would not help.
     #[cold]
     pub(crate) fn waits_for_memory(&mut self, client: &mut Client, args: &Args<'_>) -> bool {
-        let Some(tiering) = self.server.tiering.get() else {
+        let Some(tiering) = self.server.tiering_for_memory() else {
             return false;
         };
         let needs = resolve(args).is_ok_and(|command| needs_memory(client, command));

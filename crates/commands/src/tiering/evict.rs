@@ -60,6 +60,13 @@ impl Server {
         evict_tag(&mut self.shards.lock_patiently(shard), tiering, self, tag)
     }
 
+    /// Returns the cold tier when tags go there for want of memory. A policy that removes keys does so as in
+    /// Redis, and the cold tier follows.
+    pub(crate) fn tiering_for_memory(&self) -> Option<&Tiering> {
+        let tiering = self.tiering.get()?;
+        (self.config().maxmemory_policy == "noeviction").then_some(tiering)
+    }
+
     /// Tells whether more memory is used than there may be.
     ///
     /// With a cold tier it is called enough a little earlier, so that what comes in before the next look
@@ -70,7 +77,7 @@ impl Server {
             return false;
         }
         let used = crate::info::used_and_peak(self).0 as u64;
-        match self.tiering.get() {
+        match self.tiering_for_memory() {
             None => used > maxmemory,
             Some(tiering) => {
                 let slack = tiering.slack_bytes().min(maxmemory / 2);
@@ -87,6 +94,9 @@ impl Server {
     /// Takes saved tags out of memory, colder ones rather than hotter ones, until memory suffices or no
     /// more are found.
     pub fn evict_until_enough(&self, maxmemory: u64) {
+        if maxmemory == 0 || self.tiering_for_memory().is_none() {
+            return;
+        }
         let shards = self.shards.count();
         let mut shard = with_thread_rng(|rng| rng.below(shards));
         let mut in_vain = 0;
