@@ -30,7 +30,7 @@ use crate::tail::Batch;
 
 /// Buffers kept for the next batches, and how much room a kept one may have.
 const SPARES_MAX: usize = 2;
-const SPARE_BYTES_MAX: usize = 8 << 20;
+const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// The segment that is written to.
 pub(crate) struct Current {
