@@ -1,4 +1,4 @@
-//! Takes a request through its checks to its handler, and serves who waits.
+//! Takes a request through its checks to its handler.
 //!
 //! A [`Core`] is one thread's way into the engine. It has no socket: the I/O
 //! loop, the tests and the benches all call [`Core::execute`] with a client, a
@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_resp::{ArgVec, Args, Out};
-use nagaya_room::cold::ColdError;
-use nagaya_store::entry::Entry;
 
 use crate::blocking::Waiter;
-use crate::client::{Client, Mark, Message, Replies};
+use crate::client::{Client, Mark, Replies};
 use crate::clock::{TickRate, ticks};
 use crate::config::Config;
 use crate::ctx::Ctx;
@@ -25,10 +23,11 @@ use crate::keyfind::each_key;
 use crate::postponed::Postponed;
 use crate::scripting::{self, Pump, ThreadVm};
 use crate::server::Server;
-use crate::shard::{Busy, Place, Scope, Slow, hash_tag};
+use crate::shard::{Busy, Place, Scope, Slow};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use crate::stats::ThreadStats;
 use crate::table::{self, Command};
+use crate::tiering::{check_hash_tags, load_in_place, waits_for_load};
 use crate::tracking::{self, Changes};
 
 /// What became of a request.
@@ -40,7 +39,7 @@ pub enum Executed {
     /// Clients are paused: nothing happened; hand the same request in again later.
     Postponed,
     /// What it needs is on its way: nothing happened; hand the same request in again when
-    /// [`Message::GoOn`] comes.
+    /// [`Message::GoOn`](crate::client::Message::GoOn) comes.
     Waiting,
 }
 
@@ -638,21 +637,6 @@ impl<'s> Core<'s> {
             .note(&self.config, "expire-cycle", spent_us * 1000, self.now_s);
     }
 
-    /// Ends a client's wait because its time is up; false when another thread is just trying to serve
-    /// it. Then its reply comes as a message, or, when there was nothing for it, asking again works.
-    pub fn time_out(&mut self, client: &mut Client, out: &mut Out) -> bool {
-        let Some(waiter) = client.blocked.clone() else {
-            return false;
-        };
-        if !waiter.claim() {
-            return false;
-        }
-        self.forget(&waiter);
-        client.unblocked();
-        waiter.on_timeout.write(out);
-        true
-    }
-
     /// Cleans up after a connection that is gone.
     pub fn disconnect(&mut self, client: &mut Client) {
         client.shared.mark_gone();
@@ -669,180 +653,6 @@ impl<'s> Core<'s> {
         tracking::disable(self.server, client);
         self.server.clients.remove(client.id());
     }
-
-    /// Leaves a waiter with all its keys. The caller holds their shards.
-    fn block(&mut self, client: &mut Client, waiter: Waiter, db: &mut Db<'s>) {
-        let waiter = Arc::new(waiter);
-        let mut keys: Vec<&Vec<u8>> = waiter.keys.iter().collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            let queue = db
-                .shard_mut(key)
-                .waiters
-                .entry(key.clone().into_boxed_slice())
-                .or_default();
-            queue.push_back(Arc::clone(&waiter));
-        }
-        *client.shared.blocked.lock() = Some(Arc::clone(&waiter));
-        client.blocked = Some(waiter);
-    }
-
-    /// Takes a waiter, already claimed, out of its keys' queues, later when a slow script holds them.
-    fn forget(&self, waiter: &Arc<Waiter>) {
-        for key in &waiter.keys {
-            let Ok(mut shard) = self.server.shards.lock_one(self.server.shards.place(key).shard) else {
-                let later = Postponed::Forget(Arc::clone(waiter));
-                return self.server.postponed.put(later);
-            };
-            if let Some(queue) = shard.waiters.get_mut(key.as_slice()) {
-                queue.retain(|other| !Arc::ptr_eq(other, waiter));
-                if queue.is_empty() {
-                    shard.waiters.remove(key.as_slice());
-                }
-            }
-        }
-    }
-
-    /// Runs the commands of those who wait for the given keys, longest waiting first, until none of
-    /// them can go on. Keys that a slow script holds are left for later.
-    pub(crate) fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
-        self.send_changes();
-        let mut at = 0;
-        while at < ready.len() {
-            let key = std::mem::take(&mut ready[at]);
-            at += 1;
-            let waiters: Vec<Arc<Waiter>> = {
-                let Ok(shard) = self.server.shards.lock_one(self.server.shards.place(&key).shard) else {
-                    self.server.postponed.put(Postponed::Serve(key));
-                    continue;
-                };
-                shard
-                    .waiters
-                    .get(key.as_slice())
-                    .map_or(Vec::new(), |queue| queue.iter().cloned().collect())
-            };
-            for waiter in waiters {
-                ready.extend(self.retry(&waiter, &key));
-                self.send_changes();
-            }
-        }
-    }
-
-    /// Runs a waiter's command once more; returns the keys that this made ready.
-    fn retry(&mut self, waiter: &Arc<Waiter>, key: &[u8]) -> Vec<Vec<u8>> {
-        let mut client = Client::with_shared(Arc::clone(&waiter.client));
-        client.woken_by = Some(key.to_vec());
-        let args = waiter.args.as_args();
-        let scope = self.scope(waiter.command, &args, &client);
-        let mut out = Out::new(waiter.proto);
-        let mut served = false;
-        let done = self.with_db(scope, client.id(), |core, db| {
-            let kind = db.peek(key).map(Entry::kind);
-            let wakes = kind == Some(waiter.wake_on) || waiter.wake_on_loss;
-            if !wakes || waiter.is_claimed() {
-                return;
-            }
-            // Claimed first, so that no timeout can answer the client while its command takes an
-            // element; given back when there was still nothing to take.
-            if waiter.client.is_gone() || !waiter.claim() {
-                return;
-            }
-            core.call(&mut client, waiter.command, args, db, &mut out);
-            served = client.block_request.take().is_none();
-            if !served {
-                waiter.unclaim();
-            }
-        });
-        // A disconnect that came meanwhile found the waiter claimed and left it to us.
-        if !served && waiter.client.is_gone() && waiter.claim() {
-            self.forget(waiter);
-        }
-        if self.journal_refused {
-            self.refuse_unrecorded(waiter.command, &mut out, 0);
-        }
-        if served {
-            self.forget(waiter);
-            // Delivering a message orders this before its receipt.
-            let position = self.journal_position;
-            waiter.client.served_position.store(position, Ordering::Relaxed);
-            waiter.client.deliver(Message::Unblocked(out.buf));
-        }
-        done.unwrap_or_else(|Busy| {
-            self.server.postponed.put(Postponed::Serve(key.to_vec()));
-            Vec::new()
-        })
-    }
-}
-
-/// Refuses keys without braces where the settings say so.
-#[inline]
-fn check_hash_tags(command: &Command, args: &Args<'_>, db: &Db<'_>) -> Result<(), CommandError> {
-    if db.tiering.is_none_or(|tiering| !tiering.require_hash_tag) {
-        return Ok(());
-    }
-    let mut result = Ok(());
-    each_key(command.spec, args, |at, _| {
-        if hash_tag(&args[at]).len() == args[at].len() {
-            let key = String::from_utf8_lossy(&args[at][..args[at].len().min(128)]).into_owned();
-            result = Err(CommandError::err(format!(
-                "key '{key}' has no hash tag in braces, and room.require_hash_tag is on"
-            )));
-        }
-    })
-    .ok();
-    result
-}
-
-/// How often a request waits for loads before they are done in its place, beside twice for each key.
-const LOAD_WAITS_MAX: usize = 8;
-
-/// Lets a client wait for the tags that its request needs and that are not in memory; false when there are
-/// none.
-///
-/// With little memory, tags may leave it again for those that others wait for, each time before the request
-/// has run. One that has waited too often reads its tags in place, and then runs at once.
-#[cold]
-fn waits_for_load(client: &mut Client, command: &'static Command, args: &Args<'_>, db: &mut Db<'_>) -> bool {
-    let mut waits = false;
-    let (waited, mut keys) = (client.load_waits, 0);
-    let mut need = |key: &[u8]| {
-        keys += 1;
-        let is_patient = waited <= LOAD_WAITS_MAX + 2 * keys;
-        if !db.is_resident(key) && (is_patient || db.load_in_place(key).is_err()) {
-            // All are ordered at once; the client waits for one of them, then for the next.
-            db.order_load(key, (!waits).then_some(&client.shared));
-            waits = true;
-        }
-    };
-    let mut need_all = |command: &Command, args: &Args<'_>| {
-        // The handler will say what is wrong with the arguments.
-        each_key(command.spec, args, |at, _| need(&args[at])).ok();
-    };
-    need_all(command, args);
-    if command.spec.flags.has(OWN_LOCKS) {
-        if let Some(transaction) = &client.transaction {
-            for (queued, args) in &transaction.commands {
-                need_all(queued, &args.as_args());
-            }
-        }
-        crate::transaction::watched(client).for_each(need);
-    }
-    client.load_waits = if waits { waited + 1 } else { 0 };
-    waits
-}
-
-/// Reads the tags that a command inside a script or transaction needs, since nobody can wait there.
-#[cold]
-fn load_in_place(command: &Command, args: &Args<'_>, db: &mut Db<'_>) -> Result<(), ColdError> {
-    let mut result = Ok(());
-    each_key(command.spec, args, |at, _| {
-        if result.is_ok() {
-            result = db.load_in_place(&args[at]);
-        }
-    })
-    .ok();
-    result
 }
 
 /// Longest command name that is remembered from one request to the next.

@@ -32,6 +32,7 @@ mod postponed;
 pub mod pubsub;
 mod recency;
 mod redact;
+mod serving;
 mod settings;
 pub mod stats;
 pub mod tiering;

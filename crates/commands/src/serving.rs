@@ -1,0 +1,139 @@
+//! Serves those who wait for keys.
+//!
+//! A command that has to wait leaves a [`Waiter`] with each of its keys. Whoever
+//! changes such a key runs the waiter's command on its behalf after its own,
+//! longest waiting first, and mails the reply to its connection.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagaya_resp::Out;
+use nagaya_store::entry::Entry;
+
+use crate::blocking::Waiter;
+use crate::client::{Client, Message};
+use crate::db::Db;
+use crate::dispatch::Core;
+use crate::postponed::Postponed;
+use crate::shard::Busy;
+
+impl<'s> Core<'s> {
+    /// Ends a client's wait because its time is up; false when another thread is just trying to serve
+    /// it. Then its reply comes as a message, or, when there was nothing for it, asking again works.
+    pub fn time_out(&mut self, client: &mut Client, out: &mut Out) -> bool {
+        let Some(waiter) = client.blocked.clone() else {
+            return false;
+        };
+        if !waiter.claim() {
+            return false;
+        }
+        self.forget(&waiter);
+        client.unblocked();
+        waiter.on_timeout.write(out);
+        true
+    }
+
+    /// Leaves a waiter with all its keys. The caller holds their shards.
+    pub(crate) fn block(&mut self, client: &mut Client, waiter: Waiter, db: &mut Db<'s>) {
+        let waiter = Arc::new(waiter);
+        let mut keys: Vec<&Vec<u8>> = waiter.keys.iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let queue = db
+                .shard_mut(key)
+                .waiters
+                .entry(key.clone().into_boxed_slice())
+                .or_default();
+            queue.push_back(Arc::clone(&waiter));
+        }
+        *client.shared.blocked.lock() = Some(Arc::clone(&waiter));
+        client.blocked = Some(waiter);
+    }
+
+    /// Takes a waiter, already claimed, out of its keys' queues, later when a slow script holds them.
+    pub(crate) fn forget(&self, waiter: &Arc<Waiter>) {
+        for key in &waiter.keys {
+            let Ok(mut shard) = self.server.shards.lock_one(self.server.shards.place(key).shard) else {
+                let later = Postponed::Forget(Arc::clone(waiter));
+                return self.server.postponed.put(later);
+            };
+            if let Some(queue) = shard.waiters.get_mut(key.as_slice()) {
+                queue.retain(|other| !Arc::ptr_eq(other, waiter));
+                if queue.is_empty() {
+                    shard.waiters.remove(key.as_slice());
+                }
+            }
+        }
+    }
+
+    /// Runs the commands of those who wait for the given keys, longest waiting first, until none of
+    /// them can go on. Keys that a slow script holds are left for later.
+    pub(crate) fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
+        self.send_changes();
+        let mut at = 0;
+        while at < ready.len() {
+            let key = std::mem::take(&mut ready[at]);
+            at += 1;
+            let waiters: Vec<Arc<Waiter>> = {
+                let Ok(shard) = self.server.shards.lock_one(self.server.shards.place(&key).shard) else {
+                    self.server.postponed.put(Postponed::Serve(key));
+                    continue;
+                };
+                shard
+                    .waiters
+                    .get(key.as_slice())
+                    .map_or(Vec::new(), |queue| queue.iter().cloned().collect())
+            };
+            for waiter in waiters {
+                ready.extend(self.retry(&waiter, &key));
+                self.send_changes();
+            }
+        }
+    }
+
+    /// Runs a waiter's command once more; returns the keys that this made ready.
+    fn retry(&mut self, waiter: &Arc<Waiter>, key: &[u8]) -> Vec<Vec<u8>> {
+        let mut client = Client::with_shared(Arc::clone(&waiter.client));
+        client.woken_by = Some(key.to_vec());
+        let args = waiter.args.as_args();
+        let scope = self.scope(waiter.command, &args, &client);
+        let mut out = Out::new(waiter.proto);
+        let mut served = false;
+        let done = self.with_db(scope, client.id(), |core, db| {
+            let kind = db.peek(key).map(Entry::kind);
+            let wakes = kind == Some(waiter.wake_on) || waiter.wake_on_loss;
+            if !wakes || waiter.is_claimed() {
+                return;
+            }
+            // Claimed first, so that no timeout can answer the client while its command takes an
+            // element; given back when there was still nothing to take.
+            if waiter.client.is_gone() || !waiter.claim() {
+                return;
+            }
+            core.call(&mut client, waiter.command, args, db, &mut out);
+            served = client.block_request.take().is_none();
+            if !served {
+                waiter.unclaim();
+            }
+        });
+        // A disconnect that came meanwhile found the waiter claimed and left it to us.
+        if !served && waiter.client.is_gone() && waiter.claim() {
+            self.forget(waiter);
+        }
+        if self.journal_refused {
+            self.refuse_unrecorded(waiter.command, &mut out, 0);
+        }
+        if served {
+            self.forget(waiter);
+            // Delivering a message orders this before its receipt.
+            let position = self.journal_position;
+            waiter.client.served_position.store(position, Ordering::Relaxed);
+            waiter.client.deliver(Message::Unblocked(out.buf));
+        }
+        done.unwrap_or_else(|Busy| {
+            self.server.postponed.put(Postponed::Serve(key.to_vec()));
+            Vec::new()
+        })
+    }
+}
