@@ -430,10 +430,6 @@ impl<'s> Core<'s> {
             if let Some((at, place)) = known {
                 db.know(&args[at], place);
             }
-            if let Err(error) = check_hash_tags(command, &args, db) {
-                out.error(&error.to_string());
-                return;
-            }
             if db.is_any_cold() && waits_for_load(client, command, &args, db) {
                 executed = Executed::Waiting;
                 return;
@@ -492,6 +488,10 @@ impl<'s> Core<'s> {
     ) {
         let start = out.buf.len();
         let stats = &self.stats.commands[command.number];
+        if let Err(error) = check_hash_tags(command, &args, db) {
+            out.error(&error.to_string());
+            return;
+        }
         // Neither inside of others nor on behalf of somebody who is blocked can one wait.
         if (client.nesting > 0 || client.woken_by.is_some())
             && db.is_any_cold()

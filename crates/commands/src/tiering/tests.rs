@@ -24,17 +24,22 @@ impl House {
 
     /// An engine that starts on what another has saved.
     pub(super) fn on(cold: Arc<MemoryCold>) -> House {
+        House::with(cold, |_| ())
+    }
+
+    fn with(cold: Arc<MemoryCold>, set: impl FnOnce(&mut Tiering)) -> House {
         let session = Session::new();
         let (loads, orders) = channel();
         let log = AtomicU64::new(cold.newest().unwrap().snap + 1);
         let log_end = Box::new(move || log.fetch_add(1, Ordering::Relaxed));
-        let tiering = Tiering::new(
+        let mut tiering = Tiering::new(
             cold.clone(),
             log_end,
             loads,
             cold.totals().unwrap(),
             Box::new(|| {}),
         );
+        set(&mut tiering);
         assert!(session.engine.server.tiering.set(tiering).is_ok());
         House {
             session,
@@ -471,4 +476,19 @@ fn an_erased_tag_is_told_as_its_keys() {
     effects.sort();
     let del = |key: &[u8]| vec![b"DEL".to_vec(), key.to_vec()];
     assert_eq!(effects, [del(b"u"), del(b"{u}a")]);
+}
+
+#[test]
+fn keys_without_braces_are_refused_where_the_settings_say_so() {
+    let mut house = House::with(Arc::default(), |tiering| tiering.require_hash_tag = true);
+    let refusal = "-ERR key 'k' has no hash tag in braces, and room.require_hash_tag is on\r\n";
+    house.check("SET {u}k v", "+OK\r\n");
+    house.check("SET k v", refusal);
+    house.check("MULTI", "+OK\r\n");
+    house.check("SET k v", "+QUEUED\r\n");
+    house.check("EXEC", &format!("*1\r\n{refusal}"));
+    let script = b"return redis.pcall('SET','k','v')";
+    let reply = house.session.run(&[b"EVAL", script, b"0"]);
+    assert_eq!(String::from_utf8_lossy(&reply), refusal);
+    house.check("DBSIZE", ":1\r\n");
 }
