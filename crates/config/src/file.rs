@@ -86,7 +86,7 @@ fn raw(item: &Item) -> Raw {
     match item {
         Item::Value(value) => raw_value(value),
         Item::None => Raw::Unset,
-        Item::Table(_) => Raw::Other("a table"),
+        Item::Table(table) => raw_table(table),
         Item::ArrayOfTables(_) => Raw::Other("a list of tables"),
     }
 }
@@ -99,8 +99,13 @@ fn raw_value(value: &Value) -> Raw {
         Value::Boolean(flag) => Raw::Bool(*flag.value()),
         Value::Array(items) => Raw::List(items.iter().map(raw_value).collect()),
         Value::Datetime(_) => Raw::Other("a date"),
-        Value::InlineTable(_) => Raw::Other("a table"),
+        Value::InlineTable(table) => raw_table(table),
     }
+}
+
+fn raw_table(table: &dyn TableLike) -> Raw {
+    let rows = table.iter().map(|(key, item)| (key.to_owned(), raw(item)));
+    Raw::Table(rows.collect())
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

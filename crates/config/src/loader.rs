@@ -262,10 +262,11 @@ fn find(sections: &[&'static SectionMeta], key: &str) -> Option<(&'static Sectio
 }
 
 fn complain(key: &str, field: &Field, raw: &Raw, complaint: Complaint) -> String {
-    let found = if field.secret {
-        "another kind of value".to_owned()
-    } else {
-        raw.to_string()
+    let found = match raw {
+        _ if field.secret => "another kind of value".to_owned(),
+        // What is in it is of interest only where a table belongs.
+        Raw::Table(_) if !field.kind.starts_with("a table") => "a table".to_owned(),
+        raw => raw.to_string(),
     };
     match complaint {
         Complaint::OutOfRange { low, high } => {

@@ -13,10 +13,12 @@ pub enum Raw {
     /// A quoted string from TOML.
     Text(String),
     List(Vec<Raw>),
+    /// A table with the keys in the order of the file, for settings that are lists of named things.
+    Table(Vec<(String, Raw)>),
     /// Words from the environment or a flag, which have no type of their own: `5` may be
     /// meant as a number or as a string, and only the setting knows.
     Words(String),
-    /// Anything that no setting takes (a date, a table), with its TOML name.
+    /// Anything that no setting takes (a date, a list of tables), with its TOML name.
     Other(&'static str),
 }
 
@@ -77,8 +79,26 @@ impl fmt::Display for Raw {
                 }
                 f.write_str("]")
             }
+            Raw::Table(rows) => {
+                f.write_str("{")?;
+                for (index, (key, item)) in rows.iter().enumerate() {
+                    f.write_str(if index == 0 { " " } else { ", " })?;
+                    write_key(f, key)?;
+                    write!(f, " = {item}")?;
+                }
+                f.write_str(" }")
+            }
             Raw::Other(name) => f.write_str(name),
         }
+    }
+}
+
+/// Writes a key bare where TOML allows it.
+fn write_key(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match !key.is_empty() && key.bytes().all(bare) {
+        true => f.write_str(key),
+        false => write_quoted(f, key),
     }
 }
 
@@ -149,5 +169,7 @@ mod tests {
         assert_eq!(Raw::from("\u{1}").to_string(), r#""\u0001""#);
         assert_eq!(Raw::from(["x", "y"]).to_string(), r#"["x", "y"]"#);
         assert_eq!(Raw::from(1.0).to_string(), "1.0");
+        let table = Raw::Table(vec![("a".into(), Raw::from(1)), ("b c".into(), Raw::from("d"))]);
+        assert_eq!(table.to_string(), r#"{ a = 1, "b c" = "d" }"#);
     }
 }

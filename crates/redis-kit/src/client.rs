@@ -1,6 +1,7 @@
 //! Finds the right server, keeps one connection to it, and replaces it when it ends.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use nagaya_resp::Frame;
@@ -65,6 +66,16 @@ struct State {
     /// The primary that the sentinels named last.
     primary: Option<Endpoint>,
     slots: Vec<SlotRange>,
+    /// Nodes to ask for the map, the one that answered last ahead of all: a node that is down is not
+    /// waited for each time.
+    known: Vec<Endpoint>,
+}
+
+/// A primary and the slots that it has: all of them where there is no cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    pub server: Endpoint,
+    pub slots: Vec<RangeInclusive<u16>>,
 }
 
 impl Client {
@@ -136,6 +147,36 @@ impl Client {
         Ok(Connection::new(opened?, self.options.reply_limit))
     }
 
+    /// Lists the primaries with their slots, for those who speak to many at once. What is known is used;
+    /// see [`note`](Client::note).
+    pub async fn primaries(&self) -> Result<Vec<Primary>, Error> {
+        let mut state = self.state.lock().await;
+        if !matches!(self.url.topology, Topology::Cluster { .. }) {
+            let server = self.locate(&mut state, b"").await?;
+            let slots = vec![0..=slot::SLOTS - 1];
+            return Ok(vec![Primary { server, slots }]);
+        }
+        self.find_slots(&mut state).await?;
+        let mut primaries: Vec<Primary> = Vec::new();
+        for range in &state.slots {
+            let slots = range.first..=range.last;
+            match primaries.iter_mut().find(|primary| primary.server == range.owner) {
+                Some(primary) => primary.slots.push(slots),
+                None => primaries.push(Primary {
+                    server: range.owner.clone(),
+                    slots: vec![slots],
+                }),
+            }
+        }
+        Ok(primaries)
+    }
+
+    /// Opens a connection of the caller's own to a server, which must be a primary.
+    pub async fn dedicated_to(&self, server: &Endpoint) -> Result<Connection, Error> {
+        let wire = self.dialer().open_primary(server).await?;
+        Ok(Connection::new(wire, self.options.reply_limit))
+    }
+
     /// Runs one command on the server that has `key`, following a cluster's redirects.
     pub async fn call<A: AsRef<[u8]>>(&self, key: &[u8], args: &[A]) -> Result<Frame, Error> {
         let mut connection = self.connection(key).await?;
@@ -185,6 +226,31 @@ impl Client {
         }
     }
 
+    /// Asks anew which primaries there are and which slots each of them has. Where there is but one, it
+    /// has all.
+    pub async fn layout(&self) -> Result<Vec<SlotRange>, Error> {
+        let everything = |owner| {
+            vec![SlotRange {
+                first: 0,
+                last: slot::SLOTS - 1,
+                owner,
+            }]
+        };
+        match &self.url.topology {
+            Topology::Single(server) => Ok(everything(server.clone())),
+            Topology::Sentinel { sentinels, service } => {
+                let primary = self.dialer().ask_sentinels(sentinels, service).await?;
+                Ok(everything(primary))
+            }
+            Topology::Cluster { .. } => {
+                let mut state = self.state.lock().await;
+                state.slots.clear();
+                self.find_slots(&mut state).await?;
+                Ok(state.slots.clone())
+            }
+        }
+    }
+
     /// Opens a socket for a subscriber, to any server that can deliver messages.
     pub(crate) async fn subscriber_wire(&self) -> Result<Wire, Error> {
         let server = self.locate(&mut *self.state.lock().await, b"").await?;
@@ -210,9 +276,7 @@ impl Client {
                 Ok(state.primary.insert(primary).clone())
             }
             Topology::Cluster { .. } => {
-                if state.slots.is_empty() {
-                    state.slots = self.dialer().ask_cluster(&self.cluster_nodes(state)).await?;
-                }
+                self.find_slots(state).await?;
                 let slot = slot::of_key(key);
                 let range = state
                     .slots
@@ -229,15 +293,22 @@ impl Client {
         }
     }
 
-    /// The nodes to ask for the map: those we talk to, then those of the URL.
-    fn cluster_nodes(&self, state: &State) -> Vec<Endpoint> {
-        let known = state
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.is_open());
-        let mut nodes: Vec<Endpoint> = known.map(|(node, _)| node.clone()).collect();
+    /// Asks for a cluster's map unless it is known.
+    async fn find_slots(&self, state: &mut State) -> Result<(), Error> {
+        if !state.slots.is_empty() {
+            return Ok(());
+        }
+        let mut nodes = state.known.clone();
         nodes.extend(seeds(&self.url.topology).iter().cloned());
-        nodes
+        let (slots, answered) = self.dialer().ask_cluster(&nodes).await?;
+        state.known = vec![answered];
+        for range in &slots {
+            if !state.known.contains(&range.owner) {
+                state.known.push(range.owner.clone());
+            }
+        }
+        state.slots = slots;
+        Ok(())
     }
 
     async fn open_shared(&self, state: &mut State, server: &Endpoint) -> Result<Connection, Error> {

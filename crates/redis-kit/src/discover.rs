@@ -20,10 +20,10 @@ pub(crate) struct Dialer<'a> {
 
 /// A contiguous part of a cluster's slots and the primary that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SlotRange {
-    pub(crate) first: u16,
-    pub(crate) last: u16,
-    pub(crate) owner: Endpoint,
+pub struct SlotRange {
+    pub first: u16,
+    pub last: u16,
+    pub owner: Endpoint,
 }
 
 impl Dialer<'_> {
@@ -108,13 +108,13 @@ impl Dialer<'_> {
         Ok(Some(Endpoint::Tcp { host, port }))
     }
 
-    /// A cluster's map of slots, as the first node that answers tells it.
-    pub(crate) async fn ask_cluster(&self, nodes: &[Endpoint]) -> Result<Vec<SlotRange>, Error> {
+    /// A cluster's map of slots, as the first node that answers tells it, and that node.
+    pub(crate) async fn ask_cluster(&self, nodes: &[Endpoint]) -> Result<(Vec<SlotRange>, Endpoint), Error> {
         let mut reasons = Vec::new();
         for node in nodes {
             match self.ask_node(node).await {
                 Ok(ranges) if ranges.is_empty() => reasons.push(format!("{node} serves no slots")),
-                Ok(ranges) => return Ok(ranges),
+                Ok(ranges) => return Ok((ranges, node.clone())),
                 // A wrong password is wrong everywhere and worth its own message.
                 Err(error) if !error.is_retryable() => return Err(error),
                 Err(error) => reasons.push(error.chain()),

@@ -25,15 +25,16 @@ mod subscriber;
 mod backoff;
 mod discover;
 mod error;
-mod tls;
+pub mod tls;
 
 pub mod reply;
 pub mod slot;
 
 pub use backoff::Backoff;
-pub use client::{Client, Options};
+pub use client::{Client, Options, Primary};
 pub use confirm::{Confirmed, Need};
 pub use connection::{Connection, Run};
+pub use discover::SlotRange;
 pub use error::{Error, Fault, ServerError};
 pub use nagaya_resp::Frame;
 pub use script::Script;

@@ -1,4 +1,4 @@
-//! TLS towards a Redis.
+//! TLS towards a Redis, and towards whatever else the services call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
-use tokio_rustls::TlsConnector;
+
+pub use tokio_rustls::TlsConnector;
 
 /// Where the common Linux distributions and the BSDs keep the certificates they trust.
 const SYSTEM_BUNDLES: &[&str] = &[
@@ -16,8 +17,13 @@ const SYSTEM_BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// Builds a connector that trusts the certificates of a file, or the system's without one.
-pub(crate) fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
+/// Builds a connector as [`config`] describes.
+pub fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
+    config(ca).map(TlsConnector::from)
+}
+
+/// Builds the settings of a client that trusts the certificates of a file, or the system's without one.
+pub fn config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let bundle = match ca {
         Some(path) => path,
         None => SYSTEM_BUNDLES
@@ -44,9 +50,10 @@ pub(crate) fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
-pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+/// Returns the name that a server at `host` must show a certificate for.
+pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))
 }

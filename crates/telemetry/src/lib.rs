@@ -6,6 +6,8 @@
 
 mod clock;
 mod config;
+mod fanout;
+mod fleet;
 mod ids;
 mod logs;
 pub mod metrics;
@@ -13,9 +15,13 @@ pub mod metrics;
 mod otlp;
 mod process;
 mod room;
+mod tiers;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
+pub use fanout::{EndpointFigures, FanoutFigures, LatencyFigures, StoreFigures};
+pub use fleet::FleetFigures;
 pub use ids::IdsFigures;
 pub use logs::{Error, Telemetry};
 pub use room::{CommandFigures, RoomFigures, TierFigures};
+pub use tiers::TiersFigures;

@@ -20,9 +20,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock::Clock;
+use crate::fanout::{FanoutCollector, FanoutFigures};
+use crate::fleet::{FleetCollector, FleetFigures};
 use crate::ids::{IdsCollector, IdsFigures};
 use crate::process::ProcessCollector;
 use crate::room::{RoomCollector, RoomFigures};
+use crate::tiers::{TiersCollector, TiersFigures};
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -85,9 +88,24 @@ impl Metrics {
         self.register(Box::new(RoomCollector { read: Box::new(read) }));
     }
 
+    /// Adds a room on real engines, whose figures are read at each scrape.
+    pub fn register_tiers(&self, read: impl Fn() -> TiersFigures + Send + Sync + 'static) {
+        self.register(Box::new(TiersCollector { read: Box::new(read) }));
+    }
+
+    /// Adds the manager of a fleet, whose figures are read at each scrape.
+    pub fn register_fleet(&self, read: impl Fn() -> FleetFigures + Send + Sync + 'static) {
+        self.register(Box::new(FleetCollector { read: Box::new(read) }));
+    }
+
     /// Adds the maker of ids, whose figures are read at each scrape.
     pub fn register_ids(&self, read: impl Fn() -> IdsFigures + Send + Sync + 'static) {
         self.register(Box::new(IdsCollector { read: Box::new(read) }));
+    }
+
+    /// Adds the fan-out, whose figures are read at each scrape.
+    pub fn register_fanout(&self, read: impl Fn() -> FanoutFigures + Send + Sync + 'static) {
+        self.register(Box::new(FanoutCollector { read: Box::new(read) }));
     }
 
     /// Writes all metrics as text, see [`CONTENT_TYPE`].
