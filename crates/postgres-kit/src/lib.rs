@@ -1,0 +1,40 @@
+//! What every PostgreSQL client of the house shares: one way to connect, to wait
+//! for a connection, to bring a schema up to date and to hear that something changed.
+//!
+//! Other people's types stop here where they carry meaning: an [`Error`] says whose
+//! fault it is and whether a call may have run. Rows and parameters are passed
+//! through as the driver has them ([`Row`], [`types`]).
+//!
+//! Suggested reading order: the URL, how a connection is made, one connection's
+//! calls and transactions, the pool, migrations, then listening and notifying.
+
+mod url;
+
+mod connector;
+mod tls;
+
+mod session;
+
+mod transaction;
+
+mod pool;
+
+mod migrate;
+
+mod listener;
+mod notifier;
+
+mod backoff;
+mod error;
+
+pub use backoff::Backoff;
+pub use connector::Connector;
+pub use error::{Error, Kind};
+pub use listener::{Event, Listener};
+pub use migrate::{Migration, Migrations};
+pub use notifier::Notifier;
+pub use pool::{Connection, Options, Pool, PoolStatus};
+pub use session::{Param, Session};
+pub use tokio_postgres::{Row, types};
+pub use transaction::Transaction;
+pub use url::{Host, ParseError, PostgresUrl, TlsMode};
