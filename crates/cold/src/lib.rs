@@ -3,9 +3,12 @@
 //! One implementation of [`nagaya_room::cold::ColdTier`] per database, each in a
 //! module of its own with its SQL in files beside it.
 
+pub mod postgres;
 pub mod sqlite;
 
 mod decode;
+mod numbers;
 
 pub use decode::{base64, bytes_as_json, value_as_json};
+pub use postgres::PostgresCold;
 pub use sqlite::{OpenError, Options, SqliteCold};

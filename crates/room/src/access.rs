@@ -93,6 +93,15 @@ impl AccessLog {
         }
     }
 
+    /// Returns how many tags it holds.
+    pub fn len(&self) -> usize {
+        self.latest().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns how many uses were dropped because the log was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)

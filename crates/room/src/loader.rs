@@ -111,6 +111,11 @@ impl<W> Flights<W> {
         true
     }
 
+    /// Tells whether a tag is being loaded.
+    pub fn is_under_way(&self, tag: &[u8]) -> bool {
+        self.waiting.contains_key(tag)
+    }
+
     /// Ends the load of a tag; returns all who wait for it.
     pub fn land(&mut self, tag: &[u8]) -> Vec<W> {
         self.waiting.remove(tag).unwrap_or_default()

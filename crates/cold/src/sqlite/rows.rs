@@ -4,42 +4,22 @@ use nagaya_room::cold::{Kind, Status};
 use rusqlite::{Result, Row};
 
 use super::error::strange_value;
+use crate::numbers;
 
-/// Returns the number that stands for a type. Numbers are never given anew.
 pub(super) fn kind_number(kind: Kind) -> i64 {
-    match kind {
-        Kind::String => 0,
-        Kind::List => 1,
-        Kind::Set => 2,
-        Kind::SortedSet => 3,
-        Kind::Hash => 4,
-        Kind::Stream => 5,
-    }
+    numbers::of_kind(kind).into()
 }
 
 /// Reads a type from a column.
 pub(super) fn kind_of(row: &Row<'_>, column: usize) -> Result<Kind> {
-    let number: i64 = row.get(column)?;
-    Kind::ALL
-        .into_iter()
-        .find(|&kind| kind_number(kind) == number)
-        .ok_or_else(|| strange_value(column, "not the number of a type"))
+    numbers::kind(row.get(column)?).ok_or_else(|| strange_value(column, "not the number of a type"))
 }
 
-/// Returns the number that stands for a status. Numbers are never given anew.
 pub(super) fn status_number(status: Status) -> i64 {
-    match status {
-        Status::NeedSynced => 0,
-        Status::Synced => 1,
-        Status::Cleaned => 2,
-    }
+    numbers::of_status(status).into()
 }
 
 /// Reads a status from a column.
 pub(super) fn status_of(row: &Row<'_>, column: usize) -> Result<Status> {
-    let number: i64 = row.get(column)?;
-    [Status::NeedSynced, Status::Synced, Status::Cleaned]
-        .into_iter()
-        .find(|&status| status_number(status) == number)
-        .ok_or_else(|| strange_value(column, "not the number of a status"))
+    numbers::status(row.get(column)?).ok_or_else(|| strange_value(column, "not the number of a status"))
 }

@@ -11,6 +11,8 @@ mod decoded;
 mod forget;
 mod full;
 mod open;
+mod postgres;
 mod processes;
+mod queries;
 mod rows;
 mod suite;

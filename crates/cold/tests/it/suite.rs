@@ -31,3 +31,39 @@ mod decoding {
 
     nagaya_room::cold_suite!(with_sqlite);
 }
+
+/// On PostgreSQL, with nobody else around.
+mod postgres {
+    use nagaya_cold::postgres::Options;
+    use nagaya_room::cold::ColdTier;
+
+    use crate::postgres::{unfiltered, with_tier};
+
+    fn with_postgres(case: fn(&dyn ColdTier)) {
+        let options = Options {
+            decode: true,
+            ..unfiltered()
+        };
+        with_tier("plain", options, case);
+    }
+
+    nagaya_room::cold_suite!(with_postgres);
+}
+
+/// The same with one connection and a filter that answers for absent tags.
+mod postgres_filtered {
+    use nagaya_cold::postgres::Options;
+    use nagaya_room::cold::ColdTier;
+
+    use crate::postgres::{filtered, with_tier};
+
+    fn with_postgres(case: fn(&dyn ColdTier)) {
+        let options = Options {
+            connections_max: 1,
+            ..filtered()
+        };
+        with_tier("filtered", options, case);
+    }
+
+    nagaya_room::cold_suite!(with_postgres);
+}

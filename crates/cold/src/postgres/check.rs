@@ -1,0 +1,89 @@
+//! Looking for damage: what tags say of their keys, keys without a tag, and the sums.
+
+use std::time::Duration;
+
+use nagaya_postgres_kit::Session;
+use nagaya_room::cold::Finding;
+
+use super::error::Failure;
+use super::totals::{self, Sums};
+
+const ANY_PLAN: &str = include_str!("queries/check/any_plan.sql");
+const SIZES: &str = include_str!("queries/check/sizes.sql");
+const ORPHANS: &str = include_str!("queries/check/orphans.sql");
+const TOTALS: &str = include_str!("queries/check/totals.sql");
+const DELETE_ORPHANS: &str = include_str!("queries/check/delete_orphans.sql");
+const RECOUNT_TAGS: &str = include_str!("queries/check/recount_tags.sql");
+const CLEAR_TOTALS: &str = include_str!("queries/totals/clear.sql");
+const RECOUNT_TOTALS: &str = include_str!("queries/totals/recount.sql");
+const LOCK_ALL: &str = include_str!("queries/tags/lock_all.sql");
+
+/// Findings after which a check stops: more would not help anybody.
+const FINDINGS_MAX: i64 = 100;
+/// Every row is read.
+const LIMIT: Duration = Duration::from_secs(3600);
+const REMEDY: &str = "let the sizes be counted anew; no value is lost by it";
+
+/// Looks at everything as it was at one moment: others may be writing.
+pub(super) async fn check(session: &Session) -> Result<Vec<Finding>, Failure> {
+    session
+        .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        .await?;
+    session.batch(ANY_PLAN).await?;
+    let mut findings = Vec::new();
+    for row in session.query_within(SIZES, &[&FINDINGS_MAX], LIMIT).await? {
+        let tag = row.get::<_, &[u8]>(0).escape_ascii().to_string();
+        let number = |column| row.get::<_, i64>(column);
+        let what = format!(
+            "tag {tag} says {} keys, {} bytes, {} tombstones; there are {}, {}, {}",
+            number(1),
+            number(2),
+            number(3),
+            number(4),
+            number(5),
+            number(6),
+        );
+        findings.push(finding(what));
+    }
+    let orphans = session.query_within(ORPHANS, &[], LIMIT).await?;
+    let orphans: i64 = orphans.first().map_or(0, |row| row.get(0));
+    if orphans > 0 {
+        findings.push(finding(format!("{orphans} keys belong to no tag")));
+    }
+    let said = totals::sums(session).await?;
+    let found = session.query_within(TOTALS, &[], LIMIT).await?;
+    let found = found.first().map_or(Sums::default(), Sums::of_many);
+    session.batch("COMMIT").await?;
+    if said != found {
+        findings.push(finding(format!(
+            "the sums say {} tags, {} keys, {} tombstones, {} bytes; there are {}, {}, {}, {}",
+            said.tags,
+            said.keys,
+            said.tombstones,
+            said.bytes,
+            found.tags,
+            found.keys,
+            found.tombstones,
+            found.bytes,
+        )));
+    }
+    Ok(findings)
+}
+
+/// Removes orphans and counts everything anew.
+pub(super) async fn recount(session: &Session) -> Result<(), Failure> {
+    session.batch("BEGIN").await?;
+    session.batch(ANY_PLAN).await?;
+    session.batch_within(LOCK_ALL, LIMIT).await?;
+    for statement in [DELETE_ORPHANS, RECOUNT_TAGS, CLEAR_TOTALS, RECOUNT_TOTALS] {
+        session.query_within(statement, &[], LIMIT).await?;
+    }
+    Ok(session.batch("COMMIT").await?)
+}
+
+fn finding(what: String) -> Finding {
+    Finding {
+        what,
+        remedy: REMEDY.to_owned(),
+    }
+}

@@ -1,0 +1,1 @@
+SELECT tag FROM room_tags ORDER BY tag LIMIT $1

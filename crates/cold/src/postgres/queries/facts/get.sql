@@ -1,0 +1,1 @@
+SELECT value FROM room_facts WHERE name = $1

@@ -1,0 +1,1 @@
+DELETE FROM room_keys WHERE tag = $1

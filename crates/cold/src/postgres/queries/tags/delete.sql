@@ -1,0 +1,1 @@
+DELETE FROM room_tags WHERE tag = $1

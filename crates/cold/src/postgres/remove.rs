@@ -1,0 +1,150 @@
+//! Taking rows out: one tag, all tags, and what has had its time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join;
+use nagaya_postgres_kit::{Row, Session};
+use nagaya_room::cold::Version;
+
+use super::error::Failure;
+use super::rows::{bounded, sql_limit};
+use super::save::finish;
+use super::totals::Sums;
+
+const FENCE: &str = include_str!("queries/tags/fence.sql");
+const LOCK_ALL: &str = include_str!("queries/tags/lock_all.sql");
+const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
+const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
+const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
+const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
+const SHRINK: &str = include_str!("queries/tags/shrink.sql");
+const DELETE_KEYS: &str = include_str!("queries/keys/delete.sql");
+const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
+const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
+const EXPIRED: &str = include_str!("queries/keys/expired.sql");
+const BURIED: &str = include_str!("queries/keys/buried.sql");
+const ANY_PLAN: &str = include_str!("queries/check/any_plan.sql");
+
+/// A wipe may have everything to remove.
+const WIPE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Removes a tag with all it has; returns how many keys with a value those were.
+pub(super) async fn erase(session: &Session, tag: &[u8]) -> Result<u64, Failure> {
+    let tags = [tag];
+    let fences = lock(session, &tags).await?;
+    let Some(found) = fences.first() else {
+        session.batch("ROLLBACK").await?;
+        return Ok(0);
+    };
+    let sums = Sums {
+        tags: 1,
+        ..Sums::of_tag(found, 4)
+    };
+    session.execute(DELETE_KEYS_OF, &[&tag]).await?;
+    session.execute(DELETE_TAG, &[&tag]).await?;
+    finish(session, sums.negated(), (0, 0)).await?;
+    Ok(sums.keys.unsigned_abs())
+}
+
+/// Removes all tags that were not saved after `up_to`.
+pub(super) async fn wipe(session: &Session, up_to: Version) -> Result<(), Failure> {
+    let (generation, snap) = (bounded(up_to.generation), bounded(up_to.snap));
+    session.batch("BEGIN").await?;
+    session.batch(ANY_PLAN).await?;
+    session.batch_within(LOCK_ALL, WIPE_LIMIT).await?;
+    session
+        .query_within(DELETE_KEYS_UP_TO, &[&generation, &snap], WIPE_LIMIT)
+        .await?;
+    let gone = session
+        .query_within(DELETE_TAGS_UP_TO, &[&generation, &snap], WIPE_LIMIT)
+        .await?;
+    let change = gone.first().map_or(Sums::default(), Sums::of_many);
+    finish(session, change.negated(), (0, 0)).await
+}
+
+/// Removes expired keys and old tombstones, the oldest of each first; returns how many.
+pub(super) async fn purge(
+    session: &Session,
+    expired_before_ms: i64,
+    buried_before_ms: i64,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let mut due = session
+        .query(EXPIRED, &[&expired_before_ms, &sql_limit(limit)])
+        .await?;
+    let rest = sql_limit(limit.saturating_sub(due.len()));
+    due.extend(session.query(BURIED, &[&buried_before_ms, &rest]).await?);
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let tags: Vec<&[u8]> = due.iter().map(|row| row.get(0)).collect();
+    let keys: Vec<&[u8]> = due.iter().map(|row| row.get(1)).collect();
+    let locked: BTreeSet<&[u8]> = tags.iter().copied().collect();
+    lock(session, &locked.into_iter().collect::<Vec<_>>()).await?;
+    // Rows may have changed before the lock was ours; the statement looks again.
+    let gone = session
+        .query(
+            DELETE_KEYS,
+            &[&tags, &keys, &expired_before_ms, &buried_before_ms],
+        )
+        .await?;
+    let sums: Vec<Sums> = gone.iter().map(|row| Sums::of_tag(row, 1)).collect();
+    let tags: Vec<&[u8]> = gone.iter().map(|row| row.get(0)).collect();
+    let column = |read: fn(&Sums) -> i64| sums.iter().map(read).collect::<Vec<_>>();
+    session
+        .execute(
+            SHRINK,
+            &[
+                &tags,
+                &column(|sums| sums.keys),
+                &column(|sums| sums.bytes),
+                &column(|sums| sums.tombstones),
+            ],
+        )
+        .await?;
+    let mut change = Sums::default();
+    sums.iter().for_each(|sums| change.add(*sums));
+    finish(session, change.negated(), (0, 0)).await?;
+    Ok(usize::try_from(change.keys + change.tombstones).unwrap_or_default())
+}
+
+/// Removes the empty tags among those that were made next after transaction `from`; returns how many, and
+/// the transaction to go on from.
+pub(super) async fn forget_empty(
+    session: &Session,
+    up_to: Version,
+    from: u64,
+    limit: usize,
+) -> Result<(usize, u64), Failure> {
+    let from = bounded(from).to_string();
+    let Some(last) = session
+        .query_opt(LAST_OF, &[&from, &sql_limit(limit.max(1))])
+        .await?
+    else {
+        return Ok((0, 0));
+    };
+    let last: String = last.get(0);
+    let next: u64 = last
+        .parse()
+        .map_err(|_| Failure::Strange("a transaction has no number"))?;
+    session.batch("BEGIN").await?;
+    let (generation, snap) = (bounded(up_to.generation), bounded(up_to.snap));
+    let removed = session
+        .execute(DELETE_EMPTY, &[&from, &last, &generation, &snap])
+        .await?;
+    let change = Sums {
+        tags: -bounded(removed),
+        ..Sums::default()
+    };
+    finish(session, change, (0, 0)).await?;
+    Ok((usize::try_from(removed).unwrap_or_default(), next))
+}
+
+/// Begins a transaction and locks tags in it.
+async fn lock(session: &Session, tags: &[&[u8]]) -> Result<Vec<Row>, Failure> {
+    session.prepare(FENCE).await?;
+    let (begun, fences) = join(session.batch("BEGIN"), session.query(FENCE, &[&tags])).await;
+    begun?;
+    Ok(fences?)
+}

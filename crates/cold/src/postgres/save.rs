@@ -1,0 +1,320 @@
+//! Writing snapshots, and the rows of tags they need.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::{join, join3};
+use nagaya_postgres_kit::{Param, Session};
+use nagaya_room::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
+use tokio::time::Instant;
+
+use super::absence::Absence;
+use super::error::Failure;
+use super::json;
+use super::load::at_place;
+use super::rows::{columns_of, version_at};
+use super::totals::{self, Sums};
+use crate::numbers;
+
+const KNOWN: &str = include_str!("queries/tags/known.sql");
+const ENSURE: &str = include_str!("queries/tags/ensure.sql");
+const FENCE: &str = include_str!("queries/tags/fence.sql");
+const SAVED: &str = include_str!("queries/tags/saved.sql");
+const SET_STATUS: &str = include_str!("queries/tags/set_status.sql");
+const NOTE_ACCESS: &str = include_str!("queries/tags/note_access.sql");
+const UPSERT: &str = include_str!("queries/keys/upsert.sql");
+
+/// Payload bytes that one statement takes, so that neither side holds a large commit twice.
+const STATEMENT_BYTES: usize = 4 << 20;
+/// Losing one of these in a crash of the server costs nothing that anybody decides by.
+const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+
+/// Makes rows for tags that have none. Returns the time to wait for until every server can know of those
+/// that were never saved, if there are any.
+pub(super) async fn ensure(
+    session: &Session,
+    absence: &Absence,
+    tags: &[&[u8]],
+) -> Result<Option<Instant>, Failure> {
+    let tags: Vec<&[u8]> = tags
+        .iter()
+        .copied()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let mut is_saved = vec![None; tags.len()];
+    for row in session.query(KNOWN, &[&tags]).await? {
+        *at_place(&mut is_saved, &row)? = Some(row.get::<_, bool>(1));
+    }
+    let with = |state| {
+        let places = is_saved
+            .iter()
+            .zip(&tags)
+            .filter(move |(found, _)| **found == state);
+        places.map(|(_, tag)| *tag).collect::<Vec<_>>()
+    };
+    let missing = with(None);
+    if !missing.is_empty() {
+        session.prepare(ENSURE).await?;
+        let (begun, made) = join(session.batch("BEGIN"), session.query_one(ENSURE, &[&missing])).await;
+        begun?;
+        let tags = made?.get(0);
+        let made = Sums {
+            tags,
+            ..Sums::default()
+        };
+        finish(session, made, (0, 0)).await?;
+    }
+    let mut unsaved = missing;
+    unsaved.extend(with(Some(false)));
+    Ok(absence.seen(&unsaved))
+}
+
+/// Writes those of the snapshots that are newer than what is saved.
+pub(super) async fn commit(
+    session: &Session,
+    snapshots: &[Snapshot],
+    decode: bool,
+    now_ms: i64,
+) -> Result<Vec<Committed>, Failure> {
+    for snapshot in snapshots {
+        columns_of(snapshot.version)?;
+    }
+    let tags: BTreeSet<&[u8]> = snapshots.iter().map(|snapshot| &snapshot.tag[..]).collect();
+    if tags.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tags: Vec<&[u8]> = tags.into_iter().collect();
+    session.prepare(FENCE).await?;
+    let (begun, fences) = join(session.batch("BEGIN"), session.query(FENCE, &[&tags])).await;
+    begun?;
+    let fences = fences?;
+    let mut saves: BTreeMap<&[u8], Save<'_>> = BTreeMap::new();
+    for row in &fences {
+        saves.insert(
+            row.get(0),
+            Save::new(row.get::<_, i64>(1).unsigned_abs(), version_at(row, 2)),
+        );
+    }
+    let outcomes = snapshots
+        .iter()
+        .map(|snapshot| match saves.get_mut(&snapshot.tag[..]) {
+            Some(save) => save.judge(snapshot),
+            None => Committed::Refused,
+        });
+    let outcomes: Vec<Committed> = outcomes.collect();
+    saves.retain(|_, save| save.is_newer);
+    write_keys(session, &mut saves, decode, now_ms).await?;
+    let mut change = Sums::default();
+    saves.values().for_each(|save| change.add(save.change));
+    let newest = saves.values().map(|save| save.saved).max().unwrap_or_default();
+    write_tags(session, &saves, now_ms).await?;
+    finish(session, change, columns_of(newest)?).await?;
+    Ok(outcomes)
+}
+
+/// Notes what became of tags.
+pub(super) async fn set_status(session: &Session, tags: &[&[u8]], status: Status) -> Result<(), Failure> {
+    unsynced(session, SET_STATUS, &[&tags, &numbers::of_status(status)]).await
+}
+
+/// Notes uses of tags.
+pub(super) async fn note_access(session: &Session, accesses: &[Access]) -> Result<(), Failure> {
+    // The statement would take one of several uses of a tag, any of them.
+    let mut latest: BTreeMap<&[u8], (Option<i64>, Option<i64>)> = BTreeMap::new();
+    for access in accesses {
+        let (read, written) = latest.entry(&access.tag).or_default();
+        *read = (*read).max(access.read_at_ms);
+        *written = (*written).max(access.written_at_ms);
+    }
+    if latest.is_empty() {
+        return Ok(());
+    }
+    let tags: Vec<&[u8]> = latest.keys().copied().collect();
+    let (reads, writes): (Vec<_>, Vec<_>) = latest.into_values().unzip();
+    unsynced(session, NOTE_ACCESS, &[&tags, &reads, &writes]).await
+}
+
+async fn unsynced(session: &Session, sql: &str, params: &[Param<'_>]) -> Result<(), Failure> {
+    session.prepare(sql).await?;
+    let (begun, done, committed) = join3(
+        session.batch(BEGIN_UNSYNCED),
+        session.execute(sql, params),
+        session.batch("COMMIT"),
+    )
+    .await;
+    begun?;
+    done?;
+    Ok(committed?)
+}
+
+/// Adds to the sums and commits.
+pub(super) async fn finish(session: &Session, change: Sums, newest: (i64, i64)) -> Result<(), Failure> {
+    totals::add(session, change, newest).await?;
+    Ok(session.batch("COMMIT").await?)
+}
+
+/// What a call writes of one tag: all its snapshots that enter, the later over the earlier.
+struct Save<'a> {
+    generation: u64,
+    saved: Version,
+    is_newer: bool,
+    keys: BTreeMap<&'a [u8], (Version, Option<&'a Rest>)>,
+    read_at_ms: Option<i64>,
+    written_at_ms: Option<i64>,
+    change: Sums,
+}
+
+impl<'a> Save<'a> {
+    fn new(generation: u64, saved: Version) -> Save<'a> {
+        Save {
+            generation,
+            saved,
+            is_newer: false,
+            keys: BTreeMap::new(),
+            read_at_ms: None,
+            written_at_ms: None,
+            change: Sums::default(),
+        }
+    }
+
+    fn judge(&mut self, snapshot: &'a Snapshot) -> Committed {
+        let version = snapshot.version;
+        if version.generation != self.generation || version <= self.saved {
+            return Committed::Refused;
+        }
+        self.saved = version;
+        self.is_newer = true;
+        self.read_at_ms = self.read_at_ms.max(snapshot.read_at_ms);
+        self.written_at_ms = self.written_at_ms.max(snapshot.written_at_ms);
+        for Change { key, rest } in &snapshot.changes {
+            self.keys.insert(key, (version, rest.as_ref()));
+        }
+        Committed::Saved
+    }
+}
+
+/// Rows of keys as the columns of one statement.
+#[derive(Default)]
+struct KeyColumns<'a> {
+    tags: Vec<&'a [u8]>,
+    keys: Vec<&'a [u8]>,
+    kinds: Vec<Option<i16>>,
+    expiries: Vec<Option<i64>>,
+    generations: Vec<i64>,
+    snaps: Vec<i64>,
+    payloads: Vec<Option<&'a [u8]>>,
+    decoded: Vec<Option<String>>,
+    bytes: usize,
+}
+
+impl<'a> KeyColumns<'a> {
+    fn push(
+        &mut self,
+        tag: &'a [u8],
+        key: &'a [u8],
+        version: Version,
+        rest: Option<&'a Rest>,
+        decode: bool,
+    ) -> Result<(), Failure> {
+        let (generation, snap) = columns_of(version)?;
+        let payload = rest.map(|rest| &rest.payload[..]);
+        self.bytes += key.len() + payload.map_or(0, <[u8]>::len);
+        self.tags.push(tag);
+        self.keys.push(key);
+        self.kinds.push(rest.map(|rest| numbers::of_kind(rest.kind)));
+        self.expiries.push(rest.and_then(|rest| rest.expires_at_ms));
+        self.generations.push(generation);
+        self.snaps.push(snap);
+        self.payloads.push(payload);
+        self.decoded
+            .push(payload.filter(|_| decode).and_then(json::for_column));
+        Ok(())
+    }
+
+    /// Writes the rows and takes from the tags' sums what was there before.
+    async fn write(
+        self,
+        session: &Session,
+        saves: &mut BTreeMap<&[u8], Sums>,
+        now_ms: i64,
+    ) -> Result<(), Failure> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let params: [Param<'_>; 9] = [
+            &self.tags,
+            &self.keys,
+            &self.kinds,
+            &self.expiries,
+            &self.generations,
+            &self.snaps,
+            &self.payloads,
+            &self.decoded,
+            &now_ms,
+        ];
+        for row in session.query(UPSERT, &params).await? {
+            if let Some(change) = saves.get_mut(row.get::<_, &[u8]>(0)) {
+                change.add(Sums::of_tag(&row, 1).negated());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write_keys(
+    session: &Session,
+    saves: &mut BTreeMap<&[u8], Save<'_>>,
+    decode: bool,
+    now_ms: i64,
+) -> Result<(), Failure> {
+    let mut changes: BTreeMap<&[u8], Sums> = saves.keys().map(|tag| (*tag, Sums::default())).collect();
+    let mut columns = KeyColumns::default();
+    for (tag, save) in saves.iter() {
+        for (key, (version, rest)) in &save.keys {
+            columns.push(tag, key, *version, *rest, decode)?;
+            if let Some(change) = changes.get_mut(tag) {
+                change.add_row(key, rest.map(|rest| &rest.payload[..]));
+            }
+            if columns.bytes >= STATEMENT_BYTES {
+                std::mem::take(&mut columns)
+                    .write(session, &mut changes, now_ms)
+                    .await?;
+            }
+        }
+    }
+    columns.write(session, &mut changes, now_ms).await?;
+    for (tag, change) in changes {
+        if let Some(save) = saves.get_mut(tag) {
+            save.change = change;
+        }
+    }
+    Ok(())
+}
+
+async fn write_tags(
+    session: &Session,
+    saves: &BTreeMap<&[u8], Save<'_>>,
+    now_ms: i64,
+) -> Result<(), Failure> {
+    if saves.is_empty() {
+        return Ok(());
+    }
+    let tags: Vec<&[u8]> = saves.keys().copied().collect();
+    let versions = saves.values().map(|save| columns_of(save.saved));
+    let (generations, snaps): (Vec<_>, Vec<_>) = versions.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let column = |read: fn(&Save<'_>) -> i64| saves.values().map(read).collect::<Vec<_>>();
+    let times = |read: fn(&Save<'_>) -> Option<i64>| saves.values().map(read).collect::<Vec<_>>();
+    let params: [Param<'_>; 9] = [
+        &tags,
+        &generations,
+        &snaps,
+        &times(|save| save.read_at_ms),
+        &times(|save| save.written_at_ms),
+        &column(|save| save.change.keys),
+        &column(|save| save.change.bytes),
+        &column(|save| save.change.tombstones),
+        &now_ms,
+    ];
+    session.execute(SAVED, &params).await?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The two databases' folders of SQL mirror each other, but for what only one of them needs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// A file's name in one folder only, and why.
+const ONLY_SQLITE: &[&str] = &[
+    // PostgreSQL's server looks after its files.
+    "check/file",
+    // PostgreSQL restores no payloads during a check and goes by sums over all tags.
+    "check/payloads",
+    "check/tag_from",
+    "check/tag_range",
+    // One statement upserts and buries.
+    "keys/bury",
+    // Wiping goes by versions only.
+    "keys/delete_all",
+    "tags/delete_all",
+    "tags/sum_saved_up_to",
+    // Keys carry their tag, so one statement goes on anywhere.
+    "keys/list_after_tag",
+    "keys/list_in_tag",
+    // The statement that writes tells what was there before.
+    "keys/size",
+    // The kit has its own.
+    "migrations/count_objects",
+    "migrations/create",
+    "migrations/delete",
+    "migrations/find",
+    "migrations/insert",
+    // Part of adding.
+    "totals/raise_newest",
+];
+const ONLY_POSTGRES: &[&str] = &[
+    // Nobody else changes a SQLite file.
+    "absence/horizon",
+    "absence/list_after",
+    "absence/list_first",
+    "absence/made_since",
+    "facts/set_once",
+    "tags/known",
+    "tags/lock_all",
+    // Planner and session settings.
+    "check/any_plan",
+    "connections/setup",
+    // A claim reads after its lock, in a statement of its own.
+    "keys/of_tag",
+    "keys/list_after",
+    // The sums have several rows, and there is no file to measure.
+    "totals/disk",
+    "totals/newest",
+];
+
+fn listing(database: &str, extension: &str, folder: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(database);
+    let mut names = BTreeSet::new();
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder_path) = folders.pop() {
+        for entry in fs::read_dir(folder_path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(root.join(folder)).unwrap().to_str().unwrap();
+            names.insert(name.strip_suffix(extension).unwrap().to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn queries_have_the_same_names_for_both_databases() {
+    let sqlite = listing("sqlite", ".sql", "queries");
+    let postgres = listing("postgres", ".sql", "queries");
+    let only = |one: &BTreeSet<String>, other| one.difference(other).cloned().collect::<BTreeSet<_>>();
+    let named = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(only(&sqlite, &postgres), named(ONLY_SQLITE));
+    assert_eq!(only(&postgres, &sqlite), named(ONLY_POSTGRES));
+}
+
+#[test]
+fn migrations_have_the_same_names_for_both_databases() {
+    assert_eq!(
+        listing("sqlite", ".sql", "migrations"),
+        listing("postgres", ".sql", "migrations")
+    );
+}
