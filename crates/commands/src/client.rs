@@ -341,6 +341,17 @@ impl Client {
         };
     }
 
+    /// Tells whether the reply to the request at hand is wanted; for requests that run elsewhere.
+    pub fn takes_reply(&mut self) -> bool {
+        let wanted = self.replies == Replies::On;
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            other => other,
+        };
+        wanted
+    }
+
     /// Tells others how far the transaction has come, when that has changed.
     #[inline]
     pub(crate) fn show_transaction(&mut self) {

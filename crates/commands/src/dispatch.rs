@@ -369,7 +369,7 @@ impl<'s> Core<'s> {
     }
 
     /// Finds the command and checks that this client may run it with these arguments.
-    fn admit(&mut self, client: &mut Client, args: &Args<'_>) -> Result<&'static Command, CommandError> {
+    pub fn admit(&mut self, client: &mut Client, args: &Args<'_>) -> Result<&'static Command, CommandError> {
         let command = self.find_command(args)?;
         if !command.spec.accepts(args.len()) {
             self.stats.commands[command.number].rejected.add(1);

@@ -6,7 +6,7 @@
 //! before it need not be tried again.
 
 /// Tells whether `text` matches `pattern`.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match_from(pattern, text, false, &mut false)
 }
 

@@ -6,10 +6,10 @@ use crate::spec::{Begin, CommandSpec, Find, KeyFlags, KeySpec, NOT_KEY, VARIABLE
 
 /// Why the keys of a request cannot be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InvalidKeys;
+pub struct InvalidKeys;
 
 /// Calls `visit` with the position and flags of every key.
-pub(crate) fn each_key(
+pub fn each_key(
     spec: &CommandSpec,
     args: &Args<'_>,
     mut visit: impl FnMut(usize, KeyFlags),

@@ -23,9 +23,9 @@ pub mod shard;
 
 mod blocking;
 mod eviction;
-mod glob;
+pub mod glob;
 mod help;
-mod keyfind;
+pub mod keyfind;
 mod members;
 mod notify;
 mod postponed;

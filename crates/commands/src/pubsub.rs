@@ -12,6 +12,7 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 
+pub use registry::Relayed;
 pub(crate) use registry::{Kind, PubSub};
 pub use subscriptions::SubscriptionCounts;
 pub(crate) use subscriptions::{SharedCounts, Subscriptions, unsubscribe_all};

@@ -88,6 +88,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// Sends a message that was published on another server to those connections that listen and that
+    /// `is_meant` names; returns how many.
+    pub fn relay(&self, message: &crate::pubsub::Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
+        self.pubsub.relay(message, is_meant)
+    }
+
     /// Makes an empty engine.
     pub fn new(
         shards: usize,

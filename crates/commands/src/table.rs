@@ -16,7 +16,7 @@ pub struct Command {
     pub categories: Category,
     pub subcommands: Vec<Command>,
     /// The position of the only key, when there is exactly one at a fixed place.
-    pub(crate) only_key: Option<usize>,
+    pub only_key: Option<usize>,
 }
 
 /// Every family's commands, in the order of COMPAT.md.

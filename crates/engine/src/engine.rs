@@ -340,7 +340,8 @@ fn bind_unix(path: &Path) -> Result<Listener, Error> {
     Ok(Listener::Unix(listener, path.to_owned()))
 }
 
-fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
+/// Builds what clients are shown through TLS, from the files that the settings name.
+pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
     let cert_path = config
         .tls_cert
         .as_deref()

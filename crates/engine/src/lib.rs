@@ -23,7 +23,7 @@ mod memory;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};
-pub use engine::{Bound, Engine, Figures};
+pub use engine::{Bound, Engine, Figures, tls_config};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};
 pub use tiers::{RecoveryError, Storage, checkpoint};

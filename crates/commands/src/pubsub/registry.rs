@@ -31,6 +31,25 @@ impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::ShardChannel];
 }
 
+/// A message from another server, which says itself by which kind of subscription it was sent: a channel
+/// and a pattern that matches it get one each.
+#[derive(Clone, Copy, Debug)]
+pub enum Relayed<'a> {
+    Channel {
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
+    Pattern {
+        pattern: &'a [u8],
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
+    Shard {
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
+}
+
 /// The listeners of one channel or pattern, by the number of their connection.
 pub(crate) type Listeners = HashMap<u64, Arc<ClientShared>, ahash::RandomState>;
 
@@ -79,6 +98,34 @@ impl PubSub {
         listeners
             .get(channel)
             .map_or(0, |listeners| send(listeners, &[b"smessage", channel, payload]))
+    }
+
+    /// Sends a message that was published elsewhere to those connections whom it concerns and `is_meant`
+    /// names; returns how many.
+    pub(crate) fn relay(&self, message: &Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
+        let pick = |listeners: Option<&Listeners>| {
+            let meant = listeners.into_iter().flatten().filter(|(id, _)| is_meant(**id));
+            let meant = meant.map(|(id, client)| (*id, Arc::clone(client)));
+            meant.collect::<Listeners>()
+        };
+        match *message {
+            Relayed::Channel { channel, payload } => {
+                let listeners = pick(self.channels.lock(channel).get(channel));
+                send(&listeners, &[b"message", channel, payload])
+            }
+            Relayed::Pattern {
+                pattern,
+                channel,
+                payload,
+            } => {
+                let listeners = pick(self.patterns.read().get(pattern));
+                send(&listeners, &[b"pmessage", pattern, channel, payload])
+            }
+            Relayed::Shard { channel, payload } => {
+                let listeners = pick(self.shard_channels.lock(channel).get(channel));
+                send(&listeners, &[b"smessage", channel, payload])
+            }
+        }
     }
 
     /// Adds a listener; returns the name to keep for it.

@@ -1,0 +1,76 @@
+//! What the proxy says in COMPAT.md.
+
+use nagaya_commands::compat::OnRedis;
+use nagaya_commands::table::Command;
+
+use super::routes::{Gather, Route, Routes, Script, Split};
+
+/// The column and the notes for data on Redis servers.
+pub const ON_REDIS: OnRedis = OnRedis {
+    general: GENERAL,
+    served,
+};
+
+const GENERAL: &[&str] = &[
+    "The keys of one command share a hash tag; others are refused with CROSSSLOT. MGET, DEL, UNLINK, EXISTS and TOUCH over several tags run tag by tag, and so does MSET where the settings allow it: others may see a part of it done.",
+    "The keys of a transaction share a tag, and those that it watches. Commands about all nodes and subscriptions cannot be part of one.",
+    "Scripts and functions use only the keys they declare. Their hashes are the usual ones; FUNCTION LIST WITHCODE and FUNCTION DUMP show them with a line of our own.",
+    "Names that begin with `_room:` are refused, and left out of KEYS, SCAN and RANDOMKEY; DBSIZE counts them.",
+    "A command whose connection to its node broke gets an error that says that it may have run; it is not sent again.",
+    "PUBLISH and SPUBLISH count servers that listen, not their clients.",
+    "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
+    "SORT with a BY or GET pattern reads keys that it does not name and is refused, as in a Cluster.",
+    "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere; client tracking does not.",
+];
+
+fn served(command: &Command) -> &'static str {
+    if !command.subcommands.is_empty() {
+        return "yes";
+    }
+    match Routes::new().of(command) {
+        Route::Refused(_) => "no",
+        Route::Split(Split::Pairs) => "yes, one tag",
+        Route::Split(Split::Values | Split::Sum) => "yes, tag by tag",
+        Route::Everywhere(Gather::Scan) => "yes, node by node",
+        Route::Everywhere(_)
+        | Route::Script(Script::Load | Script::Flush | Script::Exists | Script::FunctionLoad) => {
+            "yes, on all nodes"
+        }
+        Route::Script(Script::FunctionRestore) => "no",
+        Route::Anywhere => "yes, on any node",
+        Route::Keys
+        | Route::Script(Script::Eval | Script::EvalSha)
+        | Route::Here
+        | Route::HereInTurn
+        | Route::Blocking
+        | Route::Multi
+        | Route::Exec
+        | Route::Discard
+        | Route::Watch
+        | Route::Unwatch
+        | Route::Subscribe
+        | Route::Unsubscribe
+        | Route::ShardPublish
+        | Route::Quit
+        | Route::Reset => "yes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_compat_file_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPAT.md");
+        let wanted = nagaya_commands::compat::compat_markdown(&ON_REDIS);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            found == wanted,
+            "COMPAT.md is stale: run this test with UPDATE_DOCS=1"
+        );
+    }
+}

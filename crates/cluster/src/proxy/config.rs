@@ -1,0 +1,125 @@
+//! What a proxy is told at its start.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_redis_kit::RedisUrl;
+use nagaya_room::access::Use;
+use rustls::ServerConfig;
+
+/// How a proxy serves its clients and talks to the servers behind it.
+#[derive(Clone)]
+pub struct Config {
+    /// Where clients connect; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// A unix socket for clients on this machine, beside the address above.
+    pub unix_socket: Option<PathBuf>,
+    /// A second address, spoken to through TLS.
+    pub tls_listen: Option<TlsListen>,
+    /// How long a client may be idle before its connection is closed; zero for ever.
+    pub idle_timeout: Duration,
+    /// The servers: one, those of a Sentinel, or a Cluster.
+    pub redis: RedisUrl,
+    /// The password of the default user. None: clients need not authenticate.
+    pub password: Option<String>,
+    /// Threads that serve connections.
+    pub io_threads: usize,
+    /// Most clients at a time; further ones are told so and closed.
+    pub max_clients: u32,
+    /// Replies that may wait for a client that does not read them, before its connection is closed.
+    pub output_bytes_max: usize,
+    /// Requests of one client that may be under way; more are not read until some are answered.
+    pub pipeline_max: usize,
+    /// For opening a connection to a server, TLS and login included.
+    pub connect_limit: Duration,
+    /// For each reply of a server. A connection that takes longer is given up.
+    pub reply_limit: Duration,
+    /// How long a command that surely did not run is tried again before its client gets the error.
+    pub retry_for: Duration,
+    /// How often the layout of a cluster is read without a reason.
+    pub refresh_every: Duration,
+    /// Let MSET write keys of several tags, one tag after the other: others may see a part of it.
+    pub allow_split_mset: bool,
+    /// Refuse keys without a hash tag in braces.
+    pub require_hash_tag: bool,
+    /// The tiering protocol. None: every tag is taken for resident.
+    pub tiering: Option<Tiering>,
+}
+
+impl Config {
+    /// Plain forwarding to these servers, with the usual limits.
+    pub fn new(listen: SocketAddr, redis: RedisUrl) -> Config {
+        Config {
+            listen,
+            unix_socket: None,
+            tls_listen: None,
+            idle_timeout: Duration::ZERO,
+            redis,
+            password: None,
+            io_threads: 1,
+            max_clients: 10_000,
+            output_bytes_max: 1 << 30,
+            pipeline_max: 16 << 10,
+            connect_limit: Duration::from_secs(2),
+            reply_limit: Duration::from_secs(2),
+            retry_for: Duration::from_secs(5),
+            refresh_every: Duration::from_secs(30),
+            allow_split_mset: false,
+            require_hash_tag: false,
+            tiering: None,
+        }
+    }
+}
+
+/// Where clients connect through TLS, and what they are shown.
+#[derive(Clone)]
+pub struct TlsListen {
+    pub address: SocketAddr,
+    pub config: Arc<ServerConfig>,
+}
+
+/// What the tiering protocol needs of its surroundings.
+#[derive(Clone)]
+pub struct Tiering {
+    /// L: how long a lease runs from the sending of its touch. Every server of one hot tier uses the same.
+    pub lease: Duration,
+    /// How much earlier than that a server stops using it, for clocks that drift.
+    pub margin: Duration,
+    /// M: the longest delay of a command. Replies later than this after the lease's end are errors.
+    pub allowance: Duration,
+    pub loads: Arc<dyn Loads>,
+    pub accesses: Arc<dyn Accesses>,
+    pub cold_keys: Arc<dyn ColdKeys>,
+}
+
+/// Brings tags into memory.
+pub trait Loads: Send + Sync {
+    /// Starts a load, or joins the one under way, and returns at once; `done` is called from any thread.
+    fn load(&self, tag: &[u8], done: LoadDone);
+}
+
+/// Called with the end of a load: nothing, or why the tag cannot be had now.
+pub type LoadDone = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// Takes note of the uses of tags.
+pub trait Accesses: Send + Sync {
+    /// Notes that a tag was used a short while ago. Never blocks; what it cannot keep it drops.
+    fn note(&self, tag: &[u8], used: Use);
+}
+
+/// Tells of keys that are only in the cold tier.
+pub trait ColdKeys: Send + Sync {
+    /// Lists about `count` keys from a cursor, zero at the start; returns the next one, zero at the end.
+    fn scan(&self, cursor: u64, count: usize, done: ScanDone);
+
+    /// Counts the keys.
+    fn count(&self, done: CountDone);
+}
+
+/// Called with the next cursor and the keys.
+pub type ScanDone = Box<dyn FnOnce(Result<(u64, Vec<Vec<u8>>), String>) + Send>;
+
+/// Called with the number of keys.
+pub type CountDone = Box<dyn FnOnce(Result<u64, String>) + Send>;

@@ -1,0 +1,98 @@
+//! A request on its way to a node and who is to get the reply.
+
+use super::slab::Key;
+
+/// Who gets a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A client, in its place among the replies it is owed.
+    Client {
+        client: Key,
+        place: u32,
+    },
+    /// One of several requests that a client's one was split into.
+    Part {
+        join: Key,
+        part: u32,
+    },
+    /// A transaction; its replies come one after the other.
+    Burst {
+        burst: Key,
+    },
+    /// A client's command on a connection of its own.
+    Blocked {
+        client: Key,
+    },
+    /// The end of a client's WATCH.
+    Watched {
+        client: Key,
+    },
+    /// A tag that asked for a lease.
+    Touch {
+        batch: Key,
+    },
+    /// The node's run, read behind a batch of touches: first half, second half.
+    RunId {
+        batch: Key,
+    },
+    ReplicationId {
+        batch: Key,
+    },
+    /// The announcement of writes to a tag.
+    Register {
+        tag: Key,
+    },
+    /// The same once more, because the first failed; then the reply that waits for it may go.
+    Again {
+        parked: Key,
+    },
+    Nobody,
+}
+
+/// What stays the same however often a request is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trip {
+    pub(crate) origin: Origin,
+    /// The client speaks RESP3, so the connection must.
+    pub(crate) resp3: bool,
+    pub(crate) attempts: u8,
+    /// Until when it is tried again.
+    pub(crate) give_up_us: u64,
+}
+
+/// A request that waits somewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) trip: Trip,
+}
+
+/// Something that waits to be sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Request(Job),
+    /// A transaction.
+    Burst(Key),
+    /// The blocking command of a client.
+    Blocked(Key),
+    /// The WATCH of a client.
+    Watch(Key),
+}
+
+/// A request that was handed to a connection and not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) trip: Trip,
+    /// Where its bytes are in all that was ever handed to the connection.
+    pub(crate) start: u64,
+    pub(crate) len: u32,
+    pub(crate) slot: u16,
+    pub(crate) writes: bool,
+    pub(crate) queued_us: u64,
+    /// The tag under whose lease it is sent, and until when; for ever without a lease.
+    pub(crate) tag: Option<Key>,
+    pub(crate) lease_end_us: u64,
+}
+
+/// No lease is needed.
+pub(crate) const FOR_EVER: u64 = u64::MAX;

@@ -1,0 +1,260 @@
+//! Takes the replies of nodes to those who wait for them, and follows redirects.
+//!
+//! A request is sent again only after a reply that says it did not run: MOVED, ASK,
+//! TRYAGAIN, LOADING, CLUSTERDOWN, MASTERDOWN, READONLY, in the servers' own words.
+
+use nagaya_resp::encode_request;
+
+use super::backend::{Purpose, State};
+use super::flight::{Flight, Job, Origin, Trip};
+use super::slab::Key;
+use super::worker::Worker;
+
+/// Redirects of one request before its client gets an error.
+const REDIRECTS_MAX: u8 = 16;
+
+/// Why a node did not run a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Moved {
+        slot: u16,
+        target: String,
+    },
+    Ask {
+        slot: u16,
+        target: String,
+    },
+    /// It may work in a moment, here or elsewhere.
+    NotNow,
+}
+
+impl Trouble {
+    /// Reads an error reply; nothing for an error that is the client's to see.
+    pub(crate) fn of(reply: &[u8]) -> Option<Trouble> {
+        const NOT_NOW: &[&[u8]] = &[
+            b"-TRYAGAIN Multiple keys request during rehashing of slot",
+            b"-LOADING ",
+            b"-CLUSTERDOWN ",
+            b"-MASTERDOWN ",
+            b"-READONLY You can't write against a read only ",
+        ];
+        if NOT_NOW.iter().any(|text| reply.starts_with(text)) {
+            return Some(Trouble::NotNow);
+        }
+        let text = std::str::from_utf8(reply.trim_ascii_end()).ok()?;
+        let mut words = text.split(' ');
+        let kind = words.next()?;
+        if kind != "-MOVED" && kind != "-ASK" {
+            return None;
+        }
+        let slot = words.next()?.parse().ok()?;
+        let target = words.next()?.to_owned();
+        Some(if kind == "-MOVED" {
+            Trouble::Moved { slot, target }
+        } else {
+            Trouble::Ask { slot, target }
+        })
+    }
+}
+
+impl Worker<'_> {
+    /// Reads from a node once and hands its replies out; true when there may be more to read.
+    pub(super) fn read_backend(&mut self, key: Key) -> bool {
+        let Some(backend) = self.backends.get_mut(key) else {
+            return false;
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let read = backend.transport.read(&mut scratch);
+        let mut more = false;
+        match read {
+            Ok(0) => self.lose(key, "closed by the node"),
+            Ok(read) => {
+                backend.heard_us = self.now_us;
+                more = read == scratch.len() || backend.transport.is_tls();
+                if self.gate.is_some() {
+                    // Whether a reply is late is judged by when it is read.
+                    self.now_us = self.shared.server.clock.steady_us();
+                }
+                let mut input = std::mem::take(&mut backend.input);
+                if input.is_empty() {
+                    let consumed = self.take_replies(key, &scratch[..read]);
+                    input.extend_from_slice(&scratch[consumed..read]);
+                } else {
+                    input.extend_from_slice(&scratch[..read]);
+                    let consumed = self.take_replies(key, &input);
+                    input.drain(..consumed);
+                    if input.is_empty() {
+                        input = Vec::new();
+                    }
+                }
+                if let Some(backend) = self.backends.get_mut(key) {
+                    backend.input = input;
+                    backend.forget_answered();
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => more = true,
+            Err(error) => self.lose(key, &error.to_string()),
+        }
+        self.scratch = scratch;
+        if !self.slot_holds.is_empty() {
+            self.release_holds();
+        }
+        more
+    }
+
+    /// Hands out the whole replies at the start of `bytes`; returns how many bytes they took.
+    fn take_replies(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            let Some(backend) = self.backends.get_mut(key) else {
+                return bytes.len();
+            };
+            let length = match backend.scan(&bytes[at..]) {
+                Ok(Some(length)) => length,
+                Ok(None) => break,
+                Err(error) => {
+                    self.lose(key, &format!("not a reply: {error}"));
+                    return bytes.len();
+                }
+            };
+            let reply = &bytes[at..at + length];
+            at += length;
+            if backend.state == State::Greeting {
+                if !self.on_greeted(key, reply) {
+                    return bytes.len();
+                }
+                continue;
+            }
+            if backend.purpose == Purpose::Hub {
+                self.on_hub_message(key, reply);
+                continue;
+            }
+            if matches!(reply[0], b'>' | b'|') {
+                continue;
+            }
+            let Some(flight) = backend.next_answered() else {
+                self.lose(key, "an answer that nobody asked for");
+                return bytes.len();
+            };
+            self.on_reply(key, &flight, reply);
+        }
+        at
+    }
+
+    #[inline]
+    fn on_reply(&mut self, key: Key, flight: &Flight, reply: &[u8]) {
+        if reply[0] == b'-' && self.is_followed(key, flight, reply) {
+            return;
+        }
+        if flight.tag.is_some() && self.is_kept_back(flight, key, reply) {
+            return;
+        }
+        self.deliver(flight.trip.origin, reply);
+    }
+
+    /// Sends a request again if the error says that it did not run; false when the client is to see it.
+    fn is_followed(&mut self, key: Key, flight: &Flight, reply: &[u8]) -> bool {
+        if !matches!(flight.trip.origin, Origin::Client { .. } | Origin::Part { .. }) {
+            return false;
+        }
+        if self.gate.is_some() && reply.starts_with(b"-NOSCRIPT") {
+            return self.is_script_sent_in_full(key, flight);
+        }
+        let Some(trouble) = Trouble::of(reply) else {
+            return false;
+        };
+        let Some(backend) = self.backends.get(key) else {
+            return false;
+        };
+        let (bytes, node) = (backend.bytes_of(flight).to_vec(), backend.node);
+        let trip = Trip {
+            attempts: flight.trip.attempts.saturating_add(1),
+            ..flight.trip
+        };
+        if trip.attempts > REDIRECTS_MAX && trouble != Trouble::NotNow {
+            let last = String::from_utf8_lossy(reply[1..].trim_ascii_end()).into_owned();
+            self.fail(
+                trip.origin,
+                &format!("ERR too many redirections, the last was: {last}"),
+            );
+            return true;
+        }
+        match trouble {
+            Trouble::Moved { slot, target } => {
+                self.shared.metrics.redirects.add(1);
+                self.shared.refresher.ask();
+                match self.nodes.redirected(&target, node) {
+                    Some(target) => {
+                        self.slot_moved(slot, node, target);
+                        self.resubmit_past_holds(Job { bytes, trip });
+                    }
+                    None => self.delay(bytes, trip, slot),
+                }
+            }
+            Trouble::Ask { slot, target } => {
+                self.shared.metrics.redirects.add(1);
+                match self.nodes.redirected(&target, node) {
+                    // A write needs its registration beside it, and that may be on either node now.
+                    Some(target) if self.gate.is_none() || !flight.writes => {
+                        self.ask(target, slot, &bytes, flight, trip);
+                    }
+                    _ if self.now_us < trip.give_up_us => self.delay(bytes, trip, slot),
+                    _ => return false,
+                }
+            }
+            Trouble::NotNow if self.now_us < trip.give_up_us => {
+                self.shared.refresher.ask();
+                self.delay(bytes, trip, flight.slot);
+            }
+            Trouble::NotNow => return false,
+        }
+        true
+    }
+
+    /// Sends a request to the node that a slot is moving to.
+    fn ask(&mut self, target: usize, slot: u16, bytes: &[u8], flight: &Flight, trip: Trip) {
+        let Some(connection) = self.shared_connection(target, trip.resp3) else {
+            return self.delay(bytes.to_vec(), trip, slot);
+        };
+        let mut asking = Vec::new();
+        encode_request(&[b"ASKING"], &mut asking);
+        let nobody = Trip {
+            origin: Origin::Nobody,
+            ..trip
+        };
+        self.send_on(connection, &asking, self.flight(nobody, slot));
+        let flight = Flight {
+            trip,
+            queued_us: self.now_us,
+            ..*flight
+        };
+        self.send_on(connection, bytes, flight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_servers_own_refusals_are_followed() {
+        let moved = Trouble::Moved {
+            slot: 3999,
+            target: "127.0.0.1:6381".to_owned(),
+        };
+        assert_eq!(Trouble::of(b"-MOVED 3999 127.0.0.1:6381\r\n"), Some(moved));
+        let ask = Trouble::Ask {
+            slot: 1,
+            target: ":7".to_owned(),
+        };
+        assert_eq!(Trouble::of(b"-ASK 1 :7\r\n"), Some(ask));
+        assert_eq!(
+            Trouble::of(b"-LOADING Redis is loading\r\n"),
+            Some(Trouble::NotNow)
+        );
+        assert_eq!(Trouble::of(b"-TRYAGAIN says a script\r\n"), None);
+        assert_eq!(Trouble::of(b"-ERR MOVED 1 a:1\r\n"), None);
+        assert_eq!(Trouble::of(b"-MOVED on\r\n"), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! What to do with each command.
+//!
+//! Commands with keys go to the node of their tag. What concerns only the
+//! connection, the table or this server's own settings is answered here, by the
+//! same handlers as in the embedded engine, on an engine without data. The rest is
+//! listed below by name.
+
+use nagaya_commands::spec::BLOCKING;
+use nagaya_commands::table::{self, Command};
+
+/// What to do with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Send it where its keys are.
+    Keys,
+    /// As [`Route::Keys`], or one part per tag when it names several.
+    Split(Split),
+    /// Any node will do.
+    Anywhere,
+    /// To every primary, and join what they say.
+    Everywhere(Gather),
+    /// Answer it here.
+    Here,
+    /// Answer it here once all earlier requests are answered: it changes what they were sent under.
+    HereInTurn,
+    Blocking,
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+    Subscribe,
+    Unsubscribe,
+    /// By the slot of its channel.
+    ShardPublish,
+    Quit,
+    Reset,
+    Script(Script),
+    Refused(&'static str),
+}
+
+/// What a command has to do with scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Script {
+    Eval,
+    EvalSha,
+    Load,
+    Exists,
+    Flush,
+    FunctionLoad,
+    FunctionRestore,
+}
+
+/// How the parts of a command over several tags are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Elements go back to the places of their keys.
+    Values,
+    /// Counts are added up.
+    Sum,
+    /// All must succeed; pairs of keys and values.
+    Pairs,
+}
+
+/// How the replies of all nodes are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gather {
+    /// All say the same: the first speaks, unless one fails.
+    Same,
+    Sum,
+    /// Lists of names, our own left out.
+    Names,
+    /// One answer each of 0 or 1: it holds where it holds everywhere.
+    All,
+    /// One node after the other, by a cursor that says how far it is.
+    Scan,
+    /// Any key of any node.
+    AnyName,
+}
+
+const NEVER_EMPTIED: &str =
+    "ERR the data of all clients cannot be emptied through this server: delete the keys instead";
+const NOT_HERE: &str = "ERR this command is not available through this server";
+
+const NAMED: &[(&str, Route)] = &[
+    ("mget", Route::Split(Split::Values)),
+    ("del", Route::Split(Split::Sum)),
+    ("unlink", Route::Split(Split::Sum)),
+    ("exists", Route::Split(Split::Sum)),
+    ("touch", Route::Split(Split::Sum)),
+    ("mset", Route::Split(Split::Pairs)),
+    ("keys", Route::Everywhere(Gather::Names)),
+    ("scan", Route::Everywhere(Gather::Scan)),
+    ("dbsize", Route::Everywhere(Gather::Sum)),
+    ("randomkey", Route::Everywhere(Gather::AnyName)),
+    ("eval", Route::Script(Script::Eval)),
+    ("eval_ro", Route::Script(Script::Eval)),
+    ("evalsha", Route::Script(Script::EvalSha)),
+    ("evalsha_ro", Route::Script(Script::EvalSha)),
+    ("script|load", Route::Script(Script::Load)),
+    ("script|flush", Route::Script(Script::Flush)),
+    ("script|exists", Route::Script(Script::Exists)),
+    ("script|kill", Route::Everywhere(Gather::Same)),
+    ("function|load", Route::Script(Script::FunctionLoad)),
+    ("function|delete", Route::Everywhere(Gather::Same)),
+    ("function|flush", Route::Everywhere(Gather::Same)),
+    ("function|restore", Route::Script(Script::FunctionRestore)),
+    ("function|kill", Route::Everywhere(Gather::Same)),
+    ("function|list", Route::Anywhere),
+    ("function|dump", Route::Anywhere),
+    ("function|stats", Route::Anywhere),
+    ("publish", Route::Anywhere),
+    ("time", Route::Anywhere),
+    ("spublish", Route::ShardPublish),
+    ("hello", Route::HereInTurn),
+    ("multi", Route::Multi),
+    ("exec", Route::Exec),
+    ("discard", Route::Discard),
+    ("watch", Route::Watch),
+    ("unwatch", Route::Unwatch),
+    ("subscribe", Route::Subscribe),
+    ("psubscribe", Route::Subscribe),
+    ("ssubscribe", Route::Subscribe),
+    ("unsubscribe", Route::Unsubscribe),
+    ("punsubscribe", Route::Unsubscribe),
+    ("sunsubscribe", Route::Unsubscribe),
+    ("quit", Route::Quit),
+    ("reset", Route::Reset),
+    ("flushall", Route::Refused(NEVER_EMPTIED)),
+    ("flushdb", Route::Refused(NEVER_EMPTIED)),
+    ("swapdb", Route::Refused("ERR there is only one database here")),
+    ("move", Route::Refused("ERR there is only one database here")),
+    (
+        "client|tracking",
+        Route::Refused("ERR client tracking is not available through this server"),
+    ),
+    (
+        "client|caching",
+        Route::Refused("ERR client tracking is not available through this server"),
+    ),
+    ("client|pause", Route::Refused(NOT_HERE)),
+    ("client|unblock", Route::Refused(NOT_HERE)),
+    ("monitor", Route::Refused(NOT_HERE)),
+    ("migrate", Route::Refused(NOT_HERE)),
+    (
+        "wait",
+        Route::Refused("ERR WAIT is not available through this server: its connections are shared"),
+    ),
+    ("shutdown", Route::Refused(NOT_HERE)),
+    ("room.status", Route::Refused(NOT_HERE)),
+    ("room.warm", Route::Refused(NOT_HERE)),
+    ("room.evict", Route::Refused(NOT_HERE)),
+    ("room.waitcold", Route::Refused(NOT_HERE)),
+    ("script|debug", Route::Refused(NOT_HERE)),
+    ("memory|stats", Route::Anywhere),
+    ("memory|malloc-stats", Route::Anywhere),
+    ("memory|purge", Route::Everywhere(Gather::Same)),
+];
+
+/// The route of every command, by its number in the table.
+pub(crate) struct Routes {
+    by_number: Vec<Route>,
+}
+
+impl Routes {
+    pub(crate) fn new() -> Routes {
+        let mut by_number = vec![Route::Here; table::count()];
+        for command in table::every() {
+            by_number[command.number] = route(command);
+        }
+        Routes { by_number }
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, command: &Command) -> Route {
+        self.by_number[command.number]
+    }
+}
+
+fn route(command: &Command) -> Route {
+    if let Some((_, route)) = NAMED.iter().find(|(name, _)| *name == command.full_name) {
+        return *route;
+    }
+    if command.spec.flags.has(BLOCKING) {
+        return Route::Blocking;
+    }
+    let has_keys = !command.spec.keys.is_empty() || command.spec.more_keys.is_some();
+    if has_keys && !command.full_name.starts_with("command") {
+        Route::Keys
+    } else {
+        Route::Here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Route {
+        Routes::new().of(table::find_full(name.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn every_listed_name_is_a_command() {
+        for (name, _) in NAMED {
+            assert!(table::find_full(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn commands_go_where_they_belong() {
+        for name in [
+            "get",
+            "set",
+            "fcall",
+            "object|encoding",
+            "xinfo|stream",
+            "memory|usage",
+            "sort",
+        ] {
+            assert_eq!(of(name), Route::Keys, "{name}");
+        }
+        for name in ["blpop", "bzmpop", "xread", "xreadgroup", "brpoplpush"] {
+            assert_eq!(of(name), Route::Blocking, "{name}");
+        }
+        for name in [
+            "ping",
+            "auth",
+            "client|list",
+            "command|docs",
+            "config|get",
+            "info",
+            "select",
+            "acl|list",
+        ] {
+            assert_eq!(of(name), Route::Here, "{name}");
+        }
+    }
+}

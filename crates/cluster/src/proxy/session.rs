@@ -1,0 +1,115 @@
+//! One client's connection: what it sent and was not looked at yet, what it is owed.
+
+use std::io::ErrorKind;
+
+use nagaya_commands::client::Client;
+use nagaya_resp::RequestParser;
+
+use super::block::Blocked;
+use super::ring::Ring;
+use super::transaction::Queue;
+use super::transport::Transport;
+use super::watch::Watch;
+
+/// Idle connections keep no larger buffer than this.
+const KEPT_BUFFER_BYTES: usize = 16 << 10;
+
+/// Why a client's next request is not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nothing is in the way.
+    No,
+    /// The next request wants all earlier ones answered first.
+    UntilAnswered,
+    /// The next request goes to all nodes, and none is known yet.
+    UntilNodes,
+    /// A command that waits (BLPOP), or one that others could overtake.
+    Busy,
+    /// Too many replies wait for the client or for the servers.
+    Full,
+}
+
+pub(crate) struct Session {
+    pub(crate) transport: Transport,
+    pub(crate) client: Client,
+    pub(crate) parser: RequestParser,
+    pub(crate) input: Vec<u8>,
+    pub(crate) ring: Ring,
+    pub(crate) out: Vec<u8>,
+    written: usize,
+    pub(crate) hold: Hold,
+    pub(crate) queue: Option<Box<Queue>>,
+    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) blocked: Option<Box<Blocked>>,
+    /// There is more to read that was left in the socket.
+    pub(crate) unread: bool,
+    /// No more is read; what is owed is written, then the connection ends.
+    pub(crate) closing: bool,
+    pub(crate) in_dirty: bool,
+    /// Bytes of requests since the last time that none was under way.
+    pub(crate) under_way_bytes: usize,
+    pub(crate) active_us: u64,
+}
+
+impl Session {
+    pub(crate) fn new(transport: Transport, client: Client, now_us: u64) -> Session {
+        Session {
+            transport,
+            client,
+            parser: RequestParser::default(),
+            input: Vec::new(),
+            ring: Ring::default(),
+            out: Vec::new(),
+            written: 0,
+            hold: Hold::No,
+            queue: None,
+            watch: None,
+            blocked: None,
+            unread: false,
+            closing: false,
+            in_dirty: false,
+            under_way_bytes: 0,
+            active_us: now_us,
+        }
+    }
+
+    /// Puts a reply into its place among those that are owed.
+    #[inline]
+    pub(crate) fn fill(&mut self, place: u32, reply: &[u8]) {
+        self.ring.fill(place, reply, &mut self.out);
+    }
+
+    /// Appends a reply to the request at hand.
+    pub(crate) fn reply(&mut self, reply: &[u8]) {
+        if self.ring.is_empty() {
+            self.out.extend_from_slice(reply);
+        } else {
+            let place = self.ring.reserve(true);
+            self.fill(place, reply);
+        }
+    }
+
+    pub(crate) fn unwritten(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// Writes as much as the socket takes; false when the connection is over.
+    pub(crate) fn flush(&mut self) -> bool {
+        while self.written < self.out.len() || self.transport.wants_write() {
+            match self.transport.write(&self.out[self.written..]) {
+                // Through TLS it may have been older bytes that went out.
+                Ok(0) if !self.transport.is_tls() => return false,
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        if self.out.capacity() > KEPT_BUFFER_BYTES {
+            self.out = Vec::new();
+        }
+        !(self.closing && self.ring.is_empty())
+    }
+}

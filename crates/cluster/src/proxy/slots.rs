@@ -1,0 +1,101 @@
+//! Which slot a key is in, and which node has which slot.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How many slots there are.
+pub(crate) const SLOTS: usize = 16384;
+
+/// Where a node is, ready to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// A primary, as the layout names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeInfo {
+    /// `host:port` or a path: what redirects and people call it.
+    pub(crate) name: String,
+    /// What its certificate must be for.
+    pub(crate) host: String,
+    pub(crate) place: Place,
+}
+
+/// The primaries and their slots at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) nodes: Vec<NodeInfo>,
+    /// First slot, last slot, position in `nodes`.
+    pub(crate) ranges: Vec<(u16, u16, usize)>,
+}
+
+/// Returns the slot of a hash tag.
+///
+/// Four bytes at a time: each step waits for the one before, and keys are short, so the chain's length is
+/// what counts.
+#[inline]
+pub(crate) fn slot_of_tag(tag: &[u8]) -> u16 {
+    let (fours, rest) = tag.as_chunks::<4>();
+    let crc = fours.iter().fold(0u16, |crc, &[first, second, third, fourth]| {
+        let [high, low] = crc.to_be_bytes();
+        CRC16[3][usize::from(high ^ first)]
+            ^ CRC16[2][usize::from(low ^ second)]
+            ^ CRC16[1][usize::from(third)]
+            ^ CRC16[0][usize::from(fourth)]
+    });
+    let crc = rest.iter().fold(crc, |crc, &byte| {
+        crc << 8 ^ CRC16[0][usize::from((crc >> 8) as u8 ^ byte)]
+    });
+    crc % SLOTS as u16
+}
+
+/// CRC-16/XMODEM of every byte, followed by none to three zero bytes.
+const CRC16: [[u16; 256]; 4] = {
+    let mut tables = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 32 {
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                crc << 1 ^ 0x1021
+            };
+            bit += 1;
+            if bit % 8 == 0 {
+                tables[bit / 8 - 1][byte] = crc;
+            }
+        }
+        byte += 1;
+    }
+    tables
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_client_library() {
+        for tag in [
+            "",
+            "a",
+            "ab",
+            "abc",
+            "abcd",
+            "123456789",
+            "user1000",
+            "foo{}{bar}",
+            "\u{ff}\u{0}xyz",
+        ] {
+            assert_eq!(
+                slot_of_tag(nagaya_room::tag::tag_of(tag.as_bytes())),
+                nagaya_redis_kit::slot::of_key(tag.as_bytes()),
+                "{tag}"
+            );
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! One request as several, and several replies as one.
+//!
+//! A request over keys of several tags becomes one request per tag; a request about
+//! all data goes to every primary. The parts are not one atomic step: between them
+//! others may come.
+
+use nagaya_resp::{Out, Proto, encode_request, parse_i64, scan_frame};
+use nagaya_room::tag::tag_of;
+
+use super::flight::{Origin, Trip};
+use super::front::Request;
+use super::routes::{Gather, Split};
+use super::session::Session;
+use super::slab::Key;
+use super::worker::Worker;
+use crate::tier::keys::is_reserved;
+
+/// How often a node is asked for a random key when it only tells names of our own.
+const DRAWS: usize = 16;
+
+/// How the parts become one reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The elements of each part go to these places.
+    Places(Vec<Vec<usize>>),
+    Sum,
+    /// All must say the same; the first speaks.
+    Same,
+    /// This, when none fails.
+    Told(String),
+    /// Names, our own left out.
+    Names,
+    /// Elementwise 0 or 1: 1 where all say 1.
+    All,
+    /// A cursor and names of one node, which is at this position among the primaries.
+    Scan {
+        position: usize,
+    },
+    /// A name from any node: these are left to be asked.
+    AnyName {
+        left: Vec<usize>,
+    },
+}
+
+/// Parts whose replies are awaited.
+pub(crate) struct Join {
+    trip: Trip,
+    how: How,
+    replies: Vec<Option<Vec<u8>>>,
+    missing: usize,
+}
+
+impl Worker<'_> {
+    /// Sends one request per tag.
+    pub(super) fn split(&mut self, session: &mut Session, request: &Request<'_>, split: Split) {
+        if split == Split::Pairs && !self.shared.config.allow_split_mset {
+            return self.reply_error(session, &super::aim::Refusal::CrossSlot.text());
+        }
+        let step = if split == Split::Pairs { 2 } else { 1 };
+        if !(request.args.len() - 1).is_multiple_of(step) {
+            return self.reply_error(session, "ERR wrong number of arguments for 'mset' command");
+        }
+        // Parts in the order of their tags' first keys; positions count keys.
+        let mut parts: Vec<(&[u8], Vec<usize>)> = Vec::new();
+        for position in 0..(request.args.len() - 1) / step {
+            let key = &request.args[1 + position * step];
+            if let Err(refusal) = self.rules.check(key) {
+                return self.reply_error(session, &refusal.text());
+            }
+            let tag = tag_of(key);
+            match parts.iter_mut().find(|(known, _)| *known == tag) {
+                Some((_, positions)) => positions.push(position),
+                None => parts.push((tag, vec![position])),
+            }
+        }
+        let how = match split {
+            Split::Values => How::Places(parts.iter().map(|(_, positions)| positions.clone()).collect()),
+            Split::Sum => How::Sum,
+            Split::Pairs => How::Same,
+        };
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, how, parts.len());
+        for (part, (_, positions)) in parts.iter().enumerate() {
+            let mut words = vec![&request.args[0]];
+            for position in positions {
+                let first = 1 + position * step;
+                words.extend((first..first + step).map(|at| &request.args[at]));
+            }
+            let mut bytes = Vec::new();
+            encode_request(&words, &mut bytes);
+            let origin = Origin::Part {
+                join,
+                part: part as u32,
+            };
+            let job = super::flight::Job {
+                bytes,
+                trip: Trip { origin, ..trip },
+            };
+            self.resubmit(job);
+        }
+    }
+
+    fn begin_join(&mut self, trip: Trip, how: How, parts: usize) -> Key {
+        self.joins.insert(Join {
+            trip,
+            how,
+            replies: vec![None; parts],
+            missing: parts,
+        })
+    }
+
+    /// Sends a request to every primary and tells a text of our own when all have taken it.
+    pub(super) fn send_everywhere_telling(
+        &mut self,
+        session: &mut Session,
+        request: &Request<'_>,
+        text: String,
+    ) {
+        let nodes = self.nodes.primaries.clone();
+        if nodes.is_empty() {
+            return self.send_everywhere(session, request, Gather::Same);
+        }
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, How::Told(text), nodes.len());
+        self.send_parts(join, &nodes, request.bytes, trip);
+    }
+
+    fn send_parts(&mut self, join: Key, nodes: &[usize], bytes: &[u8], trip: Trip) {
+        for (part, node) in nodes.iter().enumerate() {
+            let origin = Origin::Part {
+                join,
+                part: part as u32,
+            };
+            self.send_to_node(*node, bytes, Trip { origin, ..trip });
+        }
+    }
+
+    /// Sends a request to every primary, or the next one that is asked.
+    pub(super) fn send_everywhere(&mut self, session: &mut Session, request: &Request<'_>, gather: Gather) {
+        if self.nodes.primaries.is_empty() {
+            let reason = self
+                .nodes
+                .trouble
+                .clone()
+                .unwrap_or_else(|| "no node is known yet".to_owned());
+            self.shared.refresher.ask();
+            return self.reply_error(
+                session,
+                &format!("CLUSTERDOWN {}", reason.replace(['\r', '\n'], " ")),
+            );
+        }
+        let how = match gather {
+            Gather::Scan => return self.scan(session, request),
+            Gather::AnyName => return self.any_name(session, request),
+            Gather::Same => How::Same,
+            Gather::Sum => How::Sum,
+            Gather::Names => How::Names,
+            Gather::All => How::All,
+        };
+        let nodes = self.nodes.primaries.clone();
+        let cold = (self.gate.is_some() && matches!(gather, Gather::Sum | Gather::Names)) as usize;
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, how, nodes.len() + cold);
+        if cold > 0 {
+            self.ask_cold(join, nodes.len() as u32, gather, request);
+        }
+        self.send_parts(join, &nodes, request.bytes, trip);
+    }
+
+    /// One node after the other; the cursor says how far it is.
+    fn scan(&mut self, session: &mut Session, request: &Request<'_>) {
+        let cursor = request.args.get(1).and_then(parse_u64);
+        let Some(cursor) = cursor else {
+            return self.reply_error(session, "ERR invalid cursor");
+        };
+        // One place more than there are primaries: the cold tier comes last.
+        let places = self.nodes.primaries.len() as u64 + 1;
+        let (position, cursor) = ((cursor % places) as usize, cursor / places);
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, How::Scan { position }, 1);
+        let Some(&node) = self.nodes.primaries.get(position) else {
+            return self.scan_cold(join, cursor, request);
+        };
+        let digits = cursor.to_string();
+        let mut words: Vec<&[u8]> = request.args.iter().collect();
+        words[1] = digits.as_bytes();
+        let mut bytes = Vec::new();
+        encode_request(&words, &mut bytes);
+        let origin = Origin::Part { join, part: 0 };
+        self.send_to_node(node, &bytes, Trip { origin, ..trip });
+    }
+
+    fn any_name(&mut self, session: &mut Session, request: &Request<'_>) {
+        // Names of our own may be drawn, too, so each node is asked more than once.
+        let mut left = self.nodes.primaries.repeat(DRAWS);
+        let first = left.swap_remove(self.now_us as usize % left.len());
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, How::AnyName { left }, 1);
+        self.ask_any_name(join, first, trip);
+    }
+
+    fn ask_any_name(&mut self, join: Key, node: usize, trip: Trip) {
+        let mut bytes = Vec::new();
+        encode_request(&[b"RANDOMKEY"], &mut bytes);
+        let origin = Origin::Part { join, part: 0 };
+        self.send_to_node(node, &bytes, Trip { origin, ..trip });
+    }
+
+    /// Takes the reply of a part; the last one completes the reply.
+    pub(super) fn join(&mut self, key: Key, part: usize, reply: &[u8]) {
+        let Some(join) = self.joins.get_mut(key) else {
+            return;
+        };
+        if let How::AnyName { left } = &mut join.how
+            && is_no_name(reply)
+            && let Some(node) = left.pop()
+        {
+            let trip = join.trip;
+            return self.ask_any_name(key, node, trip);
+        }
+        if join.replies[part].is_none() {
+            join.missing -= 1;
+        }
+        join.replies[part] = Some(reply.to_vec());
+        if join.missing > 0 {
+            return;
+        }
+        if let Some(join) = self.joins.remove(key) {
+            let places = self.nodes.primaries.len() as u64 + 1;
+            let has_cold = self.gate.is_some();
+            let reply = join.reply(places, has_cold);
+            self.deliver(join.trip.origin, &reply);
+        }
+    }
+}
+
+impl Join {
+    /// Puts the reply together. `places` is one more than there are primaries.
+    fn reply(&self, places: u64, has_cold: bool) -> Vec<u8> {
+        let replies: Vec<&[u8]> = self.replies.iter().flatten().map(Vec::as_slice).collect();
+        if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
+            return error.to_vec();
+        }
+        let proto = if self.trip.resp3 {
+            Proto::Resp3
+        } else {
+            Proto::Resp2
+        };
+        let mut out = Out::new(proto);
+        match &self.how {
+            How::Same => out.raw(replies[0]),
+            How::AnyName { .. } if is_no_name(replies[0]) => out.nil(),
+            How::AnyName { .. } => out.raw(replies[0]),
+            How::Told(text) => out.bulk_str(text),
+            How::Sum => out.int(replies.iter().filter_map(|reply| int(reply)).sum()),
+            How::Places(places) => {
+                let mut elements: Vec<&[u8]> = vec![b"$-1\r\n"; places.iter().map(Vec::len).sum()];
+                for (reply, places) in replies.iter().zip(places) {
+                    for (element, place) in elements_of(reply).into_iter().zip(places) {
+                        elements[*place] = element;
+                    }
+                }
+                out.array(elements.len());
+                elements.iter().for_each(|element| out.raw(element));
+            }
+            How::All => {
+                let lists: Vec<Vec<&[u8]>> = replies.iter().map(|reply| elements_of(reply)).collect();
+                let length = lists.iter().map(Vec::len).min().unwrap_or(0);
+                out.array(length);
+                for at in 0..length {
+                    out.int(i64::from(lists.iter().all(|list| int(list[at]) == Some(1))));
+                }
+            }
+            How::Names => {
+                let names = replies.iter().flat_map(|reply| elements_of(reply));
+                write_names(&mut out, names.collect());
+            }
+            How::Scan { position } => {
+                let [cursor, names] = elements_of(replies[0])[..] else {
+                    return replies[0].to_vec();
+                };
+                let cursor = bulk(cursor).and_then(parse_u64).unwrap_or(0);
+                let next = *position as u64 + 1;
+                let last = if has_cold { places } else { places - 1 };
+                let cursor = match cursor {
+                    0 if next < last => next,
+                    0 => 0,
+                    more => more.saturating_mul(places) + *position as u64,
+                };
+                out.array(2);
+                out.bulk_str(&cursor.to_string());
+                write_names(&mut out, elements_of(names));
+            }
+        }
+        out.buf
+    }
+}
+
+/// Writes a list of names without those of our own.
+fn write_names(out: &mut Out, names: Vec<&[u8]>) {
+    let visible: Vec<&[u8]> = names
+        .into_iter()
+        .filter(|name| !bulk(name).is_some_and(is_reserved))
+        .collect();
+    out.array(visible.len());
+    visible.iter().for_each(|name| out.raw(name));
+}
+
+/// Tells whether a node had no name to tell, or only one of our own.
+fn is_no_name(reply: &[u8]) -> bool {
+    reply.first() != Some(&b'-') && bulk(reply).is_none_or(is_reserved)
+}
+
+/// Returns the bytes of each element of an array or set.
+pub(super) fn elements_of(reply: &[u8]) -> Vec<&[u8]> {
+    let Some(head) = reply.iter().position(|&byte| byte == b'\n') else {
+        return Vec::new();
+    };
+    let (mut rest, mut elements) = (&reply[head + 1..], Vec::new());
+    while let Ok(Some(length)) = scan_frame(rest) {
+        elements.push(&rest[..length]);
+        rest = &rest[length..];
+    }
+    elements
+}
+
+fn int(reply: &[u8]) -> Option<i64> {
+    parse_i64(reply.strip_prefix(b":")?.trim_ascii_end())
+}
+
+/// Returns the bytes of a bulk string.
+pub(super) fn bulk(reply: &[u8]) -> Option<&[u8]> {
+    let rest = reply.strip_prefix(b"$")?;
+    let head = rest.iter().position(|&byte| byte == b'\n')?;
+    rest.get(head + 1..rest.len().checked_sub(2)?)
+}
+
+fn parse_u64(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(how: How, replies: &[&str], expected: &str) {
+        let trip = Trip {
+            origin: Origin::Nobody,
+            resp3: false,
+            attempts: 0,
+            give_up_us: 0,
+        };
+        let join = Join {
+            trip,
+            how,
+            replies: replies
+                .iter()
+                .map(|reply| Some(reply.as_bytes().to_vec()))
+                .collect(),
+            missing: 0,
+        };
+        let reply = join.reply(4, true);
+        assert_eq!(String::from_utf8(reply).unwrap(), expected);
+    }
+
+    #[test]
+    fn values_go_back_to_the_places_of_their_keys() {
+        let how = How::Places(vec![vec![0, 2], vec![1]]);
+        check(
+            how,
+            &["*2\r\n$1\r\na\r\n$-1\r\n", "*1\r\n$1\r\nb\r\n"],
+            "*3\r\n$1\r\na\r\n$1\r\nb\r\n$-1\r\n",
+        );
+    }
+
+    #[test]
+    fn counts_are_added_and_one_error_is_the_answer() {
+        check(How::Sum, &[":2\r\n", ":3\r\n"], ":5\r\n");
+        check(How::Sum, &[":2\r\n", "-ERR no\r\n"], "-ERR no\r\n");
+        check(
+            How::All,
+            &["*2\r\n:1\r\n:1\r\n", "*2\r\n:1\r\n:0\r\n"],
+            "*2\r\n:1\r\n:0\r\n",
+        );
+    }
+
+    #[test]
+    fn no_random_key_is_one_of_our_own() {
+        let how = || How::AnyName { left: Vec::new() };
+        check(how(), &["$1\r\na\r\n"], "$1\r\na\r\n");
+        check(how(), &["$12\r\n_room:{a}:me\r\n"], "$-1\r\n");
+    }
+
+    #[test]
+    fn names_of_our_own_are_left_out() {
+        check(
+            How::Names,
+            &["*2\r\n$1\r\na\r\n$12\r\n_room:{a}:me\r\n", "*0\r\n"],
+            "*1\r\n$1\r\na\r\n",
+        );
+    }
+
+    #[test]
+    fn a_cursor_leads_through_all_nodes_and_the_cold_tier() {
+        let page = |cursor: &str| format!("*2\r\n${}\r\n{cursor}\r\n*0\r\n", cursor.len());
+        check(How::Scan { position: 1 }, &[&page("5")], &page("21"));
+        check(How::Scan { position: 1 }, &[&page("0")], &page("2"));
+        check(How::Scan { position: 2 }, &[&page("0")], &page("3"));
+        check(How::Scan { position: 3 }, &[&page("7")], &page("31"));
+        check(How::Scan { position: 3 }, &[&page("0")], &page("0"));
+    }
+}

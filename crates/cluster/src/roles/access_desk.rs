@@ -1,0 +1,204 @@
+//! Carries the news of which tags are used to where it is written down.
+//!
+//! News is merged per tag and delivered in batches now and then. What cannot be delivered is kept and merged
+//! with what comes after; beyond a bound of tags new ones are dropped and counted. Losing news costs accuracy
+//! in the choice of what to evict and in statistics, never data.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nagaya_redis_kit::{Backoff, Client, reply};
+use nagaya_room::access::{AccessLog, Use};
+use nagaya_room::clock::Clock;
+use nagaya_room::cold::{Access, ColdTier};
+use tokio::runtime::Handle;
+
+use super::collector::NOTE;
+use crate::stop::Stop;
+
+/// The longest wait after a failed delivery.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Why news was not taken. It is kept and offered again.
+pub type DeliveryError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where news goes. Calls block.
+pub trait Outlet: Send + 'static {
+    fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError>;
+}
+
+/// Writes news into the cold tier.
+pub struct ColdOutlet {
+    pub cold: Arc<dyn ColdTier>,
+}
+
+impl Outlet for ColdOutlet {
+    fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError> {
+        Ok(self.cold.note_access(accesses)?)
+    }
+}
+
+/// Sends news to a collector, which acknowledges each batch.
+pub struct CollectorOutlet {
+    pub client: Client,
+    pub runtime: Handle,
+}
+
+impl Outlet for CollectorOutlet {
+    fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError> {
+        let mut words = vec![NOTE.as_bytes().to_vec()];
+        for access in accesses {
+            let time = |at_ms: Option<i64>| at_ms.unwrap_or(0).to_string().into_bytes();
+            words.extend([
+                access.tag.clone(),
+                time(access.read_at_ms),
+                time(access.written_at_ms),
+            ]);
+        }
+        let answer = self.runtime.block_on(self.client.call(b"", &words))?;
+        match reply::unsigned(&answer) {
+            Some(count) if count == accesses.len() as u64 => Ok(()),
+            _ => Err(reply::unexpected(NOTE, &answer).into()),
+        }
+    }
+}
+
+/// How news is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessConfig {
+    /// Tags with news at a time; news of further ones is dropped.
+    pub tags_max: usize,
+    /// How often news is delivered.
+    pub every: Duration,
+    /// Tags in one delivery.
+    pub batch_tags: usize,
+}
+
+impl Default for AccessConfig {
+    fn default() -> AccessConfig {
+        AccessConfig {
+            tags_max: 1_000_000,
+            every: Duration::from_secs(5),
+            batch_tags: 1000,
+        }
+    }
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessFigures {
+    /// Tags whose news was delivered.
+    pub delivered: u64,
+    /// Uses that were dropped because too many tags had news.
+    pub dropped: u64,
+    pub errors: u64,
+}
+
+/// A log of uses and the thread that delivers it. Dropped, it delivers once more what it has.
+pub struct AccessDesk {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    log: AccessLog,
+    clock: Arc<dyn Clock>,
+    config: AccessConfig,
+    stop: Stop,
+    delivered: AtomicU64,
+    errors: AtomicU64,
+}
+
+impl AccessDesk {
+    pub fn start(
+        outlet: impl Outlet,
+        clock: Arc<dyn Clock>,
+        config: AccessConfig,
+    ) -> std::io::Result<AccessDesk> {
+        let shared = Arc::new(Shared {
+            log: AccessLog::new(config.tags_max),
+            clock,
+            config,
+            stop: Stop::default(),
+            delivered: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+        });
+        let worker = shared.clone();
+        let thread = thread::Builder::new().name("room-access".into());
+        let thread = thread.spawn(move || worker.work(&outlet))?;
+        Ok(AccessDesk {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Notes a use that just happened. Never blocks for long.
+    pub fn note(&self, tag: &[u8], used: Use) {
+        self.shared.log.note(tag, used, self.shared.clock.unix_ms());
+    }
+
+    /// Takes news from elsewhere; false when there is no room for it.
+    pub fn take(&self, accesses: Vec<Access>) -> bool {
+        if self.shared.log.len() + accesses.len() > self.shared.config.tags_max {
+            return false;
+        }
+        self.shared.log.put_back(accesses);
+        true
+    }
+
+    pub fn figures(&self) -> AccessFigures {
+        AccessFigures {
+            delivered: self.shared.delivered.load(Ordering::Relaxed),
+            dropped: self.shared.log.dropped(),
+            errors: self.shared.errors.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for AccessDesk {
+    fn drop(&mut self) {
+        self.shared.stop.tell();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that delivers uses has panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self, outlet: &impl Outlet) {
+        let mut backoff = Backoff::new(self.config.every, LONGEST_WAIT.max(self.config.every));
+        let mut pause = self.config.every;
+        loop {
+            let is_last = self.stop.wait(pause);
+            pause = match self.deliver(outlet) {
+                Ok(()) => {
+                    backoff.reset();
+                    self.config.every
+                }
+                Err(error) => {
+                    self.errors.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(%error, "uses of tags could not be delivered");
+                    backoff.next_wait()
+                }
+            };
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&self, outlet: &impl Outlet) -> Result<(), DeliveryError> {
+        let accesses = self.log.drain();
+        for (number, batch) in accesses.chunks(self.config.batch_tags.max(1)).enumerate() {
+            if let Err(error) = outlet.deliver(batch) {
+                let done = number * self.config.batch_tags.max(1);
+                self.log.put_back(accesses[done..].to_vec());
+                return Err(error);
+            }
+            self.delivered.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

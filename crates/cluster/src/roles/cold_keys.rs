@@ -1,0 +1,184 @@
+//! Lists keys that are only in the cold tier, for SCAN, KEYS and DBSIZE.
+//!
+//! A cursor of SCAN is a number, a place in the cold tier is a name: the places of cursors that were handed
+//! out are remembered, up to a bound. A scan that waits longer than that must begin again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use nagaya_room::cold::{ColdTier, Status, TagRow};
+use nagaya_room::error::RoomError;
+
+use crate::proxy::{ColdKeys, CountDone, ScanDone};
+use crate::tier::RedisHotTier;
+
+/// Questions that may wait for their answer.
+const QUESTIONS_MAX: usize = 256;
+/// Cursors that are remembered.
+const PLACES_MAX: usize = 10_000;
+/// Tags that are read at a time for a count.
+const TAGS_PAGE: usize = 1000;
+
+/// A thread that answers questions about cold keys. It ends when this is dropped.
+pub struct ColdKeysDesk {
+    questions: Option<SyncSender<Question>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Question {
+    Scan {
+        cursor: u64,
+        count: usize,
+        done: ScanDone,
+    },
+    Count {
+        done: CountDone,
+    },
+}
+
+impl ColdKeysDesk {
+    pub fn start(tier: RedisHotTier, cold: Arc<dyn ColdTier>) -> std::io::Result<ColdKeysDesk> {
+        let (questions, queue) = sync_channel(QUESTIONS_MAX);
+        let desk = Desk {
+            tier,
+            cold,
+            places: BTreeMap::new(),
+            last_cursor: 0,
+        };
+        let thread = thread::Builder::new().name("room-cold-keys".into());
+        Ok(ColdKeysDesk {
+            questions: Some(questions),
+            thread: Some(thread.spawn(move || desk.work(queue))?),
+        })
+    }
+
+    fn ask(&self, question: Question) {
+        let questions = self.questions.as_ref().expect("only a drop takes it");
+        let Err(refused) = questions.try_send(question) else {
+            return;
+        };
+        let (std::sync::mpsc::TrySendError::Full(question)
+        | std::sync::mpsc::TrySendError::Disconnected(question)) = refused;
+        let reason = "too many ask about cold keys".to_owned();
+        match question {
+            Question::Scan { done, .. } => done(Err(reason)),
+            Question::Count { done } => done(Err(reason)),
+        }
+    }
+}
+
+impl ColdKeys for ColdKeysDesk {
+    fn scan(&self, cursor: u64, count: usize, done: ScanDone) {
+        self.ask(Question::Scan { cursor, count, done });
+    }
+
+    fn count(&self, done: CountDone) {
+        self.ask(Question::Count { done });
+    }
+}
+
+impl Drop for ColdKeysDesk {
+    fn drop(&mut self) {
+        drop(self.questions.take());
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that lists cold keys has panicked");
+        }
+    }
+}
+
+/// A tag and a key.
+type Place = (Vec<u8>, Vec<u8>);
+
+struct Desk {
+    tier: RedisHotTier,
+    cold: Arc<dyn ColdTier>,
+    places: BTreeMap<u64, Place>,
+    last_cursor: u64,
+}
+
+impl Desk {
+    fn work(mut self, queue: Receiver<Question>) {
+        for question in queue {
+            match question {
+                Question::Scan { cursor, count, done } => done(self.scan(cursor, count)),
+                Question::Count { done } => done(self.count().map_err(|error| error.to_string())),
+            }
+        }
+    }
+
+    fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), String> {
+        let place = match cursor {
+            0 => None,
+            _ => Some(
+                self.places
+                    .get(&cursor)
+                    .ok_or("the cursor is no longer known: begin with 0")?
+                    .clone(),
+            ),
+        };
+        let (names, next) = self
+            .page(place, count.max(1))
+            .map_err(|error| error.to_string())?;
+        let Some(next) = next else {
+            return Ok((0, names));
+        };
+        self.last_cursor += 1;
+        self.places.insert(self.last_cursor, next);
+        while self.places.len() > PLACES_MAX {
+            self.places.pop_first();
+        }
+        Ok((self.last_cursor, names))
+    }
+
+    /// Reads about `count` keys from a place on; returns those whose tags are not in memory, and where to go
+    /// on.
+    fn page(&self, place: Option<Place>, count: usize) -> Result<(Vec<Vec<u8>>, Option<Place>), RoomError> {
+        let after = place.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+        let rows = self.cold.keys_after(after, count)?;
+        let next = rows.last().filter(|_| rows.len() == count);
+        let next = next.map(|row| (row.tag.clone(), row.key.clone()));
+        let mut tags: Vec<&[u8]> = rows.iter().map(|row| row.tag.as_slice()).collect();
+        tags.dedup();
+        let is_resident = self.tier.are_resident(&tags)?;
+        let resident: Vec<&[u8]> = tags
+            .iter()
+            .zip(is_resident)
+            .filter(|(_, is)| *is)
+            .map(|(tag, _)| *tag)
+            .collect();
+        // Both lists are in the order of the rows.
+        let mut resident = resident.into_iter().peekable();
+        let mut names = Vec::new();
+        for row in &rows {
+            while resident.peek().is_some_and(|tag| *tag < row.tag.as_slice()) {
+                resident.next();
+            }
+            if resident.peek() != Some(&row.tag.as_slice()) {
+                names.push(row.key.clone());
+            }
+        }
+        Ok((names, next))
+    }
+
+    /// Counts the keys of tags that were evicted and are not in memory again.
+    fn count(&self) -> Result<u64, RoomError> {
+        let (mut keys, mut after) = (0, None::<Vec<u8>>);
+        loop {
+            let page = self.cold.tags_after(after.as_deref(), TAGS_PAGE)?;
+            let evicted: Vec<&TagRow> = page.iter().filter(|row| row.status == Status::Cleaned).collect();
+            let tags: Vec<&[u8]> = evicted.iter().map(|row| row.tag.as_slice()).collect();
+            let resident = self.tier.are_resident(&tags)?;
+            let cold = evicted
+                .iter()
+                .zip(resident)
+                .filter(|(_, is_resident)| !is_resident);
+            keys += cold.map(|(row, _)| row.keys).sum::<u64>();
+            match page.last() {
+                Some(row) if page.len() == TAGS_PAGE => after = Some(row.tag.clone()),
+                _ => return Ok(keys),
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What the processes of a distributed room do beside forwarding commands.
+//!
+//! [`Tasks`] saves and evicts, [`LoadDesk`] brings tags into memory, [`AccessDesk`] and [`Collector`] carry
+//! the news of which tags are used to the cold tier, and [`ColdKeysDesk`] lists what is only there.
+
+mod shards;
+
+mod cleaner;
+mod schedule;
+mod tasks;
+
+mod load_desk;
+
+mod access_desk;
+mod collector;
+
+mod cold_keys;
+mod for_proxy;
+
+mod figures;
+
+pub use access_desk::{
+    AccessConfig, AccessDesk, AccessFigures, ColdOutlet, CollectorOutlet, DeliveryError, Outlet,
+};
+pub use cleaner::CleanConfig;
+pub use cold_keys::ColdKeysDesk;
+pub use collector::{Collector, CollectorConfig};
+pub use figures::TaskFigures;
+pub use load_desk::{LoadConfig, LoadDesk, LoadDone, LoadFigures};
+pub use shards::RANGES;
+pub use tasks::{Tasks, TasksConfig};

@@ -1,0 +1,223 @@
+//! Saving and evicting in the background, shared with other processes.
+//!
+//! One thread renews leases of shards (see [`super::shards`]) and learns which node has what; some threads
+//! save, one evicts. An error ends the round of one node's part of one shard, never more, and the next try
+//! comes after a growing wait: a cold tier that is down stops nothing but itself.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nagaya_room::clock::Clock;
+use nagaya_room::cold::ColdTier;
+use nagaya_room::saver::{Saver, SaverConfig};
+
+use super::cleaner::{CleanConfig, Cleaner};
+use super::figures::{TaskCounters, TaskFigures};
+use super::schedule::Schedule;
+use super::shards::{Shard, ShardLeases};
+use crate::stop::Stop;
+use crate::tier::{RedisHotTier, TierPart};
+
+/// How long savers rest when nothing is due.
+const REST: Duration = Duration::from_millis(20);
+/// Bounds for how often a shard is looked at for dirty tags.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+
+/// How the background work is done.
+#[derive(Clone, Debug)]
+pub struct TasksConfig {
+    /// The name of this worker; no other one has it.
+    pub name: String,
+    pub save: SaverConfig,
+    pub clean: CleanConfig,
+    /// Threads that save.
+    pub savers: usize,
+    /// How long a shard stays with a worker that is not heard of.
+    pub shard_lease: Duration,
+}
+
+/// Threads at work. They end when it is told to stop or dropped.
+pub struct Tasks {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    tier: RedisHotTier,
+    cold: Arc<dyn ColdTier>,
+    clock: Arc<dyn Clock>,
+    config: TasksConfig,
+    schedule: Schedule,
+    held: Mutex<Vec<Shard>>,
+    counters: Arc<TaskCounters>,
+    stop: Stop,
+}
+
+impl Tasks {
+    /// Starts the threads. Servers may be down; work begins when they answer.
+    pub fn start(
+        tier: RedisHotTier,
+        cold: Arc<dyn ColdTier>,
+        clock: Arc<dyn Clock>,
+        config: TasksConfig,
+    ) -> std::io::Result<Tasks> {
+        let savers = config.savers.max(1);
+        let shared = Arc::new(Shared {
+            tier,
+            cold,
+            clock,
+            config,
+            schedule: Schedule::default(),
+            held: Mutex::default(),
+            counters: Arc::default(),
+            stop: Stop::default(),
+        });
+        let mut tasks = Tasks {
+            shared,
+            threads: Vec::new(),
+        };
+        tasks.spawn("room-shards", Shared::keep_shards)?;
+        tasks.spawn("room-clean", Shared::clean)?;
+        for number in 0..savers {
+            tasks.spawn(&format!("room-save-{number}"), Shared::save)?;
+        }
+        Ok(tasks)
+    }
+
+    fn spawn(&mut self, name: &str, run: fn(&Shared)) -> std::io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name(name.to_owned());
+        self.threads.push(thread.spawn(move || run(&shared))?);
+        Ok(())
+    }
+
+    pub fn figures(&self) -> TaskFigures {
+        let shared = &self.shared;
+        let staleness = shared.schedule.staleness();
+        shared.counters.figures(shared.held().len(), staleness)
+    }
+
+    /// Ends the threads when they have finished the round they are in, and gives the shards back. What is
+    /// dirty stays so and is saved by whoever takes the shards next.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.tell();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the background work has panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// Keeps the leases of our shards alive and the list of work in step with them.
+    fn keep_shards(&self) {
+        let ttl = self.config.shard_lease;
+        // A node that does not answer must not cost us the leases on others.
+        let tier = self
+            .tier
+            .with_reply_limit(ttl / 8)
+            .unwrap_or_else(|_| self.tier.clone());
+        let mut leases = ShardLeases::new(tier.clone(), self.clock.clone(), self.config.name.clone(), ttl);
+        let mut shards = Vec::new();
+        loop {
+            match Shard::all(&tier) {
+                Ok(found) => shards = found,
+                Err(error) => tracing::warn!(%error, "the nodes are not known"),
+            }
+            let beyond = leases.renew(&shards).unwrap_or_else(|error| {
+                tracing::warn!(%error, "shards cannot be leased");
+                Vec::new()
+            });
+            let held = leases.held();
+            let is_kept = |shard: &&Shard| held.contains(&shard.first()) && !beyond.contains(&shard.first());
+            self.plan(shards.iter().filter(is_kept).cloned().collect());
+            let is_free = |shard: &u16| !self.schedule.is_busy(*shard);
+            let free: Vec<u16> = beyond.into_iter().filter(is_free).collect();
+            leases.release(&free);
+            if self.stop.wait(ttl / 4) {
+                break;
+            }
+        }
+        self.plan(Vec::new());
+        // The savers finish their rounds; others need not wait for the leases to end.
+        let held = leases.held();
+        while held.iter().any(|shard| self.schedule.is_busy(*shard)) {
+            thread::sleep(REST);
+        }
+        leases.release(&held);
+    }
+
+    fn plan(&self, shards: Vec<Shard>) {
+        let make = |part: &TierPart| {
+            // Over the connections that may take their time.
+            let hot = Arc::new(self.tier.within(part.tier.slots().iter().copied()));
+            Saver::new(hot, self.cold.clone(), self.clock.clone(), self.config.save)
+        };
+        self.schedule.set(&shards, self.clock.now(), make);
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = shards;
+    }
+
+    fn save(&self) {
+        let pause = (self.config.save.max_staleness / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        while !self.stop.is_told() {
+            let Some(mut work) = self.schedule.take(self.clock.now(), self.config.savers) else {
+                self.stop.wait(REST);
+                continue;
+            };
+            let ended = work.saver.round();
+            let now = self.clock.now();
+            match ended {
+                Ok(report) => {
+                    self.counters.note_save(report);
+                    self.schedule.done(work, now + pause, report.oldest);
+                }
+                Err(error) => {
+                    self.counters.save_errors.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(%error, "a round of saves failed");
+                    self.schedule.failed(work, now);
+                }
+            }
+        }
+    }
+
+    fn clean(&self) {
+        let cleaner = Cleaner {
+            cold: self.cold.clone(),
+            clock: self.clock.clone(),
+            config: self.config.clean,
+            counters: self.counters.clone(),
+            stop: self.stop.clone(),
+        };
+        loop {
+            let held = self.held();
+            let slots: Vec<u16> = held
+                .iter()
+                .flat_map(|shard| shard.part.tier.slots().to_vec())
+                .collect();
+            let is_full = !slots.is_empty() && cleaner.round(&self.tier.within(slots));
+            // A full node needs the next round at once; the round itself has waited for the leases.
+            let pause = if is_full { REST } else { self.config.clean.every };
+            if self.stop.wait(pause) {
+                return;
+            }
+        }
+    }
+
+    fn held(&self) -> Vec<Shard> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

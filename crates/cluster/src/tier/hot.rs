@@ -1,0 +1,385 @@
+//! room's hot tier on Redis: one server, Sentinel or Cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_redis_kit::slot::SLOTS;
+use nagaya_redis_kit::{Client, Endpoint, Error, Frame, Options, RedisUrl, reply};
+use nagaya_room::error::HotError;
+use nagaya_room::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, Settled, TagCopy};
+use nagaya_room::protocol::{Begun, Token, Touched};
+use nagaya_room::wait::Timing;
+use tokio::runtime::Handle;
+
+use crate::stop::Stop;
+
+use super::batch::{Answer, hot_error, is_of_the_tag};
+use super::keys;
+use super::nodes::{Nodes, Words};
+use super::run::ShortRun;
+use super::scripts::{self, Call, Copied};
+
+/// How many slots are listed in one turn.
+const LISTED_SLOTS: usize = 256;
+/// About how many tags of one slot are listed in one turn.
+const SCAN_COUNT: &[u8] = b"1000";
+
+/// How long leases and commands live, and how long the tier waits for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// L: how long a server may use a tag after it sent a touch that was granted.
+    pub lease: Duration,
+    /// M: how long a command may take from a server to its node. Servers must enforce it.
+    pub allowance: Duration,
+    pub connect_limit: Duration,
+    /// For each reply; more than the allowance, since a large copy takes its time.
+    pub reply_limit: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            lease: Duration::from_secs(5),
+            allowance: Duration::from_secs(2),
+            connect_limit: Duration::from_secs(2),
+            reply_limit: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// D and M. Clocks of two machines drift by far less than the hundredth that is added.
+    pub fn timing(&self) -> Timing {
+        let both = self.lease + self.allowance;
+        Timing {
+            settle: both + both / 100,
+            allowance: self.allowance,
+        }
+    }
+}
+
+/// The hot tier, or the part of it that lies in some slots. Calls block the thread and must not be made on a
+/// thread of the runtime itself.
+#[derive(Clone, Debug)]
+pub struct RedisHotTier {
+    nodes: Arc<Nodes>,
+    runtime: Handle,
+    limits: Limits,
+    /// What listings and probes are about, in order. Tags elsewhere may be worked on nevertheless.
+    slots: Arc<[u16]>,
+    stop: Option<Stop>,
+}
+
+/// What one node has of a tier.
+#[derive(Clone, Debug)]
+pub struct TierPart {
+    pub server: Endpoint,
+    pub tier: RedisHotTier,
+}
+
+impl RedisHotTier {
+    /// Prepares the tier; nothing is connected yet. Connections live on the runtime, which has threads of its
+    /// own.
+    pub fn new(url: RedisUrl, name: &str, limits: Limits, runtime: Handle) -> Result<RedisHotTier, HotError> {
+        let options = Options {
+            connect_limit: limits.connect_limit,
+            reply_limit: limits.reply_limit,
+            client_name: name.to_owned(),
+        };
+        let client = Client::new(url, options).map_err(hot_error)?;
+        Ok(RedisHotTier {
+            nodes: Arc::new(Nodes::new(client)),
+            runtime,
+            limits,
+            slots: (0..SLOTS).collect(),
+            stop: None,
+        })
+    }
+
+    /// The same tier, with listings and probes only of these slots.
+    pub fn within(&self, slots: impl IntoIterator<Item = u16>) -> RedisHotTier {
+        let mut slots: Vec<u16> = slots.into_iter().collect();
+        slots.sort_unstable();
+        slots.dedup();
+        RedisHotTier {
+            slots: slots.into(),
+            ..self.clone()
+        }
+    }
+
+    /// The same tier over connections of its own, which give up sooner.
+    pub fn with_reply_limit(&self, limit: Duration) -> Result<RedisHotTier, HotError> {
+        let client = self.nodes.client();
+        let options = Options {
+            connect_limit: limit,
+            reply_limit: limit,
+            ..client.options().clone()
+        };
+        let client = Client::new(client.url().clone(), options).map_err(hot_error)?;
+        Ok(RedisHotTier {
+            nodes: Arc::new(Nodes::new(client)),
+            ..self.clone()
+        })
+    }
+
+    /// The same tier, whose probes fail once it is told to stop: whoever waits in rounds ends then.
+    pub(crate) fn until(&self, stop: Stop) -> RedisHotTier {
+        RedisHotTier {
+            stop: Some(stop),
+            ..self.clone()
+        }
+    }
+
+    /// The slots that listings and probes are about.
+    pub fn slots(&self) -> &[u16] {
+        &self.slots
+    }
+
+    /// Parts the tier by node, so that one that fails holds up no work on others. Slots that nobody has are
+    /// left out.
+    pub fn parts(&self) -> Result<Vec<TierPart>, HotError> {
+        let map = self.block_on(self.nodes.map()).map_err(hot_error)?;
+        let mut slots: Vec<Vec<u16>> = vec![Vec::new(); map.servers.len()];
+        for slot in self.slots.iter() {
+            if let Some(owner) = map.owner(*slot) {
+                slots[owner].push(*slot);
+            }
+        }
+        let parts = map
+            .servers
+            .iter()
+            .zip(slots)
+            .filter(|(_, slots)| !slots.is_empty());
+        let part = |(server, slots): (&Endpoint, Vec<u16>)| TierPart {
+            server: server.clone(),
+            tier: self.within(slots),
+        };
+        Ok(parts.map(part).collect())
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Runs scripts where their first keys are, all at the same time.
+    pub(crate) fn run_calls(&self, calls: &[Call]) -> Vec<Result<Frame, HotError>> {
+        let keys: Vec<&[u8]> = calls.iter().map(Call::key).collect();
+        let answers = self.run(&keys, |at, _| calls[at].clone());
+        answers
+            .into_iter()
+            .map(|answer| answer.map_err(hot_error))
+            .collect()
+    }
+
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn run(&self, tags: &[&[u8]], make: impl Fn(usize, &ShortRun) -> Call) -> Vec<Answer> {
+        self.block_on(self.nodes.run_scripts(tags, make))
+    }
+
+    fn run_one(&self, tag: &[u8], make: impl Fn(&ShortRun) -> Call) -> Answer {
+        let mut answers = self.run(&[tag], |_, run| make(run));
+        answers.pop().expect("one tag has one answer")
+    }
+
+    /// Lists dirty tags of slots, each from a cursor on; returns where to go on in slots with more of them.
+    fn scan_slots(
+        &self,
+        places: &[(u16, Vec<u8>)],
+        tags: &mut Vec<DirtyTag>,
+    ) -> Result<Vec<(u16, Vec<u8>)>, HotError> {
+        let scan = |(slot, cursor): &(u16, Vec<u8>)| {
+            let index = keys::index(*slot);
+            (*slot, words(&[b"ZSCAN", &index, cursor, b"COUNT", SCAN_COUNT]))
+        };
+        let commands: Vec<_> = places.iter().map(scan).collect();
+        let replies = self
+            .block_on(self.nodes.run_slots(&commands))
+            .map_err(hot_error)?;
+        let mut unfinished = Vec::new();
+        for found in replies {
+            let wrong = || hot_error(reply::unexpected("ZSCAN", &found.frame));
+            let [cursor, members] = reply::items(&found.frame) else {
+                return Err(wrong());
+            };
+            for (tag, since) in reply::pairs(members) {
+                let tag = reply::bytes(tag).ok_or_else(wrong)?.to_vec();
+                let since = score(since).ok_or_else(wrong)?;
+                let dirty_for = age(found.now_ms, since);
+                tags.push(DirtyTag { tag, dirty_for });
+            }
+            let cursor = reply::bytes(cursor).ok_or_else(wrong)?;
+            if cursor != b"0" {
+                unfinished.push((found.slot, cursor.to_vec()));
+            }
+        }
+        Ok(unfinished)
+    }
+}
+
+impl HotTier for RedisHotTier {
+    fn timing(&self) -> Timing {
+        self.limits.timing()
+    }
+
+    fn touch(&self, tags: &[&[u8]]) -> Result<Vec<Touched>, HotError> {
+        let answers = self.run(tags, |at, run| scripts::touch(run, tags[at]));
+        answers
+            .into_iter()
+            .map(|answer| word(answer, scripts::touched))
+            .collect()
+    }
+
+    fn begin(&self, tag: &[u8], token: Token) -> Result<Begun, HotError> {
+        word(
+            self.run_one(tag, |run| scripts::begin(run, tag, token)),
+            scripts::begun,
+        )
+    }
+
+    fn install(&self, tag: &[u8], token: Token, chunk: &Chunk) -> Result<Installed, HotError> {
+        let answer = self.run_one(tag, |run| scripts::install(run, tag, token, chunk));
+        word(answer, scripts::installed)
+    }
+
+    fn dirty_tags(&self, from: Option<u64>, limit: usize) -> Result<DirtyPage, HotError> {
+        let start = from.unwrap_or(0);
+        let place = self.slots.partition_point(|slot| u64::from(*slot) < start);
+        let mut page = DirtyPage::default();
+        let mut turns = self.slots[place..].chunks(LISTED_SLOTS).peekable();
+        while let Some(turn) = turns.next() {
+            // A slot is listed to its end, so that the next page can begin at the next slot.
+            let mut places: Vec<(u16, Vec<u8>)> = turn.iter().map(|slot| (*slot, b"0".to_vec())).collect();
+            while !places.is_empty() {
+                places = self.scan_slots(&places, &mut page.tags)?;
+            }
+            page.next = turns.peek().map(|next| next[0].into());
+            if page.tags.len() >= limit {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    fn snapshot(&self, tags: &[&[u8]]) -> Result<Vec<Option<TagCopy>>, HotError> {
+        let answers = self.run(tags, |at, run| scripts::snapshot(run, tags[at]));
+        let copy = |(tag, answer): (&&[u8], Answer)| match answer {
+            Ok(frame) => match scripts::copied(tag, &frame) {
+                Some(Copied::Taken(copy)) => Ok(Some(copy)),
+                Some(Copied::Refused) => Ok(None),
+                Some(Copied::UnknownType { kind, .. }) => {
+                    tracing::error!(kind, "a key of a type that rows do not know cannot be saved");
+                    Ok(None)
+                }
+                None => Err(hot_error(reply::unexpected("snapshot", &frame))),
+            },
+            Err(error) => skipped(error, None),
+        };
+        tags.iter().zip(answers).map(copy).collect()
+    }
+
+    fn remove(&self, settled: &[Settled]) -> Result<Vec<bool>, HotError> {
+        let tags: Vec<&[u8]> = settled.iter().map(|settled| settled.tag.as_slice()).collect();
+        let answers = self.run(&tags, |at, run| scripts::remove(run, &settled[at]));
+        answers
+            .into_iter()
+            .map(|answer| yes(answer, scripts::is_clean))
+            .collect()
+    }
+
+    fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError> {
+        let answers = self.run(tags, |at, run| scripts::mark(run, tags[at], token));
+        answers
+            .into_iter()
+            .map(|answer| yes(answer, scripts::is_marked))
+            .collect()
+    }
+
+    fn confirm(&self, tag: &[u8], token: Token, names: &[Vec<u8>]) -> Result<bool, HotError> {
+        let answer = self.run_one(tag, |run| scripts::confirm(run, tag, token, names));
+        yes(answer, scripts::is_gone)
+    }
+
+    fn probe(&self) -> Result<(), HotError> {
+        if self.stop.as_ref().is_some_and(Stop::is_told) {
+            return Err(HotError::Unavailable("the process is about to stop".into()));
+        }
+        self.block_on(self.nodes.probe(&self.slots)).map_err(hot_error)
+    }
+
+    fn coldest(&self, limit: usize, idle: Duration) -> Result<Vec<Vec<u8>>, HotError> {
+        // Some more than each slot's fair share: the coldest are not spread evenly, but nearly.
+        let share = (4 * limit / self.slots.len().max(1)).clamp(4.min(limit), limit);
+        let last = share.saturating_sub(1).to_string();
+        let list = |slot: &u16| {
+            let used = keys::used(*slot);
+            (
+                *slot,
+                words(&[b"ZRANGE", &used, b"0", last.as_bytes(), b"WITHSCORES"]),
+            )
+        };
+        let mut found = Vec::new();
+        for turn in self.slots.chunks(LISTED_SLOTS).filter(|_| limit > 0) {
+            let commands: Vec<_> = turn.iter().map(list).collect();
+            let replies = self
+                .block_on(self.nodes.run_slots(&commands))
+                .map_err(hot_error)?;
+            for listed in &replies {
+                for (tag, used_at) in reply::pairs(&listed.frame) {
+                    let wrong = || hot_error(reply::unexpected("ZRANGE", &listed.frame));
+                    let unused_for = age(listed.now_ms, score(used_at).ok_or_else(wrong)?);
+                    if unused_for >= idle {
+                        found.push((unused_for, reply::bytes(tag).ok_or_else(wrong)?.to_vec()));
+                    }
+                }
+            }
+        }
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.truncate(limit);
+        Ok(found.into_iter().map(|(_, tag)| tag).collect())
+    }
+}
+
+fn words(words: &[&[u8]]) -> Words {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// Reads an answer of one word.
+fn word<T>(answer: Answer, read: impl Fn(&[u8]) -> Option<T>) -> Result<T, HotError> {
+    let frame = answer.map_err(hot_error)?;
+    let known = reply::bytes(&frame).and_then(read);
+    known.ok_or_else(|| hot_error(reply::unexpected("a script", &frame)))
+}
+
+/// Reads a yes or no about a tag; one that cannot be worked on now is a no.
+fn yes(answer: Answer, read: impl Fn(&[u8]) -> Option<bool>) -> Result<bool, HotError> {
+    match answer {
+        Err(error) => skipped(error, false),
+        answer => word(answer, read),
+    }
+}
+
+/// An error of one tag is no reason to stop the work on others.
+fn skipped<T>(error: Error, instead: T) -> Result<T, HotError> {
+    if !is_of_the_tag(&error) {
+        return Err(hot_error(error));
+    }
+    tracing::debug!(error = error.chain(), "a tag is left for later");
+    Ok(instead)
+}
+
+fn score(frame: &nagaya_redis_kit::Frame) -> Option<i64> {
+    let text = std::str::from_utf8(reply::bytes(frame)?).ok()?;
+    // Scores are whole milliseconds, which a float holds exactly.
+    text.parse::<f64>().ok().map(|score| score as i64)
+}
+
+fn age(now_ms: i64, since_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now_ms.saturating_sub(since_ms)).unwrap_or(0))
+}

@@ -1,0 +1,20 @@
+//! The tiering protocol as scripts on Redis.
+//!
+//! Suggested reading order: the names, the scripts with their wrappers, what a run is, then how many
+//! tags are worked on at once, and the tier itself.
+
+pub mod keys;
+pub mod run;
+pub mod scripts;
+
+mod nodes;
+
+mod batch;
+
+mod hot;
+
+mod doctor;
+mod memory;
+
+pub use hot::{Limits, RedisHotTier, TierPart};
+pub use memory::NodeMemory;

@@ -1,0 +1,8 @@
+//! The hot tier and the processes around it against real servers, whole and broken.
+
+// A test's helpers fail as loudly as the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod flaky;
+mod roles;
+mod tier;

@@ -1,0 +1,6 @@
+//! What processes do in the background.
+
+mod access;
+mod loads;
+mod tasks;
+mod whole;

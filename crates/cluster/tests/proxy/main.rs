@@ -1,0 +1,12 @@
+//! The proxy in front of real servers.
+#![allow(clippy::unwrap_used)] // Helpers of tests are not tests themselves.
+
+mod blocking;
+mod faults;
+mod forwarding;
+mod links;
+mod pubsub;
+mod redirects;
+mod support;
+mod tiering;
+mod transactions;
