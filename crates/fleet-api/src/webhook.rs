@@ -1,0 +1,108 @@
+//! Who may say "the list has changed".
+//!
+//! A webhook comes from outside, often from a service that can send a fixed token or sign what it sends,
+//! and nothing else. So the path is open to the server's own check and has this one: the caller knows one
+//! of the secrets, as `Authorization: Bearer SECRET`, or signs the body with it: `X-Nagaya-Signature` or
+//! `X-Hub-Signature-256`, `sha256=` and an HMAC-SHA256 in hex. Without any secret nobody may.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use hmac::{Hmac, KeyInit, Mac};
+use nagaya_config::Secret;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+/// Where webhooks go.
+pub const WEBHOOK_PATH: &str = "/v1/fleet/webhook";
+
+const SIGNATURE_HEADERS: [&str; 2] = ["x-nagaya-signature", "x-hub-signature-256"];
+
+/// The secrets of which a caller has to know one.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    secrets: Arc<[Secret]>,
+}
+
+impl Guard {
+    pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Guard {
+        Guard {
+            secrets: secrets.into_iter().collect(),
+        }
+    }
+
+    /// Whether anybody may.
+    pub fn is_open_to_some(&self) -> bool {
+        !self.secrets.is_empty()
+    }
+
+    /// Whether this caller may.
+    pub(crate) fn lets_in(&self, headers: &HeaderMap, body: &[u8]) -> bool {
+        self.secrets.iter().any(|secret| {
+            let key = secret.reveal().as_bytes();
+            knows(headers, key) || signs(headers, key, body)
+        })
+    }
+}
+
+fn knows(headers: &HeaderMap, key: &[u8]) -> bool {
+    let sent = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let token = sent.and_then(|sent| {
+        let (scheme, token) = sent.split_at_checked(7)?;
+        scheme
+            .eq_ignore_ascii_case(b"bearer ")
+            .then(|| token.trim_ascii())
+    });
+    token.is_some_and(|token| token.ct_eq(key).into())
+}
+
+fn signs(headers: &HeaderMap, key: &[u8], body: &[u8]) -> bool {
+    let signatures = SIGNATURE_HEADERS.iter().filter_map(|name| headers.get(*name));
+    let mut signatures =
+        signatures.filter_map(|value| from_hex(value.to_str().ok()?.strip_prefix("sha256=")?));
+    signatures.any(|signature| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key may have any length");
+        mac.update(body);
+        mac.verify_slice(&signature).is_ok()
+    })
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_caller_knows_a_secret_or_signs_with_it() {
+        let guard = Guard::new([Secret::new("one"), Secret::new("two")]);
+        assert!(guard.lets_in(&headers("authorization", "Bearer two"), b""));
+        assert!(!guard.lets_in(&headers("authorization", "Bearer three"), b""));
+        assert!(!guard.lets_in(&HeaderMap::new(), b""));
+        // printf body | openssl dgst -sha256 -hmac one
+        let mut mac = Hmac::<Sha256>::new_from_slice(b"one").unwrap();
+        mac.update(b"body");
+        let hex: String = mac
+            .finalize()
+            .into_bytes()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        for name in SIGNATURE_HEADERS {
+            let signed = headers(name, &format!("sha256={hex}"));
+            assert!(guard.lets_in(&signed, b"body"));
+            assert!(!guard.lets_in(&signed, b"another body"));
+        }
+        assert!(!guard.lets_in(&headers(SIGNATURE_HEADERS[0], "sha256=zz"), b"body"));
+        assert!(!Guard::default().lets_in(&headers("authorization", "Bearer "), b""));
+    }
+}

@@ -1,0 +1,98 @@
+//! The agent: runs the workers that are its own, and nothing else, and nothing too long.
+
+mod ask;
+mod code;
+mod exec;
+mod http;
+mod runner;
+mod service;
+mod spawn;
+mod state_dir;
+mod task;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nagaya_redis_kit::Need;
+use tokio_util::sync::CancellationToken;
+
+use crate::name::{InstanceName, WorkerId};
+use crate::store::{Offer, Store};
+use crate::timing::Timing;
+
+pub use code::{CodeError, CodeRunner, Worker};
+pub(crate) use exec::split_words;
+pub use exec::{ExecOptions, ExecRunner};
+pub use http::HttpRunner;
+pub use runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
+pub use state_dir::StateError;
+pub use task::{Health, Limits, WorkerStatus};
+
+/// How an agent is set up.
+#[derive(Clone)]
+pub struct AgentOptions {
+    pub name: InstanceName,
+    pub offer: Offer,
+    pub timing: Timing,
+    /// Replicas that must have a heartbeat for it to count.
+    pub need: Need,
+    pub limits: Limits,
+    /// Where the proof lies that this agent's last process is over; without it a restart waits Q.
+    pub state_dir: Option<PathBuf>,
+    /// How long a leave may take before the workers are ended without hand-over.
+    pub leave_limit: Duration,
+}
+
+impl AgentOptions {
+    pub fn new(name: InstanceName) -> AgentOptions {
+        AgentOptions {
+            name,
+            offer: Offer::default(),
+            timing: Timing::default(),
+            need: Need::PRIMARY_ONLY,
+            limits: Limits::default(),
+            state_dir: None,
+            leave_limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why an agent ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("another process joined as {name}; two agents of one name would take each other's work away")]
+    NameTaken { name: InstanceName },
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Store(#[from] crate::store::Error),
+}
+
+/// What others may know of a running agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentHandle {
+    statuses: Arc<Mutex<BTreeMap<WorkerId, WorkerStatus>>>,
+}
+
+impl AgentHandle {
+    /// The agent's workers and how they are.
+    pub fn workers(&self) -> BTreeMap<WorkerId, WorkerStatus> {
+        self.statuses.lock().expect("nothing panics here").clone()
+    }
+}
+
+/// Runs an agent until `shutdown` is cancelled and its workers are handed over. When it returns, all
+/// its workers are gone, whatever it returns.
+pub async fn run(
+    store: Store,
+    options: AgentOptions,
+    runner: Arc<dyn Runner>,
+    handle: AgentHandle,
+    shutdown: CancellationToken,
+) -> Result<(), AgentError> {
+    service::Service::new(store, options, runner, handle)?
+        .run(shutdown)
+        .await
+}

@@ -1,0 +1,33 @@
+//! Every worker on exactly one instance.
+//!
+//! Suggested reading order: names and timing; the decision; what is stored and the scripts around it;
+//! the protocol of agents and managers as plain state machines; then the loops that run them.
+
+pub mod name;
+pub mod timing;
+
+pub mod plan;
+
+pub mod store;
+
+pub mod protocol;
+
+pub mod agent;
+pub mod ask;
+pub mod manager;
+
+pub mod commands;
+pub mod status;
+
+pub mod simulator;
+
+pub mod clock;
+mod http_client;
+
+/// A name that nobody else has.
+pub(crate) fn random_id() -> String {
+    let mut bytes = [0; 12];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .expect("the kernel's generator answers once it is seeded, which is waited for");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

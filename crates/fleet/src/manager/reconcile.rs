@@ -1,0 +1,160 @@
+//! The difference between the outside list and the fleet, and the brake on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha1::{Digest, Sha1};
+
+use crate::name::WorkerId;
+use crate::store::{Install, Place};
+
+/// What has to change for the fleet to be as the list says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// New, changed, or wanted again.
+    pub puts: Vec<Install>,
+    pub stops: Vec<WorkerId>,
+}
+
+/// Compares a list with what is installed. Workers whose records cannot be read are left alone.
+pub fn difference(
+    list: &[Install],
+    places: &BTreeMap<WorkerId, Place>,
+    unreadable: &BTreeSet<String>,
+) -> Difference {
+    let mut difference = Difference::default();
+    let mut listed = BTreeSet::new();
+    for install in list {
+        listed.insert(&install.worker);
+        if unreadable.contains(install.worker.as_str()) {
+            continue;
+        }
+        let same = places.get(&install.worker).is_some_and(|place| {
+            !place.remove && place.config == install.config_name() && place.demand == install.demand
+        });
+        if !same {
+            difference.puts.push(install.clone());
+        }
+    }
+    let stops = places
+        .iter()
+        .filter(|(worker, place)| !place.remove && !listed.contains(worker));
+    difference.stops = stops.map(|(worker, _)| worker.clone()).collect();
+    difference
+}
+
+/// Holds back lists that would stop too much at once, because an outside list that is suddenly empty
+/// is broken more often than meant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Brake {
+    /// Largest share of the fleet that one list may stop, 0 to 1.
+    pub share_max: f64,
+    /// So few may always be stopped.
+    pub always_allowed: usize,
+}
+
+impl Default for Brake {
+    fn default() -> Brake {
+        Brake {
+            share_max: 0.3,
+            always_allowed: 3,
+        }
+    }
+}
+
+/// Stops that wait for a person's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Names these very stops; to be confirmed with.
+    pub digest: String,
+    pub stops: usize,
+    pub of: usize,
+}
+
+impl Brake {
+    /// The stops that are held, unless they were confirmed.
+    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<Held> {
+        let share = stops.len() as f64 / installed.max(1) as f64;
+        if stops.len() <= self.always_allowed || share <= self.share_max {
+            return None;
+        }
+        let digest = digest(stops);
+        (confirmed != Some(&digest)).then_some(Held {
+            digest,
+            stops: stops.len(),
+            of: installed,
+        })
+    }
+}
+
+fn digest(stops: &[WorkerId]) -> String {
+    let mut hash = Sha1::new();
+    for worker in stops {
+        hash.update(worker.as_str().as_bytes());
+        hash.update(b"\n");
+    }
+    hash.finalize()
+        .iter()
+        .take(6)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workers(count: usize) -> Vec<WorkerId> {
+        (0..count)
+            .map(|at| WorkerId::new(&format!("w{at}")).unwrap())
+            .collect()
+    }
+
+    fn install(id: &str, config: &str) -> Install {
+        Install {
+            worker: WorkerId::new(id).unwrap(),
+            config: config.into(),
+            demand: Default::default(),
+        }
+    }
+
+    #[test]
+    fn an_empty_list_is_held_until_these_very_stops_are_confirmed() {
+        let brake = Brake::default();
+        let all = workers(10);
+        let held = brake.judge(&all, 10, None).unwrap();
+        assert_eq!((held.stops, held.of), (10, 10));
+        assert!(brake.judge(&all, 10, Some(&held.digest)).is_none());
+        assert!(brake.judge(&all[1..], 10, Some(&held.digest)).is_some());
+        assert!(brake.judge(&all[..3], 10, None).is_none());
+        assert!(brake.judge(&workers(3), 3, None).is_none());
+    }
+
+    #[test]
+    fn the_difference_is_what_is_new_changed_unwanted_or_wanted_again() {
+        let place = |install: &Install, remove: &str| {
+            let line = format!("assigned 1 r {remove} {} - - join 1 i", install.config_name());
+            Place::parse(&line).unwrap()
+        };
+        let same = install("same", "1");
+        let places = [
+            (same.worker.clone(), place(&same, "0")),
+            (
+                install("changed", "").worker,
+                place(&install("changed", "old"), "0"),
+            ),
+            (install("back", "").worker, place(&install("back", "1"), "1")),
+            (install("gone", "").worker, place(&install("gone", "1"), "0")),
+        ];
+        let list = [
+            same,
+            install("changed", "new"),
+            install("back", "1"),
+            install("fresh", "1"),
+            install("broken", "1"),
+        ];
+        let found = difference(&list, &places.into(), &["broken".to_owned()].into());
+        let puts: Vec<&str> = found.puts.iter().map(|install| install.worker.as_str()).collect();
+        assert_eq!(puts, ["changed", "back", "fresh"]);
+        assert_eq!(found.stops, [install("gone", "").worker]);
+    }
+}

@@ -1,0 +1,320 @@
+//! The manager's loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use nagaya_redis_kit::{Event, Subscriber, Topics};
+use tokio_util::sync::CancellationToken;
+
+use super::reconcile::difference;
+use super::source::SourceError;
+use super::{ManagerHandle, ManagerOptions};
+use crate::agent::BoxFuture;
+use crate::clock::{BootTime, boot_now, unix_ms};
+use crate::name::WorkerId;
+use crate::protocol::{Watch, decide};
+use crate::store::{Error, Install, InstanceState, Look, Place, PlaceState, Store};
+
+/// How often a manager says that it lives; its key is shown for 20 s.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// Messages come in crowds; one look answers all within this time.
+const CROWD: Duration = Duration::from_millis(10);
+
+type List = Result<Vec<Install>, SourceError>;
+
+pub(super) struct Service {
+    store: Store,
+    options: ManagerOptions,
+    handle: ManagerHandle,
+    watch: Watch,
+    /// The placement of the version that was read last.
+    places: BTreeMap<WorkerId, Place>,
+    unreadable: BTreeSet<String>,
+    version: Option<u64>,
+    run: String,
+    birth: String,
+    next_beat: BootTime,
+    next_look: BootTime,
+    next_sync: BootTime,
+    /// Until when waiting workers were counted as dark.
+    dark_until: Option<BootTime>,
+    /// A list that was read and not yet applied.
+    list: Option<Vec<Install>>,
+}
+
+impl Service {
+    pub(super) fn new(store: Store, options: ManagerOptions, handle: ManagerHandle) -> Service {
+        Service {
+            store,
+            options,
+            handle,
+            watch: Watch::default(),
+            places: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
+            version: None,
+            run: String::new(),
+            birth: String::new(),
+            next_beat: BootTime::ZERO,
+            next_look: BootTime::ZERO,
+            next_sync: BootTime::ZERO,
+            dark_until: None,
+            list: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        tracing::info!(name = %self.options.name, bounds = %self.options.timing.bounds(), "manager starts");
+        let topics = Topics {
+            channels: vec![self.store.look_channel()],
+            patterns: Vec::new(),
+        };
+        let mut subscriber = Subscriber::start(self.store.client().clone(), topics);
+        let mut reading: Option<BoxFuture<'static, List>> = None;
+        loop {
+            let now = boot_now();
+            if reading.is_none() && now >= self.next_sync {
+                reading = self
+                    .options
+                    .source
+                    .clone()
+                    .map(|source| -> BoxFuture<'static, List> {
+                        Box::pin(async move { source.read().await })
+                    });
+                self.next_sync = now + self.options.source_interval;
+            }
+            if now >= self.next_look {
+                self.next_look = now + self.options.timing.poll;
+                if let Err(error) = self.look_and_act(now).await {
+                    tracing::warn!(error = error.chain(), "manager's round failed");
+                }
+            }
+            let wake = self.next_look.min(self.next_sync.max(now + CROWD));
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                list = under_way(&mut reading) => {
+                    reading = None;
+                    self.take_list(list);
+                }
+                () = self.handle.trigger.notified() => self.next_sync = BootTime::ZERO,
+                event = subscriber.next() => {
+                    if !matches!(event, Event::Ready) {
+                        self.next_look = self.next_look.min(boot_now() + CROWD);
+                    }
+                }
+                () = tokio::time::sleep(wake.since(boot_now())) => (),
+            }
+        }
+        if let Err(error) = self.store.manager_leave(&self.options.name).await {
+            tracing::debug!(error = error.chain(), "manager's heartbeat not removed");
+        }
+    }
+
+    fn take_list(&mut self, list: List) {
+        match list {
+            Ok(list) => {
+                self.list = Some(list);
+                self.next_look = BootTime::ZERO;
+            }
+            Err(error) => {
+                // Nothing is stopped because of a list that could not be read.
+                tracing::error!(%error, cause = ?std::error::Error::source(&error), "outside list not read");
+                self.next_sync = self.next_sync.min(boot_now() + self.options.source_retry);
+                self.handle.status.send_modify(|status| status.sync_failures += 1);
+            }
+        }
+    }
+
+    /// One round: sees who lives, then what waits, then the list.
+    async fn look_and_act(&mut self, now: BootTime) -> Result<(), Error> {
+        let mut others = None;
+        if now >= self.next_beat {
+            let shown_for = self.options.timing.shown_for;
+            others = Some(self.store.manager_beat(&self.options.name, shown_for).await?);
+            let double_run = self.store.overrun().await?;
+            self.handle
+                .status
+                .send_modify(|status| status.double_run = double_run);
+            self.next_beat = now + BEAT_EVERY;
+        }
+        let mut look = self.store.look(self.version).await?;
+        let received = boot_now();
+        if look.run != self.run || look.birth != self.birth {
+            self.run.clone_from(&look.run);
+            self.birth.clone_from(&look.birth);
+            if self.version.is_some() && look.places.is_none() {
+                // The version of another run says nothing about this one's placement.
+                look = self.store.look(None).await?;
+            }
+        }
+        self.watch.observe(&look, received);
+        self.count_dark(received);
+        if let Some(places) = look.places.take() {
+            self.places = places;
+            self.unreadable = std::mem::take(&mut look.unreadable);
+            self.version = Some(look.version);
+        }
+        if let Some(others) = others {
+            let first = &mut |status: &mut super::ManagerStatus| {
+                status.is_first_manager.get_or_insert(others == 0);
+            };
+            self.handle.status.send_modify(first);
+        }
+        self.bury_and_settle(&look).await?;
+        self.apply_list().await?;
+        self.place(&look).await?;
+        self.look_for_confirmation().await?;
+        self.forget_the_dead(&look).await
+    }
+
+    /// Has the list read again as soon as the stops that it held are confirmed.
+    async fn look_for_confirmation(&mut self) -> Result<(), Error> {
+        let held = self.handle.status.borrow().held.clone();
+        if let Some(held) = held
+            && self.store.confirmed_stops().await? == Some(held.digest)
+        {
+            self.next_sync = BootTime::ZERO;
+        }
+        Ok(())
+    }
+
+    /// Adds the time since the last round for every worker that waited for a place in it.
+    fn count_dark(&mut self, now: BootTime) {
+        let waits = |place: &&Place| place.state == PlaceState::Pending && !place.remove;
+        let waiting = self.places.values().filter(waits).count();
+        if let Some(until) = self.dark_until.replace(now)
+            && waiting > 0
+        {
+            let dark = now.since(until) * u32::try_from(waiting).unwrap_or(u32::MAX);
+            self.handle.status.send_modify(|status| status.dark += dark);
+        }
+    }
+
+    async fn bury_and_settle(&mut self, look: &Look) -> Result<(), Error> {
+        let timing = self.options.timing.waiting_for(&look.timing);
+        if let Some(run) = self.watch.to_settle(look, boot_now(), &timing) {
+            tracing::info!(run, "leases of earlier runs of redis are over");
+            self.store.settle(run, &look.birth).await?;
+            self.store.announce().await;
+        }
+        for overdue in self.watch.overdue(boot_now(), &timing) {
+            let name = &overdue.name;
+            if let Some(workers) = self.store.declare_dead(name, overdue.inc, overdue.beat).await? {
+                tracing::warn!(%name, workers, "instance is dead; its workers are placed anew");
+                let dark = overdue.silent_for * u32::try_from(workers).unwrap_or(u32::MAX);
+                self.handle.status.send_modify(|status| {
+                    status.deaths_total += 1;
+                    status.dark += dark;
+                });
+                self.next_look = BootTime::ZERO;
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply_list(&mut self) -> Result<(), Error> {
+        let Some(list) = &self.list else {
+            return Ok(());
+        };
+        let found = difference(list, &self.places, &self.unreadable);
+        if !found.puts.is_empty() {
+            let written = self.store.put(&found.puts).await?;
+            tracing::info!(?written, "workers written");
+        }
+        let confirmed = self.store.confirmed_stops().await?;
+        let installed = self.places.values().filter(|place| !place.remove).count();
+        let held = self
+            .options
+            .brake
+            .judge(&found.stops, installed, confirmed.as_deref());
+        match &held {
+            None if found.stops.is_empty() => (),
+            None => {
+                let stops = self.store.uninstall(&found.stops).await?;
+                tracing::info!(stops, "workers uninstalled");
+            }
+            Some(held) => tracing::error!(
+                stops = held.stops,
+                of = held.of,
+                digest = held.digest,
+                "the outside list would stop too many workers; held until confirmed"
+            ),
+        }
+        self.store.show_held(held.as_ref()).await?;
+        if !found.puts.is_empty() || !found.stops.is_empty() {
+            self.next_look = BootTime::ZERO;
+        }
+        if held.is_none() && !found.stops.is_empty() {
+            self.store.announce().await;
+        }
+        self.list = None;
+        self.handle.status.send_modify(|status| {
+            status.syncs += 1;
+            status.held = held;
+        });
+        Ok(())
+    }
+
+    /// Gives waiting workers their places and asks for those that should be elsewhere.
+    async fn place(&mut self, look: &Look) -> Result<(), Error> {
+        let mut rebalance = self.options.rebalance;
+        // While a failover is not over, only what is dark is worth a change.
+        rebalance.on &= look.settled == look.run;
+        let decision = decide(&look.instances, &self.places, rebalance);
+        let mut assigned = 0;
+        for (name, (inc, workers)) in &decision.assigns {
+            assigned += self
+                .store
+                .assign(name, *inc, "place", workers)
+                .await?
+                .unwrap_or(0);
+        }
+        let mut revoked = 0;
+        // What was just assigned has made this placement an old one.
+        if !decision.revokes.is_empty() && decision.assigns.is_empty() {
+            let items: Vec<_> = decision
+                .revokes
+                .iter()
+                .map(|(worker, epoch)| (worker.clone(), *epoch, None))
+                .collect();
+            let version = self.version.unwrap_or(look.version);
+            revoked = self.store.revoke(version, "balance", &items).await?.unwrap_or(0);
+        }
+        if assigned + revoked > 0 {
+            self.store.announce().await;
+            self.next_look = BootTime::ZERO;
+        }
+        let live = look
+            .instances
+            .values()
+            .filter(|record| record.state == InstanceState::Live);
+        let (live, workers) = (live.count(), self.places.len());
+        self.handle.status.send_modify(|status| {
+            status.workers = workers;
+            status.live_instances = live;
+            status.unplaced = decision.unplaced.len();
+            status.proof = decision.proof;
+            status.assigned_total += assigned;
+            status.revoked_total += revoked;
+        });
+        Ok(())
+    }
+
+    async fn forget_the_dead(&self, look: &Look) -> Result<(), Error> {
+        let keep_ms = u64::try_from(self.options.forget_after.as_millis()).unwrap_or(u64::MAX);
+        for (name, record) in &look.instances {
+            let old = record.since_ms.saturating_add(keep_ms) < unix_ms();
+            if record.state == InstanceState::Dead && old {
+                self.store.forget(name, record.inc).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn under_way(reading: &mut Option<BoxFuture<'static, List>>) -> List {
+    match reading {
+        Some(reading) => reading.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,277 @@
+//! The outside list: what should exist. A list that cannot be read whole is no list.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::process::Command;
+
+use crate::agent::split_words;
+use crate::http_client::{Caller, Url};
+use crate::name::{BadName, WorkerId, check_label};
+use crate::plan::Demand;
+use crate::store::Install;
+
+/// Pages of one list; more are taken for pages that go in a circle.
+const PAGES_MAX: usize = 10_000;
+/// How long a page, or a command, may take.
+const READ_LIMIT: Duration = Duration::from_secs(60);
+
+/// Where the list comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file, read anew every time.
+    File(PathBuf),
+    /// A command whose standard output is the list; no shell is involved.
+    Exec(Vec<String>),
+    /// `http://` or `https://`. The next page is in `Link: <URL>; rel="next"`, or in `next` of an object whose
+    /// `items` is the list.
+    Http(HttpSource),
+}
+
+/// A list behind a URL.
+#[derive(Clone, Debug)]
+pub struct HttpSource {
+    url: Url,
+    /// Sent as `Authorization` if present, to the server of the first page and no other.
+    pub authorization: Option<String>,
+    /// Certificates to trust, PEM; the system's when absent.
+    pub ca: Option<PathBuf>,
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error("a source is one of https://, http://, file:PATH and exec:COMMAND")]
+    Unknown,
+    #[error("list not read")]
+    Read(#[source] io::Error),
+    #[error("list is not a JSON array of objects: {0}")]
+    NotAList(#[source] serde_json::Error),
+    #[error("object {at} of the list {reason}")]
+    BadObject { at: usize, reason: String },
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Source, SourceError> {
+        let unknown = || SourceError::Unknown;
+        if let Some(path) = text.strip_prefix("file:") {
+            return Ok(Source::File(path.into()));
+        }
+        if let Some(line) = text.strip_prefix("exec:") {
+            return split_words(line).map(Source::Exec).ok_or_else(unknown);
+        }
+        if text.contains("://") {
+            let url = Url::parse(text).map_err(SourceError::Read)?;
+            return Ok(Source::Http(HttpSource {
+                url,
+                authorization: None,
+                ca: None,
+            }));
+        }
+        Err(unknown())
+    }
+}
+
+impl Source {
+    /// Reads the whole list, or fails.
+    pub async fn read(&self) -> Result<Vec<Install>, SourceError> {
+        let mut installs = Vec::new();
+        match self {
+            Source::File(path) => {
+                let bytes = tokio::fs::read(path).await.map_err(SourceError::Read)?;
+                parse_page(&bytes, &mut installs)?;
+            }
+            Source::Exec(words) => parse_page(&output_of(words).await?, &mut installs).map(drop)?,
+            Source::Http(source) => source.read_pages(&mut installs).await?,
+        }
+        let mut seen = BTreeSet::new();
+        for (at, install) in installs.iter().enumerate() {
+            if !seen.insert(&install.worker) {
+                let reason = format!("repeats the id {}", install.worker);
+                return Err(SourceError::BadObject { at, reason });
+            }
+        }
+        Ok(installs)
+    }
+}
+
+impl HttpSource {
+    async fn read_pages(&self, installs: &mut Vec<Install>) -> Result<(), SourceError> {
+        let mut url = self.url.clone();
+        let caller = Caller::new(&url, self.ca.as_deref()).map_err(SourceError::Read)?;
+        for _ in 0..PAGES_MAX {
+            let authorization = self
+                .authorization
+                .iter()
+                .filter(|_| url.is_same_server(&self.url));
+            let headers: Vec<(&str, &str)> = authorization
+                .map(|value| ("authorization", value.as_str()))
+                .collect();
+            let answer = tokio::time::timeout(READ_LIMIT, caller.request("GET", &url, &headers, b"")).await;
+            let answer = answer
+                .map_err(|_| SourceError::Read(io::ErrorKind::TimedOut.into()))?
+                .map_err(SourceError::Read)?;
+            if answer.status != 200 {
+                let reason = format!("the list was answered with status {}", answer.status);
+                return Err(SourceError::Read(io::Error::other(reason)));
+            }
+            let in_body = parse_page(&answer.body, installs)?;
+            let in_head = answer.header("link").and_then(next_link).map(str::to_owned);
+            let Some(next) = in_body.or(in_head) else {
+                return Ok(());
+            };
+            url = url.resolve(&next).map_err(SourceError::Read)?;
+        }
+        Err(SourceError::Read(io::Error::other("the list has too many pages")))
+    }
+}
+
+/// The URL of the next page in a `Link` header.
+fn next_link(header: &str) -> Option<&str> {
+    header.split(',').find_map(|link| {
+        let (url, parameters) = link.trim().split_once('>')?;
+        let is_next = parameters
+            .split(';')
+            .any(|parameter| matches!(parameter.trim(), "rel=\"next\"" | "rel=next"));
+        is_next.then_some(url.strip_prefix('<')?)
+    })
+}
+
+async fn output_of(words: &[String]) -> Result<Vec<u8>, SourceError> {
+    let running = Command::new(&words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(READ_LIMIT, running).await;
+    let output = output
+        .map_err(|_| SourceError::Read(io::ErrorKind::TimedOut.into()))?
+        .map_err(SourceError::Read)?;
+    if !output.status.success() {
+        let reason = format!("{:?} ended with {}", words[0], output.status);
+        return Err(SourceError::Read(io::Error::other(reason)));
+    }
+    Ok(output.stdout)
+}
+
+/// Adds a page's objects; returns the URL of the next page if the page names one.
+fn parse_page(bytes: &[u8], installs: &mut Vec<Install>) -> Result<Option<String>, SourceError> {
+    let begins_with = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let (items, next): (Vec<&RawValue>, Option<String>) = if begins_with == Some(&b'{') {
+        let page: std::collections::BTreeMap<String, &RawValue> =
+            serde_json::from_slice(bytes).map_err(SourceError::NotAList)?;
+        let items = page.get("items").map_or("null", |items| items.get());
+        let next = page.get("next").map_or("null", |next| next.get());
+        (
+            serde_json::from_str(items).map_err(SourceError::NotAList)?,
+            serde_json::from_str(next).map_err(SourceError::NotAList)?,
+        )
+    } else {
+        (
+            serde_json::from_slice(bytes).map_err(SourceError::NotAList)?,
+            None,
+        )
+    };
+    for item in items {
+        let at = installs.len();
+        let install = parse_object(item).map_err(|reason| SourceError::BadObject { at, reason })?;
+        installs.push(install);
+    }
+    Ok(next)
+}
+
+fn parse_object(raw: &RawValue) -> Result<Install, String> {
+    let value: Value = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    let object = value.as_object().ok_or("is not an object")?;
+    let worker = match object.get("id") {
+        Some(Value::String(id)) => WorkerId::new(id),
+        Some(Value::Number(id)) => WorkerId::new(&id.to_string()),
+        _ => return Err("has no id".into()),
+    };
+    let demand = match object.get("placement") {
+        None => Demand::default(),
+        Some(placement) => parse_demand(placement)?,
+    };
+    Ok(Install {
+        worker: worker.map_err(|error| error.to_string())?,
+        config: raw.get().as_bytes().to_vec(),
+        demand,
+    })
+}
+
+fn parse_demand(placement: &Value) -> Result<Demand, String> {
+    let checked = |label: &Value| {
+        let label = label.as_str().ok_or("has a placement that is not text")?;
+        check_label(label).map_err(|error: BadName| error.to_string())?;
+        Ok::<String, String>(label.to_owned())
+    };
+    let labels = placement.get("labels").and_then(Value::as_array);
+    Ok(Demand {
+        labels: labels
+            .into_iter()
+            .flatten()
+            .map(checked)
+            .collect::<Result<_, _>>()?,
+        group: placement.get("group").map(checked).transpose()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<(Vec<Install>, Option<String>), SourceError> {
+        let mut installs = Vec::new();
+        let next = parse_page(text.as_bytes(), &mut installs)?;
+        Ok((installs, next))
+    }
+
+    #[test]
+    fn configs_are_kept_byte_for_byte() {
+        let (list, _) = parse(r#" [ {"id":"a", "x" : [], "n":1234567890123456789012}, {"id":7} ] "#).unwrap();
+        assert_eq!(
+            list[0].config,
+            br#"{"id":"a", "x" : [], "n":1234567890123456789012}"#
+        );
+        assert_eq!(list[1].worker.as_str(), "7");
+    }
+
+    #[test]
+    fn pages_and_placements_are_read() {
+        let page = r#"{"items":[{"id":"a","placement":{"labels":["gpu"],"group":"g"}}],"next":"/2"}"#;
+        let (list, next) = parse(page).unwrap();
+        assert_eq!(next.as_deref(), Some("/2"));
+        assert!(list[0].demand.labels.contains("gpu"));
+        assert_eq!(
+            next_link(r#"<http://h/1>; rel="prev", </2>; rel="next""#),
+            Some("/2")
+        );
+    }
+
+    #[test]
+    fn anything_else_is_no_list() {
+        for bad in [
+            "",
+            "null",
+            "{}",
+            "[1]",
+            "[{}]",
+            r#"[{"id":""}]"#,
+            r#"[{"id":"a"}"#,
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        for bad in ["list.json", "exec:", "ftp://x"] {
+            assert!(bad.parse::<Source>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a manager does about the placement it sees.
+
+use std::collections::BTreeMap;
+
+use crate::name::{InstanceName, WorkerId};
+use crate::plan::{Fleet, Plan, Proof, Step, Worker};
+use crate::store::{InstanceRecord, InstanceState, Place, PlaceState};
+
+/// How running workers may be moved to even out the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebalance {
+    pub on: bool,
+    /// Workers that may be between two instances at once because of it.
+    pub moves_at_once: usize,
+    /// At most so many workers of one group in one zone.
+    pub per_zone_max: Option<u32>,
+}
+
+impl Default for Rebalance {
+    fn default() -> Rebalance {
+        Rebalance {
+            on: true,
+            moves_at_once: 50,
+            per_zone_max: None,
+        }
+    }
+}
+
+/// What to send to the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// For each instance: its incarnation and the waiting workers it gets, with their epochs.
+    pub assigns: BTreeMap<InstanceName, (u64, Vec<(WorkerId, u64)>)>,
+    /// Workers to stop so that they can move, as far as the limit allows.
+    pub revokes: Vec<(WorkerId, u64)>,
+    /// Workers that fit nowhere.
+    pub unplaced: Vec<WorkerId>,
+    pub proof: Proof,
+}
+
+/// The question for the plan, with the names that its indexes stand for. Workers that were
+/// uninstalled are left out, so are those whose place is wished for already.
+pub fn fleet_of(
+    instances: &BTreeMap<InstanceName, InstanceRecord>,
+    places: &BTreeMap<WorkerId, Place>,
+    per_zone_max: Option<u32>,
+) -> (Fleet, Vec<InstanceName>, Vec<WorkerId>) {
+    let mut names = Vec::new();
+    let mut fleet = Fleet {
+        per_zone_max,
+        ..Fleet::default()
+    };
+    let mut index = BTreeMap::new();
+    for (name, record) in instances {
+        if record.state == InstanceState::Dead {
+            continue;
+        }
+        index.insert(name, names.len());
+        names.push(name.clone());
+        fleet.instances.push(record.to_plan(name));
+    }
+    let mut ids = Vec::with_capacity(places.len());
+    for (id, place) in places {
+        if place.remove {
+            continue;
+        }
+        let at = |name: &Option<InstanceName>| name.as_ref().and_then(|name| index.get(name).copied());
+        let wished = at(&place.wish).filter(|at| fleet.instances[*at].accepts);
+        let worker = match place.state {
+            PlaceState::Pending => Worker {
+                place: wished,
+                demand: place.demand.clone(),
+                leaving: wished.is_some(),
+            },
+            PlaceState::Assigned | PlaceState::Revoking => Worker {
+                place: at(&place.owner),
+                demand: place.demand.clone(),
+                leaving: place.state == PlaceState::Revoking,
+            },
+        };
+        ids.push(id.clone());
+        fleet.workers.push(worker);
+    }
+    (fleet, names, ids)
+}
+
+/// Decides about one placement. The same placement gives every manager the same decision.
+pub fn decide(
+    instances: &BTreeMap<InstanceName, InstanceRecord>,
+    places: &BTreeMap<WorkerId, Place>,
+    rebalance: Rebalance,
+) -> Decision {
+    let (fleet, names, ids) = fleet_of(instances, places, rebalance.per_zone_max);
+    let plan = fleet.plan();
+    let mut decision = Decision {
+        proof: plan.proof,
+        ..Decision::default()
+    };
+    let mut give = |worker: usize, to: usize| {
+        let name = &names[to];
+        let (_, workers) = decision
+            .assigns
+            .entry(name.clone())
+            .or_insert_with(|| (instances[name].inc, Vec::new()));
+        let id = &ids[worker];
+        workers.push((id.clone(), places[id].epoch));
+    };
+    for (worker, id) in ids.iter().enumerate() {
+        if let (PlaceState::Pending, Some(to)) = (places[id].state, fleet.workers[worker].place) {
+            give(worker, to);
+        }
+    }
+    for step in &plan.steps {
+        if let Step::Place { worker, to } = *step {
+            give(worker, to);
+        }
+    }
+    decision.revokes = revokes(&fleet, &plan, rebalance, &ids, places);
+    decision.unplaced = plan.unplaced.iter().map(|at| ids[*at].clone()).collect();
+    decision
+}
+
+fn revokes(
+    fleet: &Fleet,
+    plan: &Plan,
+    rebalance: Rebalance,
+    ids: &[WorkerId],
+    places: &BTreeMap<WorkerId, Place>,
+) -> Vec<(WorkerId, u64)> {
+    let under_way = fleet.workers.iter().filter(|worker| worker.leaving).count();
+    let allowed = match rebalance.on {
+        true => rebalance.moves_at_once.saturating_sub(under_way),
+        false => 0,
+    };
+    let moves = plan.steps.iter().filter_map(|step| match *step {
+        Step::Move { worker, from, .. } => Some((worker, from)),
+        Step::Place { .. } => None,
+    });
+    let mut taken = 0;
+    let mut revokes = Vec::new();
+    for (worker, from) in moves {
+        // Leaving an instance that is to be empty is no matter of taste.
+        let forced = !fleet.instances[from].accepts;
+        if !forced {
+            taken += 1;
+        }
+        if forced || taken <= allowed {
+            revokes.push((ids[worker].clone(), places[&ids[worker]].epoch));
+        }
+    }
+    revokes
+}

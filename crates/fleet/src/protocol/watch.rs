@@ -1,0 +1,142 @@
+//! What a manager has seen, and since when: deaths and settled runs follow from it.
+
+use std::collections::BTreeMap;
+
+use crate::clock::BootTime;
+use crate::name::InstanceName;
+use crate::store::{InstanceState, Look};
+use crate::timing::Timing;
+
+/// An incarnation that showed no sign of life for D.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    pub name: InstanceName,
+    pub inc: u64,
+    pub beat: u64,
+    /// Since its last heartbeat was seen for the first time.
+    pub silent_for: std::time::Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    inc: u64,
+    beat: u64,
+    /// Receipt of the first answer that showed them.
+    since: BootTime,
+}
+
+/// The observations of one manager. They begin anew with every run of Redis.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Watch {
+    /// Run and birth, and since when.
+    run: Option<(String, String, BootTime)>,
+    seen: BTreeMap<InstanceName, Seen>,
+}
+
+impl Watch {
+    /// Takes an answer.
+    pub fn observe(&mut self, look: &Look, received: BootTime) {
+        let same = |(run, birth, _): &(String, String, BootTime)| *run == look.run && *birth == look.birth;
+        if !self.run.as_ref().is_some_and(same) {
+            self.run = Some((look.run.clone(), look.birth.clone(), received));
+            self.seen.clear();
+        }
+        self.seen.retain(|name, _| look.instances.contains_key(name));
+        for (name, record) in &look.instances {
+            if record.state == InstanceState::Dead {
+                self.seen.remove(name);
+                continue;
+            }
+            let seen = self.seen.get(name);
+            if seen.is_none_or(|seen| (seen.inc, seen.beat) != (record.inc, record.beat)) {
+                let seen = Seen {
+                    inc: record.inc,
+                    beat: record.beat,
+                    since: received,
+                };
+                self.seen.insert(name.clone(), seen);
+            }
+        }
+    }
+
+    /// Who is to be declared dead by a request sent at `now`.
+    pub fn overdue(&self, now: BootTime, timing: &Timing) -> Vec<Overdue> {
+        let overdue = self
+            .seen
+            .iter()
+            .filter(|(_, seen)| now.since(seen.since) >= timing.death);
+        overdue
+            .map(|(name, seen)| Overdue {
+                name: name.clone(),
+                inc: seen.inc,
+                beat: seen.beat,
+                silent_for: now.since(seen.since),
+            })
+            .collect()
+    }
+
+    /// The run to settle, if it was seen for long enough and is not settled yet.
+    pub fn to_settle(&self, look: &Look, now: BootTime, timing: &Timing) -> Option<&str> {
+        let (run, birth, since) = self.run.as_ref()?;
+        let long_enough = *run == look.run && *birth == look.birth && now.since(*since) >= timing.quarantine;
+        // Where nothing was ever written there is nothing to settle.
+        (long_enough && !birth.is_empty() && look.settled != *run).then_some(run.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{InstanceRecord, Offer};
+
+    fn look(run: &str, beat: u64) -> Look {
+        let record = InstanceRecord {
+            state: InstanceState::Live,
+            inc: 1,
+            beat,
+            token: "t".into(),
+            before: Vec::new(),
+            list_version: 1,
+            count: 0,
+            offer: Offer::default(),
+            since_ms: 0,
+        };
+        let instances = [(InstanceName::new("a").unwrap(), record)].into();
+        Look {
+            run: run.into(),
+            birth: "1".into(),
+            instances,
+            ..Look::default()
+        }
+    }
+
+    #[test]
+    fn a_death_needs_the_same_heartbeat_for_the_whole_time_under_one_run() {
+        let timing = Timing::default();
+        let (start, end) = (
+            BootTime::from_millis(10),
+            BootTime::from_millis(10) + timing.death,
+        );
+        let mut watch = Watch::default();
+        watch.observe(&look("r", 1), start);
+        assert!(
+            watch
+                .overdue(end - std::time::Duration::from_millis(1), &timing)
+                .is_empty()
+        );
+        assert_eq!(watch.overdue(end, &timing).len(), 1);
+        watch.observe(&look("r", 2), end);
+        assert!(watch.overdue(end, &timing).is_empty());
+        watch.observe(&look("r2", 2), end + timing.death / 2);
+        assert!(watch.overdue(end + timing.death, &timing).is_empty());
+        assert!(
+            watch
+                .to_settle(&look("r2", 2), end + timing.death, &timing)
+                .is_none()
+        );
+        assert_eq!(
+            watch.to_settle(&look("r2", 2), end + timing.death * 2, &timing),
+            Some("r2")
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Agents and managers in virtual time, with everything that can go wrong, to find two copies of a
+//! worker or a worker that never runs again.
+//!
+//! A seed gives a scenario: clocks that are fast or slow, and a list of faults. The world runs the
+//! very state machines that the real loops run ([`crate::protocol`]) against the scripts' rules in
+//! memory, and looks at every start whether another copy is alive. A scenario that fails is shrunk by
+//! leaving faults out as long as it goes on failing.
+
+mod agent;
+mod eye;
+mod guard;
+mod manager;
+mod scenario;
+#[cfg(test)]
+mod search;
+#[cfg(test)]
+mod small;
+mod store;
+mod world;
+
+use std::ops::Range;
+
+use serde_json::json;
+
+use crate::timing::Timing;
+
+pub use guard::Guard;
+pub use scenario::{Fault, Scenario};
+pub use store::ModelStore;
+
+/// How large and how long the simulated fleets are.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub timing: Timing,
+    pub agents: usize,
+    pub managers: usize,
+    pub workers: usize,
+    /// Faults happen within this time, in seconds; afterwards all has to become well.
+    pub trouble_s: u64,
+    pub faults: usize,
+    /// A rule that this fleet does not keep.
+    pub without: Option<Guard>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            timing: Timing::default(),
+            agents: 3,
+            managers: 2,
+            workers: 6,
+            trouble_s: 60,
+            faults: 12,
+            without: None,
+        }
+    }
+}
+
+/// What a world came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first thing that must not happen.
+    pub violation: Option<String>,
+    /// Longest time that a worker had no copy, in milliseconds.
+    pub dark_ms_max: u64,
+    pub starts: u64,
+    pub deaths: u64,
+    /// Running workers that managers asked to move.
+    pub moves: u64,
+    pub events: u64,
+}
+
+/// A scenario that fails, as small as it could be made.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub violation: String,
+    pub scenario: Scenario,
+}
+
+/// What a hunt over many seeds came to.
+#[derive(Clone, Debug, Default)]
+pub struct Hunt {
+    pub seeds: u64,
+    pub failure: Option<Failure>,
+    /// Over all seeds.
+    pub dark_ms_max: u64,
+    pub starts: u64,
+    pub deaths: u64,
+    pub moves: u64,
+}
+
+impl Hunt {
+    /// Takes the results of further seeds in.
+    pub fn add(&mut self, other: Hunt) {
+        self.seeds += other.seeds;
+        self.starts += other.starts;
+        self.deaths += other.deaths;
+        self.moves += other.moves;
+        self.dark_ms_max = self.dark_ms_max.max(other.dark_ms_max);
+        self.failure = self.failure.take().or(other.failure);
+    }
+
+    pub fn to_json(&self) -> serde_json::Value {
+        let failure = self.failure.as_ref().map(|failure| {
+            let faults = failure.scenario.faults.iter();
+            let faults = faults.map(|(at_ms, fault)| json!({"at_ms": at_ms, "fault": format!("{fault:?}")}));
+            json!({
+                "seed": failure.seed, "violation": failure.violation,
+                "rates_ppm": failure.scenario.rates_ppm, "faults": faults.collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "worlds": self.seeds, "starts": self.starts, "deaths": self.deaths, "moves": self.moves,
+            "dark_ms_max": self.dark_ms_max, "failure": failure,
+        })
+    }
+}
+
+/// Runs one scenario.
+pub fn run(settings: &Settings, scenario: &Scenario) -> Outcome {
+    world::World::new(settings, scenario).run()
+}
+
+/// Runs the scenarios of many seeds until one fails.
+pub fn hunt(settings: &Settings, seeds: Range<u64>) -> Hunt {
+    let mut hunt = Hunt::default();
+    for seed in seeds {
+        let scenario = Scenario::from_seed(settings, seed);
+        let outcome = run(settings, &scenario);
+        hunt.seeds += 1;
+        hunt.starts += outcome.starts;
+        hunt.deaths += outcome.deaths;
+        hunt.moves += outcome.moves;
+        hunt.dark_ms_max = hunt.dark_ms_max.max(outcome.dark_ms_max);
+        if outcome.violation.is_some() {
+            hunt.failure = Some(shrink(settings, seed, scenario));
+            break;
+        }
+    }
+    hunt
+}
+
+/// Leaves faults out as long as the rest still fails.
+fn shrink(settings: &Settings, seed: u64, mut scenario: Scenario) -> Failure {
+    let mut at = 0;
+    while at < scenario.faults.len() {
+        let mut smaller = scenario.clone();
+        smaller.faults.remove(at);
+        match run(settings, &smaller).violation {
+            Some(_) => scenario = smaller,
+            None => at += 1,
+        }
+    }
+    let violation = run(settings, &scenario).violation.unwrap_or_default();
+    Failure {
+        seed,
+        violation,
+        scenario,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The fleet as people and programs see it.
+
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+
+use crate::name::{InstanceName, WorkerId};
+use crate::plan::{Proof, Step};
+use crate::protocol::{Rebalance, fleet_of};
+use crate::store::{Look, Place};
+
+/// Instances and workers at one moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    look: Look,
+}
+
+impl Status {
+    /// `look` must have been asked for its workers.
+    pub fn new(look: Look) -> Status {
+        Status { look }
+    }
+
+    fn places(&self) -> impl Iterator<Item = (&WorkerId, &Place)> {
+        self.look.places.iter().flatten()
+    }
+
+    /// Two tables: instances, then workers.
+    pub fn to_table(&self) -> String {
+        let mut instances = new_table(&[
+            "INSTANCE", "STATE", "WORKERS", "WEIGHT", "CAPACITY", "ZONE", "LABELS", "SINCE",
+        ]);
+        for (name, record) in &self.look.instances {
+            let labels: Vec<&str> = record.offer.labels.iter().map(String::as_str).collect();
+            instances.add_row([
+                name.to_string(),
+                record.state.as_str().to_owned(),
+                record.count.to_string(),
+                record.offer.weight.to_string(),
+                text(record.offer.capacity),
+                text(record.offer.zone.as_ref()),
+                labels.join(","),
+                moment(record.since_ms),
+            ]);
+        }
+        let mut workers = new_table(&["WORKER", "STATE", "INSTANCE", "EPOCH", "WHY", "SINCE"]);
+        for (worker, place) in self.places() {
+            let state = if place.remove {
+                "removing"
+            } else {
+                place.state.as_str()
+            };
+            workers.add_row([
+                worker.to_string(),
+                state.to_owned(),
+                text(place.owner.as_ref()),
+                place.epoch.to_string(),
+                place.why.clone(),
+                moment(place.since_ms),
+            ]);
+        }
+        format!("{instances}\n\n{workers}\n")
+    }
+
+    pub fn to_json(&self) -> Value {
+        let instances = self.look.instances.iter().map(|(name, record)| {
+            json!({
+                "name": name.as_str(), "state": record.state.as_str(), "workers": record.count,
+                "weight": record.offer.weight, "capacity": record.offer.capacity,
+                "zone": record.offer.zone, "labels": record.offer.labels,
+                "incarnation": record.inc, "since_ms": record.since_ms,
+            })
+        });
+        let workers = self.places().map(|(worker, place)| {
+            json!({
+                "id": worker.as_str(), "state": place.state.as_str(), "removing": place.remove,
+                "instance": place.owner.as_ref().map(InstanceName::as_str), "epoch": place.epoch,
+                "why": place.why, "since_ms": place.since_ms,
+            })
+        });
+        json!({
+            "instances": instances.collect::<Vec<_>>(),
+            "workers": workers.collect::<Vec<_>>(),
+            "unreadable": self.look.unreadable,
+            "settled": self.look.settled == self.look.run,
+        })
+    }
+
+    /// What a rebalance would do now.
+    pub fn plan(&self, rebalance: Rebalance) -> PlanReport {
+        let places = self.look.places.clone().unwrap_or_default();
+        let (fleet, names, ids) = fleet_of(&self.look.instances, &places, rebalance.per_zone_max);
+        let plan = fleet.plan();
+        let steps = plan.steps.iter().map(|step| match *step {
+            Step::Place { worker, to } => (ids[worker].clone(), None, names[to].clone()),
+            Step::Move { worker, from, to } => {
+                (ids[worker].clone(), Some(names[from].clone()), names[to].clone())
+            }
+        });
+        PlanReport {
+            steps: steps.collect(),
+            unplaced: plan.unplaced.iter().map(|at| ids[*at].clone()).collect(),
+            proof: plan.proof,
+        }
+    }
+}
+
+/// A plan with names: worker, from where (none if it waits), to where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanReport {
+    pub steps: Vec<(WorkerId, Option<InstanceName>, InstanceName)>,
+    pub unplaced: Vec<WorkerId>,
+    pub proof: Proof,
+}
+
+impl PlanReport {
+    pub fn to_table(&self) -> String {
+        let mut table = new_table(&["WORKER", "FROM", "TO"]);
+        for (worker, from, to) in &self.steps {
+            table.add_row([worker.to_string(), text(from.as_ref()), to.to_string()]);
+        }
+        let proof = self.proof;
+        let mut shown = format!(
+            "{table}\nmoves {} (no plan that ends as even needs fewer than {}), spread {} -> {}\n",
+            proof.moves, proof.lower_bound, proof.spread_before, proof.spread_after
+        );
+        for worker in &self.unplaced {
+            shown.push_str(&format!("{worker} fits nowhere\n"));
+        }
+        shown
+    }
+
+    pub fn to_json(&self) -> Value {
+        let steps = self.steps.iter().map(|(worker, from, to)| {
+            let from = from.as_ref().map(InstanceName::as_str);
+            json!({"worker": worker.as_str(), "from": from, "to": to.as_str()})
+        });
+        let unplaced: Vec<&str> = self.unplaced.iter().map(WorkerId::as_str).collect();
+        json!({
+            "steps": steps.collect::<Vec<_>>(), "unplaced": unplaced,
+            "moves": self.proof.moves, "lower_bound": self.proof.lower_bound,
+            "spread_before": self.proof.spread_before, "spread_after": self.proof.spread_after,
+        })
+    }
+}
+
+pub(crate) fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    table
+}
+
+/// The history, one event per line.
+pub fn events_table(events: &[Value]) -> String {
+    let mut table = new_table(&["ID", "WHAT", "WORKER", "INSTANCE", "EPOCH", "WHY"]);
+    for event in events {
+        let cell = |name: &str| match &event[name] {
+            Value::String(text) => text.clone(),
+            Value::Null => "-".to_owned(),
+            other => other.to_string(),
+        };
+        table.add_row(["id", "what", "worker", "instance", "epoch", "why"].map(cell));
+    }
+    format!("{table}\n")
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// How long ago a moment was, in words short enough for a table.
+fn moment(since_ms: u64) -> String {
+    let seconds = crate::clock::unix_ms().saturating_sub(since_ms) / 1000;
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

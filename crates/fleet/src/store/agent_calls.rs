@@ -1,0 +1,204 @@
+//! What an agent asks of the store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nagaya_redis_kit::{Frame, Need, reply};
+
+use super::record::{
+    Beat, InstanceState, Joined, List, Listed, ListedState, Offer, read_tokens, write_labels, write_option,
+};
+use super::{Error, Store, items_at, number_at, pairs_json, run_name, scripts, text_at};
+use crate::name::{InstanceName, WorkerId};
+use crate::timing::Timing;
+
+/// The workers that run, with their epochs.
+pub type Running = BTreeMap<WorkerId, u64>;
+
+impl Store {
+    /// Begins a new incarnation. Returns the run that answered with it. Refused while instances that
+    /// are not dead have another lease or drift: nobody would know how long to wait for whom.
+    pub async fn join(
+        &self,
+        name: &InstanceName,
+        token: &str,
+        offer: &Offer,
+        timing: &Timing,
+    ) -> Result<(String, Joined), Error> {
+        let run = self.run().await?;
+        let (weight, capacity) = (offer.weight.max(1).to_string(), write_option(offer.capacity));
+        let (zone, labels) = (write_option(offer.zone.as_ref()), write_labels(&offer.labels));
+        let shown_ms = timing.shown_for.as_millis().max(1).to_string();
+        let wanted = timing.agreement();
+        let args = [
+            name.as_str(),
+            token,
+            &run,
+            &weight,
+            &capacity,
+            &zone,
+            &labels,
+            &shown_ms,
+            &wanted,
+        ];
+        let reply = self
+            .eval_at(name, &scripts::JOIN, &args.map(str::as_bytes))
+            .await?;
+        let items = reply::items(&reply);
+        if text_at(items, 0).is_empty() {
+            let agreed = text_at(items, 1);
+            return Err(Error::OtherTiming { wanted, agreed });
+        }
+        let joined = Joined {
+            inc: number_at(items, 0),
+            settled: text_at(items, 1),
+            before: read_tokens(&text_at(items, 2)),
+            version: number_at(items, 3),
+            list: read_list(items_at(items, 4)),
+        };
+        Ok((run, joined))
+    }
+
+    /// Renews the lease. It counts only if so many replicas have it; the run is that of the server
+    /// that answered. `running` goes along when the caller's last confirmed heartbeat had another
+    /// run than `run`. `waited` says that all who had the name before are over.
+    #[allow(clippy::too_many_arguments)] // One script's arguments, each of its own type.
+    pub async fn heartbeat(
+        &self,
+        name: &InstanceName,
+        inc: u64,
+        known_run: &str,
+        known_version: Option<u64>,
+        running: &Running,
+        waited: bool,
+        shown_for: Duration,
+        need: Need,
+    ) -> Result<(String, Beat), Error> {
+        let connection = self.connection().await?;
+        let run = self
+            .noted(run_name(&connection).await.map_err(Error::from))
+            .await?;
+        let (inc, shown_ms) = (inc.to_string(), shown_for.as_millis().max(1).to_string());
+        let new_run = run != known_run;
+        let known = known_version
+            .filter(|_| !new_run)
+            .map_or_else(String::new, |version| version.to_string());
+        let running = if new_run {
+            running_json(running)
+        } else {
+            String::new()
+        };
+        let waited = if waited { "1" } else { "" };
+        let args = [name.as_str(), &inc, &run, &known, &running, &shown_ms, waited];
+        let keys = self.instance_keys(name);
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let answer = connection
+            .write_and_wait(&scripts::HEARTBEAT, &keys, &args.map(str::as_bytes), need)
+            .await;
+        let answer = self.noted(answer.map_err(Error::from)).await?;
+        Ok((run, read_beat(&answer.reply)))
+    }
+
+    /// Acknowledges stops; tells whether the instance has left with that.
+    pub async fn stopped(&self, name: &InstanceName, inc: u64, stopped: &Running) -> Result<bool, Error> {
+        let items = pairs_json(stopped.iter().map(|(worker, epoch)| (worker, *epoch)));
+        let inc = inc.to_string();
+        let args = [name.as_str(), &inc, &items];
+        let reply = self
+            .eval_at(name, &scripts::STOPPED, &args.map(str::as_bytes))
+            .await?;
+        Ok(number_at(reply::items(&reply), 2) == 1)
+    }
+
+    /// Begins to leave; returns how many workers have to be stopped first, or none if this
+    /// incarnation is over.
+    pub async fn leave(&self, name: &InstanceName, inc: u64) -> Result<Option<u64>, Error> {
+        self.set_state(name, &inc.to_string(), InstanceState::Leaving)
+            .await
+    }
+
+    pub(super) async fn set_state(
+        &self,
+        name: &InstanceName,
+        inc: &str,
+        state: InstanceState,
+    ) -> Result<Option<u64>, Error> {
+        let args = [name.as_str(), inc, state.as_str()];
+        let reply = self
+            .eval_at(name, &scripts::LEAVE, &args.map(str::as_bytes))
+            .await?;
+        let items = reply::items(&reply);
+        Ok((text_at(items, 0) == "leaving").then(|| number_at(items, 1)))
+    }
+
+    /// Adds to the time that workers of this app ran past their leases, for people to see.
+    pub async fn add_overrun(&self, overrun: Duration) -> Result<(), Error> {
+        let overrun_ms = overrun.as_millis().max(1).to_string();
+        let connection = self.connection().await?;
+        let args = ["HINCRBY", &self.keys.figures, "overrun_ms", &overrun_ms];
+        let added = connection.call(&args).await.map_err(Error::from);
+        self.noted(added).await.map(drop)
+    }
+
+    /// The configs of workers, byte for byte; those without one are left out.
+    pub async fn configs(&self, workers: &[WorkerId]) -> Result<BTreeMap<WorkerId, Vec<u8>>, Error> {
+        if workers.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut args: Vec<&[u8]> = vec![b"HMGET", self.keys.app[3].as_bytes()];
+        args.extend(workers.iter().map(|worker| worker.as_str().as_bytes()));
+        let connection = self.connection().await?;
+        let reply = self
+            .noted(connection.call(&args).await.map_err(Error::from))
+            .await?;
+        let found = workers.iter().zip(reply::items(&reply));
+        Ok(found
+            .filter_map(|(worker, config)| Some((worker.clone(), reply::bytes(config)?.to_vec())))
+            .collect())
+    }
+}
+
+fn running_json(running: &Running) -> String {
+    let pairs = running
+        .iter()
+        .map(|(worker, epoch)| (worker.to_string(), serde_json::Value::from(epoch.to_string())));
+    serde_json::Value::Object(pairs.collect()).to_string()
+}
+
+fn read_beat(reply: &Frame) -> Beat {
+    let items = reply::items(reply);
+    match text_at(items, 0).as_str() {
+        "same" | "list" => Beat::Alive {
+            settled: text_at(items, 1),
+            version: number_at(items, 2),
+            list: items.get(3).map(|list| read_list(reply::items(list))),
+        },
+        _ => Beat::Refused {
+            state: InstanceState::parse(&text_at(items, 1)),
+            token: text_at(items, 2),
+            inc: number_at(items, 3),
+        },
+    }
+}
+
+fn read_list(flat: &[Frame]) -> List {
+    let mut list = List::new();
+    for entry in flat.chunks_exact(4) {
+        // Every worker came in through a checked name.
+        let Ok(worker) = WorkerId::new(&text_at(entry, 0)) else {
+            continue;
+        };
+        let state = match text_at(entry, 2).as_str() {
+            "assigned" => ListedState::Run,
+            "revoking" => ListedState::Stop,
+            _ => ListedState::Unknown,
+        };
+        let listed = Listed {
+            epoch: number_at(entry, 1),
+            state,
+            config: text_at(entry, 3),
+        };
+        list.insert(worker, listed);
+    }
+    list
+}

@@ -1,0 +1,265 @@
+//! What a manager asks of the store.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nagaya_redis_kit::{Frame, reply};
+use sha1::{Digest, Sha1};
+
+use super::record::{InstanceRecord, Look, Place, write_demand};
+use super::{Error, Store, items_at, number_at, pairs_json, scripts, text_at};
+use crate::name::{InstanceName, WorkerId};
+use crate::plan::Demand;
+
+/// Workers written by one script call: keeps every call short.
+const BATCH_WORKERS: usize = 500;
+
+/// A worker as the outside list has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Install {
+    pub worker: WorkerId,
+    /// Any bytes; they reach the worker as they are.
+    pub config: Vec<u8>,
+    pub demand: Demand,
+}
+
+impl Install {
+    /// A name for the config that changes with it.
+    pub fn config_name(&self) -> String {
+        let digest = Sha1::digest(&self.config);
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What writing workers changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub created: u64,
+    pub updated: u64,
+    /// Uninstalled, not stopped yet, and wanted again.
+    pub taken_back: u64,
+}
+
+impl Store {
+    /// Reads all instances, and all workers unless the placement has the version that the caller
+    /// knows already. One round trip.
+    pub async fn look(&self, known_version: Option<u64>) -> Result<Look, Error> {
+        let known = known_version.map_or_else(String::new, |version| version.to_string());
+        self.look_at(&["*", "", &known]).await
+    }
+
+    /// Reads all instances and one worker.
+    pub async fn look_at_worker(&self, worker: &WorkerId) -> Result<Look, Error> {
+        self.look_at(&["1", worker.as_str(), ""]).await
+    }
+
+    async fn look_at(&self, args: &[&str; 3]) -> Result<Look, Error> {
+        let run = self.run().await?;
+        let reply = self.eval(&scripts::LOOK, &args.map(str::as_bytes)).await?;
+        Ok(read_look(run, reply::items(&reply)))
+    }
+
+    /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers
+    /// wait for a place because of that.
+    pub async fn declare_dead(&self, name: &InstanceName, inc: u64, beat: u64) -> Result<Option<u64>, Error> {
+        let (inc, beat) = (inc.to_string(), beat.to_string());
+        let args = [name.as_str(), &inc, &beat];
+        let reply = self
+            .eval_at(name, &scripts::DEAD, &args.map(str::as_bytes))
+            .await?;
+        let items = reply::items(&reply);
+        Ok((text_at(items, 0) == "declared").then(|| number_at(items, 1)))
+    }
+
+    /// Removes the record of a dead incarnation.
+    pub async fn forget(&self, name: &InstanceName, inc: u64) -> Result<(), Error> {
+        let inc = inc.to_string();
+        let args = [name.as_str(), &inc];
+        self.eval(&scripts::FORGET, &args.map(str::as_bytes))
+            .await
+            .map(drop)
+    }
+
+    /// Says that all leases of earlier runs are over.
+    pub async fn settle(&self, run: &str, birth: &str) -> Result<(), Error> {
+        let args = [run.as_bytes(), birth.as_bytes()];
+        self.eval(&scripts::SETTLE, &args).await.map(drop)
+    }
+
+    /// Gives waiting workers to an incarnation. Returns how many it got; none if it is gone.
+    pub async fn assign(
+        &self,
+        name: &InstanceName,
+        inc: u64,
+        why: &str,
+        workers: &[(WorkerId, u64)],
+    ) -> Result<Option<u64>, Error> {
+        let run = self.run().await?;
+        let inc = inc.to_string();
+        let mut assigned = 0;
+        for batch in workers.chunks(BATCH_WORKERS) {
+            let items = pairs_json(batch.iter().map(|(worker, epoch)| (worker, *epoch)));
+            let args = [name.as_str(), &inc, &run, why, &items];
+            let reply = self
+                .eval_at(name, &scripts::ASSIGN, &args.map(str::as_bytes))
+                .await?;
+            let items = reply::items(&reply);
+            if text_at(items, 0) != "assigned" {
+                return Ok(None);
+            }
+            assigned += number_at(items, 1);
+        }
+        Ok(Some(assigned))
+    }
+
+    /// Asks owners to stop workers. Returns how many; none if the placement is no longer the one
+    /// that this was decided on.
+    pub async fn revoke(
+        &self,
+        version: u64,
+        why: &str,
+        workers: &[(WorkerId, u64, Option<InstanceName>)],
+    ) -> Result<Option<u64>, Error> {
+        let items = workers.iter().map(|(worker, epoch, wish)| {
+            let wish = wish.as_ref().map_or("-", InstanceName::as_str);
+            serde_json::json!([worker.as_str(), epoch.to_string(), wish])
+        });
+        let items = serde_json::Value::Array(items.collect()).to_string();
+        let version = version.to_string();
+        let args = [version.as_str(), why, &items];
+        let reply = self.eval(&scripts::REVOKE, &args.map(str::as_bytes)).await?;
+        let items = reply::items(&reply);
+        Ok((text_at(items, 0) == "revoked").then(|| number_at(items, 1)))
+    }
+
+    /// Creates workers, or updates those that exist.
+    pub async fn put(&self, installs: &[Install]) -> Result<Written, Error> {
+        let run = self.run().await?;
+        let mut written = Written::default();
+        for batch in installs.chunks(BATCH_WORKERS) {
+            let items = batch.iter().map(|install| {
+                serde_json::json!([
+                    install.worker.as_str(),
+                    install.config_name(),
+                    write_demand(&install.demand),
+                    install.config.len(),
+                ])
+            });
+            let items = serde_json::Value::Array(items.collect()).to_string();
+            let configs: Vec<u8> = batch
+                .iter()
+                .flat_map(|install| install.config.iter().copied())
+                .collect();
+            let reply = self
+                .eval(&scripts::PUT, &[run.as_bytes(), items.as_bytes(), &configs])
+                .await?;
+            let items = reply::items(&reply);
+            written.created += number_at(items, 0);
+            written.updated += number_at(items, 1);
+            written.taken_back += number_at(items, 2);
+        }
+        Ok(written)
+    }
+
+    /// Removes workers. Returns how many of them existed.
+    pub async fn uninstall(&self, workers: &[WorkerId]) -> Result<u64, Error> {
+        let mut known = 0;
+        for batch in workers.chunks(BATCH_WORKERS) {
+            let names: Vec<&str> = batch.iter().map(WorkerId::as_str).collect();
+            let names = serde_json::json!(names).to_string();
+            let reply = self.eval(&scripts::UNINSTALL, &[names.as_bytes()]).await?;
+            let items = reply::items(&reply);
+            known += number_at(items, 0) + number_at(items, 1);
+        }
+        Ok(known)
+    }
+
+    /// Shows which stops wait for a confirmation, if any.
+    pub(crate) async fn show_held(&self, held: Option<&crate::manager::Held>) -> Result<(), Error> {
+        let key = format!("{}fleet:held", self.keys.prefix);
+        let connection = self.connection().await?;
+        let shown = match held {
+            None => connection.call(&["DEL", &key]).await,
+            Some(held) => {
+                let shown = format!("{} {} {}", held.digest, held.stops, held.of);
+                connection.call(&["SET", &key, &shown]).await
+            }
+        };
+        self.noted(shown.map_err(Error::from)).await.map(drop)
+    }
+
+    /// The stops that a person has confirmed.
+    pub(crate) async fn confirmed_stops(&self) -> Result<Option<String>, Error> {
+        let key = format!("{}fleet:confirmed", self.keys.prefix);
+        let connection = self.connection().await?;
+        let reply = connection.call(&["GET", &key]).await.map_err(Error::from);
+        Ok(reply::text(&self.noted(reply).await?))
+    }
+
+    /// How long workers of this app ran past their leases, by their agents' own clocks. A second copy
+    /// can have run in this time and in no other.
+    pub async fn overrun(&self) -> Result<Duration, Error> {
+        let connection = self.connection().await?;
+        let args = ["HGET", &self.keys.figures, "overrun_ms"];
+        let reply = self
+            .noted(connection.call(&args).await.map_err(Error::from))
+            .await?;
+        Ok(Duration::from_millis(reply::unsigned(&reply).unwrap_or(0)))
+    }
+
+    /// A manager's heartbeat; returns how many other managers there are.
+    pub async fn manager_beat(&self, name: &InstanceName, shown_for: Duration) -> Result<u64, Error> {
+        self.manager_call(name, shown_for.as_millis().max(1)).await
+    }
+
+    pub async fn manager_leave(&self, name: &InstanceName) -> Result<(), Error> {
+        self.manager_call(name, 0).await.map(drop)
+    }
+
+    async fn manager_call(&self, name: &InstanceName, shown_ms: u128) -> Result<u64, Error> {
+        let connection = self.connection().await?;
+        let heartbeat = format!("{}master:{name}:heartbeat", self.keys.prefix);
+        let keys = [self.keys.managers.as_bytes(), heartbeat.as_bytes()];
+        let shown_ms = shown_ms.to_string();
+        let args = [name.as_str().as_bytes(), shown_ms.as_bytes()];
+        let reply = connection.eval(&scripts::MANAGER, &keys, &args).await;
+        let reply = self.noted(reply.map_err(Error::from)).await?;
+        Ok(reply::unsigned(&reply).unwrap_or(0))
+    }
+}
+
+fn read_look(run: String, items: &[Frame]) -> Look {
+    let mut look = Look {
+        run,
+        settled: text_at(items, 0),
+        version: number_at(items, 1),
+        birth: text_at(items, 5),
+        timing: text_at(items, 6),
+        ..Look::default()
+    };
+    for pair in items_at(items, 2).chunks_exact(2) {
+        let (name, line) = (text_at(pair, 0), text_at(pair, 1));
+        match (InstanceName::new(&name), InstanceRecord::parse(&line)) {
+            (Ok(name), Some(record)) => {
+                look.instances.insert(name, record);
+            }
+            _ => tracing::warn!(name, "record of an instance cannot be read"),
+        }
+    }
+    if number_at(items, 3) == 0 {
+        return look;
+    }
+    let mut unreadable = BTreeSet::new();
+    let places = items_at(items, 4).chunks_exact(2).filter_map(|pair| {
+        let (worker, line) = (text_at(pair, 0), text_at(pair, 1));
+        let read = WorkerId::new(&worker).ok().zip(Place::parse(&line));
+        if read.is_none() {
+            tracing::warn!(worker, "record of a worker cannot be read");
+            unreadable.insert(worker);
+        }
+        read
+    });
+    look.places = Some(places.collect());
+    look.unreadable = unreadable;
+    look
+}

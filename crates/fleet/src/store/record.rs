@@ -1,0 +1,331 @@
+//! The lines that records are, and what they say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::name::{InstanceName, WorkerId};
+use crate::plan::{Demand, Instance};
+
+const NONE: &str = "-";
+
+/// What an instance does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum InstanceState {
+    Live,
+    /// Emptied by an operator; it stays.
+    Draining,
+    /// Ending by itself; its record goes with its last worker.
+    Leaving,
+    Dead,
+}
+
+impl InstanceState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            InstanceState::Live => "live",
+            InstanceState::Draining => "draining",
+            InstanceState::Leaving => "leaving",
+            InstanceState::Dead => "dead",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<InstanceState> {
+        use InstanceState::{Dead, Draining, Leaving, Live};
+        [Live, Draining, Leaving, Dead]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+}
+
+/// What an instance offers; told at its join.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Offer {
+    pub weight: u32,
+    pub capacity: Option<u32>,
+    pub zone: Option<String>,
+    pub labels: BTreeSet<String>,
+}
+
+impl Default for Offer {
+    fn default() -> Offer {
+        Offer {
+            weight: 1,
+            capacity: None,
+            zone: None,
+            labels: BTreeSet::new(),
+        }
+    }
+}
+
+/// An instance as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InstanceRecord {
+    pub state: InstanceState,
+    /// Which life of the instance this is.
+    pub inc: u64,
+    /// Changes with every heartbeat.
+    pub beat: u64,
+    /// Which process lives it.
+    pub token: String,
+    /// Processes that had the name and may still run workers.
+    pub before: Vec<String>,
+    pub list_version: u64,
+    pub count: usize,
+    pub offer: Offer,
+    pub since_ms: u64,
+}
+
+impl InstanceRecord {
+    pub(crate) fn parse(line: &str) -> Option<InstanceRecord> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [
+            state,
+            inc,
+            beat,
+            token,
+            before,
+            version,
+            count,
+            weight,
+            capacity,
+            zone,
+            labels,
+            since,
+        ] = words[..]
+        else {
+            return None;
+        };
+        Some(InstanceRecord {
+            state: InstanceState::parse(state)?,
+            inc: inc.parse().ok()?,
+            beat: beat.parse().ok()?,
+            token: token.to_owned(),
+            before: read_tokens(before),
+            list_version: version.parse().ok()?,
+            count: count.parse().ok()?,
+            offer: Offer {
+                weight: weight.parse().ok()?,
+                capacity: some(capacity).map(str::parse).transpose().ok()?,
+                zone: some(zone).map(str::to_owned),
+                labels: read_labels(labels),
+            },
+            since_ms: since.parse().ok()?,
+        })
+    }
+
+    /// The instance as the decision sees it.
+    pub fn to_plan(&self, name: &InstanceName) -> Instance {
+        Instance {
+            name: name.to_string(),
+            weight: self.offer.weight,
+            capacity: self.offer.capacity,
+            zone: self.offer.zone.clone(),
+            labels: self.offer.labels.clone(),
+            accepts: self.state == InstanceState::Live,
+        }
+    }
+}
+
+/// What is to happen with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlaceState {
+    /// It waits for a place.
+    Pending,
+    Assigned,
+    /// Its owner is asked to stop it.
+    Revoking,
+}
+
+impl PlaceState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PlaceState::Pending => "pending",
+            PlaceState::Assigned => "assigned",
+            PlaceState::Revoking => "revoking",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<PlaceState> {
+        use PlaceState::{Assigned, Pending, Revoking};
+        [Pending, Assigned, Revoking]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+}
+
+/// A worker's place as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub state: PlaceState,
+    pub epoch: u64,
+    pub run: String,
+    /// Uninstalled: it is gone as soon as it is stopped.
+    pub remove: bool,
+    /// Name of its config: changes with it.
+    pub config: String,
+    pub demand: Demand,
+    /// Where somebody wants it next.
+    pub wish: Option<InstanceName>,
+    /// What brought it here.
+    pub why: String,
+    pub since_ms: u64,
+    pub owner: Option<InstanceName>,
+}
+
+impl Place {
+    pub(crate) fn parse(line: &str) -> Option<Place> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [state, epoch, run, remove, config, demand, wish, why, since, owner] = words[..] else {
+            return None;
+        };
+        let instance = |word| some(word).map(InstanceName::new).transpose().ok();
+        Some(Place {
+            state: PlaceState::parse(state)?,
+            epoch: epoch.parse().ok()?,
+            run: run.to_owned(),
+            remove: remove == "1",
+            config: config.to_owned(),
+            demand: read_demand(demand),
+            wish: instance(wish)?,
+            why: why.to_owned(),
+            since_ms: since.parse().ok()?,
+            owner: instance(owner)?,
+        })
+    }
+}
+
+/// One worker of an instance's own list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Listed {
+    pub epoch: u64,
+    pub state: ListedState,
+    pub config: String,
+}
+
+/// What an instance is to do with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListedState {
+    Run,
+    Stop,
+    /// The record cannot be read: leave everything as it is.
+    Unknown,
+}
+
+pub type List = BTreeMap<WorkerId, Listed>;
+
+/// What a join answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Joined {
+    pub inc: u64,
+    /// The run under which all leases of earlier runs are known to be over.
+    pub settled: String,
+    /// Processes that had the name and may still run workers, as far as the store knows.
+    pub before: Vec<String>,
+    pub version: u64,
+    pub list: List,
+}
+
+/// What a heartbeat answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Beat {
+    /// This incarnation is over; who has the name now, if anybody.
+    Refused {
+        state: Option<InstanceState>,
+        token: String,
+        inc: u64,
+    },
+    Alive {
+        settled: String,
+        version: u64,
+        /// None if it is the one of the version that the caller has.
+        list: Option<List>,
+    },
+}
+
+/// Instances and workers at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Look {
+    pub run: String,
+    /// Another one under the same run means that everything was lost.
+    pub birth: String,
+    pub settled: String,
+    /// Lease and drift of the instances, as [`Timing::agreement`](crate::timing::Timing::agreement)
+    /// writes them; empty if there never was one.
+    pub timing: String,
+    pub version: u64,
+    pub instances: BTreeMap<InstanceName, InstanceRecord>,
+    /// None if not asked for, or unchanged.
+    pub places: Option<BTreeMap<WorkerId, Place>>,
+    /// Workers whose records cannot be read. They are installed, and nothing is done about them.
+    pub unreadable: BTreeSet<String>,
+}
+
+pub(super) fn read_tokens(word: &str) -> Vec<String> {
+    let tokens = some(word).into_iter().flat_map(|word| word.split(','));
+    tokens.map(str::to_owned).collect()
+}
+
+pub(crate) fn write_labels(labels: &BTreeSet<String>) -> String {
+    if labels.is_empty() {
+        return NONE.to_owned();
+    }
+    labels.iter().map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn read_labels(word: &str) -> BTreeSet<String> {
+    let labels = some(word).into_iter().flat_map(|word| word.split(','));
+    labels
+        .filter(|label| !label.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(crate) fn write_demand(demand: &Demand) -> String {
+    match &demand.group {
+        None => write_labels(&demand.labels),
+        Some(group) => format!("{}/{group}", write_labels(&demand.labels)),
+    }
+}
+
+fn read_demand(word: &str) -> Demand {
+    let (labels, group) = word.split_once('/').map_or((word, None), |(a, b)| (a, Some(b)));
+    Demand {
+        labels: read_labels(labels),
+        group: group.map(str::to_owned),
+    }
+}
+
+pub(crate) fn write_option<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| NONE.to_owned(), |value| value.to_string())
+}
+
+fn some(word: &str) -> Option<&str> {
+    (word != NONE).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demands_survive_their_line() {
+        for (labels, group) in [
+            (vec![], None),
+            (vec!["a", "b"], None),
+            (vec!["a"], Some("g")),
+            (vec![], Some("g")),
+        ] {
+            let labels = labels.into_iter().map(str::to_owned).collect();
+            let group = group.map(str::to_owned);
+            let demand = Demand { labels, group };
+            assert_eq!(read_demand(&write_demand(&demand)), demand);
+        }
+    }
+
+    #[test]
+    fn lines_with_missing_words_are_not_records() {
+        assert!(Place::parse("pending 5").is_none());
+        assert!(InstanceRecord::parse("").is_none());
+        let place = Place::parse("assigned 7 r 1 c - - join 9 i1").unwrap();
+        assert!(place.remove && place.owner.is_some() && place.wish.is_none());
+    }
+}

@@ -1,0 +1,19 @@
+//! The fleet against real Redis servers, whole and broken.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests.
+
+mod agent;
+mod children;
+mod defects;
+mod faults;
+mod http_runner;
+mod ledger;
+mod manager;
+mod model;
+mod operations;
+mod replicas;
+mod scripts;
+mod seed;
+mod sources;
+mod support;
+mod topologies;
