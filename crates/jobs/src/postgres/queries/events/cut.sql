@@ -1,0 +1,1 @@
+DELETE FROM jobs_event WHERE seq <= $1

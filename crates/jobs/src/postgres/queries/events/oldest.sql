@@ -1,0 +1,1 @@
+SELECT seq, at_ms FROM jobs_event ORDER BY seq LIMIT $1

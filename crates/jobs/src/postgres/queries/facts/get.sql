@@ -1,0 +1,1 @@
+SELECT value FROM jobs_fact WHERE name = $1

@@ -1,0 +1,1 @@
+SELECT rate_horizon_us FROM jobs_queue WHERE id = $1 FOR UPDATE

@@ -1,0 +1,17 @@
+-- Frees $2::int4 places of a key and gives what is free to those that wait, in turn.
+WITH place AS MATERIALIZED (
+    SELECT id, greatest(taken - $2::int4, 0) AS taken, most FROM jobs_place WHERE id = $1::int8 FOR UPDATE
+), freed AS (
+    DELETE FROM jobs_blocked
+    WHERE id IN (
+        SELECT id FROM jobs_blocked WHERE place = $1::int8
+        ORDER BY pos LIMIT (SELECT greatest(most - taken, 0) FROM place)
+    )
+    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags, pos
+), counted AS (
+    UPDATE jobs_place SET taken = place.taken + (SELECT count(*) FROM freed)
+    FROM place WHERE jobs_place.id = place.id
+)
+SELECT freed.id, freed.queue, freed.tenant, freed.rank, attempt, attempt_max, flags, job.options
+FROM freed CROSS JOIN LATERAL (SELECT options FROM jobs_job WHERE jobs_job.id = freed.id OFFSET 0) job
+ORDER BY freed.pos

@@ -1,0 +1,1 @@
+SELECT id, name, weight, created_ms FROM jobs_tenant

@@ -1,0 +1,20 @@
+-- Removes jobs whose retention is over, with all that is kept of them. One with a pending delivery stays, and one
+-- whose ending others have not been told of: without it nobody could say how it ended.
+WITH old AS MATERIALIZED (
+    SELECT id FROM jobs_done done
+    WHERE purge_at_ms <= $1::int8
+      AND NOT EXISTS (SELECT FROM jobs_delivery WHERE job = done.id AND state = 0)
+      AND NOT EXISTS (SELECT FROM jobs_dependency WHERE on_job = done.id)
+    ORDER BY purge_at_ms LIMIT $2::int8 FOR UPDATE SKIP LOCKED
+), a AS (
+    DELETE FROM jobs_delivery_try
+    WHERE delivery IN (SELECT jobs_delivery.id FROM jobs_delivery JOIN old ON old.id = job)
+), b AS (DELETE FROM jobs_delivery WHERE job IN (SELECT id FROM old)
+), c AS (DELETE FROM jobs_late WHERE id IN (SELECT id FROM old)
+), d AS (DELETE FROM jobs_log WHERE id IN (SELECT id FROM old)
+), e AS (DELETE FROM jobs_progress WHERE id IN (SELECT id FROM old)
+), f AS (DELETE FROM jobs_attempt WHERE id IN (SELECT id FROM old)
+), g AS (DELETE FROM jobs_moved WHERE id IN (SELECT id FROM old)
+), h AS (DELETE FROM jobs_job WHERE id IN (SELECT id FROM old)
+), gone AS (DELETE FROM jobs_done WHERE id IN (SELECT id FROM old) RETURNING id)
+SELECT count(*) FROM gone

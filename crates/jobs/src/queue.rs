@@ -1,0 +1,165 @@
+//! A queue's settings and what can be counted in it.
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::delivery::Webhook;
+use crate::error::Error;
+use crate::job::{check_backoff, check_lease, check_span};
+use crate::limits::{
+    IDEMPOTENCY_WINDOW_DEFAULT, LEASE_DEFAULT, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX, URL_BYTES_MAX,
+};
+use crate::name::QueueName;
+use crate::rate::Rate;
+
+/// Which events of a queue's jobs are written to the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventDetail {
+    /// Every change of state.
+    #[default]
+    All,
+    /// Only endings, retries and lost leases: fewer rows for each job.
+    Ends,
+}
+
+/// How long jobs are kept after they ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub succeeded: Duration,
+    /// Failed and cancelled ones.
+    pub failed: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        Retention {
+            succeeded: Duration::from_secs(7 * 24 * 3600),
+            failed: Duration::from_secs(30 * 24 * 3600),
+        }
+    }
+}
+
+/// An HTTP endpoint that the server calls with each job of a queue, as a worker would claim it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    /// Calls at a time.
+    pub concurrency: u32,
+}
+
+/// Settings of a queue. A queue that was never set up has the defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Lease of jobs that ask for none.
+    pub lease: Duration,
+    pub max_retries: u32,
+    pub backoff: Backoff,
+    pub idempotency_window: Duration,
+    pub retention: Retention,
+    /// Most jobs that have not started; more are refused. Servers in parallel may overshoot by what they have
+    /// under way.
+    pub depth_max: Option<u64>,
+    pub rate: Option<Rate>,
+    pub events: EventDetail,
+    /// Told of jobs that name no webhook of their own.
+    pub webhook: Option<Webhook>,
+    pub push: Option<Push>,
+    /// Routes of administrators' notifications by name; all routes when empty.
+    pub notify: Vec<String>,
+}
+
+impl Default for QueueSettings {
+    fn default() -> QueueSettings {
+        QueueSettings {
+            lease: LEASE_DEFAULT,
+            max_retries: MAX_RETRIES_DEFAULT,
+            backoff: Backoff::default(),
+            idempotency_window: IDEMPOTENCY_WINDOW_DEFAULT,
+            retention: Retention::default(),
+            depth_max: None,
+            rate: None,
+            events: EventDetail::default(),
+            webhook: None,
+            push: None,
+            notify: Vec::new(),
+        }
+    }
+}
+
+impl QueueSettings {
+    pub fn check(&self) -> Result<(), Error> {
+        check_lease("lease", self.lease)?;
+        check_backoff(self.backoff)?;
+        check_span("idempotency_window", self.idempotency_window)?;
+        check_span("retention", self.retention.succeeded)?;
+        check_span("retention", self.retention.failed)?;
+        if self.max_retries > MAX_RETRIES_MAX {
+            return Err(Error::invalid("max_retries", "must be 1000 at most"));
+        }
+        if self.rate.is_some_and(|rate| {
+            rate.jobs == 0 || rate.per.is_zero() || rate.per > Duration::from_secs(86_400)
+        }) {
+            return Err(Error::invalid("rate", "needs at least 1 job in at most a day"));
+        }
+        if let Some(push) = &self.push
+            && (push.url.len() > URL_BYTES_MAX || push.concurrency == 0)
+        {
+            return Err(Error::invalid(
+                "push",
+                "needs a URL of at most 2048 bytes and a concurrency",
+            ));
+        }
+        self.webhook.as_ref().map_or(Ok(()), Webhook::check)
+    }
+}
+
+/// Jobs of a queue by place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    pub scheduled: u64,
+    /// Can be claimed now, but for a pause or a rate.
+    pub ready: u64,
+    /// Wait for other jobs or for a place under their concurrency key.
+    pub blocked: u64,
+    pub running: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+}
+
+impl Depth {
+    /// Jobs that have not started: what the depth cap counts.
+    pub fn unstarted(&self) -> u64 {
+        self.scheduled + self.ready + self.blocked
+    }
+}
+
+/// How many jobs ever passed. The difference of two readings over time is a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    pub enqueued: u64,
+    pub started: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    /// Attempts that did not succeed, whatever followed.
+    pub attempts_failed: u64,
+    pub leases_lost: u64,
+    pub late_reports: u64,
+}
+
+/// A queue as a reader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueView {
+    pub name: QueueName,
+    pub settings: QueueSettings,
+    pub paused: bool,
+    pub created_at_ms: i64,
+    pub depth: Depth,
+    pub passed: Passed,
+    /// When the job was registered that has been ready for longest, Unix milliseconds.
+    pub oldest_ready_at_ms: Option<i64>,
+    /// When a worker last asked for jobs here and got one, Unix milliseconds.
+    pub last_claim_at_ms: Option<i64>,
+}

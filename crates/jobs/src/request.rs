@@ -1,0 +1,172 @@
+//! What callers hand to a store, and what they get back.
+
+use std::time::Duration;
+
+use crate::event::EventKind;
+use crate::id::JobId;
+use crate::job::{Body, NewJob, TraceContext};
+use crate::name::{QueueName, TenantId};
+use crate::state::{FailureTerms, Next, State};
+use crate::token::Lease;
+use crate::view::Progress;
+
+/// How a registration ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    pub id: JobId,
+    pub state: State,
+    /// Nothing when this call made the job; else the key by which an earlier one was found.
+    pub found_by: Option<FoundBy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    IdempotencyKey,
+    UniqueKey,
+}
+
+/// A worker's wish for jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The worker's name, shown on the attempt.
+    pub worker: String,
+    /// The queues to ask, in order: a later one is asked only for what the earlier ones could not give.
+    pub queues: Vec<QueueName>,
+    /// Only jobs of this tenant; all tenants in fair shares when nothing is said.
+    pub tenant: Option<TenantId>,
+    pub max: usize,
+    /// Lease for all of them instead of each job's own.
+    pub lease: Option<Duration>,
+}
+
+/// A job that now belongs to a worker, until its lease runs out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedJob {
+    pub lease: Lease,
+    pub lease_until_ms: i64,
+    /// Length of the lease, also of its extensions.
+    pub lease_length: Duration,
+    pub tenant: TenantId,
+    pub queue: QueueName,
+    pub kind: Option<String>,
+    pub tags: Vec<String>,
+    pub priority: i16,
+    pub payload: Body,
+    pub max_retries: u32,
+    pub created_at_ms: i64,
+    pub trace: Option<TraceContext>,
+}
+
+/// A worker's report of success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub lease: Lease,
+    pub result: Option<Body>,
+}
+
+/// How a report of success ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed {
+    Done,
+    /// The same report had been taken before.
+    Repeated,
+}
+
+/// A worker's report of failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub lease: Lease,
+    pub error: String,
+    pub terms: FailureTerms,
+}
+
+/// What a report of failure led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// What becomes of the job.
+    Taken(Next),
+    /// The same report had been taken before.
+    Repeated,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extension {
+    pub lease: Lease,
+    /// The lease ends so long from now; its first length when nothing is said.
+    pub length: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressReport {
+    pub lease: Lease,
+    /// Its time is set by the store.
+    pub progress: Progress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogReport {
+    pub lease: Lease,
+    pub lines: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CancelRequest {
+    pub id: JobId,
+    pub reason: Option<String>,
+}
+
+/// The runs of one schedule to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firing {
+    pub tenant: TenantId,
+    pub schedule: String,
+    /// The fence: the schedule's next run as it was read. When it has moved since, nothing happens.
+    pub next_run_was_ms: i64,
+    pub next_run_ms: Option<i64>,
+    /// The newest run among the jobs.
+    pub last_run_ms: Option<i64>,
+    pub jobs: Vec<NewJob>,
+}
+
+/// What a round of upkeep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Rows dealt with.
+    pub rows: usize,
+    /// The bound was reached: there is probably more.
+    pub more: bool,
+}
+
+/// When upkeep is next needed, Unix milliseconds; nothing when nothing is to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NextTimes {
+    /// A scheduled job's time comes.
+    pub due_ms: Option<i64>,
+    /// A lease runs out.
+    pub lease_ms: Option<i64>,
+    /// A schedule's run comes.
+    pub schedule_ms: Option<i64>,
+    /// A delivery's try comes.
+    pub delivery_ms: Option<i64>,
+    /// A job that ended is to be removed.
+    pub purge_ms: Option<i64>,
+}
+
+/// Something that a check found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub what: String,
+}
+
+/// Told by a store, after the commit and without waiting for the listener, of what others may wait for. Only
+/// hints: some may be missing, so whoever waits also looks now and then.
+pub trait Listener: Send + Sync + 'static {
+    /// Queues may have got jobs that can be claimed.
+    fn ready(&self, queues: &[QueueName]);
+
+    /// The log has grown up to this position.
+    fn logged(&self, head: u64);
+
+    /// Jobs have ended in this process, with the kind of the ending. Others are found in the log.
+    fn ended(&self, jobs: &[(JobId, EventKind)]);
+}

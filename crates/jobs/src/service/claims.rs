@@ -1,0 +1,259 @@
+//! Workers that wait for jobs.
+//!
+//! One task asks the store for all of them: new requests at once, waiting ones when their queue may have got
+//! jobs, in the order in which they came. While an answer is out, requests gather for the next. News can be
+//! missed (another server's, a lost message), so now and then everybody who waits is asked for again.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Config;
+use super::hub::Hub;
+use crate::error::Error;
+use crate::limits::CLAIM_MAX;
+use crate::name::QueueName;
+use crate::request::{ClaimRequest, ClaimedJob, Failure};
+use crate::state::FailureTerms;
+use crate::store::JobStore;
+use crate::token::Lease;
+
+/// A job and the token of its attempt.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    pub job: ClaimedJob,
+    pub token: String,
+}
+
+type Reply = oneshot::Sender<Result<Vec<ClaimedJob>, Error>>;
+
+struct Waiting {
+    request: ClaimRequest,
+    until: Instant,
+    reply: Reply,
+    /// Its queue may have something.
+    hopeful: bool,
+}
+
+pub(super) struct Claims {
+    requests: mpsc::Sender<Waiting>,
+}
+
+impl Claims {
+    pub(super) fn start(
+        store: &Arc<dyn JobStore>,
+        hub: &Arc<Hub>,
+        config: &Config,
+        shutdown: &CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Claims {
+        let (requests, received) = mpsc::channel(config.waiting_claims_max.max(1));
+        let desk = Desk {
+            store: Arc::clone(store),
+            hub: Arc::clone(hub),
+            waiting: VecDeque::new(),
+            waiting_max: config.waiting_claims_max,
+            batch_max: config.report_batch_max,
+            poll: config.poll,
+        };
+        tasks.spawn(desk.run(received, shutdown.clone()));
+        Claims { requests }
+    }
+
+    pub(super) async fn claim(
+        &self,
+        request: ClaimRequest,
+        wait: Duration,
+    ) -> Result<Vec<ClaimedJob>, Error> {
+        if request.max == 0 || request.queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting {
+            request,
+            until: now() + wait,
+            reply,
+            hopeful: true,
+        };
+        self.requests.try_send(waiting).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Error::Busy,
+            mpsc::error::TrySendError::Closed(_) => stopped(),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+fn stopped() -> Error {
+    Error::Stopped {
+        why: "the server is going down".into(),
+    }
+}
+
+/// The runtime's clock, which tests can hold still.
+fn now() -> Instant {
+    Instant::now()
+}
+
+struct Desk {
+    store: Arc<dyn JobStore>,
+    hub: Arc<Hub>,
+    /// In order of arrival.
+    waiting: VecDeque<Waiting>,
+    waiting_max: usize,
+    batch_max: usize,
+    poll: Duration,
+}
+
+impl Desk {
+    async fn run(mut self, mut requests: mpsc::Receiver<Waiting>, shutdown: CancellationToken) {
+        let mut look_at = now() + self.poll;
+        loop {
+            while let Ok(request) = requests.try_recv() {
+                self.arrive(request);
+            }
+            self.note_ready();
+            let homewards = self.hub.homewards.is_cancelled();
+            if homewards {
+                let at = now();
+                self.waiting
+                    .iter_mut()
+                    .for_each(|one| one.until = one.until.min(at));
+            }
+            if now() >= look_at {
+                look_at = now() + self.poll;
+                self.waiting.iter_mut().for_each(|one| one.hopeful = true);
+            }
+            self.ask().await;
+            self.send_home();
+            if self.waiting.iter().any(|one| one.hopeful) {
+                continue;
+            }
+            let next = self.waiting.iter().map(|one| one.until).min();
+            let wake_at = next.map_or(look_at, |next| next.min(look_at));
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                request = requests.recv() => match request {
+                    Some(request) => self.arrive(request),
+                    None => break,
+                },
+                () = self.hub.claims.notified() => (),
+                () = self.hub.homewards.cancelled(), if !homewards => (),
+                () = sleep_until(wake_at), if !self.waiting.is_empty() => (),
+            }
+        }
+        for one in std::mem::take(&mut self.waiting) {
+            self.hub.remove_workers(&one.request.queues);
+            one.reply.send(Ok(Vec::new())).ok();
+        }
+    }
+
+    fn arrive(&mut self, request: Waiting) {
+        if self.waiting.len() >= self.waiting_max {
+            request.reply.send(Err(Error::Busy)).ok();
+            return;
+        }
+        self.hub.add_workers(&request.request.queues);
+        self.waiting.push_back(request);
+    }
+
+    /// Marks those whose queue may have got jobs.
+    fn note_ready(&mut self) {
+        let ready: HashSet<QueueName> = self.hub.take_ready().into_iter().collect();
+        if ready.is_empty() {
+            return;
+        }
+        for one in &mut self.waiting {
+            one.hopeful |= one.request.queues.iter().any(|queue| ready.contains(queue));
+        }
+    }
+
+    /// Asks the store for the first of those who have hope. Those behind them keep theirs.
+    async fn ask(&mut self) {
+        let mut rest = VecDeque::with_capacity(self.waiting.len());
+        let (mut asked, mut requests, mut jobs) = (Vec::new(), Vec::new(), 0);
+        for one in std::mem::take(&mut self.waiting) {
+            if one.reply.is_closed() {
+                self.hub.remove_workers(&one.request.queues);
+            } else if one.hopeful && requests.len() < self.batch_max && jobs < CLAIM_MAX {
+                jobs += one.request.max;
+                requests.push(one.request.clone());
+                asked.push(one);
+            } else {
+                rest.push_back(one);
+            }
+        }
+        if requests.is_empty() {
+            self.waiting = rest;
+            return;
+        }
+        match self.store.claim(requests).await {
+            Ok(answers) => {
+                let orphans = self.hand_out(asked, answers);
+                self.give_back(orphans).await;
+            }
+            Err(error) => {
+                for one in asked {
+                    self.hub.remove_workers(&one.request.queues);
+                    one.reply.send(Err(error.again())).ok();
+                }
+            }
+        }
+        // Those who go on waiting came first.
+        self.waiting.append(&mut rest);
+    }
+
+    /// Returns the leases of jobs whose worker has gone away meanwhile.
+    fn hand_out(&mut self, asked: Vec<Waiting>, answers: Vec<Vec<ClaimedJob>>) -> Vec<Lease> {
+        let at = now();
+        let mut orphans = Vec::new();
+        for (mut one, jobs) in asked.into_iter().zip(answers) {
+            if jobs.is_empty() && one.until > at {
+                one.hopeful = false;
+                self.waiting.push_back(one);
+            } else {
+                self.hub.remove_workers(&one.request.queues);
+                if let Err(Ok(jobs)) = one.reply.send(Ok(jobs)) {
+                    orphans.extend(jobs.iter().map(|job| job.lease));
+                }
+            }
+        }
+        orphans
+    }
+
+    /// Lets jobs that nobody took wait again, instead of until their leases end. It counts as an attempt.
+    async fn give_back(&self, orphans: Vec<Lease>) {
+        if orphans.is_empty() {
+            return;
+        }
+        let reports = orphans.into_iter().map(|lease| Failure {
+            lease,
+            error: "the worker went away before it got the job".into(),
+            terms: FailureTerms {
+                permanent: false,
+                retry_after: Some(Duration::ZERO),
+            },
+        });
+        if let Err(error) = self.store.fail(reports.collect()).await {
+            tracing::warn!(%error, "jobs could not be given back; their leases will end");
+        }
+    }
+
+    /// Answers those who have waited for long enough.
+    fn send_home(&mut self) {
+        let at = now();
+        let (home, stay): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|one| one.until <= at && !one.hopeful);
+        self.waiting = stay;
+        for one in home {
+            self.hub.remove_workers(&one.request.queues);
+            one.reply.send(Ok(Vec::new())).ok();
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Jobs as a server runs them: many callers, one store.
+//!
+//! [`Jobs`] is the handle that everything in front of it shares: REST, gRPC, workers, webhooks. Calls of many
+//! clients are joined into batches, workers wait for jobs without asking again and again, readers follow the
+//! log, and upkeep runs beside them. Any number of servers may do so on one store.
+
+mod claims;
+pub mod duties;
+mod hub;
+mod lane;
+mod tail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use claims::Claimed;
+pub use tail::{Follower, Step};
+
+use crate::error::{Error, LostWhy};
+use crate::event::EventFilter;
+use crate::id::JobId;
+use crate::job::NewJob;
+use crate::limits::Limits;
+use crate::request::{
+    ClaimRequest, Completed, Completion, Enqueued, Extension, Failed, Failure, Listener, LogReport,
+    ProgressReport,
+};
+use crate::state::{Next, State};
+use crate::store::JobStore;
+use crate::token::{Lease, SECRET_BYTES, SECRET_FACT, TokenKey};
+use claims::Claims;
+use duties::Duties;
+use hub::Hub;
+use lane::{Bounds, Lane};
+use tail::Tail;
+
+/// How a server runs its jobs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub limits: Limits,
+    /// Most registrations that share a commit.
+    pub enqueue_batch_max: usize,
+    /// Most claims and most reports that share a commit. Larger ones cost PostgreSQL more than they save.
+    pub report_batch_max: usize,
+    /// Most bytes that share a commit, unless a single call has more.
+    pub batch_bytes_max: usize,
+    /// How many batches may wait before callers are told that the store is busy.
+    pub batches_waiting_max: usize,
+    /// Most workers that wait for jobs at a time.
+    pub waiting_claims_max: usize,
+    /// How often waiting workers and readers look without having been told, at most.
+    pub poll: Duration,
+    /// How long events are kept.
+    pub events_retention: Duration,
+    /// Whether this server runs upkeep. All may; one is enough.
+    pub upkeep: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            limits: Limits::default(),
+            enqueue_batch_max: 1_024,
+            report_batch_max: 256,
+            batch_bytes_max: 1 << 20,
+            batches_waiting_max: 8,
+            waiting_claims_max: 10_000,
+            poll: Duration::from_millis(500),
+            events_retention: Duration::from_secs(7 * 24 * 3600),
+            upkeep: true,
+        }
+    }
+}
+
+/// The handle. Cheap to clone; the tasks behind it end with [`Jobs::stop`].
+#[derive(Clone)]
+pub struct Jobs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn JobStore>,
+    config: Config,
+    key: TokenKey,
+    hub: Arc<Hub>,
+    claims: Claims,
+    tail: Tail,
+    duties: Duties,
+    enqueues: Lane<NewJob, Enqueued>,
+    completions: Lane<Completion, Completed>,
+    failures: Lane<Failure, Failed>,
+    extensions: Lane<Extension, i64>,
+    progress: Lane<ProgressReport, ()>,
+    logs: Lane<LogReport, ()>,
+    shutdown: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Jobs {
+    /// Starts the tasks around a store. Reads the secret of its tokens, or makes it.
+    pub async fn start(store: Arc<dyn JobStore>, config: Config) -> Result<Jobs, Error> {
+        let key = token_key(&*store).await?;
+        let head = store.log_bounds().await?.head;
+        let hub = Arc::new(Hub::new(head));
+        store.set_listener(Arc::clone(&hub) as Arc<dyn Listener>);
+        let shutdown = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let lanes = Lanes {
+            store: &store,
+            config: &config,
+            tasks: &tasks,
+        };
+        let inner = Inner {
+            enqueues: lanes.enqueues(),
+            completions: lanes.completions(),
+            failures: lanes.failures(),
+            extensions: lanes.extensions(),
+            progress: lanes.progress(),
+            logs: lanes.logs(),
+            claims: Claims::start(&store, &hub, &config, &shutdown, &tasks),
+            tail: Tail::start(&store, &hub, &config, &shutdown, &tasks),
+            duties: Duties::start(&store, &config, &shutdown, &tasks),
+            store,
+            config,
+            key,
+            hub,
+            shutdown,
+            tasks,
+        };
+        Ok(Jobs {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The store itself, for what needs no joining.
+    pub fn store(&self) -> &Arc<dyn JobStore> {
+        &self.inner.store
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Returns the token of an attempt.
+    pub fn token(&self, lease: Lease) -> String {
+        self.inner.key.mint(lease)
+    }
+
+    /// Reads a token; it must be of that job, when one is named.
+    pub fn lease(&self, token: &str, id: Option<JobId>) -> Result<Lease, Error> {
+        let lease = self.inner.key.verify(token);
+        lease
+            .filter(|lease| id.is_none_or(|id| id == lease.id))
+            .ok_or(Error::LeaseLost {
+                why: LostWhy::Unknown,
+                state: None,
+            })
+    }
+
+    /// Registers jobs. Each is checked against the limits first.
+    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Enqueued, Error>>, Error> {
+        let limits = self.inner.config.limits;
+        let checked: Vec<Result<(), Error>> = jobs.iter().map(|job| job.check(&limits)).collect();
+        let fine = jobs
+            .into_iter()
+            .zip(&checked)
+            .filter(|(_, checked)| checked.is_ok());
+        let fine: Vec<NewJob> = fine.map(|(job, _)| job).collect();
+        let mut answers = match fine.is_empty() {
+            true => Vec::new().into_iter(),
+            false => self.inner.enqueues.submit(fine).await?.into_iter(),
+        };
+        let mut scheduled = false;
+        let merged = checked.into_iter().map(|checked| {
+            let answer = checked.and_then(|()| answers.next().unwrap_or(Err(Error::Busy)));
+            scheduled |= matches!(&answer, Ok(enqueued) if enqueued.state == State::Scheduled);
+            answer
+        });
+        let merged = merged.collect();
+        if scheduled {
+            self.inner.duties.something_was_scheduled();
+        }
+        Ok(merged)
+    }
+
+    /// Claims jobs for a worker; waits for the first one up to `wait`. When the caller goes away while the
+    /// store answers, the jobs wait again.
+    pub async fn claim(&self, request: ClaimRequest, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        let jobs = self.inner.claims.claim(request, wait).await?;
+        let token = |job: crate::request::ClaimedJob| Claimed {
+            token: self.token(job.lease),
+            job,
+        };
+        Ok(jobs.into_iter().map(token).collect())
+    }
+
+    pub async fn complete(&self, reports: Vec<Completion>) -> Result<Vec<Result<Completed, Error>>, Error> {
+        let bytes_max = self.inner.config.limits.result_bytes_max;
+        for report in &reports {
+            let bytes = report.result.as_ref().map_or(0, |result| result.bytes.len());
+            if bytes > bytes_max {
+                return Err(Error::TooLarge {
+                    what: "result",
+                    bytes,
+                    bytes_max,
+                });
+            }
+        }
+        self.inner.completions.submit(reports).await
+    }
+
+    pub async fn fail(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
+        let answers = self.inner.failures.submit(reports).await?;
+        let later =
+            |answer: &Result<Failed, Error>| matches!(answer, Ok(Failed::Taken(Next::Scheduled { .. })));
+        if answers.iter().any(later) {
+            self.inner.duties.something_was_scheduled();
+        }
+        Ok(answers)
+    }
+
+    pub async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Result<i64, Error>>, Error> {
+        self.inner.extensions.submit(extensions).await
+    }
+
+    pub async fn progress(&self, reports: Vec<ProgressReport>) -> Result<Vec<Result<(), Error>>, Error> {
+        self.inner.progress.submit(reports).await
+    }
+
+    pub async fn log(&self, reports: Vec<LogReport>) -> Result<Vec<Result<(), Error>>, Error> {
+        self.inner.logs.submit(reports).await
+    }
+
+    /// Waits until a job has ended, up to `wait`. Returns its state then; nothing when it is not there.
+    pub async fn wait_until_ended(&self, id: JobId, wait: Duration) -> Result<Option<State>, Error> {
+        self.inner
+            .tail
+            .wait_until_ended(&*self.inner.store, id, wait)
+            .await
+    }
+
+    /// Follows the log from a position on.
+    pub fn follow(&self, after: u64, filter: EventFilter) -> Follower {
+        Follower::new(
+            &self.inner.store,
+            &self.inner.hub,
+            after,
+            filter,
+            self.inner.config.poll,
+        )
+    }
+
+    /// How many workers wait for jobs of each queue on this server.
+    pub fn waiting_workers(&self, queue: &crate::QueueName) -> usize {
+        self.inner.hub.waiting_workers(queue)
+    }
+
+    /// Answers workers who wait for jobs, and lets none wait from now on: their connections are to be closed.
+    pub fn send_workers_home(&self) {
+        self.inner.hub.homewards.cancel();
+    }
+
+    /// Ends what waits, finishes what is under way, and ends the tasks. The store stays open.
+    pub async fn stop(&self) {
+        self.inner.shutdown.cancel();
+        self.inner.enqueues.close();
+        self.inner.completions.close();
+        self.inner.failures.close();
+        self.inner.extensions.close();
+        self.inner.progress.close();
+        self.inner.logs.close();
+        self.inner.hub.close();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+}
+
+/// Reads the secret that all servers of a store share, or makes it.
+async fn token_key(store: &dyn JobStore) -> Result<TokenKey, Error> {
+    let fresh = TokenKey::random().secret().to_vec();
+    let secret = store.fact_or(SECRET_FACT.to_owned(), fresh).await?;
+    let secret: [u8; SECRET_BYTES] = secret.try_into().map_err(|_| Error::Damaged {
+        what: "the secret of the tokens".into(),
+    })?;
+    Ok(TokenKey::new(secret))
+}
+
+/// Makes the lanes: which calls are joined, and how many.
+struct Lanes<'a> {
+    store: &'a Arc<dyn JobStore>,
+    config: &'a Config,
+    tasks: &'a TaskTracker,
+}
+
+impl Lanes<'_> {
+    fn bounds(&self, items_max: usize) -> Bounds {
+        Bounds {
+            items_max,
+            bytes_max: self.config.batch_bytes_max,
+            waiting_max: items_max * self.config.batches_waiting_max,
+        }
+    }
+
+    fn reports(&self) -> Bounds {
+        self.bounds(self.config.report_batch_max)
+    }
+
+    fn enqueues(&self) -> Lane<NewJob, Enqueued> {
+        let store = Arc::clone(self.store);
+        let bounds = self.bounds(self.config.enqueue_batch_max);
+        Lane::start(bounds, self.tasks, move |jobs| {
+            let store = Arc::clone(&store);
+            async move { store.enqueue(jobs).await }
+        })
+    }
+
+    fn completions(&self) -> Lane<Completion, Completed> {
+        let store = Arc::clone(self.store);
+        Lane::start(self.reports(), self.tasks, move |reports| {
+            let store = Arc::clone(&store);
+            async move { store.complete(reports).await }
+        })
+    }
+
+    fn failures(&self) -> Lane<Failure, Failed> {
+        let store = Arc::clone(self.store);
+        Lane::start(self.reports(), self.tasks, move |reports| {
+            let store = Arc::clone(&store);
+            async move { store.fail(reports).await }
+        })
+    }
+
+    fn extensions(&self) -> Lane<Extension, i64> {
+        let store = Arc::clone(self.store);
+        Lane::start(self.reports(), self.tasks, move |extensions| {
+            let store = Arc::clone(&store);
+            async move { store.extend(extensions).await }
+        })
+    }
+
+    fn progress(&self) -> Lane<ProgressReport, ()> {
+        let store = Arc::clone(self.store);
+        Lane::start(self.reports(), self.tasks, move |reports| {
+            let store = Arc::clone(&store);
+            async move { store.progress(reports).await }
+        })
+    }
+
+    fn logs(&self) -> Lane<LogReport, ()> {
+        let store = Arc::clone(self.store);
+        Lane::start(self.reports(), self.tasks, move |reports| {
+            let store = Arc::clone(&store);
+            async move { store.log(reports).await }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

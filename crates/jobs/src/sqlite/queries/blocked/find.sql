@@ -1,0 +1,1 @@
+SELECT pending FROM blocked WHERE id = ?1

@@ -1,0 +1,1 @@
+INSERT INTO blocked (id, pending) VALUES (?1, ?2)

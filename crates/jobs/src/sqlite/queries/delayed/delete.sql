@@ -1,0 +1,1 @@
+DELETE FROM delayed WHERE id = ?1 RETURNING run_at_ms, attempt, attempt_max

@@ -1,0 +1,1 @@
+SELECT min(run_at_ms) FROM delayed

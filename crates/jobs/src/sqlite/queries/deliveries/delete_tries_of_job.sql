@@ -1,0 +1,1 @@
+DELETE FROM delivery_tries WHERE delivery IN (SELECT id FROM deliveries WHERE job = ?1)

@@ -1,0 +1,1 @@
+SELECT min(next_try_ms) FROM deliveries WHERE state = 1

@@ -1,0 +1,1 @@
+SELECT tries FROM deliveries WHERE id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM dependencies WHERE parent = ?1 AND child = ?2

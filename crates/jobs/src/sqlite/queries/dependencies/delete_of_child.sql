@@ -1,0 +1,1 @@
+DELETE FROM dependencies WHERE child = ?1

@@ -1,0 +1,1 @@
+SELECT parent FROM dependencies WHERE child = ?1 ORDER BY parent

@@ -1,0 +1,1 @@
+SELECT min(purge_at_ms) FROM done

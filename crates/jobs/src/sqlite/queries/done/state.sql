@@ -1,0 +1,1 @@
+SELECT state FROM done WHERE id = ?1

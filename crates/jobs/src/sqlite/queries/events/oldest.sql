@@ -1,0 +1,1 @@
+SELECT seq, at_ms FROM events ORDER BY seq LIMIT ?1

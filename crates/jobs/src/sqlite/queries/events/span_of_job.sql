@@ -1,0 +1,1 @@
+SELECT seq_from FROM jobs WHERE id = ?1

@@ -1,0 +1,1 @@
+SELECT value FROM facts WHERE name = ?1

@@ -1,0 +1,1 @@
+SELECT count(*) FROM held WHERE queue = ?1 AND key = ?2 AND pos < ?3

@@ -1,0 +1,1 @@
+DELETE FROM held WHERE id = ?1 RETURNING attempt, attempt_max

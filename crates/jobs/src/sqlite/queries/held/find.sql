@@ -1,0 +1,1 @@
+SELECT key, pos, attempt FROM held WHERE id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM late_reports WHERE id = ?1

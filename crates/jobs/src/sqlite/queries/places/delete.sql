@@ -1,0 +1,1 @@
+DELETE FROM places WHERE queue = ?1 AND key = ?2

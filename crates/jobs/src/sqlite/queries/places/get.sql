@@ -1,0 +1,1 @@
+SELECT places, taken FROM places WHERE queue = ?1 AND key = ?2

@@ -1,0 +1,1 @@
+SELECT pos FROM positions WHERE id = ?1

@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO positions (id, pos) VALUES (?1, ?2)

@@ -1,0 +1,1 @@
+DELETE FROM progress WHERE id = ?1

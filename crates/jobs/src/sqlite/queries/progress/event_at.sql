@@ -1,0 +1,1 @@
+SELECT event_at_ms FROM progress WHERE id = ?1

@@ -1,0 +1,1 @@
+UPDATE queues SET paused = ?2 WHERE num = ?1

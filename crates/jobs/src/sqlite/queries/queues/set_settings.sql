@@ -1,0 +1,1 @@
+UPDATE queues SET settings = ?2 WHERE num = ?1

@@ -1,0 +1,1 @@
+DELETE FROM resolving WHERE parent = ?1

@@ -1,0 +1,1 @@
+SELECT parent, succeeded FROM resolving ORDER BY parent LIMIT 1

@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO resolving (parent, succeeded) VALUES (?1, ?2)

@@ -1,0 +1,1 @@
+SELECT min(lease_until_ms) FROM running

@@ -1,0 +1,1 @@
+DELETE FROM schedules WHERE tenant = ?1 AND name = ?2

@@ -1,0 +1,1 @@
+DELETE FROM subscriptions WHERE tenant = ?1 AND name = ?2

@@ -1,0 +1,1 @@
+SELECT num, name, weight, created_ms FROM tenants ORDER BY name

@@ -1,0 +1,1 @@
+INSERT INTO tenants (name, weight, created_ms) VALUES (?1, ?2, ?3)

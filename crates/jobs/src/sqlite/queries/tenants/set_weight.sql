@@ -1,0 +1,1 @@
+UPDATE tenants SET weight = ?2 WHERE num = ?1

@@ -1,0 +1,1 @@
+SELECT id FROM uniques WHERE queue = ?1 AND tenant = ?2 AND key = ?3
