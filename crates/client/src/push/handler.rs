@@ -1,0 +1,34 @@
+//! A worker's handler that calls an endpoint.
+
+use super::endpoint::{Delivery, Endpoint};
+use crate::worker::{Attempt, Failure, Handler, Outcome};
+
+/// Passes each job on to an [`Endpoint`].
+pub struct Push {
+    endpoint: Endpoint,
+}
+
+impl Push {
+    pub fn new(endpoint: Endpoint) -> Push {
+        Push { endpoint }
+    }
+}
+
+impl Handler for Push {
+    async fn run(&self, attempt: Attempt) -> Outcome {
+        let payload = attempt.claimed().payload_bytes();
+        let delivery = Delivery {
+            job: attempt.id(),
+            attempt: attempt.number(),
+            queue: attempt.queue(),
+            token: attempt.token(),
+            content_type: attempt.claimed().content_type(),
+            payload: &payload,
+        };
+        tokio::select! {
+            outcome = self.endpoint.call(&delivery) => outcome,
+            // The open call is dropped, by which the endpoint may see that nobody waits any more.
+            why = attempt.stopped() => Err(Failure::retry(format!("stopped while the endpoint worked: {why:?}"))),
+        }
+    }
+}

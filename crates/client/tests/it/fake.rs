@@ -1,0 +1,266 @@
+//! A house in memory that speaks the REST core and fails on demand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use nagaya_client::{Client, RetryPolicy};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+const LEASE_LOST: &str = "https://nagaya/problems/lease-lost";
+
+/// A status and the problem's type.
+type Refusal = (u16, &'static str);
+
+/// How a call of this kind goes wrong, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is done, and the answer is lost on the way.
+    AnswerLost,
+    /// It is refused with this status and not done.
+    Refused(u16),
+    /// The lease is gone.
+    LeaseLost,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Job {
+    pub(crate) queue: String,
+    pub(crate) payload: Value,
+    pub(crate) key: Option<String>,
+    pub(crate) state: &'static str,
+    pub(crate) attempts: u32,
+    pub(crate) token: String,
+    pub(crate) result: Option<Value>,
+    pub(crate) failure: Option<Value>,
+    pub(crate) extensions: u32,
+    pub(crate) progress: Option<Value>,
+    pub(crate) log: Vec<Value>,
+}
+
+#[derive(Default)]
+pub(crate) struct House {
+    pub(crate) jobs: BTreeMap<u64, Job>,
+    pub(crate) faults: VecDeque<(&'static str, Fault)>,
+    /// Calls by kind.
+    pub(crate) calls: BTreeMap<String, u32>,
+    pub(crate) lease_seconds: f64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Fake {
+    house: Arc<Mutex<House>>,
+    changes: watch::Sender<u64>,
+    pub(crate) url: String,
+}
+
+impl Fake {
+    pub(crate) async fn start() -> Fake {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let fake = Fake {
+            house: Arc::new(Mutex::new(House {
+                lease_seconds: 30.0,
+                ..House::default()
+            })),
+            changes: watch::channel(0).0,
+            url: format!("http://{}", listener.local_addr().unwrap()),
+        };
+        let router = Router::new()
+            .route("/v1/jobs", post(enqueue))
+            .route("/v1/jobs/batch", post(enqueue_many))
+            .route("/v1/jobs/{id}", get(read))
+            .route("/v1/jobs/{id}/{what}", post(report))
+            .route("/v1/queues/{queue}/claim", post(claim))
+            .with_state(fake.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        fake
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let retry = RetryPolicy {
+            attempts: 4,
+            first: Duration::from_millis(1),
+            max: Duration::from_millis(5),
+        };
+        Client::builder(&self.url).retry(retry).build().unwrap()
+    }
+
+    pub(crate) fn house(&self) -> MutexGuard<'_, House> {
+        self.house.lock().unwrap()
+    }
+
+    pub(crate) fn fail(&self, kind: &'static str, fault: Fault) {
+        self.house().faults.push_back((kind, fault));
+    }
+
+    /// Waits until the house is as told.
+    pub(crate) async fn until(&self, mut is: impl FnMut(&House) -> bool) {
+        let mut changes = self.changes.subscribe();
+        let waiting = async {
+            while !is(&self.house()) {
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting)
+            .await
+            .expect("the house never became as expected");
+    }
+
+    /// Does what is asked and answers, or goes wrong as told.
+    fn answer(&self, kind: &str, act: impl FnOnce(&mut House) -> Result<Value, Refusal>) -> Response {
+        let response = {
+            let mut house = self.house();
+            *house.calls.entry(kind.to_owned()).or_default() += 1;
+            let place = house.faults.iter().position(|(of, _)| *of == kind);
+            let fault = place
+                .and_then(|place| house.faults.remove(place))
+                .map(|(_, fault)| fault);
+            match fault {
+                Some(Fault::Refused(status)) => problem(status, "about:blank"),
+                Some(Fault::LeaseLost) => problem(409, LEASE_LOST),
+                Some(Fault::AnswerLost) => {
+                    act(&mut house).ok();
+                    problem(502, "about:blank")
+                }
+                None => match act(&mut house) {
+                    Ok(value) => Json(value).into_response(),
+                    Err((status, kind)) => problem(status, kind),
+                },
+            }
+        };
+        self.changes.send_modify(|count| *count += 1);
+        response
+    }
+}
+
+fn problem(status: u16, kind: &str) -> Response {
+    let body = json!({"type": kind, "status": status, "detail": "as told"});
+    (StatusCode::from_u16(status).unwrap(), Json(body)).into_response()
+}
+
+impl House {
+    fn add(&mut self, new: &Value) -> u64 {
+        let key = new["idempotency_key"].as_str().map(str::to_owned);
+        let known = self.jobs.iter().find(|(_, job)| key.is_some() && job.key == key);
+        if let Some((id, _)) = known {
+            return *id;
+        }
+        let id = self.jobs.len() as u64 + 1;
+        let job = Job {
+            queue: new["queue"].as_str().unwrap().to_owned(),
+            payload: new["payload"].clone(),
+            key,
+            state: "waiting",
+            ..Job::default()
+        };
+        self.jobs.insert(id, job);
+        id
+    }
+}
+
+async fn enqueue(State(fake): State<Fake>, Json(new): Json<Value>) -> Response {
+    fake.answer("enqueue", |house| {
+        let id = house.add(&new);
+        Ok(json!({"id": id.to_string(), "state": "waiting"}))
+    })
+}
+
+async fn enqueue_many(State(fake): State<Fake>, Json(new): Json<Value>) -> Response {
+    fake.answer("batch", |house| {
+        let jobs = new["jobs"].as_array().unwrap();
+        let ids = jobs.iter().map(|job| json!({"id": house.add(job).to_string()}));
+        Ok(json!({"jobs": ids.collect::<Vec<_>>()}))
+    })
+}
+
+async fn claim(State(fake): State<Fake>, Path(queue): Path<String>, Json(body): Json<Value>) -> Response {
+    let max = body["max"].as_u64().unwrap() as usize;
+    let has_jobs = |house: &House| {
+        !house.faults.is_empty()
+            || house
+                .jobs
+                .values()
+                .any(|job| job.queue == queue && job.state == "waiting")
+    };
+    let mut changes = fake.changes.subscribe();
+    while !has_jobs(&fake.house()) {
+        changes.changed().await.unwrap();
+    }
+    fake.answer("claim", |house| {
+        let lease = house.lease_seconds;
+        let ready = house
+            .jobs
+            .iter_mut()
+            .filter(|(_, job)| job.queue == queue && job.state == "waiting");
+        let claimed = ready.take(max).map(|(id, job)| {
+            job.state = "running";
+            job.attempts += 1;
+            job.token = format!("{id}-{}", job.attempts);
+            json!({"id": id.to_string(), "token": job.token, "attempt": job.attempts,
+                   "payload": job.payload, "timeout_seconds": lease})
+        });
+        Ok(json!({"jobs": claimed.collect::<Vec<_>>()}))
+    })
+}
+
+async fn read(State(fake): State<Fake>, Path(id): Path<u64>) -> Response {
+    let mut changes = fake.changes.subscribe();
+    let is_over = || {
+        fake.house()
+            .jobs
+            .get(&id)
+            .is_none_or(|job| job.result.is_some() || job.state == "failed")
+    };
+    let waiting = async {
+        while !is_over() {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(1), waiting).await.ok();
+    fake.answer("read", |house| {
+        let job = house.jobs.get(&id).ok_or((404, "about:blank"))?;
+        let mut view = json!({"id": id.to_string(), "queue": job.queue, "state": job.state,
+                              "attempts": job.attempts, "max_retries": 5});
+        if let Some(result) = &job.result {
+            view["result"] = result.clone();
+        }
+        Ok(view)
+    })
+}
+
+async fn report(
+    State(fake): State<Fake>,
+    Path((id, what)): Path<(u64, String)>,
+    Json(body): Json<Value>,
+) -> Response {
+    fake.answer(&what, |house| {
+        let job = house.jobs.get_mut(&id).ok_or((404, "about:blank"))?;
+        let with_token = !matches!(what.as_str(), "cancel" | "retry");
+        if with_token && body["token"] != job.token.as_str() {
+            return Err((409, LEASE_LOST));
+        }
+        match what.as_str() {
+            "extend" => job.extensions += 1,
+            "progress" => job.progress = Some(body),
+            "log" => job.log.extend(body["lines"].as_array().unwrap().clone()),
+            "complete" => {
+                job.state = "succeeded";
+                job.result = Some(body["result"].clone());
+            }
+            "fail" => {
+                job.state = "failed";
+                job.failure = Some(body);
+            }
+            "cancel" => job.state = "cancelled",
+            "retry" => job.state = "waiting",
+            other => panic!("{other} is not spoken here"),
+        }
+        Ok(json!({}))
+    })
+}

@@ -1,0 +1,67 @@
+//! What all handlers share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use nagaya_jobs::service::Jobs;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{Auth, AuthConfig, Need, Visitor};
+use crate::config::ApiConfig;
+use crate::desk::Desk;
+
+/// The API over one store. Clones share it.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+/// What handlers reach through an [`Api`].
+pub struct Inner {
+    pub(crate) desk: Desk,
+    pub(crate) auth: Auth,
+    pub(crate) config: ApiConfig,
+    /// Ends streams and long waits, so that their clients go to another server.
+    pub(crate) closing: CancellationToken,
+    /// Owns the tasks of streams.
+    pub(crate) streams: TaskTracker,
+}
+
+impl Deref for Api {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Api {
+    /// Joins the service, who may come to it, and its limits. When `closing` is cancelled, streams and waits
+    /// for endings end; workers who wait are sent home by the service.
+    pub fn new(jobs: Jobs, auth: AuthConfig, config: ApiConfig, closing: CancellationToken) -> Api {
+        let auth = Auth::new(Arc::clone(jobs.store()), auth);
+        let desk = Desk::new(jobs);
+        Api(Arc::new(Inner {
+            desk,
+            auth,
+            config,
+            closing,
+            streams: TaskTracker::new(),
+        }))
+    }
+
+    /// Tells who a request is from, if they may; else the answer that it gets.
+    pub async fn admit(&self, headers: &HeaderMap, need: Need) -> Result<Visitor, Response> {
+        match self.auth.caller(headers, need).await {
+            Ok(caller) => Ok(Visitor::from(&*caller)),
+            Err(problem) => Err(problem.into_response()),
+        }
+    }
+
+    /// Waits until the streams have ended; call it after `closing` was cancelled.
+    pub async fn drained(&self) {
+        self.streams.close();
+        self.streams.wait().await;
+    }
+}

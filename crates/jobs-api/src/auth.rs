@@ -1,0 +1,363 @@
+//! Who asks, and what they may.
+//!
+//! A request is the house's own (`http.token`), a tenant's (a token that the store knows the hash of), or
+//! nobody's. Nobody may do anything in a house that asks for no token, as its default tenant; but a web page
+//! of another origin may not, lest any page that a browser shows could command a house on loopback.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use nagaya_jobs::store::JobStore;
+use nagaya_jobs::tenant::Scopes;
+use nagaya_jobs::{Error, QueueName, TenantId};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+
+use crate::problem::{Problem, Sort};
+
+/// How long an answer of the store about a token is believed. A token that another server revoked works so much
+/// longer here.
+const BELIEVED_FOR: Duration = Duration::from_secs(5);
+/// Most answers that are remembered; all are forgotten when there would be more.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// What a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Enqueue,
+    Work,
+    Read,
+    Admin,
+}
+
+impl Need {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Need::Enqueue => "enqueue",
+            Need::Work => "work",
+            Need::Read => "read",
+            Need::Admin => "admin",
+        }
+    }
+}
+
+/// Whoever asks, for routes that others put beside ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visitor {
+    pub tenant: TenantId,
+    /// Speaks for all tenants.
+    pub is_admin: bool,
+    /// Only these queues; all when empty.
+    pub queues: Vec<String>,
+}
+
+impl From<&Caller> for Visitor {
+    fn from(caller: &Caller) -> Visitor {
+        Visitor {
+            tenant: caller.tenant.clone(),
+            is_admin: caller.scopes.admin,
+            queues: caller.queues.clone(),
+        }
+    }
+}
+
+/// Whoever asks.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    tenant: TenantId,
+    scopes: Scopes,
+    /// Only these queues; all when empty.
+    queues: Vec<String>,
+    expires_at_ms: Option<i64>,
+}
+
+const ALL_SCOPES: Scopes = Scopes {
+    enqueue: true,
+    work: true,
+    read: true,
+    admin: true,
+};
+
+impl Caller {
+    fn house() -> Arc<Caller> {
+        Arc::new(Caller {
+            tenant: TenantId::default_tenant(),
+            scopes: ALL_SCOPES,
+            queues: Vec::new(),
+            expires_at_ms: None,
+        })
+    }
+
+    fn may(&self, need: Need) -> bool {
+        self.scopes.admin
+            || match need {
+                Need::Enqueue => self.scopes.enqueue,
+                Need::Work => self.scopes.work,
+                Need::Read => self.scopes.read,
+                Need::Admin => false,
+            }
+    }
+
+    pub(crate) fn check(&self, need: Need) -> Result<(), Problem> {
+        match self.may(need) {
+            true => Ok(()),
+            false => Err(Problem::new(
+                Sort::Forbidden,
+                format!("the token lacks the scope {}", need.name()),
+            )),
+        }
+    }
+
+    /// The tenant to act for: the caller's own, or another one for those who speak for all.
+    pub(crate) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
+        match asked {
+            None => Ok(self.tenant.clone()),
+            Some(asked) if asked == self.tenant.as_str() => Ok(self.tenant.clone()),
+            Some(asked) if self.scopes.admin => Ok(TenantId::new(asked)?),
+            Some(_) => Err(Problem::new(
+                Sort::Forbidden,
+                "the token speaks for another tenant",
+            )),
+        }
+    }
+
+    /// The tenant whose things may be seen; nothing for those who see all and name none.
+    pub(crate) fn seeing(&self, asked: Option<&str>) -> Result<Option<TenantId>, Problem> {
+        match (asked, self.scopes.admin) {
+            (None, true) => Ok(None),
+            (asked, _) => self.acting_for(asked).map(Some),
+        }
+    }
+
+    pub(crate) fn sees(&self, tenant: &TenantId) -> bool {
+        self.scopes.admin || self.tenant == *tenant
+    }
+
+    pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<(), Problem> {
+        match self.may_use(queue) {
+            true => Ok(()),
+            false => Err(Problem::new(
+                Sort::Forbidden,
+                format!("the token is not for the queue {queue}"),
+            )),
+        }
+    }
+
+    pub(crate) fn may_use(&self, queue: &QueueName) -> bool {
+        self.queues.is_empty() || self.queues.iter().any(|one| one == queue.as_str())
+    }
+
+    /// Readers of all queues need a token that is not bound to some.
+    pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
+        match self.queues.is_empty() {
+            true => Ok(()),
+            false => Err(Problem::new(
+                Sort::Forbidden,
+                "the token is for some queues only: name one",
+            )),
+        }
+    }
+}
+
+/// What a house asks of those who come.
+#[derive(Clone, Debug, Default)]
+pub struct AuthConfig {
+    /// The house's own token: whoever has it may do everything.
+    pub house_token: Option<String>,
+    /// Let requests without a token in, as the default tenant, with all scopes.
+    pub open: bool,
+}
+
+/// Whose token it is, if anybody's, and how long that is believed.
+type Remembered = (Option<Arc<Caller>>, Instant);
+
+/// Answers who a request is from.
+pub(crate) struct Auth {
+    store: Arc<dyn JobStore>,
+    house_token: Option<[u8; 32]>,
+    house: Arc<Caller>,
+    open: bool,
+    remembered: Mutex<HashMap<[u8; 32], Remembered>>,
+}
+
+impl Auth {
+    pub(crate) fn new(store: Arc<dyn JobStore>, config: AuthConfig) -> Auth {
+        Auth {
+            store,
+            house_token: config.house_token.as_deref().map(hash),
+            house: Caller::house(),
+            open: config.open,
+            remembered: Mutex::default(),
+        }
+    }
+
+    /// Tells who a request is from, if they may.
+    pub(crate) async fn caller(&self, headers: &HeaderMap, need: Need) -> Result<Arc<Caller>, Problem> {
+        let caller = match headers.get(header::AUTHORIZATION) {
+            Some(value) => self.of_header(value).await?,
+            None => self.nobody(headers)?,
+        };
+        caller.check(need)?;
+        Ok(caller)
+    }
+
+    async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Caller>, Problem> {
+        let token = bearer(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
+        match token {
+            Some(token) => self.of_token(token).await,
+            None => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
+        }
+    }
+
+    /// Finds out whose a token is.
+    pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+        let hash = hash(token);
+        if self
+            .house_token
+            .is_some_and(|house| bool::from(house.ct_eq(&hash)))
+        {
+            return Ok(Arc::clone(&self.house));
+        }
+        let caller = match self.recall(&hash) {
+            Some(caller) => caller,
+            None => self.ask(hash).await?,
+        };
+        let Some(caller) = caller else {
+            return Err(unauthorized("nobody has this token"));
+        };
+        if let Some(expires_at_ms) = caller.expires_at_ms
+            && expires_at_ms <= self.store.now_ms().await?
+        {
+            return Err(unauthorized("the token has expired"));
+        }
+        Ok(caller)
+    }
+
+    fn nobody(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+        if !self.open {
+            return Err(unauthorized(
+                "this needs the header `Authorization: Bearer TOKEN`",
+            ));
+        }
+        if is_foreign_page(headers) {
+            let detail = "a page of another origin needs a token";
+            return Err(Problem::new(Sort::Forbidden, detail));
+        }
+        Ok(Arc::clone(&self.house))
+    }
+
+    fn recall(&self, hash: &[u8; 32]) -> Option<Option<Arc<Caller>>> {
+        let remembered = self.remembered.lock();
+        let (caller, until) = remembered.get(hash)?;
+        (*until > Instant::now()).then(|| caller.clone())
+    }
+
+    async fn ask(&self, hash: [u8; 32]) -> Result<Option<Arc<Caller>>, Error> {
+        let caller = self.store.token(hash).await?.map(|token| {
+            Arc::new(Caller {
+                tenant: token.tenant,
+                scopes: token.scopes,
+                queues: token.queues,
+                expires_at_ms: token.expires_at_ms,
+            })
+        });
+        let mut remembered = self.remembered.lock();
+        if remembered.len() >= REMEMBERED_MAX {
+            remembered.clear();
+        }
+        remembered.insert(hash, (caller.clone(), Instant::now() + BELIEVED_FOR));
+        Ok(caller)
+    }
+
+    /// Forgets what the store said: tokens have changed.
+    pub(crate) fn forget(&self) {
+        self.remembered.lock().clear();
+    }
+}
+
+/// Draws a token and returns it with its hash.
+pub(crate) fn draw_token() -> (String, [u8; 32]) {
+    use base64::Engine;
+    let secret: [u8; 32] = rand::random();
+    let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret);
+    let token = format!("nagaya_{text}");
+    let hash = hash(&token);
+    (token, hash)
+}
+
+/// Tokens are random, so a plain hash keeps them as well as a slow one.
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn unauthorized(detail: &str) -> Problem {
+    Problem::new(Sort::Unauthorized, detail)
+}
+
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = header.split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// Tells whether a browser sends this for a page that the house did not serve.
+fn is_foreign_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return false;
+    };
+    let authority = |value: &HeaderValue| {
+        let text = value.to_str().ok()?;
+        Some(text.split_once("://").map_or(text, |(_, rest)| rest).to_owned())
+    };
+    headers.get(header::HOST).and_then(authority) != authority(origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_may_be_written_in_any_case() {
+        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"Basic abc"), None);
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_foreign() {
+        let foreign = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            }
+            is_foreign_page(&headers)
+        };
+        assert!(!foreign("127.0.0.1:7400", None));
+        assert!(!foreign("127.0.0.1:7400", Some("http://127.0.0.1:7400")));
+        assert!(foreign("127.0.0.1:7400", Some("http://evil.test")));
+        assert!(foreign("127.0.0.1:7400", Some("null")));
+    }
+
+    #[test]
+    fn a_bound_token_is_for_its_queues_and_tenant_only() {
+        let caller = Caller {
+            tenant: TenantId::new("shop").unwrap(),
+            scopes: Scopes {
+                read: true,
+                ..Scopes::default()
+            },
+            queues: vec!["mail".into()],
+            expires_at_ms: None,
+        };
+        assert!(caller.check_queue(&QueueName::new("mail").unwrap()).is_ok());
+        assert!(caller.check_queue(&QueueName::new("post").unwrap()).is_err());
+        assert!(caller.acting_for(Some("shop")).is_ok() && caller.acting_for(Some("bank")).is_err());
+        assert_eq!(caller.seeing(None).unwrap().unwrap().as_str(), "shop");
+        assert!(!caller.may(Need::Work) && !caller.may(Need::Admin));
+    }
+}

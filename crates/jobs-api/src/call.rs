@@ -1,0 +1,175 @@
+//! A request, read with our own words for what is wrong with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use nagaya_jobs::{JobId, QueueName};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::problem::{Problem, Sort};
+
+/// A request whose body is still to come.
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    path: RawPathParams,
+}
+
+impl FromRequest<Api> for Call {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &Api) -> Result<Call, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = RawPathParams::from_request_parts(&mut parts, state).await;
+        let path = path.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
+        Ok(Call {
+            request: Request::from_parts(parts, body),
+            path,
+        })
+    }
+}
+
+impl Call {
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.request.headers()
+    }
+
+    /// Tells who asks, if they may. Borrows only the headers: a body cannot be shared between threads.
+    pub(crate) fn caller(
+        &self,
+        api: &Api,
+        need: Need,
+    ) -> impl Future<Output = Result<Arc<Caller>, Problem>> + Send {
+        api.auth.caller(self.headers(), need)
+    }
+
+    /// A part of the path by its name in the route.
+    pub(crate) fn part(&self, name: &str) -> &str {
+        let found = self.path.iter().find(|(key, _)| *key == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn id(&self) -> Result<JobId, Problem> {
+        Ok(self.part("id").parse()?)
+    }
+
+    pub(crate) fn queue(&self) -> Result<QueueName, Problem> {
+        Ok(QueueName::new(self.part("queue"))?)
+    }
+
+    /// The query, with unknown and repeated names refused.
+    pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let query = Query::try_from_uri(self.request.uri());
+        let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
+        Ok(query)
+    }
+
+    /// The body, which must be JSON.
+    pub(crate) async fn json(self, api: &Api) -> Result<Bytes, Problem> {
+        if !is_json(self.headers()) {
+            return Err(Problem::new(
+                Sort::MediaType,
+                "the body must be JSON, with the header `Content-Type: application/json`",
+            ));
+        }
+        self.bytes(api).await
+    }
+
+    /// The body of a call that needs none: nothing, or JSON.
+    pub(crate) async fn json_if_any(self, api: &Api) -> Result<Bytes, Problem> {
+        let says_json = is_json(self.headers());
+        let bytes = self.bytes(api).await?;
+        match bytes.is_empty() || says_json {
+            true => Ok(bytes),
+            false => Err(Problem::new(Sort::MediaType, "the body must be JSON, or empty")),
+        }
+    }
+
+    async fn bytes(self, api: &Api) -> Result<Bytes, Problem> {
+        read_body(
+            self.request.into_body(),
+            api.config.body_bytes_max,
+            api.config.body_timeout,
+        )
+        .await
+    }
+}
+
+async fn read_body(body: Body, bytes_max: usize, timeout: Duration) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(timeout, Limited::new(body, bytes_max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let detail = format!("the body is larger than {bytes_max} bytes");
+            Err(Problem::new(Sort::TooLarge, detail))
+        }
+        Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
+        Err(_) => Err(Problem::new(Sort::Timeout, "the body did not come in time")),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let media_type = value.unwrap_or_default().split(|byte| *byte == b';').next();
+    media_type
+        .unwrap_or_default()
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"application/json")
+}
+
+/// Reads a form out of a body.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::bad_request(format!("the body does not fit: {error}")))
+}
+
+/// Reads a form that may be left out.
+pub(crate) fn parse_if_any<'a, T: Deserialize<'a> + Default>(bytes: &'a Bytes) -> Result<T, Problem> {
+    match bytes.is_empty() {
+        true => Ok(T::default()),
+        false => parse(bytes),
+    }
+}
+
+/// Answers with a document.
+pub(crate) fn answer(status: StatusCode, document: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(document).expect("documents have string keys");
+    let media_type = HeaderValue::from_static("application/json");
+    (status, [(header::CONTENT_TYPE, media_type)], body).into_response()
+}
+
+pub(crate) fn ok(document: &impl Serialize) -> Response {
+    answer(StatusCode::OK, document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_may_name_its_characters() {
+        let check = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(value));
+            is_json(&headers)
+        };
+        assert!(check("application/json") && check("Application/JSON; charset=utf-8"));
+        assert!(!check("text/plain") && !check("application/jsonp") && !is_json(&HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn a_body_past_its_limit_is_refused() {
+        let second = Duration::from_secs(1);
+        assert_eq!(read_body(Body::from("12345"), 5, second).await.unwrap(), "12345");
+        let problem = read_body(Body::from("123456"), 5, second).await.unwrap_err();
+        assert_eq!(problem.sort, Sort::TooLarge);
+    }
+}

@@ -1,0 +1,169 @@
+//! The calls that REST and gRPC share: one item each where clients send one, and checks before the service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_jobs::job::{Body, check_lease};
+use nagaya_jobs::limits::KEY_BYTES_MAX;
+use nagaya_jobs::queue::QueueSettings;
+use nagaya_jobs::request::{
+    ClaimRequest, Completed, Completion, Enqueued, Extension, Failed, Failure, LogReport, ProgressReport,
+};
+use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
+use nagaya_jobs::service::{Claimed, Jobs};
+use nagaya_jobs::store::JobStore;
+use nagaya_jobs::token::Lease;
+use nagaya_jobs::view::{Explanation, JobView};
+use nagaya_jobs::{Error, JobId, NewJob, QueueName};
+
+use crate::feed::Feed;
+
+/// The service, and the feed of its events.
+pub(crate) struct Desk {
+    jobs: Jobs,
+    feed: Feed,
+}
+
+impl Desk {
+    pub(crate) fn new(jobs: Jobs) -> Desk {
+        let feed = Feed::start(jobs.clone());
+        Desk { jobs, feed }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn JobStore> {
+        self.jobs.store()
+    }
+
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    pub(crate) async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
+        one(self.jobs.enqueue(vec![job]).await?)
+    }
+
+    /// Registers jobs; refuses all when one does not fit the limits.
+    pub(crate) async fn enqueue_many(
+        &self,
+        jobs: Vec<NewJob>,
+    ) -> Result<Vec<Result<Enqueued, Error>>, Error> {
+        let limits = self.jobs.config().limits;
+        jobs.iter().try_for_each(|job| job.check(&limits))?;
+        self.jobs.enqueue(jobs).await
+    }
+
+    /// Tells what is wrong with a registration.
+    pub(crate) fn check(&self, job: &NewJob) -> Result<(), Error> {
+        job.check(&self.jobs.config().limits)
+    }
+
+    /// Claims jobs, and waits for some when there are none. Empty when the wait is over.
+    pub(crate) async fn claim(&self, request: ClaimRequest, wait: Duration) -> Result<Vec<Claimed>, Error> {
+        check_text("worker", &request.worker)?;
+        request
+            .lease
+            .map_or(Ok(()), |lease| check_lease("timeout", lease))?;
+        self.jobs.claim(request, wait).await
+    }
+
+    /// Reads the token of a report; it must be of that job, when one is named.
+    pub(crate) fn lease(&self, token: &str, id: Option<JobId>) -> Result<Lease, Error> {
+        self.jobs.lease(token, id)
+    }
+
+    pub(crate) fn check_result(&self, result: Option<&Body>) -> Result<(), Error> {
+        let bytes_max = self.jobs.config().limits.result_bytes_max;
+        let bytes = result.map_or(0, |result| result.bytes.len());
+        match bytes <= bytes_max {
+            true => Ok(()),
+            false => Err(Error::TooLarge {
+                what: "result",
+                bytes,
+                bytes_max,
+            }),
+        }
+    }
+
+    pub(crate) async fn complete(&self, report: Completion) -> Result<Completed, Error> {
+        one(self.jobs.complete(vec![report]).await?)
+    }
+
+    pub(crate) async fn complete_many(
+        &self,
+        reports: Vec<Completion>,
+    ) -> Result<Vec<Result<Completed, Error>>, Error> {
+        self.jobs.complete(reports).await
+    }
+
+    pub(crate) async fn fail(&self, report: Failure) -> Result<Failed, Error> {
+        one(self.jobs.fail(vec![report]).await?)
+    }
+
+    pub(crate) async fn fail_many(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
+        self.jobs.fail(reports).await
+    }
+
+    /// Returns when the lease ends.
+    pub(crate) async fn extend(&self, extension: Extension) -> Result<i64, Error> {
+        extension
+            .length
+            .map_or(Ok(()), |length| check_lease("timeout", length))?;
+        one(self.jobs.extend(vec![extension]).await?)
+    }
+
+    pub(crate) async fn progress(&self, report: ProgressReport) -> Result<(), Error> {
+        one(self.jobs.progress(vec![report]).await?)
+    }
+
+    pub(crate) async fn log(&self, report: LogReport) -> Result<(), Error> {
+        one(self.jobs.log(vec![report]).await?)
+    }
+
+    /// Reads a job and why it is where it is.
+    pub(crate) async fn read(&self, id: JobId) -> Result<Option<(JobView, Option<Explanation>)>, Error> {
+        let Some(job) = self.store().read(vec![id]).await?.pop().flatten() else {
+            return Ok(None);
+        };
+        let explanation = match job.summary.state.has_ended() {
+            true => Some(Explanation::Ended(job.summary.state)),
+            false => self.store().explain(id).await?,
+        };
+        Ok(Some((job, explanation)))
+    }
+
+    /// Waits until a job has ended or is gone, or the wait is over.
+    pub(crate) async fn wait_for_end(&self, id: JobId, wait: Duration) -> Result<(), Error> {
+        self.jobs.wait_until_ended(id, wait).await.map(drop)
+    }
+
+    pub(crate) async fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Result<(), Error> {
+        settings.check()?;
+        self.store().put_queue(name, settings).await
+    }
+
+    pub(crate) async fn put_schedule(&self, schedule: Schedule) -> Result<ScheduleView, Error> {
+        check_text("name", &schedule.name)?;
+        Times::parse(&schedule.cron, &schedule.time_zone)?;
+        self.check(&schedule.template)?;
+        self.store().put_schedule(schedule).await
+    }
+}
+
+/// The answer to a batch of one.
+fn one<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
+    match answers.pop() {
+        Some(answer) => answer,
+        None => Err(Error::Failed("the store gave no answer".into())),
+    }
+}
+
+/// Tells what is wrong with a name that people read.
+pub(crate) fn check_text(field: &'static str, text: &str) -> Result<(), Error> {
+    if text.is_empty() || text.len() > KEY_BYTES_MAX {
+        return Err(Error::invalid(field, "must have 1 to 256 bytes"));
+    }
+    match text.chars().any(char::is_control) {
+        true => Err(Error::invalid(field, "must not hold control characters")),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+//! One follower of the event log for all who read it.
+//!
+//! While anybody reads, one task follows the log and keeps its newest stretch in memory, so that ten thousand
+//! readers cost one query. A reader that is behind that stretch reads the store until it has caught up. Readers
+//! of one job are only woken by that job's events.
+//!
+//! Nothing is pushed: a slow reader holds a position, not a queue.
+
+mod follower;
+mod reader;
+mod recent;
+mod slots;
+
+use std::sync::Arc;
+
+use nagaya_jobs::event::EventFilter;
+use nagaya_jobs::service::Jobs;
+use nagaya_jobs::{Error, JobId};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(crate) use reader::{Batch, Reader};
+
+#[cfg(test)]
+pub(crate) use recent::tests;
+
+use recent::Recent;
+use slots::{JobChanges, Slots};
+
+/// A handle on the follower. The last one to go ends it.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    inner: Arc<Inner>,
+    _end: Arc<DropGuard>,
+}
+
+struct Inner {
+    jobs: Jobs,
+    recent: Mutex<Recent>,
+    slots: Slots,
+    /// How far the log has been followed.
+    followed: watch::Sender<u64>,
+    /// Somebody began to read.
+    begun: Notify,
+}
+
+impl Feed {
+    pub(crate) fn start(jobs: Jobs) -> Feed {
+        let inner = Arc::new(Inner {
+            jobs,
+            recent: Mutex::default(),
+            slots: Slots::default(),
+            followed: watch::Sender::new(0),
+            begun: Notify::new(),
+        });
+        let end = CancellationToken::new();
+        let follower = follower::follow(Arc::clone(&inner));
+        // Ends with the last handle.
+        tokio::spawn(end.clone().run_until_cancelled_owned(follower));
+        Feed {
+            inner,
+            _end: Arc::new(end.drop_guard()),
+        }
+    }
+
+    fn job(&self, id: JobId) -> JobChanges {
+        self.inner.slots.watch(id)
+    }
+
+    /// Reads what comes after a position; after the newest event when none is said.
+    pub(crate) async fn reader(&self, filter: EventFilter, after: Option<u64>) -> Result<Reader, Error> {
+        Reader::open(self.clone(), filter, after).await
+    }
+}

@@ -1,0 +1,98 @@
+//! gRPC `nagaya.jobs.v1`: unary twins of the REST calls, a work stream, and readers of the event log.
+
+mod convert;
+mod session;
+mod status;
+mod subscribe;
+mod unary;
+mod watch;
+mod work;
+
+use axum::Router;
+use tonic::codegen::tokio_stream::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::api::Api;
+use crate::proto::jobs_server::{Jobs, JobsServer};
+use crate::proto::{
+    CancelRequest, CancelResponse, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse,
+    CompleteRequest, CompleteResponse, EnqueueBatchRequest, EnqueueBatchResponse, EnqueueRequest,
+    EnqueueResponse, ExtendRequest, ExtendResponse, FailRequest, FailResponse, GetRequest, Job,
+    ListQueuesRequest, ListQueuesResponse, ListRequest, ListResponse, LogRequest, LogResponse,
+    PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse, RetryRequest, RetryResponse,
+    SubscribeRequest, SubscribeResponse, WatchRequest, WatchResponse, WorkRequest, WorkResponse,
+};
+
+/// What a message weighs besides payloads, at most.
+const OVERHEAD_BYTES: usize = 64 << 10;
+
+/// The gRPC service as routes; it needs HTTP/2.
+pub(crate) fn router(api: Api) -> Router {
+    let bytes_max = api.config.body_bytes_max + OVERHEAD_BYTES;
+    let server = JobsServer::new(Front(api))
+        .max_decoding_message_size(bytes_max)
+        .max_encoding_message_size(usize::MAX);
+    Router::new().route_service("/nagaya.jobs.v1.Jobs/{method}", server)
+}
+
+/// The service over an API.
+struct Front(Api);
+
+type Answers<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Twins that are a function of the same name each.
+macro_rules! unary {
+    ($($name:ident: $request:ident -> $response:ident),* $(,)?) => {
+        #[tonic::async_trait]
+        impl Jobs for Front {
+            $(async fn $name(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                let (metadata, _, message) = request.into_parts();
+                let headers = metadata.into_headers();
+                let answer = unary::$name(&self.0, &headers, message).await;
+                answer.map(Response::new).map_err(Status::from)
+            })*
+
+            type WorkStream = Answers<WorkResponse>;
+
+            async fn work(
+                &self,
+                request: Request<Streaming<WorkRequest>>,
+            ) -> Result<Response<Self::WorkStream>, Status> {
+                work::open(self.0.clone(), request).await
+            }
+
+            type WatchStream = Answers<WatchResponse>;
+
+            async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+                watch::open(self.0.clone(), request).await
+            }
+
+            type SubscribeStream = Answers<SubscribeResponse>;
+
+            async fn subscribe(
+                &self,
+                request: Request<Streaming<SubscribeRequest>>,
+            ) -> Result<Response<Self::SubscribeStream>, Status> {
+                subscribe::open(self.0.clone(), request).await
+            }
+        }
+    };
+}
+
+unary! {
+    enqueue: EnqueueRequest -> EnqueueResponse,
+    enqueue_batch: EnqueueBatchRequest -> EnqueueBatchResponse,
+    claim: ClaimRequest -> ClaimResponse,
+    extend: ExtendRequest -> ExtendResponse,
+    progress: ProgressRequest -> ProgressResponse,
+    log: LogRequest -> LogResponse,
+    complete: CompleteRequest -> CompleteResponse,
+    complete_batch: CompleteBatchRequest -> CompleteBatchResponse,
+    fail: FailRequest -> FailResponse,
+    get: GetRequest -> Job,
+    list: ListRequest -> ListResponse,
+    cancel: CancelRequest -> CancelResponse,
+    retry: RetryRequest -> RetryResponse,
+    list_queues: ListQueuesRequest -> ListQueuesResponse,
+    pause_queue: PauseQueueRequest -> PauseQueueResponse,
+}

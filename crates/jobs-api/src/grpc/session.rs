@@ -1,0 +1,61 @@
+//! What the streams have in common: a bounded way out to a client that may be slow or gone.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Response, Status};
+
+use super::Answers;
+use crate::api::Api;
+
+/// Messages that may wait for the client to take them.
+const OUTBOX: usize = 64;
+
+/// The client has gone, or took nothing for too long.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// The way out of a stream.
+pub(super) struct Outbox<T> {
+    sender: mpsc::Sender<Result<T, Status>>,
+    stall_max: Duration,
+}
+
+impl<T> Outbox<T> {
+    pub(super) async fn send(&self, message: T) -> Result<(), Gone> {
+        self.put(Ok(message)).await
+    }
+
+    /// Ends the stream with an error.
+    pub(super) async fn refuse(&self, status: impl Into<Status>) {
+        // A client that has gone needs no telling.
+        let _ = self.put(Err(status.into())).await;
+    }
+
+    async fn put(&self, message: Result<T, Status>) -> Result<(), Gone> {
+        let sent = self.sender.send_timeout(message, self.stall_max).await;
+        sent.map_err(|_| Gone)
+    }
+
+    /// Resolves when the client has gone.
+    pub(super) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+}
+
+/// Starts a stream: `session` writes into the outbox until it is done. It ends when the client goes, and the
+/// API's tracker owns it.
+pub(super) fn start<T, F>(api: &Api, session: impl FnOnce(Outbox<T>) -> F) -> Response<Answers<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(OUTBOX);
+    let outbox = Outbox {
+        sender,
+        stall_max: api.config.stall_max,
+    };
+    api.streams.spawn(session(outbox));
+    Response::new(Box::pin(ReceiverStream::new(receiver)))
+}

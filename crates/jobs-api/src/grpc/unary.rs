@@ -1,0 +1,360 @@
+//! The twins of the REST calls.
+
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use nagaya_jobs::limits::ERROR_BYTES_MAX;
+use nagaya_jobs::request::{Completion, Extension, Failure, LogReport, ProgressReport};
+use nagaya_jobs::state::FailureTerms;
+use nagaya_jobs::token::Lease;
+use nagaya_jobs::view::JobFilter;
+use nagaya_jobs::{Error, QueueName};
+
+use super::convert;
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::cursor;
+use crate::problem::{Problem, Sort};
+use crate::proto::{
+    CancelRequest, CancelResponse, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse,
+    CompleteRequest, CompleteResponse, EnqueueBatchRequest, EnqueueBatchResponse, EnqueueRequest,
+    EnqueueResponse, ExtendRequest, ExtendResponse, FailRequest, FailResponse, GetRequest, Job,
+    ListQueuesRequest, ListQueuesResponse, ListRequest, ListResponse, LogRequest, LogResponse,
+    PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse, Queue, RetryRequest,
+    RetryResponse, complete_batch_response, enqueue_batch_response,
+};
+use crate::rest::{cancel_one, cut, log_lines, page_limit, readable_queue, retry_one, seen};
+use crate::wire::new_job::client_queue;
+use crate::wire::work::{claim_max, progress as checked_progress};
+
+pub(super) async fn enqueue(
+    api: &Api,
+    headers: &HeaderMap,
+    message: EnqueueRequest,
+) -> Result<EnqueueResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let job = convert::new_job(&caller, message)?;
+    Ok(api.desk.enqueue(job).await?.into())
+}
+
+pub(super) async fn enqueue_batch(
+    api: &Api,
+    headers: &HeaderMap,
+    message: EnqueueBatchRequest,
+) -> Result<EnqueueBatchResponse, Problem> {
+    use enqueue_batch_response::{Item, item::Outcome};
+    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    check_batch(api, message.jobs.len())?;
+    let jobs = message.jobs.into_iter().map(|job| convert::new_job(&caller, job));
+    let jobs = jobs.collect::<Result<_, _>>()?;
+    let outcomes = api.desk.enqueue_many(jobs).await?.into_iter();
+    let items = outcomes.map(|outcome| Item {
+        outcome: Some(match outcome {
+            Ok(enqueued) => Outcome::Job(enqueued.into()),
+            Err(error) => Outcome::Problem(Problem::from(error).into()),
+        }),
+    });
+    Ok(EnqueueBatchResponse {
+        jobs: items.collect(),
+    })
+}
+
+fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
+    match length <= api.config.batch_max {
+        true => Ok(()),
+        false => {
+            let detail = format!("a batch may have {} items at most", api.config.batch_max);
+            Err(Problem::new(Sort::TooLarge, detail))
+        }
+    }
+}
+
+pub(super) async fn claim(
+    api: &Api,
+    headers: &HeaderMap,
+    message: ClaimRequest,
+) -> Result<ClaimResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Work).await?;
+    let wait = Duration::from_millis(message.wait_ms).min(api.config.wait_max);
+    let request = nagaya_jobs::request::ClaimRequest {
+        worker: message.worker,
+        queues: queues(&caller, &message.queues)?,
+        tenant: caller.seeing(convert::said(message.tenant).as_deref())?,
+        max: claim_max(Some(message.max.max(1) as usize))?,
+        lease: convert::span(message.timeout_ms),
+    };
+    let jobs = api.desk.claim(request, wait).await?.into_iter();
+    Ok(ClaimResponse {
+        jobs: jobs.map(convert::claimed).collect(),
+    })
+}
+
+/// The queues that a worker names and may use.
+pub(super) fn queues(caller: &Caller, names: &[String]) -> Result<Vec<QueueName>, Problem> {
+    if !(1..=64).contains(&names.len()) {
+        return Err(Problem::bad_request("queues must name 1 to 64 queues"));
+    }
+    let queue = |name: &String| {
+        let queue = client_queue(name)?;
+        caller.check_queue(&queue)?;
+        Ok(queue)
+    };
+    names.iter().map(queue).collect()
+}
+
+fn lease(api: &Api, token: &str) -> Result<Lease, Problem> {
+    Ok(api.desk.lease(token, None)?)
+}
+
+pub(super) async fn extend(
+    api: &Api,
+    headers: &HeaderMap,
+    message: ExtendRequest,
+) -> Result<ExtendResponse, Problem> {
+    api.auth.caller(headers, Need::Work).await?;
+    extended(api, message).await
+}
+
+pub(super) async fn extended(api: &Api, message: ExtendRequest) -> Result<ExtendResponse, Problem> {
+    let extension = Extension {
+        lease: lease(api, &message.token)?,
+        length: convert::span(message.timeout_ms),
+    };
+    Ok(ExtendResponse {
+        lease_expires_at_ms: api.desk.extend(extension).await?,
+    })
+}
+
+pub(super) async fn progress(
+    api: &Api,
+    headers: &HeaderMap,
+    message: ProgressRequest,
+) -> Result<ProgressResponse, Problem> {
+    api.auth.caller(headers, Need::Work).await?;
+    progressed(api, message).await
+}
+
+pub(super) async fn progressed(api: &Api, message: ProgressRequest) -> Result<ProgressResponse, Problem> {
+    let data = convert::said(message.data);
+    if data
+        .as_ref()
+        .is_some_and(|data| serde_json::from_str::<serde::de::IgnoredAny>(data).is_err())
+    {
+        return Err(Problem::bad_request("data is not JSON"));
+    }
+    let report = ProgressReport {
+        progress: checked_progress(message.progress, convert::said(message.message), data)?,
+        lease: lease(api, &message.token)?,
+    };
+    api.desk.progress(report).await?;
+    Ok(ProgressResponse {})
+}
+
+pub(super) async fn log(api: &Api, headers: &HeaderMap, message: LogRequest) -> Result<LogResponse, Problem> {
+    api.auth.caller(headers, Need::Work).await?;
+    logged(api, message).await
+}
+
+pub(super) async fn logged(api: &Api, message: LogRequest) -> Result<LogResponse, Problem> {
+    let report = LogReport {
+        lines: log_lines(message.lines)?,
+        lease: lease(api, &message.token)?,
+    };
+    api.desk.log(report).await?;
+    Ok(LogResponse {})
+}
+
+pub(super) async fn complete(
+    api: &Api,
+    headers: &HeaderMap,
+    message: CompleteRequest,
+) -> Result<CompleteResponse, Problem> {
+    api.auth.caller(headers, Need::Work).await?;
+    completed(api, message).await
+}
+
+pub(super) async fn completed(api: &Api, message: CompleteRequest) -> Result<CompleteResponse, Problem> {
+    let report = completion(api, message)?;
+    Ok(api.desk.complete(report).await?.into())
+}
+
+fn completion(api: &Api, message: CompleteRequest) -> Result<Completion, Problem> {
+    let result = convert::body(message.result, "result")?;
+    api.desk.check_result(result.as_ref())?;
+    let lease = lease(api, &message.token)?;
+    Ok(Completion { lease, result })
+}
+
+pub(super) async fn complete_batch(
+    api: &Api,
+    headers: &HeaderMap,
+    message: CompleteBatchRequest,
+) -> Result<CompleteBatchResponse, Problem> {
+    use complete_batch_response::{Item, item::Outcome};
+    api.auth.caller(headers, Need::Work).await?;
+    check_batch(api, message.reports.len())?;
+    let mut reports = Vec::with_capacity(message.reports.len());
+    let refused: Vec<Option<Problem>> = message
+        .reports
+        .into_iter()
+        .map(|report| match completion(api, report) {
+            Ok(report) => {
+                reports.push(report);
+                None
+            }
+            Err(problem) => Some(problem),
+        })
+        .collect();
+    let mut answers = api.desk.complete_many(reports).await?.into_iter();
+    let items = refused.into_iter().map(|refused| {
+        let outcome = match refused {
+            Some(problem) => Outcome::Problem(problem.into()),
+            None => match answers.next() {
+                Some(Ok(completed)) => Outcome::Done(completed.into()),
+                Some(Err(error)) => Outcome::Problem(Problem::from(error).into()),
+                None => Outcome::Problem(Problem::new(Sort::Internal, "the store gave no answer").into()),
+            },
+        };
+        Item {
+            outcome: Some(outcome),
+        }
+    });
+    Ok(CompleteBatchResponse {
+        reports: items.collect(),
+    })
+}
+
+pub(super) async fn fail(
+    api: &Api,
+    headers: &HeaderMap,
+    message: FailRequest,
+) -> Result<FailResponse, Problem> {
+    api.auth.caller(headers, Need::Work).await?;
+    failed(api, message).await
+}
+
+pub(super) async fn failed(api: &Api, message: FailRequest) -> Result<FailResponse, Problem> {
+    let report = Failure {
+        lease: lease(api, &message.token)?,
+        error: cut(message.error, ERROR_BYTES_MAX),
+        terms: FailureTerms {
+            permanent: message.permanent,
+            retry_after: convert::span(message.retry_after_ms),
+        },
+    };
+    Ok(api.desk.fail(report).await?.into())
+}
+
+pub(super) async fn get(api: &Api, headers: &HeaderMap, message: GetRequest) -> Result<Job, Problem> {
+    let caller = api.auth.caller(headers, Need::Read).await?;
+    let id = convert::job_id(message.id)?;
+    seen(api, &caller, id).await?;
+    if message.wait_ms > 0 {
+        let wait = Duration::from_millis(message.wait_ms).min(api.config.wait_max);
+        tokio::select! {
+            result = api.desk.wait_for_end(id, wait) => result?,
+            () = api.closing.cancelled() => (),
+        }
+    }
+    let (job, why) = api
+        .desk
+        .read(id)
+        .await?
+        .ok_or_else(|| Error::no_such("job", id))?;
+    Ok(convert::job(job, why))
+}
+
+pub(super) async fn list(
+    api: &Api,
+    headers: &HeaderMap,
+    message: ListRequest,
+) -> Result<ListResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Read).await?;
+    let filter = JobFilter {
+        tenant: caller.seeing(convert::said(message.tenant).as_deref())?,
+        queue: readable_queue(&caller, convert::said(message.queue).as_deref())?,
+        states: message
+            .states
+            .into_iter()
+            .map(convert::state)
+            .collect::<Result<_, _>>()?,
+        kind: convert::said(message.kind),
+        tag: convert::said(message.tag),
+        since_ms: None,
+        before_ms: None,
+    };
+    let limit = Some(message.limit as usize).filter(|limit| *limit > 0);
+    let limit = page_limit(limit, 100)?;
+    let before = convert::said(message.cursor)
+        .map(|text| cursor::read(&text))
+        .transpose()?;
+    let page = api.desk.store().list(filter, before, limit).await?;
+    Ok(ListResponse {
+        jobs: page.items.into_iter().map(convert::summary).collect(),
+        next_cursor: page.next.map(cursor::write).unwrap_or_default(),
+    })
+}
+
+pub(super) async fn cancel(
+    api: &Api,
+    headers: &HeaderMap,
+    message: CancelRequest,
+) -> Result<CancelResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let id = convert::job_id(message.id)?;
+    seen(api, &caller, id).await?;
+    let was = cancel_one(api, id, convert::said(message.reason)).await?;
+    Ok(CancelResponse {
+        was: convert::state_message(was).into(),
+    })
+}
+
+pub(super) async fn retry(
+    api: &Api,
+    headers: &HeaderMap,
+    message: RetryRequest,
+) -> Result<RetryResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let id = convert::job_id(message.id)?;
+    seen(api, &caller, id).await?;
+    retry_one(api, id).await?;
+    Ok(RetryResponse {})
+}
+
+pub(super) async fn list_queues(
+    api: &Api,
+    headers: &HeaderMap,
+    _message: ListQueuesRequest,
+) -> Result<ListQueuesResponse, Problem> {
+    let caller = api.auth.caller(headers, Need::Read).await?;
+    let queues = api.desk.store().queues().await?.into_iter();
+    let queues = queues
+        .filter(|queue| caller.may_use(&queue.name))
+        .map(|queue| Queue {
+            name: queue.name.to_string(),
+            paused: queue.paused,
+            scheduled: queue.depth.scheduled,
+            ready: queue.depth.ready,
+            blocked: queue.depth.blocked,
+            running: queue.depth.running,
+            succeeded: queue.depth.succeeded,
+            failed: queue.depth.failed,
+            cancelled: queue.depth.cancelled,
+            oldest_ready_at_ms: queue.oldest_ready_at_ms,
+            last_claim_at_ms: queue.last_claim_at_ms,
+        });
+    Ok(ListQueuesResponse {
+        queues: queues.collect(),
+    })
+}
+
+pub(super) async fn pause_queue(
+    api: &Api,
+    headers: &HeaderMap,
+    message: PauseQueueRequest,
+) -> Result<PauseQueueResponse, Problem> {
+    api.auth.caller(headers, Need::Admin).await?;
+    let queue = QueueName::new(&message.queue)?;
+    api.desk.store().set_paused(queue, message.paused).await?;
+    Ok(PauseQueueResponse {})
+}

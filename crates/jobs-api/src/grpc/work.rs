@@ -1,0 +1,237 @@
+//! `Work`: claims, heartbeats and reports on one stream.
+//!
+//! The worker's credits say how many jobs it can take; each job given uses up one. Reports are carried out side
+//! by side, so that those of one worker share a commit, and answered by their tags.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::FuturesUnordered;
+use nagaya_jobs::Error;
+use nagaya_jobs::limits::CLAIM_MAX;
+use nagaya_jobs::request::{ClaimRequest, Failure};
+use nagaya_jobs::service::Claimed;
+use nagaya_jobs::state::FailureTerms;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::session::{Gone, Outbox, start};
+use super::{Answers, convert, unary};
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::problem::Problem;
+use crate::proto::work_request::Message as Asked;
+use crate::proto::work_response::answer::Outcome;
+use crate::proto::work_response::{Answer, Message};
+use crate::proto::{GoAway, WorkHello, WorkRequest, WorkResponse};
+
+/// Most reports of one worker that are under way; more wait in its connection.
+const REPORTS_MAX: usize = 1_024;
+/// Most credits of one worker.
+const CREDITS_MAX: u32 = 100_000;
+
+pub(super) async fn open(
+    api: Api,
+    request: Request<Streaming<WorkRequest>>,
+) -> Result<Response<Answers<WorkResponse>>, Status> {
+    let (metadata, _, incoming) = request.into_parts();
+    let caller = api.auth.caller(&metadata.into_headers(), Need::Work).await?;
+    let session_api = api.clone();
+    Ok(start(&api, |outbox| async move {
+        if let Err(status) = session(session_api, caller, incoming, &outbox).await {
+            outbox.refuse(status).await;
+        }
+    }))
+}
+
+async fn session(
+    api: Api,
+    caller: Arc<Caller>,
+    mut incoming: Streaming<WorkRequest>,
+    outbox: &Outbox<WorkResponse>,
+) -> Result<(), Status> {
+    let hello = match incoming.message().await?.and_then(|message| message.message) {
+        Some(Asked::Hello(hello)) => hello,
+        Some(_) => return Err(Status::invalid_argument("the first message must be a hello")),
+        None => return Ok(()),
+    };
+    let mut worker = Worker::new(&api, &caller, hello)?;
+    let ended = worker.serve(&mut incoming, outbox).await;
+    worker.leave().await;
+    ended
+}
+
+struct Worker<'a> {
+    api: &'a Api,
+    request: ClaimRequest,
+    credits: u32,
+    /// The claim that waits for jobs, if any.
+    claim: Option<BoxFuture<'a, Result<Vec<Claimed>, Error>>>,
+    reports: FuturesUnordered<BoxFuture<'a, Answer>>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(api: &'a Api, caller: &Caller, hello: WorkHello) -> Result<Worker<'a>, Problem> {
+        Ok(Worker {
+            api,
+            request: ClaimRequest {
+                worker: hello.worker,
+                queues: unary::queues(caller, &hello.queues)?,
+                tenant: caller.seeing(convert::said(hello.tenant).as_deref())?,
+                max: 0,
+                lease: convert::span(hello.timeout_ms),
+            },
+            credits: hello.credits.min(CREDITS_MAX),
+            claim: None,
+            reports: FuturesUnordered::new(),
+        })
+    }
+
+    /// Works until the client has said its last and all reports are answered.
+    async fn serve(
+        &mut self,
+        incoming: &mut Streaming<WorkRequest>,
+        outbox: &Outbox<WorkResponse>,
+    ) -> Result<(), Status> {
+        let closing = self.api.closing.clone();
+        let (mut hears, mut told) = (true, false);
+        while hears || !self.reports.is_empty() {
+            self.claim_with_credits(hears);
+            let sent = tokio::select! {
+                message = incoming.message(), if hears && self.reports.len() < REPORTS_MAX => match message? {
+                    Some(message) => {
+                        self.hear(message)?;
+                        Ok(())
+                    }
+                    None => {
+                        hears = false;
+                        Ok(())
+                    }
+                },
+                Some(answer) = self.reports.next(), if !self.reports.is_empty() => {
+                    outbox.send(response(Message::Answer(answer))).await
+                }
+                jobs = claimed(&mut self.claim) => {
+                    self.claim = None;
+                    let jobs = jobs.map_err(Problem::from)?;
+                    self.give(jobs, outbox).await
+                }
+                () = closing.cancelled(), if !told => {
+                    told = true;
+                    outbox.send(response(Message::GoAway(GoAway {}))).await
+                }
+                () = outbox.closed() => Err(Gone),
+            };
+            if sent.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a claim when there are credits and none waits.
+    fn claim_with_credits(&mut self, hears: bool) {
+        if self.claim.is_some() || self.credits == 0 || !hears || self.api.closing.is_cancelled() {
+            return;
+        }
+        let request = ClaimRequest {
+            max: (self.credits as usize).min(CLAIM_MAX),
+            ..self.request.clone()
+        };
+        self.claim = Some(self.api.desk.claim(request, self.api.config.wait_max).boxed());
+    }
+
+    async fn give(&mut self, jobs: Vec<Claimed>, outbox: &Outbox<WorkResponse>) -> Result<(), Gone> {
+        let mut jobs = jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            self.credits = self.credits.saturating_sub(1);
+            let lease = job.job.lease;
+            let message = Message::Job(convert::claimed(job));
+            if outbox.send(response(message)).await.is_err() {
+                let mut leases = vec![lease];
+                leases.extend(jobs.map(|job| job.job.lease));
+                give_back(self.api, leases).await;
+                return Err(Gone);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, message: WorkRequest) -> Result<(), Status> {
+        let (api, tag) = (self.api, message.tag);
+        let answer = move |outcome: Result<Outcome, Problem>| Answer {
+            tag,
+            outcome: Some(outcome.unwrap_or_else(|problem| Outcome::Problem(problem.into()))),
+        };
+        let report = match message.message {
+            Some(Asked::Credits(credits)) => {
+                self.credits = self.credits.saturating_add(credits).min(CREDITS_MAX);
+                return Ok(());
+            }
+            Some(Asked::Extend(message)) => unary::extended(api, message)
+                .map(move |result| answer(result.map(Outcome::Extended)))
+                .boxed(),
+            Some(Asked::Progress(message)) => unary::progressed(api, message)
+                .map(move |result| answer(result.map(Outcome::Noted)))
+                .boxed(),
+            Some(Asked::Log(message)) => unary::logged(api, message)
+                .map(move |result| answer(result.map(Outcome::Logged)))
+                .boxed(),
+            Some(Asked::Complete(message)) => unary::completed(api, message)
+                .map(move |result| answer(result.map(Outcome::Completed)))
+                .boxed(),
+            Some(Asked::Fail(message)) => unary::failed(api, message)
+                .map(move |result| answer(result.map(Outcome::Failed)))
+                .boxed(),
+            Some(Asked::Hello(_)) => return Err(Status::invalid_argument("there was a hello already")),
+            None => {
+                return Err(Status::invalid_argument(
+                    "a message says nothing that is known here",
+                ));
+            }
+        };
+        self.reports.push(report);
+        Ok(())
+    }
+
+    /// Finishes the reports that were received before the client went. The service gives back what a dropped
+    /// claim gets.
+    async fn leave(mut self) {
+        self.claim = None;
+        while self.reports.next().await.is_some() {}
+    }
+}
+
+async fn give_back(api: &Api, leases: Vec<nagaya_jobs::token::Lease>) {
+    if leases.is_empty() {
+        return;
+    }
+    let reports = leases.into_iter().map(|lease| Failure {
+        lease,
+        error: "the worker's connection was lost before the job was given out".into(),
+        terms: FailureTerms {
+            permanent: false,
+            retry_after: Some(Duration::ZERO),
+        },
+    });
+    if let Err(error) = api.desk.fail_many(reports.collect()).await {
+        tracing::warn!(%error, "jobs could not be given back; their leases will end");
+    }
+}
+
+/// The waiting claim's jobs; never resolves when none waits.
+async fn claimed(
+    claim: &mut Option<BoxFuture<'_, Result<Vec<Claimed>, Error>>>,
+) -> Result<Vec<Claimed>, Error> {
+    match claim {
+        Some(claim) => claim.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn response(message: Message) -> WorkResponse {
+    WorkResponse {
+        message: Some(message),
+    }
+}

@@ -1,0 +1,42 @@
+//! Jobs over REST, gRPC, server-sent events and WebSocket: one router for the house's server.
+//!
+//! [`routes`] joins them over an [`Api`]: the jobs service, who may use it, and the limits.
+
+mod api;
+mod auth;
+mod config;
+mod desk;
+
+mod call;
+mod cursor;
+mod problem;
+mod wire;
+
+mod feed;
+mod grpc;
+mod openapi;
+mod rest;
+
+mod push;
+
+/// Generated from `proto/nagaya/jobs/v1/jobs.proto`.
+#[allow(clippy::all, unreachable_pub)]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/nagaya.jobs.v1.rs"));
+}
+
+use axum::Router;
+
+pub use api::Api;
+pub use auth::{AuthConfig, Need, Visitor};
+pub use config::ApiConfig;
+pub use openapi::text as openapi_text;
+pub use push::{PushConfig, PushDelivery};
+
+/// Everything that is served. The routes check tokens themselves and carry no fallback.
+pub fn routes(api: Api) -> Router {
+    rest::router()
+        .merge(openapi::router())
+        .with_state(api.clone())
+        .merge(grpc::router(api))
+}

@@ -1,0 +1,253 @@
+//! Server-sent events, and the subscriptions that keep a reader's position.
+//!
+//! The id of an event is its position in the log, so a browser's `Last-Event-ID` is all that it takes to go on
+//! after a cut. An idle stream shows now and then that it is alive, and how far it has looked.
+
+use std::fmt::Write;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use nagaya_jobs::Error;
+use nagaya_jobs::event::{EventFilter, EventKind, Subscription};
+use serde::Deserialize;
+
+use super::jobs::{readable_queue, seen};
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::call::{Call, ok, parse, parse_if_any};
+use crate::desk::check_text;
+use crate::feed::{Batch, Reader};
+use crate::problem::Problem;
+use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
+use crate::wire::scalar::{Number, parse_position};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells nginx to pass events on as they come.
+const NO_BUFFERING: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("x-accel-buffering"),
+    HeaderValue::from_static("no"),
+);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventsQuery {
+    queue: Option<String>,
+    kind: Option<String>,
+    after: Option<String>,
+    tenant: Option<String>,
+    subscription: Option<String>,
+}
+
+pub(super) async fn events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let query: EventsQuery = call.query()?;
+    let after = last_event_id(call.headers())?;
+    let asked = position("after", query.after.as_deref())?;
+    let (filter, after) = match query.subscription {
+        Some(name) => {
+            let found = subscription(&api, &caller, &name).await?;
+            (found.filter, after.or(asked).or(Some(found.cursor)))
+        }
+        None => {
+            let filter = EventFilter {
+                tenant: caller.seeing(query.tenant.as_deref())?,
+                queue: readable_queue(&caller, query.queue.as_deref())?,
+                job: None,
+                kinds: kinds(query.kind.as_deref())?,
+            };
+            (filter, after.or(asked))
+        }
+    };
+    let reader = api.desk.feed().reader(filter, after).await?;
+    Ok(event_stream(api, reader))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JobEventsQuery {
+    after: Option<String>,
+}
+
+/// A job's events from its beginning on, unless the reader has seen some.
+pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let id = call.id()?;
+    let query: JobEventsQuery = call.query()?;
+    let after = last_event_id(call.headers())?;
+    let after = after.or(position("after", query.after.as_deref())?).unwrap_or(0);
+    seen(&api, &caller, id).await?;
+    let filter = EventFilter {
+        job: Some(id),
+        ..EventFilter::default()
+    };
+    let reader = api.desk.feed().reader(filter, Some(after)).await?;
+    Ok(event_stream(api, reader))
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    match headers.get(LAST_EVENT_ID).map(HeaderValue::to_str) {
+        None | Some(Ok("")) => Ok(None),
+        Some(Ok(text)) => position("Last-Event-ID", Some(text)),
+        Some(Err(_)) => Err(Problem::bad_request("Last-Event-ID is not a position")),
+    }
+}
+
+fn position(name: &str, text: Option<&str>) -> Result<Option<u64>, Problem> {
+    let bad = || Problem::bad_request(format!("{name} must be the id of an event"));
+    text.map(|text| parse_position(text).ok_or_else(bad)).transpose()
+}
+
+fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, Problem> {
+    let names = list
+        .unwrap_or_default()
+        .split(',')
+        .filter(|name| !name.is_empty());
+    let kind = |name| {
+        EventKind::named(name)
+            .ok_or_else(|| Problem::bad_request(format!("there is no kind of event {name:?}")))
+    };
+    names.map(kind).collect()
+}
+
+fn event_stream(api: Api, reader: Reader) -> Response {
+    let opening = stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from_static(
+        b"retry: 1000\n\n",
+    ))]);
+    let frames = stream::unfold((api, reader), |(api, mut reader)| async move {
+        let frame = next_frame(&api, &mut reader).await?;
+        Some((Ok(frame), (api, reader)))
+    });
+    let body = Body::from_stream(futures_util::StreamExt::chain(opening, frames));
+    let head = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        NO_BUFFERING,
+    ];
+    (head, body).into_response()
+}
+
+/// What is to be sent next; nothing when the stream is to end.
+async fn next_frame(api: &Api, reader: &mut Reader) -> Option<Bytes> {
+    tokio::select! {
+        batch = reader.next() => match batch {
+            Ok(batch) => Some(frame(&batch)),
+            Err(error) => {
+                // The client comes back with its last id.
+                tracing::warn!(%error, "a stream of events ends");
+                None
+            }
+        },
+        () = api.closing.cancelled() => None,
+        () = tokio::time::sleep(api.config.heartbeat) => {
+            Some(Bytes::from(format!("id: {}\n: alive\n\n", reader.position())))
+        }
+    }
+}
+
+fn frame(batch: &Batch) -> Bytes {
+    let mut text = String::with_capacity(256 * (batch.events.len() + 1));
+    let mut put = |id: u64, event: &str, document: serde_json::Result<String>| {
+        let document = document.expect("documents have string keys");
+        // Writing to a string cannot fail. JSON holds no line breaks as we write it, but a payload may.
+        let _ = write!(text, "id: {id}\nevent: {event}\n");
+        for line in document.split(['\n', '\r']) {
+            let _ = writeln!(text, "data: {line}");
+        }
+        text.push('\n');
+    };
+    if let Some((after, up_to)) = batch.gap {
+        put(up_to, "gap", serde_json::to_string(&Gap::new(after, up_to)));
+    }
+    for event in &batch.events {
+        put(
+            event.seq,
+            event.kind.name(),
+            serde_json::to_string(&EventLine::from(&**event)),
+        );
+    }
+    text.into()
+}
+
+pub(crate) async fn subscription(api: &Api, caller: &Caller, name: &str) -> Result<Subscription, Problem> {
+    let tenant = caller.acting_for(None)?;
+    let all = api.desk.store().subscriptions(Some(tenant)).await?;
+    let found = all.into_iter().find(|one| one.name == name);
+    Ok(found.ok_or_else(|| Error::no_such("subscription", name))?)
+}
+
+pub(super) async fn subscriptions(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let all = api.desk.store().subscriptions(caller.seeing(None)?).await?;
+    Ok(ok(&Subscriptions {
+        subscriptions: all.iter().map(SubscriptionLine::from).collect(),
+    }))
+}
+
+pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let name = call.part("name").to_owned();
+    let body = call.json_if_any(&api).await?;
+    let form: NewSubscription = parse_if_any(&body)?;
+    let filter = EventFilter {
+        tenant: caller.seeing(None)?,
+        queue: readable_queue(&caller, form.queue.as_deref())?,
+        job: None,
+        kinds: form
+            .kinds
+            .unwrap_or_default()
+            .into_iter()
+            .map(EventKind::from)
+            .collect(),
+    };
+    let made = subscribe(&api, &caller, name, filter, form.after.map(|after| after.0)).await?;
+    Ok(ok(&SubscriptionLine::from(&made)))
+}
+
+/// Makes a subscription or finds the one of that name.
+pub(crate) async fn subscribe(
+    api: &Api,
+    caller: &Caller,
+    name: String,
+    filter: EventFilter,
+    after: Option<u64>,
+) -> Result<Subscription, Problem> {
+    check_text("name", &name)?;
+    let store = api.desk.store();
+    let cursor = match after {
+        Some(after) => after,
+        None => store.log_bounds().await?.head,
+    };
+    Ok(store
+        .subscribe(caller.acting_for(None)?, name, filter, cursor)
+        .await?)
+}
+
+pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let name = call.part("name").to_owned();
+    let body = call.json(&api).await?;
+    let Cursor { cursor } = parse(&body)?;
+    subscription(&api, &caller, &name).await?;
+    let tenant = caller.acting_for(None)?;
+    let cursor = api.desk.store().advance(tenant, name, cursor.0).await?;
+    Ok(ok(&Cursor {
+        cursor: Number(cursor),
+    }))
+}
+
+pub(super) async fn delete_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let name = call.part("name").to_owned();
+    let tenant = caller.acting_for(None)?;
+    match api.desk.store().unsubscribe(tenant, name.clone()).await? {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(Error::no_such("subscription", name).into()),
+    }
+}

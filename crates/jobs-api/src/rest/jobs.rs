@@ -1,0 +1,332 @@
+//! Jobs: register, read, list, call off, try again.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use nagaya_jobs::limits::PAGE_MAX;
+use nagaya_jobs::request::CancelRequest;
+use nagaya_jobs::view::JobFilter;
+use nagaya_jobs::{Error, JobId, QueueName, State as JobState};
+use serde::Deserialize;
+
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::call::{Call, answer, ok, parse, parse_if_any};
+use crate::cursor;
+use crate::problem::{Problem, Sort};
+use crate::wire::job::{Cancel, Changed, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary};
+use crate::wire::new_job::{
+    NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
+};
+use crate::wire::scalar::{Number, Time, parse_wait};
+
+/// Jobs of a page when nobody says how many.
+const PAGE_DEFAULT: usize = 100;
+
+pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let body = call.json(&api).await?;
+    let form: NewJob<'_> = parse(&body)?;
+    let tenant = caller.acting_for(form.tenant())?;
+    let job = form.into_job(tenant, &body)?;
+    caller.check_queue(&job.queue)?;
+    let registered = Registered::from(api.desk.enqueue(job).await?);
+    Ok(answer(StatusCode::CREATED, &registered))
+}
+
+pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let body = call.json(&api).await?;
+    let forms: NewJobs<'_> = parse(&body)?;
+    check_batch(&api, forms.jobs.len())?;
+    let mut jobs = Vec::with_capacity(forms.jobs.len());
+    for (at, form) in forms.jobs.into_iter().enumerate() {
+        let job = caller
+            .acting_for(form.tenant())
+            .and_then(|tenant| form.into_job(tenant, &body));
+        let job = job.and_then(|job| {
+            caller.check_queue(&job.queue)?;
+            api.desk.check(&job)?;
+            Ok(job)
+        });
+        jobs.push(job.map_err(|problem| Problem {
+            detail: format!("job {at} of the batch: {}", problem.detail),
+            ..problem
+        })?);
+    }
+    let mut outcomes = api.desk.enqueue_many(jobs).await?;
+    if outcomes.iter().all(Result::is_err)
+        && let Some(Err(error)) = outcomes.pop()
+    {
+        return Err(error.into());
+    }
+    let outcomes: Vec<Result<_, Problem>> = outcomes
+        .into_iter()
+        .map(|outcome| outcome.map_err(Problem::from))
+        .collect();
+    let jobs = outcomes.iter().map(|outcome| match outcome {
+        Ok(enqueued) => RegisteredOrProblem::Registered(Registered::from(enqueued.clone())),
+        Err(problem) => RegisteredOrProblem::Problem {
+            error: problem.document(),
+        },
+    });
+    Ok(answer(
+        StatusCode::CREATED,
+        &RegisteredJobs { jobs: jobs.collect() },
+    ))
+}
+
+pub(super) fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
+    match length {
+        0 => Err(Problem::bad_request("jobs must not be empty")),
+        length if length > api.config.batch_max => {
+            let detail = format!("a batch may have {} jobs at most", api.config.batch_max);
+            Err(Problem::new(Sort::TooLarge, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadQuery {
+    wait: Option<String>,
+}
+
+pub(super) async fn read(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let id = call.id()?;
+    let query: ReadQuery = call.query()?;
+    let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| {
+        parse_wait(text).ok_or_else(|| Problem::bad_request("wait must be a length of time like 30s"))
+    })?;
+    if !wait.is_zero() {
+        seen(&api, &caller, id).await?;
+        tokio::select! {
+            result = api.desk.wait_for_end(id, wait.min(api.config.wait_max)) => result?,
+            () = api.closing.cancelled() => (),
+        }
+    }
+    let found = api.desk.read(id).await?;
+    let found = found.filter(|(job, _)| may_see(&caller, job));
+    let (job, why) = found.ok_or_else(|| Error::no_such("job", id))?;
+    Ok(ok(&Job::of(&job, why.as_ref())))
+}
+
+fn may_see(caller: &Caller, job: &nagaya_jobs::view::JobView) -> bool {
+    caller.sees(&job.summary.tenant) && caller.may_use(&job.summary.queue)
+}
+
+/// Refuses jobs that are not there for the caller.
+pub(crate) async fn seen(api: &Api, caller: &Caller, id: JobId) -> Result<(), Problem> {
+    let job = api.desk.store().read(vec![id]).await?.pop().flatten();
+    match job.is_some_and(|job| may_see(caller, &job)) {
+        true => Ok(()),
+        false => Err(Error::no_such("job", id).into()),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    queue: Option<String>,
+    state: Option<String>,
+    kind: Option<String>,
+    tag: Option<String>,
+    since: Option<String>,
+    before: Option<String>,
+    cursor: Option<String>,
+    limit: Option<usize>,
+    tenant: Option<String>,
+}
+
+pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let query: ListQuery = call.query()?;
+    let states = query.state.as_deref().unwrap_or_default();
+    let states = states.split(',').filter(|name| !name.is_empty()).map(|name| {
+        JobState::named(name).ok_or_else(|| Problem::bad_request(format!("there is no state {name:?}")))
+    });
+    let time = |field: &str, text: Option<String>| match text {
+        None => Ok(None),
+        Some(text) => Time::parse(&text)
+            .map(|time| Some(time.0))
+            .ok_or_else(|| Problem::bad_request(format!("{field} must be a time like 2026-11-15T09:00:00Z"))),
+    };
+    let filter = JobFilter {
+        tenant: caller.seeing(query.tenant.as_deref())?,
+        queue: readable_queue(&caller, query.queue.as_deref())?,
+        states: states.collect::<Result<_, _>>()?,
+        kind: query.kind,
+        tag: query.tag,
+        since_ms: time("since", query.since)?,
+        before_ms: time("before", query.before)?,
+    };
+    let limit = page_limit(query.limit, PAGE_DEFAULT)?;
+    let before = query.cursor.as_deref().map(cursor::read).transpose()?;
+    let page = api.desk.store().list(filter, before, limit).await?;
+    Ok(ok(&JobPage {
+        jobs: page.items.iter().map(Summary::from).collect(),
+        next_cursor: page.next.map(cursor::write),
+    }))
+}
+
+pub(crate) fn page_limit(asked: Option<usize>, default: usize) -> Result<usize, Problem> {
+    match asked.unwrap_or(default) {
+        limit @ 1..=PAGE_MAX => Ok(limit),
+        _ => Err(Problem::bad_request("limit must lie between 1 and 1000")),
+    }
+}
+
+/// The queue that a reader asks for; one whose token is bound to queues must name one of them.
+pub(crate) fn readable_queue(caller: &Caller, name: Option<&str>) -> Result<Option<QueueName>, Problem> {
+    let Some(name) = name else {
+        caller.check_all_queues()?;
+        return Ok(None);
+    };
+    let queue = QueueName::new(name)?;
+    caller.check_queue(&queue)?;
+    Ok(Some(queue))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogQuery {
+    after: Option<u64>,
+    limit: Option<usize>,
+}
+
+pub(super) async fn log_lines(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let id = call.id()?;
+    let query: LogQuery = call.query()?;
+    let limit = page_limit(query.limit, PAGE_MAX)?;
+    let after = query.after.unwrap_or(0).min(i64::MAX as u64);
+    seen(&api, &caller, id).await?;
+    let lines = api.desk.store().log_lines(id, after, limit).await?;
+    Ok(ok(&Lines {
+        lines: lines.iter().map(Line::from).collect(),
+    }))
+}
+
+pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let id = call.id()?;
+    let body = call.json_if_any(&api).await?;
+    let Cancel { reason } = parse_if_any(&body)?;
+    seen(&api, &caller, id).await?;
+    let was = cancel_one(&api, id, reason).await?;
+    Ok(ok(&Changed {
+        id: Number(id),
+        state: StateName::Cancelled,
+        was: Some(was.into()),
+    }))
+}
+
+pub(crate) async fn cancel_one(api: &Api, id: JobId, reason: Option<String>) -> Result<JobState, Problem> {
+    let answers = api
+        .desk
+        .store()
+        .cancel(vec![CancelRequest { id, reason }])
+        .await?;
+    first(answers)
+}
+
+pub(super) async fn retry(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let id = call.id()?;
+    call.json_if_any(&api).await?;
+    seen(&api, &caller, id).await?;
+    retry_one(&api, id).await?;
+    Ok(ok(&Changed {
+        id: Number(id),
+        state: StateName::Waiting,
+        was: None,
+    }))
+}
+
+pub(crate) async fn retry_one(api: &Api, id: JobId) -> Result<(), Problem> {
+    first(api.desk.store().retry(vec![id]).await?)
+}
+
+fn first<T>(answers: Vec<Result<T, Error>>) -> Result<T, Problem> {
+    let answer = answers.into_iter().next();
+    Ok(answer.ok_or_else(|| Error::Failed("the store gave no answer".into()))??)
+}
+
+pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let body = call.json(&api).await?;
+    let form: ManyFilter = parse(&body)?;
+    let ended = [JobState::Failed, JobState::Cancelled];
+    let (ids, next_cursor) = matching(&api, &caller, &form, &ended).await?;
+    let answers = api.desk.store().retry(ids).await?;
+    count(answers, next_cursor)
+}
+
+pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Enqueue).await?;
+    let body = call.json(&api).await?;
+    let form: ManyFilter = parse(&body)?;
+    let open = [JobState::Scheduled, JobState::Waiting, JobState::Running];
+    let (ids, next_cursor) = matching(&api, &caller, &form, &open).await?;
+    let requests = ids.into_iter().map(|id| CancelRequest {
+        id,
+        reason: form.reason.clone(),
+    });
+    let answers = api.desk.store().cancel(requests.collect()).await?;
+    count(answers, next_cursor)
+}
+
+/// Reads one page of the jobs that a filter means.
+async fn matching(
+    api: &Api,
+    caller: &Caller,
+    form: &ManyFilter,
+    usual: &[JobState],
+) -> Result<(Vec<JobId>, Option<String>), Problem> {
+    let says_something = form.queue.is_some()
+        || form.states.is_some()
+        || form.kind.is_some()
+        || form.tag.is_some()
+        || form.since.is_some()
+        || form.before.is_some();
+    if !says_something {
+        return Err(Problem::bad_request("the filter must say at least one thing"));
+    }
+    let filter = JobFilter {
+        tenant: caller.seeing(form.tenant.as_deref())?,
+        queue: readable_queue(caller, form.queue.as_deref())?,
+        states: match &form.states {
+            Some(states) => states.iter().map(|state| (*state).into()).collect(),
+            None => usual.to_vec(),
+        },
+        kind: form.kind.clone(),
+        tag: form.tag.clone(),
+        since_ms: form.since.map(|time| time.0),
+        before_ms: form.before.map(|time| time.0),
+    };
+    let limit = page_limit(form.limit, PAGE_MAX)?;
+    let before = form.cursor.as_deref().map(cursor::read).transpose()?;
+    let page = api.desk.store().list(filter, before, limit).await?;
+    let ids = page.items.iter().map(|job| job.id).collect();
+    Ok((ids, page.next.map(cursor::write)))
+}
+
+fn count<T>(answers: Vec<Result<T, Error>>, next_cursor: Option<String>) -> Result<Response, Problem> {
+    let (mut changed, mut refused) = (0, 0);
+    for answer in answers {
+        match answer {
+            Ok(_) => changed += 1,
+            Err(Error::WrongState { .. } | Error::NotFound { .. }) => refused += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(ok(&ManyChanged {
+        changed,
+        refused,
+        next_cursor,
+    }))
+}

@@ -1,0 +1,25 @@
+//! REST under `/v1`: one table of routes, which the router and the OpenAPI document are made from.
+
+mod events;
+mod jobs;
+mod queues;
+mod table;
+mod tenants;
+mod work;
+mod ws;
+
+use axum::Router;
+
+pub(crate) use events::subscribe;
+pub(crate) use jobs::{cancel_one, page_limit, readable_queue, retry_one, seen};
+pub(crate) use table::{Answer, Param, Route, Used, table, used};
+pub(crate) use work::{cut, log_lines};
+
+use crate::api::Api;
+
+/// All routes of the table.
+pub(crate) fn router() -> Router<Api> {
+    table().into_iter().fold(Router::new(), |router, route| {
+        router.route(route.path, (route.mount)())
+    })
+}

@@ -1,0 +1,701 @@
+//! Every route: path, who may, what goes in, what comes out.
+
+use std::borrow::Cow;
+
+use axum::routing::{MethodRouter, delete, get, post, put};
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+
+use super::{events, jobs, queues, tenants, work, ws};
+use crate::api::Api;
+use crate::auth::Need;
+use crate::problem::Sort;
+use crate::wire::{event, job, new_job, queue, schedule, tenant, work as work_form};
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    /// The operation's name in the OpenAPI document.
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) need: Need,
+    pub(crate) query: &'static [Param],
+    pub(crate) body: Option<Body>,
+    pub(crate) answer: Answer,
+    /// Besides those that every route may answer with.
+    pub(crate) problems: &'static [Sort],
+    pub(crate) mount: fn() -> MethodRouter<Api>,
+}
+
+/// A parameter of the query.
+pub(crate) struct Param {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The parameter's schema, as JSON.
+    pub(crate) schema: &'static str,
+}
+
+pub(crate) struct Body {
+    pub(crate) schema: Used,
+    pub(crate) required: bool,
+}
+
+pub(crate) enum Answer {
+    Document(u16, Used),
+    Nothing,
+    /// A stream of server-sent events.
+    Events,
+    /// Another protocol.
+    Switch,
+}
+
+/// A schema that a route uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) name: fn() -> Cow<'static, str>,
+    pub(crate) schema: fn() -> RefOr<Schema>,
+    pub(crate) nested: fn(&mut Vec<(String, RefOr<Schema>)>),
+}
+
+pub(crate) fn used<T: ToSchema>() -> Used {
+    Used {
+        name: T::name,
+        schema: T::schema,
+        nested: T::schemas,
+    }
+}
+
+fn body<T: ToSchema>() -> Option<Body> {
+    Some(Body {
+        schema: used::<T>(),
+        required: true,
+    })
+}
+
+fn optional_body<T: ToSchema>() -> Option<Body> {
+    Some(Body {
+        schema: used::<T>(),
+        required: false,
+    })
+}
+
+fn document<T: ToSchema>() -> Answer {
+    Answer::Document(200, used::<T>())
+}
+
+const NAME: &str =
+    r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^(?!\\.+$)[A-Za-z0-9._:-]+$"}"#;
+const POSITION: &str = r#"{"type":"string","pattern":"^(0|[1-9][0-9]{0,17})$"}"#;
+const TIME: &str = r#"{"type":"string","format":"date-time"}"#;
+const LIMIT: &str = r#"{"type":"integer","minimum":1,"maximum":1000}"#;
+const TEXT: &str = r#"{"type":"string"}"#;
+
+const TENANT: Param = Param {
+    name: "tenant",
+    about: "Only for callers that speak for several tenants: this one.",
+    schema: NAME,
+};
+const QUEUE: Param = Param {
+    name: "queue",
+    about: "Only of this queue.",
+    schema: NAME,
+};
+const AFTER: Param = Param {
+    name: "after",
+    about: "Only what comes after this position; the header Last-Event-ID goes first.",
+    schema: POSITION,
+};
+
+/// All routes, in the order in which they are documented.
+pub(crate) fn table() -> Vec<Route> {
+    let mut routes = job_routes();
+    routes.extend(work_routes());
+    routes.extend(queue_routes());
+    routes.extend(event_routes());
+    routes.extend(admin_routes());
+    routes
+}
+
+fn job_routes() -> Vec<Route> {
+    vec![
+        Route {
+            method: "post",
+            path: "/v1/jobs",
+            id: "register_job",
+            summary: "Registers a job.",
+            need: Need::Enqueue,
+            query: &[],
+            body: body::<new_job::NewJob<'static>>(),
+            answer: Answer::Document(201, used::<new_job::Registered>()),
+            problems: &[Sort::DependencyUnusable, Sort::QueueFull],
+            mount: || post(jobs::register),
+        },
+        Route {
+            method: "get",
+            path: "/v1/jobs",
+            id: "list_jobs",
+            summary: "Lists jobs, newest first.",
+            need: Need::Read,
+            query: &[
+                QUEUE,
+                Param {
+                    name: "state",
+                    about: "Only in these states, separated by commas.",
+                    schema: r#"{"type":"string","pattern":"^(scheduled|waiting|running|succeeded|failed|cancelled)(,(scheduled|waiting|running|succeeded|failed|cancelled)){0,5}$"}"#,
+                },
+                Param {
+                    name: "kind",
+                    about: "Only of this kind.",
+                    schema: TEXT,
+                },
+                Param {
+                    name: "tag",
+                    about: "Only with this tag.",
+                    schema: TEXT,
+                },
+                Param {
+                    name: "since",
+                    about: "Registered at or after this.",
+                    schema: TIME,
+                },
+                Param {
+                    name: "before",
+                    about: "Registered before this.",
+                    schema: TIME,
+                },
+                Param {
+                    name: "cursor",
+                    about: "Goes on where a page ended.",
+                    schema: r#"{"type":"string","pattern":"^[A-Za-z0-9_-]{12}$"}"#,
+                },
+                Param {
+                    name: "limit",
+                    about: "Most jobs of the page; 100 when left out.",
+                    schema: LIMIT,
+                },
+                TENANT,
+            ],
+            body: None,
+            answer: document::<job::JobPage<'static>>(),
+            problems: &[],
+            mount: || get(jobs::list),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch",
+            id: "register_jobs",
+            summary: "Registers jobs together; each is judged by itself.",
+            need: Need::Enqueue,
+            query: &[],
+            body: body::<new_job::NewJobs<'static>>(),
+            answer: Answer::Document(201, used::<new_job::RegisteredJobs<'static>>()),
+            problems: &[Sort::DependencyUnusable, Sort::QueueFull],
+            mount: || post(jobs::register_many),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/retry",
+            id: "retry_jobs",
+            summary: "Lets ended jobs that a filter means run again, a page at a time.",
+            need: Need::Enqueue,
+            query: &[],
+            body: body::<job::ManyFilter>(),
+            answer: document::<job::ManyChanged>(),
+            problems: &[],
+            mount: || post(jobs::retry_many),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/cancel",
+            id: "cancel_jobs",
+            summary: "Cancels jobs that a filter means, a page at a time.",
+            need: Need::Enqueue,
+            query: &[],
+            body: body::<job::ManyFilter>(),
+            answer: document::<job::ManyChanged>(),
+            problems: &[],
+            mount: || post(jobs::cancel_many),
+        },
+        Route {
+            method: "get",
+            path: "/v1/jobs/{id}",
+            id: "read_job",
+            summary: "Reads a job, and why it is not running; waits for its end when asked to.",
+            need: Need::Read,
+            query: &[Param {
+                name: "wait",
+                about: "Waits so long for the job to end: 30s, 500ms, 1m.",
+                schema: r#"{"type":"string","pattern":"^([0-9]{1,3}ms|[01](\\.[0-9]{1,3})?s?)$"}"#,
+            }],
+            body: None,
+            answer: document::<job::Job<'static>>(),
+            problems: &[Sort::NotFound],
+            mount: || get(jobs::read),
+        },
+        Route {
+            method: "get",
+            path: "/v1/jobs/{id}/log",
+            id: "read_job_log",
+            summary: "Reads a job's log lines.",
+            need: Need::Read,
+            query: &[
+                Param {
+                    name: "after",
+                    about: "Only lines with numbers above this.",
+                    schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991}"#,
+                },
+                Param {
+                    name: "limit",
+                    about: "Most lines; 1000 when left out.",
+                    schema: LIMIT,
+                },
+            ],
+            body: None,
+            answer: document::<job::Lines<'static>>(),
+            problems: &[Sort::NotFound],
+            mount: || get(jobs::log_lines),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/cancel",
+            id: "cancel_job",
+            summary: "Cancels a job that has not ended. A running one's token is worth nothing from then on.",
+            need: Need::Enqueue,
+            query: &[],
+            body: optional_body::<job::Cancel>(),
+            answer: document::<job::Changed>(),
+            problems: &[Sort::NotFound, Sort::WrongState],
+            mount: || post(jobs::cancel),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/retry",
+            id: "retry_job",
+            summary: "Lets a job that has ended run again, with all its attempts.",
+            need: Need::Enqueue,
+            query: &[],
+            body: None,
+            answer: document::<job::Changed>(),
+            problems: &[Sort::NotFound, Sort::WrongState],
+            mount: || post(jobs::retry),
+        },
+    ]
+}
+
+fn work_routes() -> Vec<Route> {
+    vec![
+        Route {
+            method: "post",
+            path: "/v1/queues/{queue}/claim",
+            id: "claim_jobs",
+            summary: "Gives jobs of a queue to a worker; waits for some when asked to.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Claim<'static>>(),
+            answer: document::<work_form::ClaimedJobs<'static>>(),
+            problems: &[],
+            mount: || post(work::claim),
+        },
+        Route {
+            method: "post",
+            path: "/v1/claim",
+            id: "claim_jobs_of_any",
+            summary: "Gives jobs of several queues to a worker, asked in order.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::ClaimAny<'static>>(),
+            answer: document::<work_form::ClaimedJobs<'static>>(),
+            problems: &[],
+            mount: || post(work::claim_any),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/extend",
+            id: "extend_lease",
+            summary: "Makes a lease last longer.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Extend<'static>>(),
+            answer: document::<work_form::Extended>(),
+            problems: &[Sort::LeaseLost],
+            mount: || post(work::extend),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/progress",
+            id: "report_progress",
+            summary: "Notes how far the worker has come.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Progress<'static>>(),
+            answer: Answer::Nothing,
+            problems: &[Sort::LeaseLost],
+            mount: || post(work::progress),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/log",
+            id: "add_log_lines",
+            summary: "Adds lines to the job's log.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Log<'static>>(),
+            answer: Answer::Nothing,
+            problems: &[Sort::LeaseLost],
+            mount: || post(work::log),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/complete",
+            id: "complete_job",
+            summary: "Ends a job as succeeded. The same report again is taken as a repeat.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Complete<'static>>(),
+            answer: document::<work_form::CompletedJob>(),
+            problems: &[Sort::LeaseLost],
+            mount: || post(work::complete),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/{id}/fail",
+            id: "fail_job",
+            summary: "Ends an attempt as failed, and the job when it was the last.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::Fail<'static>>(),
+            answer: document::<work_form::FailedJob>(),
+            problems: &[Sort::LeaseLost],
+            mount: || post(work::fail),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/complete",
+            id: "complete_jobs",
+            summary: "Ends jobs as succeeded; each report is judged by itself.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::CompleteMany<'static>>(),
+            answer: document::<work_form::ReportOutcomes<'static>>(),
+            problems: &[],
+            mount: || post(work::complete_many),
+        },
+        Route {
+            method: "post",
+            path: "/v1/jobs/batch/fail",
+            id: "fail_jobs",
+            summary: "Ends attempts as failed; each report is judged by itself.",
+            need: Need::Work,
+            query: &[],
+            body: body::<work_form::FailMany<'static>>(),
+            answer: document::<work_form::ReportOutcomes<'static>>(),
+            problems: &[],
+            mount: || post(work::fail_many),
+        },
+    ]
+}
+
+fn queue_routes() -> Vec<Route> {
+    vec![
+        Route {
+            method: "get",
+            path: "/v1/queues",
+            id: "list_queues",
+            summary: "Lists queues with their settings and what can be counted in them.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: document::<queue::Queues>(),
+            problems: &[],
+            mount: || get(queues::queues),
+        },
+        Route {
+            method: "get",
+            path: "/v1/queues/{queue}",
+            id: "read_queue",
+            summary: "Reads one queue.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: document::<queue::Queue>(),
+            problems: &[Sort::NotFound],
+            mount: || get(queues::queue),
+        },
+        Route {
+            method: "put",
+            path: "/v1/queues/{queue}",
+            id: "put_queue",
+            summary: "Makes a queue or replaces its settings.",
+            need: Need::Admin,
+            query: &[],
+            body: body::<queue::Settings>(),
+            answer: document::<queue::Queue>(),
+            problems: &[Sort::NotFound],
+            mount: || put(queues::put_queue),
+        },
+        Route {
+            method: "post",
+            path: "/v1/queues/{queue}/pause",
+            id: "pause_queue",
+            summary: "Gives out no more jobs of a queue; running ones go on.",
+            need: Need::Admin,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[],
+            mount: || post(queues::pause),
+        },
+        Route {
+            method: "post",
+            path: "/v1/queues/{queue}/resume",
+            id: "resume_queue",
+            summary: "Gives out jobs of a queue again.",
+            need: Need::Admin,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[],
+            mount: || post(queues::resume),
+        },
+        Route {
+            method: "get",
+            path: "/v1/schedules",
+            id: "list_schedules",
+            summary: "Lists schedules.",
+            need: Need::Read,
+            query: &[TENANT],
+            body: None,
+            answer: document::<schedule::Schedules<'static>>(),
+            problems: &[],
+            mount: || get(queues::schedules),
+        },
+        Route {
+            method: "get",
+            path: "/v1/schedules/{name}",
+            id: "read_schedule",
+            summary: "Reads one schedule.",
+            need: Need::Read,
+            query: &[TENANT],
+            body: None,
+            answer: document::<schedule::ScheduleLine<'static>>(),
+            problems: &[Sort::NotFound],
+            mount: || get(queues::schedule),
+        },
+        Route {
+            method: "put",
+            path: "/v1/schedules/{name}",
+            id: "put_schedule",
+            summary: "Makes or replaces a schedule.",
+            need: Need::Enqueue,
+            query: &[],
+            body: body::<schedule::NewSchedule<'static>>(),
+            answer: document::<schedule::ScheduleLine<'static>>(),
+            problems: &[],
+            mount: || put(queues::put_schedule),
+        },
+        Route {
+            method: "delete",
+            path: "/v1/schedules/{name}",
+            id: "delete_schedule",
+            summary: "Removes a schedule; jobs that it made stay.",
+            need: Need::Enqueue,
+            query: &[TENANT],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[Sort::NotFound],
+            mount: || delete(queues::delete_schedule),
+        },
+    ]
+}
+
+fn event_routes() -> Vec<Route> {
+    vec![
+        Route {
+            method: "get",
+            path: "/v1/jobs/{id}/events",
+            id: "job_events",
+            summary: "Streams a job's events, from its beginning on.",
+            need: Need::Read,
+            query: &[AFTER],
+            body: None,
+            answer: Answer::Events,
+            problems: &[Sort::NotFound],
+            mount: || get(events::job_events),
+        },
+        Route {
+            method: "get",
+            path: "/v1/events",
+            id: "events",
+            summary: "Streams events, from a position on or as they happen.",
+            need: Need::Read,
+            query: &[
+                QUEUE,
+                Param {
+                    name: "kind",
+                    about: "Only of these kinds, separated by commas.",
+                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)){0,7}$"}"#,
+                },
+                AFTER,
+                Param {
+                    name: "subscription",
+                    about: "Filter and position of a subscription.",
+                    schema: NAME,
+                },
+                TENANT,
+            ],
+            body: None,
+            answer: Answer::Events,
+            problems: &[Sort::NotFound],
+            mount: || get(events::events),
+        },
+        Route {
+            method: "get",
+            path: "/v1/ws",
+            id: "websocket",
+            summary: "Events over a WebSocket: hello, then events; acknowledgements move a subscription's cursor.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: Answer::Switch,
+            problems: &[],
+            mount: || get(ws::open),
+        },
+        Route {
+            method: "get",
+            path: "/v1/subscriptions",
+            id: "list_subscriptions",
+            summary: "Lists subscriptions.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: document::<event::Subscriptions>(),
+            problems: &[],
+            mount: || get(events::subscriptions),
+        },
+        Route {
+            method: "put",
+            path: "/v1/subscriptions/{name}",
+            id: "put_subscription",
+            summary: "Makes a subscription, or finds the one of that name as it is.",
+            need: Need::Read,
+            query: &[],
+            body: optional_body::<event::NewSubscription>(),
+            answer: document::<event::SubscriptionLine>(),
+            problems: &[],
+            mount: || put(events::put_subscription),
+        },
+        Route {
+            method: "post",
+            path: "/v1/subscriptions/{name}/ack",
+            id: "ack_subscription",
+            summary: "Moves a subscription's cursor ahead.",
+            need: Need::Read,
+            query: &[],
+            body: body::<event::Cursor>(),
+            answer: document::<event::Cursor>(),
+            problems: &[Sort::NotFound],
+            mount: || post(events::ack_subscription),
+        },
+        Route {
+            method: "delete",
+            path: "/v1/subscriptions/{name}",
+            id: "delete_subscription",
+            summary: "Removes a subscription.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[Sort::NotFound],
+            mount: || delete(events::delete_subscription),
+        },
+    ]
+}
+
+fn admin_routes() -> Vec<Route> {
+    vec![
+        Route {
+            method: "get",
+            path: "/v1/tokens",
+            id: "list_tokens",
+            summary: "Lists tokens, without their secrets.",
+            need: Need::Admin,
+            query: &[],
+            body: None,
+            answer: document::<tenant::Tokens<'static>>(),
+            problems: &[],
+            mount: || get(tenants::tokens),
+        },
+        Route {
+            method: "post",
+            path: "/v1/tokens",
+            id: "make_token",
+            summary: "Makes a token; the answer is the only time that it is shown.",
+            need: Need::Admin,
+            query: &[],
+            body: body::<tenant::NewToken>(),
+            answer: Answer::Document(201, used::<tenant::MadeToken<'static>>()),
+            problems: &[],
+            mount: || post(tenants::make_token),
+        },
+        Route {
+            method: "delete",
+            path: "/v1/tokens/{tenant}/{name}",
+            id: "revoke_token",
+            summary: "Revokes a token. Other servers may believe it for 5 seconds more.",
+            need: Need::Admin,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[Sort::NotFound],
+            mount: || delete(tenants::revoke_token),
+        },
+        Route {
+            method: "get",
+            path: "/v1/tenants",
+            id: "list_tenants",
+            summary: "Lists tenants.",
+            need: Need::Admin,
+            query: &[],
+            body: None,
+            answer: document::<tenant::Tenants>(),
+            problems: &[],
+            mount: || get(tenants::tenants),
+        },
+        Route {
+            method: "put",
+            path: "/v1/tenants/{tenant}",
+            id: "put_tenant",
+            summary: "Makes a tenant or changes its weight.",
+            need: Need::Admin,
+            query: &[],
+            body: body::<tenant::TenantSettings>(),
+            answer: Answer::Nothing,
+            problems: &[],
+            mount: || put(tenants::put_tenant),
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_and_routes_are_unique() {
+        let routes = table();
+        let ids: BTreeSet<&str> = routes.iter().map(|route| route.id).collect();
+        let paths: BTreeSet<_> = routes.iter().map(|route| (route.path, route.method)).collect();
+        assert_eq!((ids.len(), paths.len()), (routes.len(), routes.len()));
+        for param in routes.iter().flat_map(|route| route.query) {
+            serde_json::from_str::<serde_json::Value>(param.schema).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_router_takes_all_of_them() {
+        let _ = super::super::router();
+    }
+}

@@ -1,0 +1,88 @@
+//! Tenants and their tokens, for administrators.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use nagaya_jobs::tenant::ApiToken;
+use nagaya_jobs::{Error, QueueName, TenantId};
+
+use crate::api::Api;
+use crate::auth::{Need, draw_token};
+use crate::call::{Call, answer, ok, parse};
+use crate::problem::Problem;
+use crate::wire::tenant::{
+    MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, scopes,
+};
+
+pub(super) async fn tokens(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Admin).await?;
+    let tokens = api.desk.store().tokens(None).await?;
+    Ok(ok(&Tokens {
+        tokens: tokens.iter().map(TokenLine::from).collect(),
+    }))
+}
+
+pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Admin).await?;
+    let body = call.json(&api).await?;
+    let form: NewToken = parse(&body)?;
+    if form.scopes.is_empty() {
+        return Err(Problem::bad_request("scopes must not be empty"));
+    }
+    // A token's name stands in a path, as a queue's does.
+    QueueName::new(&form.name).map_err(|_| Error::invalid("name", "must be a name like a queue's"))?;
+    let queues = form.queues.unwrap_or_default();
+    queues
+        .iter()
+        .try_for_each(|queue| QueueName::new(queue).map(drop))?;
+    let (text, hash) = draw_token();
+    let store = api.desk.store();
+    let token = ApiToken {
+        name: form.name,
+        tenant: TenantId::new(&form.tenant)?,
+        hash,
+        scopes: scopes(&form.scopes),
+        queues,
+        created_at_ms: store.now_ms().await?,
+        expires_at_ms: form.expires_at.map(|time| time.0),
+    };
+    store.put_token(token.clone()).await?;
+    api.auth.forget();
+    let made = MadeToken {
+        token: &text,
+        line: TokenLine::from(&token),
+    };
+    Ok(answer(StatusCode::CREATED, &made))
+}
+
+pub(super) async fn revoke_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Admin).await?;
+    let tenant = TenantId::new(call.part("tenant"))?;
+    let name = call.part("name").to_owned();
+    let was_there = api.desk.store().revoke_token(tenant, name.clone()).await?;
+    api.auth.forget();
+    match was_there {
+        true => Ok(StatusCode::NO_CONTENT.into_response()),
+        false => Err(Error::no_such("token", name).into()),
+    }
+}
+
+pub(super) async fn tenants(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Admin).await?;
+    let tenants = api.desk.store().tenants().await?;
+    Ok(ok(&Tenants {
+        tenants: tenants.iter().map(TenantLine::from).collect(),
+    }))
+}
+
+pub(super) async fn put_tenant(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Admin).await?;
+    let tenant = TenantId::new(call.part("tenant"))?;
+    let body = call.json(&api).await?;
+    let TenantSettings { weight } = parse(&body)?;
+    if !(1..=1_000_000).contains(&weight) {
+        return Err(Problem::bad_request("weight must lie between 1 and 1000000"));
+    }
+    api.desk.store().put_tenant(tenant, weight).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,223 @@
+//! What workers do: claim, report, keep alive.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use nagaya_jobs::JobId;
+use nagaya_jobs::limits::ERROR_BYTES_MAX;
+use nagaya_jobs::request::{ClaimRequest, Completion, Extension, Failure, LogReport, ProgressReport};
+use nagaya_jobs::token::Lease;
+
+use super::jobs::check_batch;
+use crate::api::Api;
+use crate::auth::Need;
+use crate::call::{Call, ok, parse};
+use crate::problem::Problem;
+use crate::wire::new_job::client_queue;
+use crate::wire::scalar::{Number, Time};
+use crate::wire::work::{
+    Claim, ClaimAny, Claimed, ClaimedJobs, Complete, CompleteMany, CompletedJob, Extend, Extended, Fail,
+    FailMany, FailedJob, Log, Progress, ReportOutcome, ReportOutcomes, bounded_wait, claim_max,
+};
+
+pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Work).await?;
+    let queue = client_queue(call.part("queue"))?;
+    caller.check_queue(&queue)?;
+    let body = call.json(&api).await?;
+    let form: Claim<'_> = parse(&body)?;
+    let request = ClaimRequest {
+        worker: form.worker.into_owned(),
+        queues: vec![queue],
+        tenant: caller.seeing(form.tenant.as_deref())?,
+        max: claim_max(form.max)?,
+        lease: form.timeout_seconds.map(|seconds| seconds.0),
+    };
+    let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
+    given(&api, request, wait).await
+}
+
+pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Work).await?;
+    let body = call.json(&api).await?;
+    let form: ClaimAny<'_> = parse(&body)?;
+    if !(1..=64).contains(&form.queues.len()) {
+        return Err(Problem::bad_request("queues must name 1 to 64 queues"));
+    }
+    let mut queues = Vec::with_capacity(form.queues.len());
+    for name in &form.queues {
+        let queue = client_queue(name)?;
+        caller.check_queue(&queue)?;
+        queues.push(queue);
+    }
+    let request = ClaimRequest {
+        worker: form.worker.into_owned(),
+        queues,
+        tenant: caller.seeing(form.tenant.as_deref())?,
+        max: claim_max(form.max)?,
+        lease: form.timeout_seconds.map(|seconds| seconds.0),
+    };
+    let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
+    given(&api, request, wait).await
+}
+
+async fn given(api: &Api, request: ClaimRequest, wait: std::time::Duration) -> Result<Response, Problem> {
+    let jobs = api.desk.claim(request, wait).await?;
+    let jobs = jobs.iter().map(Claimed::from).collect();
+    Ok(ok(&ClaimedJobs { jobs }))
+}
+
+pub(super) async fn complete(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: Complete<'_> = parse(&body)?;
+    let report = Completion {
+        result: form.result(&body)?,
+        lease: api.desk.lease(&form.token, Some(id))?,
+    };
+    let completed = api.desk.complete(report).await?;
+    Ok(ok(&CompletedJob::of(id, completed)))
+}
+
+pub(super) async fn fail(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: Fail<'_> = parse(&body)?;
+    let report = Failure {
+        lease: api.desk.lease(&form.token, Some(id))?,
+        terms: form.terms(),
+        error: cut(form.error, ERROR_BYTES_MAX),
+    };
+    let failed = api.desk.fail(report).await?;
+    Ok(ok(&FailedJob::of(id, failed)))
+}
+
+pub(super) async fn complete_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let body = call.json(&api).await?;
+    let forms: CompleteMany<'_> = parse(&body)?;
+    check_batch(&api, forms.jobs.len())?;
+    let mut leases = Vec::with_capacity(forms.jobs.len());
+    let mut reports = Vec::with_capacity(forms.jobs.len());
+    for form in &forms.jobs {
+        let result = form.result(&body)?;
+        api.desk.check_result(result.as_ref())?;
+        let lease = api.desk.lease(&form.token, None).ok();
+        leases.push(lease);
+        reports.extend(lease.map(|lease| Completion { lease, result }));
+    }
+    let answers = api.desk.complete_many(reports).await?;
+    let outcomes = answers.into_iter().map(|answer| answer.map_err(Problem::from));
+    let outcomes = joined(leases, outcomes.collect());
+    let jobs = outcomes.iter().map(|outcome| match outcome {
+        Ok((id, completed)) => ReportOutcome::Completed(CompletedJob::of(*id, *completed)),
+        Err(problem) => ReportOutcome::Problem {
+            error: problem.document(),
+        },
+    });
+    Ok(ok(&ReportOutcomes { jobs: jobs.collect() }))
+}
+
+pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let body = call.json(&api).await?;
+    let forms: FailMany<'_> = parse(&body)?;
+    check_batch(&api, forms.jobs.len())?;
+    let mut leases = Vec::with_capacity(forms.jobs.len());
+    let mut reports = Vec::with_capacity(forms.jobs.len());
+    for form in forms.jobs {
+        let lease = api.desk.lease(&form.token, None).ok();
+        leases.push(lease);
+        reports.extend(lease.map(|lease| Failure {
+            lease,
+            terms: form.terms(),
+            error: cut(form.error, ERROR_BYTES_MAX),
+        }));
+    }
+    let answers = api.desk.fail_many(reports).await?;
+    let outcomes = answers.into_iter().map(|answer| answer.map_err(Problem::from));
+    let outcomes = joined(leases, outcomes.collect());
+    let jobs = outcomes.iter().map(|outcome| match outcome {
+        Ok((id, failed)) => ReportOutcome::Failed(FailedJob::of(*id, *failed)),
+        Err(problem) => ReportOutcome::Problem {
+            error: problem.document(),
+        },
+    });
+    Ok(ok(&ReportOutcomes { jobs: jobs.collect() }))
+}
+
+/// Puts the store's answers back among the tokens that nobody knows.
+fn joined<T>(
+    leases: Vec<Option<Lease>>,
+    answers: Vec<Result<T, Problem>>,
+) -> Vec<Result<(JobId, T), Problem>> {
+    let mut answers = answers.into_iter();
+    let outcome = |lease: Option<Lease>| match (lease, lease.and_then(|_| answers.next())) {
+        (Some(lease), Some(answer)) => answer.map(|answer| (lease.id, answer)),
+        _ => Err(Problem::foreign_token()),
+    };
+    leases.into_iter().map(outcome).collect()
+}
+
+pub(super) async fn extend(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: Extend<'_> = parse(&body)?;
+    let extension = Extension {
+        lease: api.desk.lease(&form.token, Some(id))?,
+        length: form.timeout_seconds.map(|seconds| seconds.0),
+    };
+    let until_ms = api.desk.extend(extension).await?;
+    Ok(ok(&Extended {
+        id: Number(id),
+        lease_expires_at: Time(until_ms),
+    }))
+}
+
+pub(super) async fn progress(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: Progress<'_> = parse(&body)?;
+    let report = ProgressReport {
+        progress: form.progress()?,
+        lease: api.desk.lease(&form.token, Some(id))?,
+    };
+    api.desk.progress(report).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn log(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    call.caller(&api, Need::Work).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: Log<'_> = parse(&body)?;
+    let lines = log_lines(form.lines)?;
+    let report = LogReport {
+        lease: api.desk.lease(&form.token, Some(id))?,
+        lines,
+    };
+    api.desk.log(report).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Checks and shortens lines from anywhere.
+pub(crate) fn log_lines(lines: Vec<String>) -> Result<Vec<String>, Problem> {
+    use nagaya_jobs::limits::{LOG_LINE_BYTES_MAX, LOG_LINES_MAX};
+    match lines.len() as u64 {
+        1..=LOG_LINES_MAX => Ok(lines
+            .into_iter()
+            .map(|line| cut(line, LOG_LINE_BYTES_MAX))
+            .collect()),
+        _ => Err(Problem::bad_request("lines must be 1 to 1000")),
+    }
+}
+
+/// Cuts a text off at a whole character.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}

@@ -1,0 +1,290 @@
+//! Events over a WebSocket.
+//!
+//! The client's first message is a hello with its cursor or the name of its subscription; then events come.
+//! With a subscription the client acknowledges, which moves the cursor that the server keeps, and no more than
+//! a window of events is sent ahead of it. All messages are JSON with a `type`.
+
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{FromRequestParts, State};
+use axum::response::Response;
+use nagaya_jobs::TenantId;
+use nagaya_jobs::event::{EventFilter, EventKind};
+use serde::{Deserialize, Serialize};
+
+use super::events::{subscribe, subscription};
+use super::jobs::{readable_queue, seen};
+use crate::api::Api;
+use crate::auth::{Caller, Need};
+use crate::call::Call;
+use crate::feed::{Batch, Reader};
+use crate::problem::{Problem, ProblemDocument, Sort};
+use crate::wire::event::{EventLine, Gap};
+use crate::wire::new_job::EventKind as KindName;
+use crate::wire::scalar::{Id, Number, Position};
+
+/// Most events that are sent ahead of the last acknowledgement.
+const WINDOW: usize = 1_000;
+/// How long a client may take for its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest message of a client.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum FromClient {
+    Hello(Hello),
+    /// Everything up to this event has been dealt with.
+    Ack {
+        id: Position,
+    },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    /// A reader's name, whose cursor the server keeps; made when there is none.
+    subscription: Option<String>,
+    after: Option<Position>,
+    queue: Option<String>,
+    #[serde(default)]
+    kinds: Vec<KindName>,
+    job: Option<Id>,
+    /// For browsers, which cannot send a header with a WebSocket.
+    token: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum FromServer<'a> {
+    Welcome { cursor: Position },
+    Event { event: EventLine<'a> },
+    Gap { gap: Gap },
+    Problem { problem: ProblemDocument<'a> },
+}
+
+pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    // A token may still come in the hello.
+    let caller = match call.caller(&api, Need::Read).await {
+        Ok(caller) => Some(caller),
+        Err(problem) if problem.sort == Sort::Unauthorized && !has_token(&call) => None,
+        Err(problem) => return Err(problem),
+    };
+    let (mut parts, _) = call.request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await;
+    let upgrade = upgrade.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let upgrade = upgrade
+        .max_message_size(MESSAGE_BYTES_MAX)
+        .max_frame_size(MESSAGE_BYTES_MAX);
+    Ok(upgrade.on_upgrade(move |socket| serve(api, socket, caller)))
+}
+
+fn has_token(call: &Call) -> bool {
+    call.headers().contains_key(axum::http::header::AUTHORIZATION)
+}
+
+async fn serve(api: Api, mut socket: WebSocket, caller: Option<std::sync::Arc<Caller>>) {
+    let opened = tokio::time::timeout(HELLO_TIMEOUT, begin(&api, &mut socket, caller)).await;
+    let problem = match opened {
+        Ok(Ok(Some(session))) => return session.run(&api, socket).await,
+        Ok(Ok(None)) => return,
+        Ok(Err(problem)) => problem,
+        Err(_) => Problem::new(Sort::Timeout, "no hello came in time"),
+    };
+    let message = FromServer::Problem {
+        problem: problem.document(),
+    };
+    if send(&api, &mut socket, &message).await.is_ok() {
+        close(&api, &mut socket, close_code::POLICY, problem.sort.name()).await;
+    }
+}
+
+/// What a hello has opened.
+struct Session {
+    reader: Reader,
+    /// Tenant and name of a subscription, and where its cursor is.
+    subscription: Option<(TenantId, String)>,
+    /// Positions sent and not acknowledged.
+    sent: std::collections::VecDeque<u64>,
+    waiting: std::collections::VecDeque<std::sync::Arc<nagaya_jobs::event::Event>>,
+}
+
+/// Reads the hello. Nothing when the client has gone.
+async fn begin(
+    api: &Api,
+    socket: &mut WebSocket,
+    caller: Option<std::sync::Arc<Caller>>,
+) -> Result<Option<Session>, Problem> {
+    let hello = loop {
+        match socket.recv().await {
+            Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
+                Ok(FromClient::Hello(hello)) => break hello,
+                Ok(FromClient::Ack { .. }) => {
+                    return Err(Problem::bad_request("the first message must be a hello"));
+                }
+                Err(error) => return Err(Problem::bad_request(format!("the hello does not fit: {error}"))),
+            },
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => (),
+            Some(Ok(Message::Binary(_))) => return Err(Problem::bad_request("messages are text")),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(None),
+        }
+    };
+    let caller = match (&hello.token, caller) {
+        (Some(token), _) => api.auth.of_token(token).await?,
+        (None, Some(caller)) => caller,
+        (None, None) => return Err(Problem::new(Sort::Unauthorized, "the hello needs a token")),
+    };
+    caller.check(Need::Read)?;
+    let after = hello.after.map(|after| after.0);
+    if let Some(job) = hello.job {
+        seen(api, &caller, job.0).await?;
+    }
+    let filter = EventFilter {
+        tenant: caller.seeing(None)?,
+        queue: match hello.job {
+            Some(_) => None,
+            None => readable_queue(&caller, hello.queue.as_deref())?,
+        },
+        job: hello.job.map(|job| job.0),
+        kinds: hello.kinds.into_iter().map(EventKind::from).collect(),
+    };
+    let (filter, after, named) = match hello.subscription {
+        None => (filter, after, None),
+        Some(name) => {
+            let found = match subscription(api, &caller, &name).await {
+                Ok(found) => found,
+                Err(_) => subscribe(api, &caller, name.clone(), filter, after).await?,
+            };
+            (found.filter, Some(found.cursor), Some((found.tenant, name)))
+        }
+    };
+    let reader = api.desk.feed().reader(filter, after).await?;
+    let welcome = FromServer::Welcome {
+        cursor: Number(reader.position()),
+    };
+    match send(api, socket, &welcome).await {
+        Ok(()) => Ok(Some(Session {
+            reader,
+            subscription: named,
+            sent: Default::default(),
+            waiting: Default::default(),
+        })),
+        Err(Gone) => Ok(None),
+    }
+}
+
+/// The client has gone, or took nothing for too long.
+#[derive(Debug)]
+struct Gone;
+
+impl Session {
+    async fn run(mut self, api: &Api, mut socket: WebSocket) {
+        loop {
+            let has_room = self.subscription.is_none() || self.sent.len() < WINDOW;
+            if has_room && let Some(event) = self.waiting.pop_front() {
+                let message = FromServer::Event {
+                    event: EventLine::from(&*event),
+                };
+                if send(api, &mut socket, &message).await.is_err() {
+                    return;
+                }
+                if self.subscription.is_some() {
+                    self.sent.push_back(event.seq);
+                }
+                continue;
+            }
+            let step = tokio::select! {
+                message = socket.recv() => self.heard(api, message).await,
+                batch = self.reader.next(), if has_room => match batch {
+                    Ok(batch) => self.read(api, &mut socket, batch).await,
+                    Err(error) => Err(Some(Problem::from(error))),
+                },
+                () = api.closing.cancelled() => {
+                    return close(api, &mut socket, close_code::RESTART, "the server stops").await;
+                }
+                () = tokio::time::sleep(api.config.heartbeat) => {
+                    let ping = socket.send(Message::Ping(Default::default()));
+                    match tokio::time::timeout(api.config.stall_max, ping).await {
+                        Ok(Ok(())) => Ok(()),
+                        _ => Err(None),
+                    }
+                }
+            };
+            match step {
+                Ok(()) => (),
+                Err(None) => return,
+                Err(Some(problem)) => {
+                    let message = FromServer::Problem {
+                        problem: problem.document(),
+                    };
+                    if send(api, &mut socket, &message).await.is_ok() {
+                        close(api, &mut socket, close_code::POLICY, problem.sort.name()).await;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self, api: &Api, socket: &mut WebSocket, batch: Batch) -> Result<(), Option<Problem>> {
+        if let Some((after, up_to)) = batch.gap {
+            let message = FromServer::Gap {
+                gap: Gap::new(after, up_to),
+            };
+            send(api, socket, &message).await.map_err(|Gone| None)?;
+        }
+        self.waiting.extend(batch.events);
+        Ok(())
+    }
+
+    /// Deals with what the client said. An error of nothing means that it has gone.
+    async fn heard(
+        &mut self,
+        api: &Api,
+        message: Option<Result<Message, axum::Error>>,
+    ) -> Result<(), Option<Problem>> {
+        let text = match message {
+            Some(Ok(Message::Text(text))) => text,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Ok(()),
+            Some(Ok(Message::Binary(_))) => return Err(Some(Problem::bad_request("messages are text"))),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(None),
+        };
+        let id = match serde_json::from_str(&text) {
+            Ok(FromClient::Ack { id }) => id.0,
+            Ok(FromClient::Hello(_)) => return Err(Some(Problem::bad_request("there was a hello already"))),
+            Err(error) => {
+                let detail = format!("the message does not fit: {error}");
+                return Err(Some(Problem::bad_request(detail)));
+            }
+        };
+        let Some((tenant, name)) = &self.subscription else {
+            return Ok(());
+        };
+        // Only what was sent can be acknowledged.
+        let known = self.sent.partition_point(|seq| *seq <= id);
+        let Some(last) = self.sent.drain(..known).next_back() else {
+            return Ok(());
+        };
+        let moved = api.desk.store().advance(tenant.clone(), name.clone(), last).await;
+        moved.map(drop).map_err(|error| Some(Problem::from(error)))
+    }
+}
+
+async fn send(api: &Api, socket: &mut WebSocket, message: &FromServer<'_>) -> Result<(), Gone> {
+    let text = serde_json::to_string(message).expect("messages have string keys");
+    let sending = socket.send(Message::Text(text.into()));
+    match tokio::time::timeout(api.config.stall_max, sending).await {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(Gone),
+    }
+}
+
+async fn close(api: &Api, socket: &mut WebSocket, code: u16, reason: &'static str) {
+    let frame = CloseFrame {
+        code,
+        reason: reason.into(),
+    };
+    // A client that does not listen loses its connection all the same.
+    let _ = tokio::time::timeout(api.config.stall_max, socket.send(Message::Close(Some(frame)))).await;
+}
