@@ -1,0 +1,38 @@
+//! Deliveries, secrets and routes over HTTP, for the jobs service to serve beside its own paths.
+//!
+//! Who may is asked of an [`Authorize`], so that all paths of the service know one sort of token.
+
+mod auth;
+mod deliveries;
+mod problem;
+mod read;
+mod secrets;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use nagaya_jobs::store::JobStore;
+
+pub use auth::{Authorize, Caller, Need};
+
+use crate::notify::Notifier;
+
+/// What the routes work with.
+#[derive(Clone)]
+pub struct Api {
+    pub store: Arc<dyn JobStore>,
+    pub authorize: Arc<dyn Authorize>,
+    pub notifier: Notifier,
+}
+
+/// The routes. They check tokens themselves and carry no fallback.
+pub fn routes(api: Api) -> Router {
+    Router::new()
+        .route("/v1/deliveries", get(deliveries::list))
+        .route("/v1/deliveries/replay", post(deliveries::replay))
+        .route("/v1/webhooks/secret", get(secrets::show))
+        .route("/v1/webhooks/rotate", post(secrets::rotate))
+        .route("/v1/notify/test", post(secrets::test_route))
+        .with_state(api)
+}

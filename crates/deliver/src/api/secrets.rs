@@ -1,0 +1,73 @@
+//! Secrets that receivers check signatures with, and a try of a notification route.
+
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Api;
+use super::auth::Need;
+use super::problem::{Problem, Refused};
+use super::read::{caller, json as read_json, ok, query};
+use crate::notify::TestError;
+use crate::webhook::{Secret, Secrets};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretQuery {
+    tenant: Option<String>,
+}
+
+pub(super) async fn show(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Refused> {
+    let caller = caller(&api, &headers, Need::Enqueue).await?;
+    let query: SecretQuery = query(&uri)?;
+    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    Ok(answer(&Secrets::of(&*api.store, &tenant).await?))
+}
+
+pub(super) async fn rotate(
+    State(api): State<Api>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let caller = caller(&api, &headers, Need::Admin).await?;
+    let query: SecretQuery = query(&uri)?;
+    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    Ok(answer(&Secrets::rotate(&*api.store, &tenant).await?))
+}
+
+/// Newest first.
+fn answer(secrets: &Secrets) -> Response {
+    let secrets: Vec<String> = secrets.all().iter().map(Secret::reveal).collect();
+    let mut response = ok(&json!({ "secrets": secrets }));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Test {
+    route: String,
+}
+
+pub(super) async fn test_route(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    caller(&api, &headers, Need::Admin).await?;
+    let Test { route } = read_json(&headers, &body)?;
+    match api.notifier.test_route(&route).await {
+        Ok(()) => Ok(ok(&json!({ "sent": true }))),
+        Err(error @ TestError::NoRoute { .. }) => {
+            Err(Problem::new(StatusCode::NOT_FOUND, error.to_string()).into())
+        }
+        Err(error @ TestError::NotSent { .. }) => {
+            Err(Problem::new(StatusCode::BAD_GATEWAY, error.to_string()).into())
+        }
+    }
+}

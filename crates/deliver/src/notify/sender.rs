@@ -1,0 +1,190 @@
+//! Works off the queue of notices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_jobs::QueueName;
+use nagaya_jobs::request::{ClaimRequest, ClaimedJob, Completion, Failure};
+use nagaya_jobs::state::FailureTerms;
+use nagaya_jobs::store::JobStore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::chat::Chat;
+use super::config::{Config, ConfigError, RouteKind};
+use super::follower::Letter;
+use super::mail::Mail;
+use super::words::Message;
+use crate::undelivered;
+
+/// Notices that are claimed at a time; they are sent one after another.
+const CLAIM: usize = 8;
+/// The longest that sending one may take.
+const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A route, ready to send.
+pub(super) enum Route {
+    Mail(Mail),
+    Chat(Chat),
+}
+
+impl Route {
+    /// Sends a message; tells why it could not.
+    pub(super) async fn send(&self, message: &Message) -> Result<(), String> {
+        let sending = async {
+            match self {
+                Route::Mail(mail) => mail.send(message).await,
+                Route::Chat(chat) => chat.send(message).await,
+            }
+        };
+        let late = |_| Err(format!("no answer within {SEND_TIME_MAX:?}"));
+        timeout(SEND_TIME_MAX, sending).await.unwrap_or_else(late)
+    }
+}
+
+/// All routes by name.
+pub(super) struct Routes(Vec<(String, Route)>);
+
+impl Routes {
+    pub(super) fn open(config: &Config) -> Result<Routes, ConfigError> {
+        config.check()?;
+        let open = |route: &super::RouteConfig| {
+            let opened = match &route.kind {
+                RouteKind::Mail(mail) => Mail::open(mail).map(Route::Mail),
+                RouteKind::Chat(chat) => Chat::open(chat).map(Route::Chat),
+            };
+            let opened = opened.map_err(|why| ConfigError {
+                route: route.name.clone(),
+                why,
+            })?;
+            Ok((route.name.clone(), opened))
+        };
+        config
+            .routes
+            .iter()
+            .map(open)
+            .collect::<Result<_, _>>()
+            .map(Routes)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Route> {
+        self.0.iter().find(|(one, _)| one == name).map(|(_, route)| route)
+    }
+}
+
+pub(super) struct Sender {
+    store: Arc<dyn JobStore>,
+    routes: Arc<Routes>,
+    look: Duration,
+}
+
+/// How a job of ours ends.
+enum End {
+    Done,
+    Failed { error: String, is_permanent: bool },
+}
+
+impl Sender {
+    pub(super) fn new(store: Arc<dyn JobStore>, routes: Arc<Routes>, look: Duration) -> Sender {
+        Sender { store, routes, look }
+    }
+
+    pub(super) async fn run(&self, stop: CancellationToken) {
+        loop {
+            let worked = tokio::select! {
+                () = stop.cancelled() => return,
+                worked = self.work() => worked,
+            };
+            if worked > 0 {
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(self.look) => (),
+            }
+        }
+    }
+
+    /// Works off what is ready, up to a few; returns how many there were. Cut short it leaves jobs whose lease
+    /// runs out: they are sent again.
+    async fn work(&self) -> usize {
+        let request = ClaimRequest {
+            worker: "notifier".into(),
+            queues: vec![undelivered::queue(), QueueName::notifications()],
+            tenant: None,
+            max: CLAIM,
+            lease: Some(SEND_TIME_MAX * (CLAIM as u32 + 1)),
+        };
+        let claimed = match self.store.claim(vec![request]).await {
+            Ok(claimed) => claimed.into_iter().flatten().collect::<Vec<_>>(),
+            Err(error) => {
+                debug!(%error, "notices cannot be claimed");
+                return 0;
+            }
+        };
+        for job in &claimed {
+            let end = self.end(job).await;
+            if let Err(error) = self.report(job, end).await {
+                warn!(%error, "a notice was not noted as sent; it will be repeated");
+            }
+        }
+        claimed.len()
+    }
+
+    async fn end(&self, job: &ClaimedJob) -> End {
+        let for_good = |error: String| End::Failed {
+            error,
+            is_permanent: true,
+        };
+        if job.queue == undelivered::queue() {
+            return for_good(undelivered::error_of(&job.payload.bytes));
+        }
+        let letter: Letter = match serde_json::from_slice(&job.payload.bytes) {
+            Ok(letter) => letter,
+            Err(error) => return for_good(format!("this is no notice: {error}")),
+        };
+        let Some(route) = self.routes.get(&letter.route) else {
+            return for_good(format!("there is no route {} any more", letter.route));
+        };
+        match route.send(&letter.message).await {
+            Ok(()) => End::Done,
+            Err(error) => {
+                warn!(
+                    route = letter.route,
+                    error, "a notice could not be sent; it will be tried again"
+                );
+                End::Failed {
+                    error,
+                    is_permanent: false,
+                }
+            }
+        }
+    }
+
+    async fn report(&self, job: &ClaimedJob, end: End) -> Result<(), nagaya_jobs::Error> {
+        let lease = job.lease;
+        match end {
+            End::Done => {
+                let report = Completion { lease, result: None };
+                self.store
+                    .complete(vec![report])
+                    .await?
+                    .into_iter()
+                    .try_for_each(|answer| answer.map(drop))
+            }
+            End::Failed { error, is_permanent } => {
+                let terms = FailureTerms {
+                    permanent: is_permanent,
+                    retry_after: None,
+                };
+                let report = Failure { lease, error, terms };
+                self.store
+                    .fail(vec![report])
+                    .await?
+                    .into_iter()
+                    .try_for_each(|answer| answer.map(drop))
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The worker that sends what is due.
+//!
+//! One task takes deliveries from the store and starts those whose target may have one more under way. The others
+//! wait here as long as they are ours, or go back into the store until their target has rested: a target that is
+//! slow or dead fills neither the places of those under way nor the place of those that wait.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Uri;
+use http::header::{HeaderName, HeaderValue};
+use nagaya_jobs::clock::{span, span_ms};
+use nagaya_jobs::delivery::{Delivery, DeliveryTry, PutOff, TryOutcome, TryReport};
+use nagaya_jobs::event::{Event, EventFilter, EventKind};
+use nagaya_jobs::service::Jobs;
+use nagaya_jobs::store::JobStore;
+use nagaya_jobs::{Error, TenantId};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::body::{BodyConfig, message, message_id};
+use super::held::{Held, Waiting};
+use super::outcome::{Verdict, judge};
+use super::secrets::Secrets;
+use super::signature::sign;
+use super::targets::{Admission, Targets};
+use crate::guard::Client;
+use crate::undelivered;
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+/// What is kept of an error's text.
+const ERROR_BYTES_MAX: usize = 1024;
+/// For how long a delivery goes back whose target has enough to do.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+/// How long secrets are believed after they were read: a new one is used by all servers after that.
+const SECRETS_FOR: Duration = Duration::from_secs(2);
+/// Tenants whose secrets are remembered; all are forgotten when there would be more.
+const SECRETS_MAX: usize = 10_000;
+
+/// How deliveries are made.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Deliveries under way at a time.
+    pub concurrency: usize,
+    /// To one target.
+    pub per_target: usize,
+    /// How long a delivery is ours after we took it; twice as long as any try, so that one can wait here.
+    pub lease: Duration,
+    /// How often to look while there is something to do, and while there is not.
+    pub busy_look: Duration,
+    pub idle_look: Duration,
+    pub body: BodyConfig,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            concurrency: 64,
+            per_target: 8,
+            lease: Duration::from_secs(60),
+            busy_look: Duration::from_millis(5),
+            idle_look: Duration::from_millis(250),
+            body: BodyConfig::default(),
+        }
+    }
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub delivered: u64,
+    pub failed: u64,
+    pub gave_up: u64,
+    /// Deliveries that went back because their target rested or was busy.
+    pub put_off: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    gave_up: AtomicU64,
+    put_off: AtomicU64,
+}
+
+type SecretsOf = HashMap<TenantId, (Arc<Secrets>, Instant)>;
+
+/// Sends deliveries of a store. Several processes may do so on one store.
+pub struct Deliverer {
+    store: Arc<dyn JobStore>,
+    client: Client,
+    config: Config,
+    targets: Mutex<Targets>,
+    secrets: Mutex<SecretsOf>,
+    counters: Counters,
+    wake: Notify,
+}
+
+/// What the task holds.
+#[derive(Default)]
+struct Hands {
+    held: Held,
+    under_way: JoinSet<()>,
+    /// To go back into the store.
+    back: Vec<PutOff>,
+}
+
+impl Deliverer {
+    pub fn new(store: Arc<dyn JobStore>, client: Client, config: Config) -> Deliverer {
+        Deliverer {
+            targets: Mutex::new(Targets::new(config.per_target)),
+            secrets: Mutex::default(),
+            store,
+            client,
+            config,
+            counters: Counters::default(),
+            wake: Notify::new(),
+        }
+    }
+
+    pub fn figures(&self) -> Figures {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Figures {
+            delivered: read(&self.counters.delivered),
+            failed: read(&self.counters.failed),
+            gave_up: read(&self.counters.gave_up),
+            put_off: read(&self.counters.put_off),
+        }
+    }
+
+    /// Makes the deliverer look at once: there may be something.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Wakes the deliverer whenever the log tells of something that webhooks may want, until told to stop.
+    pub async fn wake_with(&self, jobs: &Jobs, stop: CancellationToken) {
+        let filter = EventFilter {
+            kinds: vec![
+                EventKind::Succeeded,
+                EventKind::Failed,
+                EventKind::Cancelled,
+                EventKind::Retrying,
+                EventKind::LeaseLost,
+            ],
+            ..EventFilter::default()
+        };
+        let head = jobs.store().log_bounds().await.map_or(0, |bounds| bounds.head);
+        let mut follower = jobs.follow(head, filter);
+        // For what came before we followed.
+        self.wake();
+        loop {
+            let step = tokio::select! {
+                () = stop.cancelled() => return,
+                step = follower.next(1_000, Duration::from_secs(60)) => step,
+            };
+            self.wake();
+            if step.is_err() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
+    /// Delivers until told to stop, then finishes what is under way and gives back the rest.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut hands = Hands::default();
+        let mut look_at = Instant::now();
+        loop {
+            let is_full = hands.under_way.len() >= self.config.concurrency;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = hands.under_way.join_next() => (),
+                () = self.wake.notified(), if !is_full => look_at = Instant::now(),
+                () = sleep_until(look_at), if !is_full => (),
+            }
+            while hands.under_way.try_join_next().is_some() {}
+            look_at = match self.pass(&mut hands, look_at).await {
+                Ok(next) => next,
+                Err(error) => {
+                    debug!(%error, "deliveries cannot be read");
+                    Instant::now() + self.config.idle_look
+                }
+            };
+        }
+        for target in hands.held.targets() {
+            let all = hands.held.take(&target);
+            self.give_back(&mut hands, all, i64::MIN);
+        }
+        self.return_to_store(&mut hands).await;
+        while hands.under_way.join_next().await.is_some() {}
+    }
+
+    /// Starts what can be started, of those that wait and then of what is due in the store. Returns when to
+    /// look into the store again.
+    async fn pass(self: &Arc<Self>, hands: &mut Hands, look_at: Instant) -> Result<Instant, Error> {
+        let now_ms = self.store.now_ms().await?;
+        let overdue = hands.held.overdue(now_ms);
+        self.give_back(hands, overdue, now_ms);
+        self.start_held(hands, now_ms);
+        let free = self.config.concurrency.saturating_sub(hands.under_way.len());
+        let mut next = look_at;
+        if free > 0 && Instant::now() >= look_at {
+            let due = self.store.claim_deliveries(free, self.config.lease).await?;
+            next = Instant::now()
+                + match due.len() {
+                    0 => self.config.idle_look,
+                    _ => self.config.busy_look,
+                };
+            for delivery in due {
+                self.admit(hands, delivery, now_ms);
+            }
+        }
+        self.return_to_store(hands).await;
+        Ok(next)
+    }
+
+    fn start_held(self: &Arc<Self>, hands: &mut Hands, now_ms: i64) {
+        for target in hands.held.targets() {
+            while hands.held.has(&target) && hands.under_way.len() < self.config.concurrency {
+                let admission = self.targets.lock().ask(&target, span(now_ms));
+                match admission {
+                    Admission::Go => {
+                        let waiting = hands.held.next(&target).expect("one waits");
+                        self.start(hands, waiting.delivery, target.clone());
+                    }
+                    Admission::Busy => break,
+                    Admission::Resting { rest } => {
+                        let all = hands.held.take(&target);
+                        self.give_back(hands, all, now_ms + span_ms(rest));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts a delivery that was taken, or lets it wait, here or in the store.
+    fn admit(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, now_ms: i64) {
+        let target = target(&delivery.webhook.url);
+        let admission = match hands.held.has(&target) {
+            true => Admission::Busy,
+            false => self.targets.lock().ask(&target, span(now_ms)),
+        };
+        // Half of the lease is for the try itself.
+        let until_ms = now_ms + span_ms(self.config.lease) / 2;
+        let waiting = Waiting { delivery, until_ms };
+        match admission {
+            Admission::Go => self.start(hands, waiting.delivery, target),
+            Admission::Resting { rest } => self.give_back(hands, vec![waiting], now_ms + span_ms(rest)),
+            Admission::Busy => {
+                if let Some(waiting) = hands.held.put(target, waiting) {
+                    self.give_back(hands, vec![waiting], now_ms + span_ms(BUSY_WAIT));
+                }
+            }
+        }
+    }
+
+    fn start(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, target: String) {
+        let this = Arc::clone(self);
+        hands
+            .under_way
+            .spawn(async move { this.deliver(delivery, &target).await });
+    }
+
+    fn give_back(&self, hands: &mut Hands, all: Vec<Waiting>, at_ms: i64) {
+        self.counters
+            .put_off
+            .fetch_add(all.len() as u64, Ordering::Relaxed);
+        let item = |waiting: Waiting| PutOff {
+            id: waiting.delivery.id,
+            tries: waiting.delivery.tries,
+            // Those that go together do not come back together.
+            at_ms: at_ms.max(0) + span_ms(BUSY_WAIT.mul_f64(rand::random())),
+        };
+        hands.back.extend(all.into_iter().map(item));
+    }
+
+    async fn return_to_store(&self, hands: &mut Hands) {
+        let back = std::mem::take(&mut hands.back);
+        if back.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.put_off_deliveries(back).await {
+            debug!(%error, "deliveries were not given back; they are due when their lease ends");
+        }
+    }
+
+    async fn deliver(&self, delivery: Delivery, target: &str) {
+        let tried = self.try_once(&delivery).await;
+        let now = self.store.now_ms().await.map(span);
+        match tried {
+            Ok((report, verdict)) => {
+                let now = now.unwrap_or_else(|_| span(report.attempt.at_ms));
+                self.targets
+                    .lock()
+                    .done(target, verdict.target_is_well, verdict.rest, now);
+                if let Err(error) = self.note(&delivery, report).await {
+                    warn!(%error, job = %delivery.job, "a delivery's try was not noted; it will be repeated");
+                }
+            }
+            Err(error) => {
+                self.targets.lock().cancel(target);
+                debug!(%error, job = %delivery.job, "a delivery cannot be prepared");
+            }
+        }
+    }
+
+    async fn try_once(&self, delivery: &Delivery) -> Result<(TryReport, Verdict), Error> {
+        let event = self.event(delivery).await?;
+        let secrets = self.secrets(&delivery.tenant).await?;
+        let at_ms = self.store.now_ms().await?;
+        let mut message = message(delivery, event.as_ref(), &self.config.body);
+        let (id, at_s) = (message_id(delivery), at_ms.div_euclid(1000));
+        let signature = sign(secrets.all(), &id, at_s, &message.body);
+        for (name, value) in [(ID, id), (TIMESTAMP, at_s.to_string()), (SIGNATURE, signature)] {
+            let value = HeaderValue::try_from(value).expect("digits and base64 make a header");
+            message.headers.insert(name, value);
+        }
+        let sent = Instant::now();
+        let reply = self
+            .client
+            .post(&delivery.webhook.url, message.headers, message.body)
+            .await;
+        let latency = sent.elapsed();
+        let tries = delivery.tries + 1;
+        let verdict = judge(reply.as_ref(), tries, at_ms + span_ms(latency), rand::random());
+        let (status, error, body) = match reply {
+            Ok(reply) => (Some(reply.status), None, reply.body),
+            Err(error) => (None, Some(cut(error.to_string())), Vec::new()),
+        };
+        let report = TryReport {
+            id: delivery.id,
+            attempt: DeliveryTry {
+                number: tries,
+                at_ms,
+                latency,
+                status,
+                error,
+                reply: body,
+            },
+            outcome: verdict.outcome,
+        };
+        Ok((report, verdict))
+    }
+
+    /// Reads the event that is to be told; nothing when the log does not reach back so far.
+    async fn event(&self, delivery: &Delivery) -> Result<Option<Event>, Error> {
+        let filter = EventFilter {
+            job: Some(delivery.job),
+            ..EventFilter::default()
+        };
+        let page = self
+            .store
+            .events_after(delivery.seq.saturating_sub(1), filter, 1)
+            .await?;
+        Ok(page.events.into_iter().find(|event| event.seq == delivery.seq))
+    }
+
+    async fn secrets(&self, tenant: &TenantId) -> Result<Arc<Secrets>, Error> {
+        let known = self.secrets.lock().get(tenant).cloned();
+        if let Some((secrets, until)) = known
+            && Instant::now() < until
+        {
+            return Ok(secrets);
+        }
+        let secrets = Arc::new(Secrets::of(&*self.store, tenant).await?);
+        let mut all = self.secrets.lock();
+        if all.len() >= SECRETS_MAX {
+            all.clear();
+        }
+        all.insert(
+            tenant.clone(),
+            (Arc::clone(&secrets), Instant::now() + SECRETS_FOR),
+        );
+        Ok(secrets)
+    }
+
+    /// Notes a try in the store. What is given up is told before it is noted: a crash in between repeats it.
+    async fn note(&self, delivery: &Delivery, report: TryReport) -> Result<(), Error> {
+        let counter = match report.outcome {
+            TryOutcome::Delivered => &self.counters.delivered,
+            TryOutcome::Again { .. } => &self.counters.failed,
+            TryOutcome::GaveUp => &self.counters.gave_up,
+        };
+        if report.outcome == TryOutcome::GaveUp {
+            let why = match (&report.attempt.error, report.attempt.status) {
+                (Some(error), _) => error.clone(),
+                (None, Some(status)) => format!("it answered {status}"),
+                (None, None) => "no reply".to_owned(),
+            };
+            undelivered::note(&*self.store, delivery, &why).await?;
+        }
+        self.store.report_tries(vec![report]).await?;
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The target of a URL: deliveries to one share its care.
+fn target(url: &str) -> String {
+    let authority = |uri: &Uri| {
+        let host = uri.host()?.to_ascii_lowercase();
+        Some(format!("{}://{host}:{:?}", uri.scheme_str()?, uri.port_u16()))
+    };
+    url.parse()
+        .ok()
+        .and_then(|uri| authority(&uri))
+        .unwrap_or_else(|| url.to_owned())
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+    text
+}

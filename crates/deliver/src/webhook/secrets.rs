@@ -1,0 +1,57 @@
+//! The secrets in use, kept in the store so that all servers sign alike.
+//!
+//! Each tenant has its own: who can check one tenant's signatures cannot forge another's.
+
+use nagaya_jobs::store::JobStore;
+use nagaya_jobs::{Error, TenantId};
+
+use super::signature::Secret;
+
+/// Secrets that are in use at a time after a rotation.
+const KEPT: usize = 2;
+
+/// Signatures are made with all of these; the first is the newest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secrets(Vec<Secret>);
+
+impl Secrets {
+    /// Reads a tenant's, drawing the first one when there is none.
+    pub async fn of(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
+        let first = Secret::random().reveal().into_bytes();
+        let text = store.fact_or(fact(tenant), first).await?;
+        Secrets::read(&text)
+    }
+
+    /// Adds a new secret in front and keeps the one before it for receivers that have not changed yet.
+    pub async fn rotate(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
+        let mut secrets = Secrets::of(store, tenant).await?.0;
+        secrets.insert(0, Secret::random());
+        secrets.truncate(KEPT);
+        let secrets = Secrets(secrets);
+        store.set_fact(fact(tenant), secrets.write()).await?;
+        Ok(secrets)
+    }
+
+    pub fn all(&self) -> &[Secret] {
+        &self.0
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let lines: Vec<String> = self.0.iter().map(Secret::reveal).collect();
+        lines.join("\n").into_bytes()
+    }
+
+    fn read(text: &[u8]) -> Result<Secrets, Error> {
+        let damaged = || Error::Damaged {
+            what: "the webhook secrets".into(),
+        };
+        let text = std::str::from_utf8(text).map_err(|_| damaged())?;
+        let secrets: Result<Vec<Secret>, _> = text.lines().map(Secret::parse).collect();
+        secrets.map(Secrets).map_err(|_| damaged())
+    }
+}
+
+/// The fact that holds a tenant's, newest first, one to a line.
+fn fact(tenant: &TenantId) -> String {
+    format!("webhook-secrets:{tenant}")
+}

@@ -1,0 +1,179 @@
+//! Care for targets: so many at a time, and rest for those that fail.
+//!
+//! A target is a scheme, a host and a port. After [`FAILURES_MAX`] failures in a row it rests, longer each time;
+//! then one delivery at a time probes it, and each success doubles what may be under way, so that a target that
+//! comes back is not met by all that has gathered.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Failures in a row after which a target rests.
+const FAILURES_MAX: u32 = 5;
+const FIRST_REST: Duration = Duration::from_secs(5);
+const REST_MAX: Duration = Duration::from_secs(5 * 60);
+/// Longest rest that a target may ask for itself; a delivery's own wait may be longer.
+const ASKED_REST_MAX: Duration = Duration::from_secs(3600);
+/// Targets that are remembered; those at rest and idle go first.
+const TARGETS_MAX: usize = 100_000;
+
+/// Whether a delivery may go out now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Go,
+    /// As many as may be are under way.
+    Busy,
+    /// The target rests for so long yet.
+    Resting {
+        rest: Duration,
+    },
+}
+
+#[derive(Debug)]
+struct Target {
+    under_way: usize,
+    /// How many may be.
+    width: usize,
+    failures: u32,
+    rests: u32,
+    /// On the caller's clock.
+    rests_until: Duration,
+}
+
+/// All targets.
+#[derive(Debug)]
+pub struct Targets {
+    width_max: usize,
+    targets: HashMap<String, Target>,
+}
+
+impl Targets {
+    pub fn new(width_max: usize) -> Targets {
+        Targets {
+            width_max: width_max.max(1),
+            targets: HashMap::new(),
+        }
+    }
+
+    /// Asks for leave to send to a target; [`Admission::Go`] must be followed by [`Targets::done`] or
+    /// [`Targets::cancel`].
+    pub fn ask(&mut self, name: &str, now: Duration) -> Admission {
+        if self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(name) {
+            self.targets
+                .retain(|_, target| target.under_way > 0 || target.failures > 0);
+        }
+        let width_max = self.width_max;
+        let target = self.targets.entry(name.to_owned()).or_insert_with(|| Target {
+            under_way: 0,
+            width: width_max,
+            failures: 0,
+            rests: 0,
+            rests_until: Duration::ZERO,
+        });
+        // No rest is longer than this: what is, the clock has made so by being set back.
+        target.rests_until = target.rests_until.min(now + ASKED_REST_MAX);
+        if now < target.rests_until {
+            let rest = target.rests_until - now;
+            return Admission::Resting { rest };
+        }
+        if target.under_way >= target.width {
+            return Admission::Busy;
+        }
+        target.under_way += 1;
+        Admission::Go
+    }
+
+    /// Takes back a leave that was not used.
+    pub fn cancel(&mut self, name: &str) {
+        if let Some(target) = self.targets.get_mut(name) {
+            target.under_way = target.under_way.saturating_sub(1);
+        }
+    }
+
+    /// Notes how it went. `rest` is what the target asked for.
+    pub fn done(&mut self, name: &str, is_well: bool, rest: Option<Duration>, now: Duration) {
+        let width_max = self.width_max;
+        let Some(target) = self.targets.get_mut(name) else {
+            return;
+        };
+        target.under_way = target.under_way.saturating_sub(1);
+        if let Some(rest) = rest {
+            target.rests_until = target.rests_until.max(now + rest.min(ASKED_REST_MAX));
+            target.width = 1;
+        }
+        if is_well {
+            target.failures = 0;
+            target.rests = 0;
+            target.width = (target.width * 2).min(width_max);
+            return;
+        }
+        target.failures += 1;
+        if target.failures >= FAILURES_MAX {
+            let rest = FIRST_REST.saturating_mul(1 << target.rests.min(10)).min(REST_MAX);
+            target.rests_until = target.rests_until.max(now + rest);
+            target.rests += 1;
+            target.width = 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    const fn resting(seconds: u64) -> Admission {
+        Admission::Resting { rest: s(seconds) }
+    }
+
+    #[test]
+    fn no_more_go_at_a_time_than_may() {
+        let mut targets = Targets::new(2);
+        assert_eq!(targets.ask("a", s(0)), Admission::Go);
+        assert_eq!(targets.ask("a", s(0)), Admission::Go);
+        assert_eq!(targets.ask("a", s(0)), Admission::Busy);
+        assert_eq!(targets.ask("b", s(0)), Admission::Go, "others are others");
+        targets.done("a", true, None, s(0));
+        assert_eq!(targets.ask("a", s(0)), Admission::Go);
+    }
+
+    #[test]
+    fn a_dead_target_rests_and_is_probed_by_one() {
+        let mut targets = Targets::new(8);
+        for _ in 0..FAILURES_MAX {
+            assert_eq!(targets.ask("a", s(0)), Admission::Go);
+            targets.done("a", false, None, s(0));
+        }
+        assert_eq!(targets.ask("a", s(4)), resting(1));
+        assert_eq!(targets.ask("a", s(5)), Admission::Go);
+        assert_eq!(targets.ask("a", s(5)), Admission::Busy, "one probe at a time");
+        targets.done("a", false, None, s(5));
+        assert_eq!(targets.ask("a", s(14)), resting(1), "longer this time");
+        assert_eq!(targets.ask("a", s(15)), Admission::Go);
+        targets.done("a", true, None, s(15));
+        let admitted = (0..8)
+            .filter(|_| targets.ask("a", s(15)) == Admission::Go)
+            .count();
+        assert_eq!(admitted, 2, "not flooded when it comes back");
+    }
+
+    #[test]
+    fn a_target_that_asks_for_rest_gets_it() {
+        let mut targets = Targets::new(8);
+        targets.ask("a", s(0));
+        targets.done("a", false, Some(s(30)), s(0));
+        assert_eq!(targets.ask("a", s(29)), resting(1));
+        assert_eq!(targets.ask("a", s(30)), Admission::Go);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_make_a_rest_endless() {
+        let mut targets = Targets::new(8);
+        targets.ask("a", s(1_000_000));
+        targets.done("a", false, Some(s(30)), s(1_000_000));
+        assert_eq!(targets.ask("a", s(0)), resting(3600));
+        assert_eq!(targets.ask("a", s(3600)), Admission::Go);
+    }
+}
