@@ -1,0 +1,174 @@
+//! Opens connections: name, socket, TLS, protocol.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+use tokio_util::task::TaskTracker;
+
+use super::FetchError;
+use super::pool::{Transport, chain};
+use crate::target::Origin;
+
+/// Names looked up at once. The system's resolver blocks a thread each, however long it takes, and does
+/// not stop when we do.
+const LOOKUPS_MAX: usize = 16;
+/// Longest head of an answer.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// What one HTTP/2 answer may have under way, unread.
+const WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Where the common Linux distributions and the BSDs keep the certificates they trust.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+pub(crate) struct Connector {
+    ca: Option<PathBuf>,
+    /// Made when the first `https` is asked for.
+    tls: OnceLock<Result<TlsConnector, String>>,
+    lookups: Arc<Semaphore>,
+    /// The tasks that drive the connections; each ends when its connection is dropped.
+    drivers: TaskTracker,
+}
+
+impl Connector {
+    pub(crate) fn new(ca: Option<PathBuf>) -> Connector {
+        Connector {
+            ca,
+            tls: OnceLock::new(),
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            drivers: TaskTracker::new(),
+        }
+    }
+
+    /// Opens a connection. Cancel safe.
+    pub(super) async fn connect(&self, origin: &Origin) -> Result<Transport, FetchError> {
+        let stream = self.open(origin).await?;
+        if !origin.https {
+            return self.http1(stream).await;
+        }
+        let tls = self.tls.get_or_init(|| tls_connector(self.ca.as_deref()));
+        let tls = tls
+            .as_ref()
+            .map_err(|reason| FetchError::Refused(format!("tls: {reason}")))?;
+        let name = ServerName::try_from(origin.host.clone())
+            .map_err(|error| FetchError::Refused(format!("tls: {}: {error}", origin.host)))?;
+        let stream = tls.connect(name, stream).await;
+        let stream = stream.map_err(|error| FetchError::Refused(format!("tls: {error}")))?;
+        match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => self.http2(stream).await,
+            _ => self.http1(stream).await,
+        }
+    }
+
+    async fn open(&self, origin: &Origin) -> Result<TcpStream, FetchError> {
+        let addresses = self.look_up(origin).await.map_err(|error| {
+            FetchError::Refused(format!("the name {} cannot be looked up: {error}", origin.host))
+        })?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "cannot switch off delayed sending");
+                    }
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(FetchError::Refused(format!("cannot connect: {last}")))
+    }
+
+    async fn look_up(&self, origin: &Origin) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(ip) = origin.host.parse() {
+            return Ok(vec![SocketAddr::new(ip, origin.port)]);
+        }
+        let permit = Arc::clone(&self.lookups).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let (host, port) = (origin.host.clone(), origin.port);
+        let look_up = move || {
+            // Held by the thread, which may outlive whoever asked.
+            let _permit = permit;
+            (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
+        };
+        tokio::task::spawn_blocking(look_up)
+            .await
+            .map_err(io::Error::other)?
+    }
+
+    async fn http1<S>(&self, stream: S) -> Result<Transport, FetchError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX);
+        let opened = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
+        let (sender, connection) = opened.map_err(|error| FetchError::Refused(chain(&error)))?;
+        // Whoever waits for an answer learns of the failure; an idle connection may fail unheard.
+        self.drivers.spawn(async move { drop(connection.await) });
+        Ok(Transport::Http1(sender))
+    }
+
+    async fn http2<S>(&self, stream: S) -> Result<Transport, FetchError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW_BYTES)
+            .max_header_list_size(HEAD_BYTES_MAX as u32);
+        let opened = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
+        let (sender, connection) = opened.map_err(|error| FetchError::Refused(chain(&error)))?;
+        self.drivers.spawn(async move { drop(connection.await) });
+        Ok(Transport::Http2(sender))
+    }
+}
+
+/// Trusts the certificates of a file, or the system's without one.
+fn tls_connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
+    let bundle = match ca {
+        Some(path) => path,
+        None => SYSTEM_BUNDLES
+            .iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .ok_or("no system certificates found; name a file with `fanout.ca`")?,
+    };
+    let told = |error: rustls_pki_types::pem::Error| format!("{}: {error}", bundle.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(bundle).map_err(told)? {
+        // A bundle may hold a certificate that this library refuses; the others still count.
+        if let Err(error) = roots.add(certificate.map_err(told)?) {
+            tracing::debug!(%error, "certificate skipped");
+        }
+    }
+    if roots.is_empty() {
+        return Err(format!("{} holds no usable certificate", bundle.display()));
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}

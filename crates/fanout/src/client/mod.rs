@@ -1,0 +1,217 @@
+//! Fetches one copy of a request from one endpoint, within bounds.
+
+mod body;
+mod connect;
+mod pool;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::LOCATION;
+use http::{Method, Response};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::config::FanoutConfig;
+use crate::request::Outgoing;
+use crate::target::Target;
+
+pub(crate) use body::{Buffers, Held};
+pub(crate) use connect::Connector;
+pub(crate) use pool::Pool;
+
+/// Connections kept from earlier that are tried before a new one is opened.
+const STALE_TRIES_MAX: usize = 3;
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct Fetched {
+    pub status: u16,
+    pub body: Bytes,
+    /// The memory that the body is counted for.
+    pub(crate) held: Option<Held>,
+}
+
+/// Why there is no answer. That time was up is not among them: who asks watches the time.
+#[derive(Debug)]
+pub enum FetchError {
+    /// Nobody there, or nobody who speaks HTTP; the text says which.
+    Refused(String),
+    TooLarge(&'static str),
+    /// The memory for bodies is used up.
+    NoMemory,
+    /// Redirects that do not end, or lead nowhere; the status of the last.
+    Redirects(u16),
+}
+
+/// Something that fetches. Cancel safe: dropping it gives up the connection.
+pub trait Fetch: Send + Sync + 'static {
+    fn fetch<'a>(
+        &'a self,
+        place: &'a Place,
+        outgoing: &'a Outgoing,
+        by: Instant,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>>;
+}
+
+/// Where an endpoint is, and the connections that lead there.
+#[derive(Debug)]
+pub struct Place {
+    pub(crate) target: Target,
+    pub(crate) pool: Pool,
+}
+
+impl Place {
+    pub(crate) fn new(target: Target, idle_max: usize) -> Place {
+        let pool = Pool::new(target.origin.clone(), idle_max);
+        Place { target, pool }
+    }
+}
+
+/// The client for all endpoints.
+pub(crate) struct HttpClient {
+    connector: Connector,
+    buffers: Arc<Buffers>,
+    body_max: usize,
+    unpacked_max: usize,
+    redirects_max: u32,
+}
+
+impl HttpClient {
+    pub(crate) fn new(config: &FanoutConfig) -> HttpClient {
+        let ca: Option<PathBuf> = config.ca.clone();
+        HttpClient {
+            connector: Connector::new(ca),
+            buffers: Arc::new(Buffers::new(config.buffers_max.as_usize())),
+            body_max: config.body_max.as_usize(),
+            unpacked_max: config.unpacked_max.as_usize(),
+            redirects_max: config.redirects_max,
+        }
+    }
+
+    async fn fetch_following(
+        &self,
+        place: &Place,
+        outgoing: &Outgoing,
+        by: Instant,
+    ) -> Result<Fetched, FetchError> {
+        let fetched = self.fetch_one(&place.pool, &place.target, outgoing, by).await?;
+        let Step::Redirect { status, mut location } = fetched else {
+            return fetched.finished();
+        };
+        let (mut target, mut outgoing, mut status) = (place.target.clone(), outgoing.clone(), status);
+        for _ in 0..self.redirects_max {
+            let next = target.follow(&location).ok_or(FetchError::Redirects(status))?;
+            let same_origin = next.origin == target.origin;
+            outgoing = outgoing.for_redirect(status, same_origin);
+            target = next;
+            // Somebody else's server is asked once and not kept: an endpoint must not fill our pools.
+            let step = match target.origin == place.target.origin {
+                true => self.fetch_one(&place.pool, &target, &outgoing, by).await?,
+                false => self.fetch_apart(&target, &outgoing, by).await?,
+            };
+            match step {
+                Step::Redirect {
+                    status: next,
+                    location: to,
+                } => (status, location) = (next, to),
+                done => return done.finished(),
+            }
+        }
+        Err(FetchError::Redirects(status))
+    }
+
+    async fn fetch_apart(
+        &self,
+        target: &Target,
+        outgoing: &Outgoing,
+        by: Instant,
+    ) -> Result<Step, FetchError> {
+        let pool = Pool::new(target.origin.clone(), 0);
+        self.fetch_one(&pool, target, outgoing, by).await
+    }
+
+    /// Asks once. A connection that was kept and turns out to be closed is no failure of the endpoint:
+    /// what it did not take is sent over another, and a GET that it took and did not answer, too.
+    async fn fetch_one(
+        &self,
+        pool: &Pool,
+        target: &Target,
+        outgoing: &Outgoing,
+        by: Instant,
+    ) -> Result<Step, FetchError> {
+        let mut stale = 0;
+        loop {
+            let kept = match stale < STALE_TRIES_MAX {
+                true => pool.take(Instant::now()).await,
+                false => None,
+            };
+            let (mut transport, is_kept) = match kept {
+                Some(transport) => (transport, true),
+                None => (self.connector.connect(pool.origin()).await?, false),
+            };
+            let left = by.saturating_duration_since(Instant::now());
+            let version = transport.version();
+            match transport.send(outgoing.build(target, version, left)).await {
+                Ok(response) => {
+                    let step = self.receive(response).await?;
+                    pool.put_back(transport, Instant::now());
+                    return Ok(step);
+                }
+                Err(refusal) if is_kept && (refusal.unsent || outgoing.method == Method::GET) => stale += 1,
+                Err(refusal) => return Err(FetchError::Refused(refusal.reason)),
+            }
+        }
+    }
+
+    async fn receive(&self, response: Response<Incoming>) -> Result<Step, FetchError> {
+        let status = response.status().as_u16();
+        let location = response
+            .headers()
+            .get(LOCATION)
+            .and_then(|value| value.to_str().ok());
+        let location = location
+            .filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308))
+            .map(str::to_owned);
+        let limits = body::Limits {
+            wire: self.body_max,
+            unpacked: self.unpacked_max,
+        };
+        let (body, held) = body::read(response, limits, &self.buffers).await?;
+        Ok(match location {
+            Some(location) if self.redirects_max > 0 => Step::Redirect { status, location },
+            _ => Step::Done(Fetched {
+                status,
+                body,
+                held: Some(held),
+            }),
+        })
+    }
+}
+
+enum Step {
+    Done(Fetched),
+    Redirect { status: u16, location: String },
+}
+
+impl Step {
+    fn finished(self) -> Result<Fetched, FetchError> {
+        match self {
+            Step::Done(fetched) => Ok(fetched),
+            Step::Redirect { status, .. } => Err(FetchError::Redirects(status)),
+        }
+    }
+}
+
+impl Fetch for HttpClient {
+    fn fetch<'a>(
+        &'a self,
+        place: &'a Place,
+        outgoing: &'a Outgoing,
+        by: Instant,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+        Box::pin(self.fetch_following(place, outgoing, by))
+    }
+}

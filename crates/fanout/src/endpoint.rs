@@ -1,0 +1,324 @@
+//! The endpoints in use, and who may be asked right now.
+//!
+//! A job is admitted if its endpoint is not known to be down and neither the endpoint's own queue nor the
+//! common one is full; whoever is not admitted is shed at once and named. An admitted job waits for one of
+//! the endpoint's slots, then for a worker, and holds both until its answer is stored. The slots come
+//! first, so jobs of an endpoint that hangs wait without holding workers that others need.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::breaker::{Breaker, Pass};
+use crate::client::Place;
+use crate::config::FanoutConfig;
+use crate::deadline::Deadline;
+use crate::endpoints::Endpoints;
+use crate::error::Error;
+use crate::figures::EndpointCounts;
+use crate::outcome::State;
+use crate::target::Target;
+
+/// One endpoint in use.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Place,
+    settings: Settings,
+    pub(crate) slots: Arc<Semaphore>,
+    /// Jobs waiting or running.
+    admitted: AtomicUsize,
+    breaker: Mutex<Breaker>,
+    pub(crate) counts: Arc<EndpointCounts>,
+}
+
+/// What makes an endpoint the same one after a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Settings {
+    target: Target,
+    timeout: Duration,
+    reserve: Duration,
+    concurrency: usize,
+    queue: usize,
+    breaker_failures: u32,
+    breaker_pause: Duration,
+}
+
+/// Why an endpoint is not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShedReason {
+    /// It has failed too often in a row and is left alone for a while.
+    Down,
+    /// As many jobs wait for it as may.
+    EndpointQueueFull,
+    /// As many jobs wait as may, whatever endpoint they are for.
+    QueueFull,
+}
+
+impl ShedReason {
+    pub fn words(self) -> &'static str {
+        match self {
+            ShedReason::Down => "it is down and left alone for a while",
+            ShedReason::EndpointQueueFull => "too many requests wait for it",
+            ShedReason::QueueFull => "too many requests wait",
+        }
+    }
+}
+
+/// The right to ask an endpoint once; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pass: Pass,
+    booked: bool,
+    all: Arc<AtomicUsize>,
+}
+
+impl Endpoint {
+    /// Admits one job, or says why not. `all` counts the jobs of all endpoints, of which there may be
+    /// `all_max`.
+    pub(crate) fn admit(
+        self: &Arc<Endpoint>,
+        now: Instant,
+        all: &Arc<AtomicUsize>,
+        all_max: usize,
+    ) -> Result<Admission, ShedReason> {
+        let own_max = self.settings.concurrency + self.settings.queue;
+        if !enter(&self.admitted, own_max) {
+            return Err(ShedReason::EndpointQueueFull);
+        }
+        if !enter(all, all_max) {
+            self.admitted.fetch_sub(1, Ordering::Relaxed);
+            return Err(ShedReason::QueueFull);
+        }
+        let mut admission = Admission {
+            endpoint: Arc::clone(self),
+            pass: Pass::No,
+            booked: true,
+            all: Arc::clone(all),
+        };
+        admission.pass = self.breaker.lock().pass(now);
+        admission.booked = admission.pass == Pass::No;
+        match admission.pass {
+            Pass::No => Err(ShedReason::Down),
+            Pass::Normal | Pass::Probe => Ok(admission),
+        }
+    }
+
+    pub(crate) fn deadline(&self, accepted: Instant) -> Deadline {
+        Deadline::new(accepted, self.settings.timeout, self.settings.reserve)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn counts(&self) -> &EndpointCounts {
+        &self.counts
+    }
+
+    /// Jobs that are being done and jobs that wait.
+    pub fn jobs(&self) -> (usize, usize) {
+        let running = self
+            .settings
+            .concurrency
+            .saturating_sub(self.slots.available_permits());
+        let admitted = self.admitted.load(Ordering::Relaxed);
+        (running, admitted.saturating_sub(running))
+    }
+
+    /// Whether it is left alone because it is down.
+    pub fn is_down(&self) -> bool {
+        self.breaker.lock().is_open()
+    }
+}
+
+fn enter(count: &AtomicUsize, max: usize) -> bool {
+    let before = count.fetch_add(1, Ordering::Relaxed);
+    if before >= max {
+        count.fetch_sub(1, Ordering::Relaxed);
+        return false;
+    }
+    true
+}
+
+impl Admission {
+    /// Tells the breaker what became of the job.
+    pub(crate) fn book(&mut self, state: State, now: Instant) {
+        let failed = match state {
+            State::Shed => None,
+            state => Some(state.is_endpoints_failure()),
+        };
+        self.booked = true;
+        self.endpoint.breaker.lock().book(self.pass, failed, now);
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if !self.booked {
+            // A probe that never was sent must not keep others from probing.
+            self.endpoint.breaker.lock().book(self.pass, None, Instant::now());
+        }
+        self.endpoint.admitted.fetch_sub(1, Ordering::Relaxed);
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// All endpoints of one moment. Requests keep the set they began with.
+#[derive(Debug, Default)]
+pub struct EndpointSet {
+    all: Vec<Arc<Endpoint>>,
+    /// The names as a JSON list.
+    pub(crate) names_json: Arc<str>,
+}
+
+impl EndpointSet {
+    /// Makes the set; endpoints that are as in `before` go on with their connections and counts.
+    pub(crate) fn new(
+        config: &FanoutConfig,
+        endpoints: &Endpoints,
+        before: &EndpointSet,
+    ) -> Result<EndpointSet, Error> {
+        let earlier: BTreeMap<&str, &Arc<Endpoint>> = before
+            .all
+            .iter()
+            .map(|endpoint| (&*endpoint.name, endpoint))
+            .collect();
+        let share = config.share(endpoints.0.len());
+        let mut all = Vec::with_capacity(endpoints.0.len());
+        for (name, endpoint) in &endpoints.0 {
+            let no_url = || {
+                Error::Config(format!(
+                    "endpoint `{name}`: `{}` is no URL to fetch",
+                    endpoint.url
+                ))
+            };
+            let settings = Settings {
+                target: Target::parse(&endpoint.url).ok_or_else(no_url)?,
+                timeout: endpoint.timeout.unwrap_or(config.timeout),
+                reserve: config.store_reserve,
+                concurrency: endpoint.concurrency.unwrap_or(share).min(Semaphore::MAX_PERMITS),
+                queue: config.queue,
+                breaker_failures: config.breaker_failures,
+                breaker_pause: config.breaker_pause,
+            };
+            let same = earlier.get(name.as_str());
+            all.push(match same {
+                Some(same) if same.settings == settings => Arc::clone(same),
+                changed => {
+                    let counts = changed.map(|endpoint| Arc::clone(&endpoint.counts));
+                    Arc::new(settings.endpoint(name, counts.unwrap_or_default()))
+                }
+            });
+        }
+        let names: Vec<&str> = endpoints.0.keys().map(String::as_str).collect();
+        let names_json = serde_json::to_string(&names).expect("names are text");
+        Ok(EndpointSet {
+            all,
+            names_json: names_json.into(),
+        })
+    }
+
+    /// In the order of their names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Endpoint>> {
+        self.all.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+impl Settings {
+    fn endpoint(self, name: &str, counts: Arc<EndpointCounts>) -> Endpoint {
+        Endpoint {
+            name: name.into(),
+            place: Place::new(self.target.clone(), self.concurrency),
+            slots: Arc::new(Semaphore::new(self.concurrency)),
+            admitted: AtomicUsize::new(0),
+            breaker: Mutex::new(Breaker::new(self.breaker_failures, self.breaker_pause)),
+            counts,
+            settings: self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoints::EndpointConfig;
+
+    fn set(config: &FanoutConfig, urls: &[(&str, &str)], before: &EndpointSet) -> EndpointSet {
+        let endpoint = |(name, url): &(&str, &str)| (name.to_string(), EndpointConfig::at(*url));
+        let endpoints = Endpoints(urls.iter().map(endpoint).collect());
+        EndpointSet::new(config, &endpoints, before).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn queues_are_bounded_for_each_endpoint_and_for_all() {
+        let config = FanoutConfig {
+            endpoint_concurrency: 1,
+            queue: 1,
+            ..FanoutConfig::default()
+        };
+        let set = set(
+            &config,
+            &[("a", "http://a"), ("b", "http://b")],
+            &EndpointSet::default(),
+        );
+        let all = Arc::new(AtomicUsize::new(0));
+        let [a, b] = [&set.all[0], &set.all[1]];
+        let now = Instant::now();
+        let first = a.admit(now, &all, 3).unwrap();
+        let _second = a.admit(now, &all, 3).unwrap();
+        assert_eq!(a.admit(now, &all, 3).unwrap_err(), ShedReason::EndpointQueueFull);
+        let _third = b.admit(now, &all, 3).unwrap();
+        assert_eq!(b.admit(now, &all, 3).unwrap_err(), ShedReason::QueueFull);
+        drop(first);
+        a.admit(now, &all, 3).unwrap();
+        assert_eq!(a.jobs(), (0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_is_down_is_shed_and_leaves_nothing_behind() {
+        let config = FanoutConfig {
+            breaker_failures: 1,
+            ..FanoutConfig::default()
+        };
+        let set = set(&config, &[("a", "http://a")], &EndpointSet::default());
+        let (all, endpoint) = (Arc::new(AtomicUsize::new(0)), &set.all[0]);
+        let mut admission = endpoint.admit(Instant::now(), &all, 9).unwrap();
+        admission.book(State::Refused, Instant::now());
+        drop(admission);
+        assert_eq!(
+            endpoint.admit(Instant::now(), &all, 9).unwrap_err(),
+            ShedReason::Down
+        );
+        assert!(endpoint.is_down());
+        assert_eq!((all.load(Ordering::Relaxed), endpoint.jobs()), (0, (0, 0)));
+        tokio::time::advance(config.breaker_pause).await;
+        drop(endpoint.admit(Instant::now(), &all, 9).unwrap());
+        endpoint.admit(Instant::now(), &all, 9).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reload_keeps_what_has_not_changed() {
+        let config = FanoutConfig::default();
+        let before = set(
+            &config,
+            &[("b", "http://b"), ("a", "http://a")],
+            &EndpointSet::default(),
+        );
+        assert_eq!(&*before.names_json, "[\"a\",\"b\"]");
+        let after = set(&config, &[("a", "http://a"), ("b", "http://other")], &before);
+        assert!(Arc::ptr_eq(&before.all[0], &after.all[0]));
+        assert!(!Arc::ptr_eq(&before.all[1], &after.all[1]));
+        assert!(Arc::ptr_eq(&before.all[1].counts, &after.all[1].counts));
+    }
+}

@@ -1,0 +1,151 @@
+//! What is counted, with plain atomics: reading is for scrapes, writing for every job.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::outcome::State;
+
+/// Upper ends of the latency buckets, in milliseconds; around the usual timeouts they are finer.
+pub const BOUNDS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 1_000, 5_000];
+
+/// How long something took, in buckets.
+#[derive(Debug, Default)]
+pub struct Latency {
+    counts: [AtomicU64; BOUNDS_MS.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Latency {
+    pub(crate) fn record(&self, took: Duration) {
+        let bound = |ms: u64| took > Duration::from_millis(ms);
+        let bucket = BOUNDS_MS.partition_point(|ms| bound(*ms));
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Counts per bucket, by its upper end in seconds.
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        let bounds = BOUNDS_MS.iter().map(|ms| *ms as f64 / 1000.0).chain([f64::MAX]);
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        bounds.zip(counts).collect()
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.sum_us.load(Ordering::Relaxed) as f64 / 1e6
+    }
+}
+
+/// What is counted for one endpoint.
+#[derive(Debug, Default)]
+pub struct EndpointCounts {
+    outcomes: [AtomicU64; State::ALL.len()],
+    /// From acceptance of the request to the end of the fetch.
+    pub latency: Latency,
+}
+
+impl EndpointCounts {
+    pub(crate) fn count(&self, state: State) {
+        self.outcomes[state as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn outcome(&self, state: State) -> u64 {
+        self.outcomes[state as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turned {
+    /// All handlers were busy.
+    Busy,
+    /// Every endpoint would have been shed.
+    Shed,
+    /// The store did not take it.
+    Store,
+    /// There was no id for it.
+    NoId,
+    /// It came from ourselves.
+    Loop,
+    /// It was not a request that we take.
+    Bad,
+}
+
+impl Turned {
+    pub const ALL: [Turned; 6] = [
+        Turned::Busy,
+        Turned::Shed,
+        Turned::Store,
+        Turned::NoId,
+        Turned::Loop,
+        Turned::Bad,
+    ];
+
+    /// The word in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Turned::Busy => "busy",
+            Turned::Shed => "shed",
+            Turned::Store => "store",
+            Turned::NoId => "no_id",
+            Turned::Loop => "loop",
+            Turned::Bad => "bad",
+        }
+    }
+}
+
+/// What is counted for all endpoints together.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub accepted: AtomicU64,
+    turned: [AtomicU64; Turned::ALL.len()],
+    /// Writes to the store: of requests, and of answers.
+    pub records: AtomicU64,
+    pub batches: AtomicU64,
+    /// Answers in those batches.
+    pub answers: AtomicU64,
+    pub store_failures: AtomicU64,
+    pub store_latency: Latency,
+    /// Endpoints asked, and what became of them, including those no longer configured.
+    pub jobs: AtomicU64,
+    outcomes: [AtomicU64; State::ALL.len()],
+}
+
+impl Counts {
+    pub(crate) fn turn_away(&self, why: Turned) {
+        self.turned[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn turned(&self, why: Turned) -> u64 {
+        self.turned[why as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, state: State) {
+        self.outcomes[state as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn outcome(&self, state: State) -> u64 {
+        self.outcomes[state as usize].load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_fall_into_the_bucket_that_ends_at_or_above_them() {
+        let latency = Latency::default();
+        for us in [1, 1000, 1001, 200_000, 200_001, 60_000_000] {
+            latency.record(Duration::from_micros(us));
+        }
+        let buckets = latency.buckets();
+        let count = |bound: f64| buckets.iter().find(|(end, _)| *end == bound).unwrap().1;
+        assert_eq!((count(0.001), count(0.002)), (2, 1));
+        assert_eq!((count(0.2), count(0.3), count(f64::MAX)), (1, 1, 1));
+    }
+}

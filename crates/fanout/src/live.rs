@@ -1,0 +1,74 @@
+//! The requests that this process is still working on, so that whoever reads one back can wait for it
+//! instead of asking the store again and again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// All of them. As many as there are requests with a job under way, which is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    requests: Mutex<HashMap<Arc<str>, watch::Sender<u64>>>,
+}
+
+/// One of them; it is forgotten when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Working {
+    id: Arc<str>,
+    live: Arc<Live>,
+}
+
+impl Live {
+    pub(crate) fn begin(self: &Arc<Live>, id: &Arc<str>) -> Working {
+        let sender = watch::Sender::new(0);
+        self.requests.lock().insert(Arc::clone(id), sender);
+        Working {
+            id: Arc::clone(id),
+            live: Arc::clone(self),
+        }
+    }
+
+    /// To learn of every write for a request, and of its end by the end of the channel.
+    pub(crate) fn watch(&self, id: &str) -> Option<watch::Receiver<u64>> {
+        self.requests.lock().get(id).map(watch::Sender::subscribe)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.requests.lock().len()
+    }
+}
+
+impl Working {
+    /// Tells readers that there is more in the store.
+    pub(crate) fn progress(&self) {
+        if let Some(sender) = self.live.requests.lock().get(&self.id) {
+            sender.send_modify(|version| *version += 1);
+        }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.live.requests.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn readers_learn_of_progress_and_of_the_end() {
+        let live = Arc::new(Live::default());
+        let working = live.begin(&"i".into());
+        let mut reader = live.watch("i").unwrap();
+        working.progress();
+        reader.changed().await.unwrap();
+        drop(working);
+        assert!(reader.changed().await.is_err());
+        assert!(live.watch("i").is_none());
+        assert_eq!(live.len(), 0);
+    }
+}

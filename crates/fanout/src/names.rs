@@ -1,0 +1,83 @@
+//! What an endpoint may be called: its name becomes a field or a part of a key.
+
+/// The name's own length in bytes; with an id and our prefix it stays within memcached's 250.
+const NAME_BYTES_MAX: usize = 200;
+
+/// The fields of the request and of ours; an endpoint of this name would overwrite them.
+const RESERVED: [&str; 5] = ["_id", "_method", "_url", ENDPOINTS, COMPLETE];
+
+/// The names of all endpoints that were asked or shed, as a JSON list.
+pub(crate) const ENDPOINTS: &str = "_endpoints";
+/// There when nothing more will come: milliseconds from acceptance to the end.
+pub(crate) const COMPLETE: &str = "_complete";
+/// Before an endpoint's name: the record of what became of it.
+pub(crate) const OUTCOME_PREFIX: &str = "_outcome:";
+
+/// Where answers are kept, as far as names are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Anything,
+    /// Its text protocol ends keys at spaces and control characters.
+    MemcachedKeys,
+}
+
+/// Says what is wrong with a name, or nothing.
+pub(crate) fn complaint(name: &str, place: Place) -> Option<String> {
+    if name.is_empty() {
+        return Some("an endpoint needs a name".to_owned());
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let length = name.len();
+        return Some(format!(
+            "the endpoint name has {length} bytes, {NAME_BYTES_MAX} are allowed"
+        ));
+    }
+    if RESERVED.contains(&name) || name.starts_with(OUTCOME_PREFIX) {
+        return Some(format!(
+            "the endpoint name `{name}` is taken by a field of every request; rename it"
+        ));
+    }
+    let breaks_keys = |byte: u8| byte <= b' ' || byte == 0x7f;
+    if place == Place::MemcachedKeys && name.bytes().any(breaks_keys) {
+        return Some(format!(
+            "the endpoint name `{}` has a space or control character, which memcached's keys cannot have; \
+             rename it or use another store",
+            name.escape_debug()
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_would_overwrite_something_are_refused() {
+        for good in ["dst1", "_own", "a.b", "a b", "端点", "_outcome", "a\nb"] {
+            assert_eq!(complaint(good, Place::Anything), None, "{good}");
+        }
+        for bad in [
+            "",
+            "_id",
+            "_method",
+            "_url",
+            "_endpoints",
+            "_complete",
+            "_outcome:x",
+        ] {
+            assert!(complaint(bad, Place::Anything).is_some(), "{bad}");
+        }
+        assert!(complaint(&"x".repeat(201), Place::Anything).is_some());
+    }
+
+    #[test]
+    fn memcached_takes_no_spaces() {
+        for good in ["dst1", "_own", "a.b", "端点"] {
+            assert_eq!(complaint(good, Place::MemcachedKeys), None, "{good}");
+        }
+        for bad in ["a b", "a\tb", "a\r\nset x", "\u{7f}"] {
+            assert!(complaint(bad, Place::MemcachedKeys).is_some(), "{bad:?}");
+        }
+    }
+}

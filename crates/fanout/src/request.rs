@@ -1,0 +1,164 @@
+//! The part of a client's request that endpoints get.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http_body_util::Full;
+
+use crate::target::Target;
+
+/// Tells an endpoint which request this is.
+pub const ID_HEADER: &str = "nagaya-request-id";
+/// Tells an endpoint how many milliseconds it has left.
+pub const DEADLINE_HEADER: &str = "nagaya-deadline-ms";
+/// Names everybody who has fanned the request out so far; whoever finds itself there stops it.
+pub const VIA_HEADER: &str = "nagaya-fanout-via";
+
+const AGENT: &str = concat!("nagaya-fanout/", env!("CARGO_PKG_VERSION"));
+
+/// What goes to every endpoint alike.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub(crate) method: Method,
+    /// To be joined to the endpoint's own.
+    pub(crate) query: Option<String>,
+    pub(crate) body: Bytes,
+    pub(crate) headers: HeaderMap,
+}
+
+impl Outgoing {
+    /// Takes what is handed on from a client's request.
+    pub(crate) fn new(
+        method: Method,
+        query: Option<&str>,
+        body: Bytes,
+        sent: &HeaderMap,
+        forwarded: &[HeaderName],
+    ) -> Outgoing {
+        let mut headers = HeaderMap::with_capacity(8);
+        for name in forwarded {
+            for value in sent.get_all(name) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        if let Some(kind) = sent.get(CONTENT_TYPE).filter(|_| method == Method::POST) {
+            headers.insert(CONTENT_TYPE, kind.clone());
+        }
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        Outgoing {
+            method,
+            query: query.filter(|query| !query.is_empty()).map(str::to_owned),
+            body,
+            headers,
+        }
+    }
+
+    /// Adds what endpoints are told about the request itself.
+    pub(crate) fn identify(&mut self, id: &str, via: &str) {
+        for (name, text) in [(ID_HEADER, id), (VIA_HEADER, via)] {
+            if let Ok(value) = HeaderValue::from_str(text) {
+                self.headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+
+    /// The request for one endpoint. HTTP/1.1 names the host in a header, HTTP/2 in the URI.
+    pub(crate) fn build(&self, target: &Target, version: Version, left: Duration) -> Request<Full<Bytes>> {
+        let path = target.path_with(self.query.as_deref());
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        if version == Version::HTTP_11 {
+            headers.insert(HOST, target.host_header.clone());
+        }
+        if let Some(login) = &target.login {
+            headers.insert(AUTHORIZATION, login.clone());
+        }
+        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        headers.insert(HeaderName::from_static(DEADLINE_HEADER), HeaderValue::from(left));
+        *request.uri_mut() = match version {
+            Version::HTTP_2 => target.absolute(path),
+            _ => Uri::from(path),
+        };
+        request
+    }
+
+    /// What is sent to another place on behalf of an endpoint: nothing that was meant for it alone.
+    pub(crate) fn for_redirect(&self, status: u16, same_origin: bool) -> Outgoing {
+        let mut next = self.clone();
+        // The new address says it all.
+        next.query = None;
+        if matches!(status, 301..=303) && next.method == Method::POST {
+            next.method = Method::GET;
+            next.body = Bytes::new();
+            next.headers.remove(CONTENT_TYPE);
+        }
+        if !same_origin {
+            next.headers.remove(AUTHORIZATION);
+            next.headers.remove(COOKIE);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::parse(url).unwrap()
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn only_what_is_allowed_goes_on() {
+        let sent = headers(&[
+            ("content-type", "text/x"),
+            ("cookie", "c=1"),
+            ("x-trace", "t"),
+            ("nagaya-request-id", "forged"),
+        ]);
+        let allowed = [HeaderName::from_static("x-trace")];
+        let mut post = Outgoing::new(Method::POST, Some("a=1"), "body".into(), &sent, &allowed);
+        post.identify("id-1", "me");
+        let request = post.build(
+            &target("http://h:81/p"),
+            Version::HTTP_11,
+            Duration::from_millis(7),
+        );
+        assert_eq!(request.uri(), "/p?a=1");
+        let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(header("host"), Some("h:81"));
+        assert_eq!(header("content-type"), Some("text/x"));
+        assert_eq!(header("x-trace"), Some("t"));
+        assert_eq!(header("cookie"), None);
+        assert_eq!(header("nagaya-request-id"), Some("id-1"));
+        assert_eq!(header("nagaya-deadline-ms"), Some("7"));
+        assert_eq!(header("nagaya-fanout-via"), Some("me"));
+        let get = Outgoing::new(Method::GET, None, Bytes::new(), &sent, &[]);
+        assert!(!get.headers.contains_key("content-type"));
+    }
+
+    #[test]
+    fn redirects_get_what_go_would_send() {
+        let sent = headers(&[("content-type", "text/x"), ("authorization", "secret")]);
+        let allowed = [AUTHORIZATION];
+        let post = Outgoing::new(Method::POST, Some("a=1"), "body".into(), &sent, &allowed);
+        let seen = post.for_redirect(302, true);
+        assert_eq!((seen.method, seen.body.len(), seen.query), (Method::GET, 0, None));
+        assert!(seen.headers.contains_key("authorization"));
+        let kept = post.for_redirect(307, false);
+        assert_eq!((kept.method, kept.body.len()), (Method::POST, 4));
+        assert!(!kept.headers.contains_key("authorization"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Carries one accepted request to its end: asks all endpoints, joins what finishes together, writes it,
+//! and marks the request complete.
+//!
+//! One task owns all of a request, so nothing is locked. Answers that come within the join window of the
+//! first unwritten one go in one write; the last one flushes at once. The mark goes with the last write, or
+//! after it if earlier writes are still under way, so a reader that sees the mark sees everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::complaint::Complaint;
+use crate::deadline::Receipt;
+use crate::endpoint::Admission;
+use crate::figures::{Counts, EndpointCounts, add};
+use crate::job::{self, Done, Means};
+use crate::live::Working;
+use crate::outcome::State;
+use crate::request::Outgoing;
+use crate::store::{Batch, Store, StoreError, Written};
+
+/// How long it is tried to record that something failed, after the last deadline of a batch. Bodies are
+/// refused by then.
+const RECORD_GRACE: Duration = Duration::from_secs(1);
+/// Between two tries of a write that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// What the runner needs besides the request.
+pub(crate) struct Runner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) means: Arc<Means>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) join_window: Duration,
+    /// About the store.
+    pub(crate) complaint: Complaint,
+    /// Cancelled when what is unfinished must be marked as such.
+    pub(crate) cut: CancellationToken,
+}
+
+/// A request that was stored and answered.
+pub(crate) struct Accepted {
+    pub(crate) id: Arc<str>,
+    pub(crate) at: Instant,
+    pub(crate) receipt: Receipt,
+    pub(crate) outgoing: Arc<Outgoing>,
+    pub(crate) jobs: Vec<Admission>,
+    pub(crate) working: Working,
+}
+
+impl Runner {
+    /// Runs until everything is written or given up. Ends at the latest a little after the last
+    /// deadline, whatever endpoints and store do.
+    pub(crate) async fn run(self: Arc<Runner>, accepted: Accepted) {
+        let Accepted {
+            id,
+            at,
+            receipt,
+            outgoing,
+            jobs: admissions,
+            working,
+        } = accepted;
+        add(&self.counts.jobs, admissions.len() as u64);
+        let mut jobs: FuturesUnordered<_> = admissions
+            .into_iter()
+            .map(|admission| self.job(admission, &outgoing, at, receipt))
+            .collect();
+        let mut writes: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
+        let mut ready: Vec<Done> = Vec::new();
+        let mut flush_at = at;
+        loop {
+            if jobs.is_empty() && writes.is_empty() {
+                let complete_ms = Some(elapsed_ms(at));
+                self.clone().write(Arc::clone(&id), ready, complete_ms).await;
+                working.progress();
+                return;
+            }
+            if jobs.is_empty() && !ready.is_empty() {
+                // A slow store must not make the last answers wait for the earlier ones; the mark does.
+                let ready = std::mem::take(&mut ready);
+                writes.push(Box::pin(self.clone().write(Arc::clone(&id), ready, None)));
+            }
+            tokio::select! {
+                biased;
+                Some(done) = jobs.next(), if !jobs.is_empty() => {
+                    if ready.is_empty() {
+                        flush_at = Instant::now() + self.join_window;
+                    }
+                    ready.push(done);
+                    if !self.join_window.is_zero() || jobs.is_empty() {
+                        continue;
+                    }
+                }
+                Some(()) = writes.next(), if !writes.is_empty() => {
+                    working.progress();
+                    continue;
+                }
+                () = sleep_until(flush_at), if !ready.is_empty() && !jobs.is_empty() => (),
+            }
+            let ready = std::mem::take(&mut ready);
+            writes.push(Box::pin(self.clone().write(Arc::clone(&id), ready, None)));
+        }
+    }
+
+    /// One job, which ends early when the process must.
+    fn job(
+        self: &Arc<Runner>,
+        admission: Admission,
+        outgoing: &Arc<Outgoing>,
+        at: Instant,
+        receipt: Receipt,
+    ) -> impl Future<Output = Done> + use<> {
+        let deadline = admission.endpoint.deadline(at);
+        let (runner, outgoing) = (Arc::clone(self), Arc::clone(outgoing));
+        async move {
+            let endpoint = Arc::clone(&admission.endpoint);
+            let work = job::run(admission, outgoing, deadline, receipt, Arc::clone(&runner.means));
+            tokio::select! {
+                biased;
+                done = work => done,
+                () = runner.cut.cancelled() => job::abandoned(&endpoint, deadline, receipt),
+            }
+        }
+    }
+
+    /// Writes answers, trying again while it makes sense, and counts what became of them.
+    async fn write(self: Arc<Runner>, id: Arc<str>, done: Vec<Done>, complete_ms: Option<u64>) {
+        let last = done.iter().map(|done| done.answer.by).max();
+        let give_up = last.unwrap_or_else(Instant::now) + RECORD_GRACE;
+        let mut counted = Vec::with_capacity(done.len());
+        let mut answers = Vec::with_capacity(done.len());
+        let mut holding = Vec::with_capacity(done.len());
+        for done in done {
+            counted.push(done.counts);
+            answers.push(done.answer);
+            holding.push(done.holding);
+        }
+        let mut batch = Batch {
+            id,
+            answers,
+            complete_ms,
+        };
+        let mut pause = FIRST_PAUSE;
+        let error = loop {
+            match self.write_once(&batch).await {
+                Ok(written) => {
+                    self.book(&mut batch, &mut counted, &written);
+                    if batch.answers.is_empty() {
+                        return;
+                    }
+                    if Instant::now() + pause > give_up {
+                        break "a part of the store was not reached".to_owned();
+                    }
+                }
+                Err(error) if !error.is_retryable() || Instant::now() + pause > give_up => {
+                    break error.chain();
+                }
+                Err(error) => tracing::debug!(error = error.chain(), "write to the store failed"),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        };
+        if let Some(times) = self.complaint.due(Instant::now()) {
+            tracing::warn!(error, times, "answers could not be stored");
+        }
+        counted
+            .iter()
+            .for_each(|counts| self.count(counts, State::StoreFailed));
+        self.tell_failure(batch, &error).await;
+    }
+
+    /// Tries once to record that answers were not stored; where one is refused, its failure may still fit.
+    async fn tell_failure(&self, mut batch: Batch, error: &str) {
+        for answer in &mut batch.answers {
+            answer.body = None;
+            answer.outcome = answer.outcome.not_stored(error.to_owned());
+        }
+        if let Err(error) = self.store.write(&batch).await {
+            tracing::debug!(
+                error = error.chain(),
+                "nor could it be recorded that they were not"
+            );
+        }
+    }
+
+    async fn write_once(&self, batch: &Batch) -> Result<Vec<Written>, StoreError> {
+        let began = Instant::now();
+        let written = self.store.write(batch).await;
+        self.counts.store_latency.record(began.elapsed());
+        add(&self.counts.batches, 1);
+        match written {
+            Ok(_) => add(&self.counts.answers, batch.answers.len() as u64),
+            Err(_) => add(&self.counts.store_failures, 1),
+        }
+        written
+    }
+
+    /// Counts what is settled and leaves the rest in the batch, with those who count it.
+    fn book(&self, batch: &mut Batch, counted: &mut Vec<Arc<EndpointCounts>>, written: &[Written]) {
+        let answers = std::mem::take(&mut batch.answers);
+        let counts = std::mem::take(counted);
+        for ((answer, counts), written) in answers.into_iter().zip(counts).zip(written) {
+            match written {
+                Written::Stored => self.count(&counts, answer.outcome.state),
+                Written::Late | Written::Gone | Written::Refused => self.count(&counts, State::StoreFailed),
+                Written::Unreached => {
+                    batch.answers.push(answer);
+                    counted.push(counts);
+                }
+            }
+        }
+    }
+
+    fn count(&self, counts: &EndpointCounts, state: State) {
+        self.counts.count(state);
+        counts.count(state);
+    }
+}
+
+fn elapsed_ms(at: Instant) -> u64 {
+    u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,263 @@
+//! One HTTP request: read back, or fanned out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use tokio::time::{Instant, timeout};
+
+use super::problem::Problem;
+use super::{Reply, events};
+use crate::endpoint::ShedReason;
+use crate::figures::Turned;
+use crate::ids;
+use crate::read_back::{Follower, Wanted, parse_timeout, show};
+use crate::request::{Outgoing, VIA_HEADER};
+use crate::service::{Arrival, Fanout, Refusal, Taken};
+
+/// Where requests are read back; everything else is fanned out.
+const READ_BACK: &str = "/requests/";
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+
+/// Answers one request.
+pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> Reply {
+    let at = Instant::now();
+    let answered = match request.method() {
+        _ if !is_allowed(fanout, request.headers()) => Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "this needs the header `Authorization: Bearer TOKEN` with the token of `fanout.token`",
+        )),
+        &Method::GET => match read_back_id(request.uri()) {
+            Some(id) => read_back(fanout, id.to_owned(), &request).await,
+            None => fan_out(fanout, request, at).await,
+        },
+        &Method::POST => fan_out(fanout, request, at).await,
+        method => {
+            fanout.counts().turn_away(Turned::Bad);
+            let detail = format!("method {method} is not allowed");
+            Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
+        }
+    };
+    answered.unwrap_or_else(Problem::reply)
+}
+
+fn is_allowed(fanout: &Fanout, headers: &HeaderMap) -> bool {
+    let Some(token) = &fanout.config.token else {
+        return true;
+    };
+    let sent = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.as_bytes().split_at_checked(7));
+    sent.is_some_and(|(scheme, sent)| {
+        scheme.eq_ignore_ascii_case(b"bearer ") && sent.trim_ascii().ct_eq(token.reveal().as_bytes()).into()
+    })
+}
+
+fn read_back_id(uri: &Uri) -> Option<&str> {
+    uri.path().strip_prefix(READ_BACK).filter(|id| ids::is_id(id))
+}
+
+async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) -> Result<Reply, Problem> {
+    let counts = fanout.counts();
+    if fanout.is_loop(request.headers()) {
+        counts.turn_away(Turned::Loop);
+        let detail = "this request has come back to where it was fanned out; an endpoint points at us";
+        return Err(Problem::new(StatusCode::LOOP_DETECTED, detail));
+    }
+    let Some(handler) = fanout.handler() else {
+        counts.turn_away(Turned::Busy);
+        let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+    };
+    let (head, body) = request.into_parts();
+    let body = match head.method == Method::POST {
+        true => read_body(fanout, body).await?,
+        false => Bytes::new(),
+    };
+    let via = head
+        .headers
+        .get_all(VIA_HEADER)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let via: Vec<&str> = via.collect();
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let arrival = Arrival {
+        at,
+        url: path.to_owned(),
+        via: (!via.is_empty()).then(|| via.join(", ")),
+        outgoing: Outgoing::new(
+            head.method,
+            head.uri.query(),
+            body,
+            &head.headers,
+            &fanout.forwarded,
+        ),
+    };
+    match fanout.take(arrival, handler).await {
+        Ok(taken) => Ok(taken_reply(&taken)),
+        Err(refusal) => Err(refused(refusal)),
+    }
+}
+
+/// Reads a body within its limits of length and time.
+async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
+    let bad = |status, detail: String| {
+        fanout.counts().turn_away(Turned::Bad);
+        Problem::new(status, detail)
+    };
+    let max = fanout.config.request_max;
+    let too_large = || {
+        let detail = format!("the body is longer than `fanout.request_max`, which is {max}");
+        bad(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    if body.size_hint().lower() > max.0 {
+        return Err(too_large());
+    }
+    let reading = Limited::new(body, max.as_usize()).collect();
+    match timeout(fanout.config.head_timeout, reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err(bad(
+            StatusCode::BAD_REQUEST,
+            format!("the body cannot be read: {error}"),
+        )),
+        Err(_) => Err(bad(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not come in time".to_owned(),
+        )),
+    }
+}
+
+/// As serinin answers, in one line; and whom we did not ask, if there is anybody.
+fn taken_reply(taken: &Taken) -> Reply {
+    let id = &taken.id;
+    let body = match taken.shed.is_empty() {
+        true => format!(
+            "{{\"request_id\":\"{id}\",\"endpoints\":{}}}\n",
+            taken.set.names_json
+        ),
+        false => {
+            let is_shed = |name: &Arc<str>| taken.shed.iter().any(|(shed, _)| shed == name);
+            let asked = taken
+                .set
+                .iter()
+                .map(|endpoint| &endpoint.name)
+                .filter(|name| !is_shed(name));
+            let asked: Vec<&str> = asked.map(|name| &**name).collect();
+            let shed = shed_json(&taken.shed);
+            let (asked, shed) = (json!(asked), json!(shed));
+            format!("{{\"request_id\":\"{id}\",\"endpoints\":{asked},\"shed\":{shed}}}\n")
+        }
+    };
+    json_reply(body)
+}
+
+fn json_reply(body: String) -> Reply {
+    let mut reply = Response::new(Either::Left(Full::new(Bytes::from(body))));
+    reply.headers_mut().insert(CONTENT_TYPE, JSON);
+    reply
+}
+
+fn shed_json(shed: &[(Arc<str>, ShedReason)]) -> Vec<Value> {
+    shed.iter()
+        .map(|(name, reason)| json!({"endpoint": &**name, "reason": reason.words()}))
+        .collect()
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    let unavailable = |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+    match refusal {
+        Refusal::AllShed(shed) => unavailable("no endpoint can be asked now; try again later".to_owned())
+            .with("shed", shed_json(&shed)),
+        Refusal::NoId(error) => unavailable(format!("there is no id for this request: {error}")),
+        Refusal::Store { id, reason } => unavailable(format!(
+            "the request could not be stored, so nobody was asked: {reason}"
+        ))
+        .with("request_id", &*id),
+    }
+}
+
+async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>) -> Result<Reply, Problem> {
+    let (mut wanted, mut limit) = (Wanted::Nothing, fanout.config.read_wait_max);
+    for (name, value) in parameters(request.uri().query().unwrap_or_default()) {
+        match name.as_str() {
+            "wait" => wanted = Wanted::parse(&value),
+            "timeout" => {
+                limit = parse_timeout(&value).ok_or_else(|| {
+                    let detail = "`timeout` must be a duration such as 500ms or 2s, or a number of seconds";
+                    Problem::new(StatusCode::BAD_REQUEST, detail)
+                })?;
+            }
+            _ => (),
+        }
+    }
+    let mut follower = Follower::new(Arc::clone(fanout), id.clone(), limit);
+    let failed = |error: crate::store::StoreError| {
+        let detail = format!("the store cannot be read: {}", error.chain());
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    };
+    let wants_events = request.headers().get(ACCEPT).is_some_and(|value| {
+        value
+            .to_str()
+            .is_ok_and(|value| value.contains("text/event-stream"))
+    });
+    let found = match wants_events {
+        true => follower.look().await.map_err(failed)?,
+        false => follower.wait_for(&wanted).await.map_err(failed)?,
+    };
+    let Some(stored) = found else {
+        let detail = format!("there is no request {id}; it has expired or never was");
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+    };
+    Ok(match wants_events {
+        true => events::stream(follower, id, stored),
+        false => json_reply(format!("{}\n", show(&id, &stored))),
+    })
+}
+
+/// Names and values of a query, with their escapes resolved.
+fn parameters(query: &str) -> Vec<(String, String)> {
+    let resolve = |text: &str| {
+        let bytes = crate::target::percent_decoded(&text.replace('+', " "));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (resolve(name), resolve(value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_with_an_id_are_read_back() {
+        let id = |text: &str| read_back_id(&text.parse().unwrap()).map(str::to_owned);
+        assert_eq!(id("/requests/123?wait=all").as_deref(), Some("123"));
+        assert_eq!(id("/requests/new"), None);
+        assert_eq!(id("/requests/"), None);
+        assert_eq!(id("/requests/123/x"), None);
+        assert_eq!(id("/x/requests/123"), None);
+    }
+
+    #[test]
+    fn parameters_are_unescaped() {
+        let read = parameters("wait=a%2Cb+c&timeout=2s&&x");
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            read,
+            [pair("wait", "a,b c"), pair("timeout", "2s"), pair("x", "")]
+        );
+    }
+}

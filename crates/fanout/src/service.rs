@@ -1,0 +1,373 @@
+//! Takes requests: gives each an id, decides who is asked, stores it, and sends it on its way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, Method};
+use nagaya_ids::mint::MintError;
+use parking_lot::RwLock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::client::{Fetch, HttpClient};
+use crate::complaint::Complaint;
+use crate::config::FanoutConfig;
+use crate::deadline::Receipt;
+use crate::endpoint::{Admission, EndpointSet, ShedReason};
+use crate::endpoints::Endpoints;
+use crate::error::Error;
+use crate::figures::{Counts, Turned, add};
+use crate::ids::IdSource;
+use crate::job::Means;
+use crate::live::Live;
+use crate::outcome::{Outcome, State};
+use crate::request::{Outgoing, VIA_HEADER};
+use crate::runner::{Accepted, Runner};
+use crate::store::{Record, Store, StoreError};
+
+/// How many fan-outs a request may pass before it is taken for a loop that hides its traces.
+const HOPS_MAX: usize = 8;
+
+/// The service, shared by all connections.
+pub struct Fanout {
+    pub(crate) config: FanoutConfig,
+    pub(crate) forwarded: Vec<HeaderName>,
+    endpoints: RwLock<Arc<EndpointSet>>,
+    runner: Arc<Runner>,
+    pub(crate) live: Arc<Live>,
+    ids: IdSource,
+    handlers: Arc<Semaphore>,
+    /// Jobs of all endpoints, waiting or running.
+    jobs: Arc<AtomicUsize>,
+    /// One task per request under way.
+    tasks: TaskTracker,
+    /// Cancelled when readers must not wait any longer.
+    pub(crate) closing: CancellationToken,
+    /// Who we are among fan-outs that send to each other.
+    name: String,
+}
+
+/// The right to be between arrival and reply.
+pub(crate) type Handler = OwnedSemaphorePermit;
+
+/// A client's request with what endpoints get of it.
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    pub(crate) url: String,
+    pub(crate) outgoing: Outgoing,
+    /// The fan-outs that it has passed.
+    pub(crate) via: Option<String>,
+}
+
+/// What the client is told of a request that was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) id: Arc<str>,
+    /// All endpoints of the request.
+    pub(crate) set: Arc<EndpointSet>,
+    pub(crate) shed: Vec<(Arc<str>, ShedReason)>,
+}
+
+/// Why a request was not taken; nothing was sent to anybody.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    AllShed(Vec<(Arc<str>, ShedReason)>),
+    NoId(MintError),
+    Store { id: Arc<str>, reason: String },
+}
+
+impl Fanout {
+    /// Makes the service; nothing is connected yet.
+    pub fn new(config: FanoutConfig, store: Arc<dyn Store>, ids: IdSource) -> Result<Fanout, Error> {
+        let client = Arc::new(HttpClient::new(&config));
+        Fanout::with_fetch(config, store, ids, client)
+    }
+
+    /// As [`new`](Fanout::new), with something else than HTTP to fetch by.
+    pub fn with_fetch(
+        config: FanoutConfig,
+        store: Arc<dyn Store>,
+        ids: IdSource,
+        fetch: Arc<dyn Fetch>,
+    ) -> Result<Fanout, Error> {
+        config.check()?;
+        let endpoints = EndpointSet::new(&config, &config.endpoints, &EndpointSet::default())?;
+        let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        let means = Means {
+            fetch,
+            workers: permits(config.workers),
+            keep_error_bodies: config.keep_error_bodies,
+        };
+        let runner = Runner {
+            store,
+            means: Arc::new(means),
+            counts: Arc::default(),
+            join_window: config.join_window,
+            complaint: Complaint::default(),
+            cut: CancellationToken::new(),
+        };
+        Ok(Fanout {
+            forwarded: config.forwarded()?,
+            endpoints: RwLock::new(Arc::new(endpoints)),
+            runner: Arc::new(runner),
+            live: Arc::default(),
+            ids,
+            handlers: permits(config.handlers),
+            jobs: Arc::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            name: Uuid::new_v4().simple().to_string(),
+            config,
+        })
+    }
+
+    /// Uses other endpoints, and other limits for them, from now on. Requests under way keep theirs.
+    pub fn reload(&self, config: &FanoutConfig) -> Result<(), Error> {
+        let mut next = self.config.clone();
+        next.endpoints = config.endpoints.clone();
+        next.timeout = config.timeout;
+        next.store_reserve = config.store_reserve;
+        next.endpoint_concurrency = config.endpoint_concurrency;
+        next.breaker_failures = config.breaker_failures;
+        next.breaker_pause = config.breaker_pause;
+        next.check()?;
+        if next.endpoints.0.is_empty() {
+            return Err(Error::Config("there are no endpoints left".to_owned()));
+        }
+        self.use_endpoints(&next, &next.endpoints)
+    }
+
+    fn use_endpoints(&self, config: &FanoutConfig, endpoints: &Endpoints) -> Result<(), Error> {
+        let mut current = self.endpoints.write();
+        *current = Arc::new(EndpointSet::new(config, endpoints, &current)?);
+        Ok(())
+    }
+
+    /// The endpoints of this moment.
+    pub fn endpoints(&self) -> Arc<EndpointSet> {
+        Arc::clone(&self.endpoints.read())
+    }
+
+    pub fn counts(&self) -> &Counts {
+        &self.runner.counts
+    }
+
+    pub fn store(&self) -> &dyn Store {
+        &*self.runner.store
+    }
+
+    /// Requests between arrival and reply, requests under way, jobs under way.
+    pub fn in_flight(&self) -> (usize, usize, usize) {
+        let handlers = self
+            .config
+            .handlers
+            .saturating_sub(self.handlers.available_permits());
+        (handlers, self.live.len(), self.jobs.load(Ordering::Relaxed))
+    }
+
+    /// The right to handle a request, unless all are given.
+    pub(crate) fn handler(&self) -> Option<Handler> {
+        Arc::clone(&self.handlers).try_acquire_owned().ok()
+    }
+
+    /// Whether a request has been here before, or has passed too many fan-outs.
+    pub(crate) fn is_loop(&self, headers: &HeaderMap) -> bool {
+        let via = headers
+            .get_all(VIA_HEADER)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let mut names = via.flat_map(|value| value.split(',')).map(str::trim);
+        let mut hops = 0;
+        names.any(|name| {
+            hops += 1;
+            name == self.name || hops > HOPS_MAX
+        })
+    }
+
+    /// Takes a request: it is stored when this returns, and its jobs have begun.
+    ///
+    /// Cancel safe: a task of its own carries the request to its end, whether the client waits or not.
+    pub(crate) async fn take(&self, arrival: Arrival, handler: Handler) -> Result<Taken, Refusal> {
+        let set = self.endpoints();
+        let (jobs, shed) = self.admit(&set);
+        let counts = &self.runner.counts;
+        if jobs.is_empty() {
+            counts.turn_away(Turned::Shed);
+            return Err(Refusal::AllShed(shed));
+        }
+        let id = match self.ids.next().await {
+            Ok(id) => id,
+            Err(error) => {
+                counts.turn_away(Turned::NoId);
+                return Err(Refusal::NoId(error));
+            }
+        };
+        let (tell, mut told) = oneshot::channel();
+        let decided = Arc::new(AtomicBool::new(false));
+        let at = arrival.at;
+        let carrying = Carrying {
+            record: Record {
+                id: Arc::clone(&id),
+                method: if arrival.outgoing.method == Method::POST {
+                    "POST"
+                } else {
+                    "GET"
+                },
+                url: arrival.url,
+                endpoints: Arc::clone(&set.names_json),
+                shed: shed
+                    .iter()
+                    .map(|(name, reason)| (Arc::clone(name), shed_outcome(*reason)))
+                    .collect(),
+            },
+            at,
+            outgoing: arrival.outgoing,
+            via: arrival
+                .via
+                .map_or_else(|| self.name.clone(), |via| format!("{via}, {}", self.name)),
+            jobs,
+            handler,
+            live: Arc::clone(&self.live),
+            runner: Arc::clone(&self.runner),
+            decided: Arc::clone(&decided),
+            tell,
+        };
+        self.tasks.spawn(carrying.carry());
+        let limit = self.config.timeout;
+        let reason = match timeout_at(at + limit, &mut told).await {
+            // It is told just now, then, or has ended without a word.
+            Err(_) if decided.swap(true, Ordering::AcqRel) => told.await.ok(),
+            Err(_) => Some(Err(StoreError::TimedOut { limit }.to_string())),
+            Ok(told) => told.ok(),
+        };
+        match reason.unwrap_or_else(|| Err("its task has ended".to_owned())) {
+            Ok(()) => Ok(Taken { id, set, shed }),
+            Err(reason) => {
+                counts.turn_away(Turned::Store);
+                Err(Refusal::Store { id, reason })
+            }
+        }
+    }
+
+    /// Decides who is asked.
+    fn admit(&self, set: &EndpointSet) -> (Vec<Admission>, Vec<(Arc<str>, ShedReason)>) {
+        let now = Instant::now();
+        let jobs_max = self.config.workers.saturating_add(self.config.queue);
+        let mut jobs = Vec::with_capacity(set.iter().len());
+        let mut shed = Vec::new();
+        for endpoint in set.iter() {
+            match endpoint.admit(now, &self.jobs, jobs_max) {
+                Ok(admission) => jobs.push(admission),
+                Err(reason) => {
+                    endpoint.counts.count(State::Shed);
+                    self.runner.counts.count(State::Shed);
+                    shed.push((Arc::clone(&endpoint.name), reason));
+                }
+            }
+        }
+        (jobs, shed)
+    }
+
+    /// Waits until every request under way is finished, or is marked because `cut` came first; returns
+    /// how many were. New ones must not be taken any more.
+    pub async fn drain(&self, cut: impl Future<Output = ()>) -> usize {
+        self.tasks.close();
+        let marked = tokio::select! {
+            () = self.tasks.wait() => 0,
+            () = cut => {
+                let open = self.live.len();
+                self.runner.cut.cancel();
+                // The last writes are bounded, but whoever cuts does not wait for all of that.
+                if tokio::time::timeout(MARK_LIMIT, self.tasks.wait()).await.is_err() {
+                    tracing::warn!("some requests could not be marked as stopped");
+                }
+                open
+            }
+        };
+        self.endpoints()
+            .iter()
+            .for_each(|endpoint| endpoint.place.pool.clear());
+        marked
+    }
+}
+
+/// A request on its way from the client to its end, in one task.
+struct Carrying {
+    record: Record,
+    at: Instant,
+    outgoing: Outgoing,
+    via: String,
+    jobs: Vec<Admission>,
+    handler: Handler,
+    live: Arc<Live>,
+    runner: Arc<Runner>,
+    /// Set by whoever decides first: us, that it is taken, or the one who waits, that it took too long.
+    decided: Arc<AtomicBool>,
+    tell: oneshot::Sender<Result<(), String>>,
+}
+
+impl Carrying {
+    /// Stores the request, says so, and runs its jobs. A write that takes too long runs to its end and
+    /// holds its handler meanwhile: a store that hangs soon has all handlers, and further requests are
+    /// turned away at once.
+    async fn carry(mut self) {
+        let written = self.store().await;
+        drop(self.handler);
+        let store_ms = match written {
+            Ok(store_ms) => store_ms,
+            Err(reason) => {
+                // The client may be gone.
+                let _ = self.tell.send(Err(reason));
+                return;
+            }
+        };
+        if self.decided.swap(true, Ordering::AcqRel) {
+            tracing::debug!("a request was stored too late and is not carried out");
+            return;
+        }
+        let id = self.record.id;
+        add(&self.runner.counts.accepted, 1);
+        self.outgoing.identify(&id, &self.via);
+        let accepted = Accepted {
+            at: self.at,
+            receipt: Receipt {
+                store_ms,
+                known_at: Instant::now(),
+            },
+            outgoing: Arc::new(self.outgoing),
+            jobs: self.jobs,
+            working: self.live.begin(&id),
+            id,
+        };
+        // As above.
+        let _ = self.tell.send(Ok(()));
+        self.runner.run(accepted).await;
+    }
+
+    async fn store(&self) -> Result<Option<u64>, String> {
+        let counts = &self.runner.counts;
+        let began = Instant::now();
+        let written = self.runner.store.record(&self.record).await;
+        counts.store_latency.record(began.elapsed());
+        add(&counts.records, 1);
+        written.map_err(|error| {
+            add(&counts.store_failures, 1);
+            let error = error.chain();
+            if let Some(times) = self.runner.complaint.due(Instant::now()) {
+                tracing::warn!(error, times, "requests could not be stored");
+            }
+            error
+        })
+    }
+}
+
+/// How long the marks of cut requests may take to be written.
+const MARK_LIMIT: Duration = Duration::from_millis(1500);
+
+fn shed_outcome(reason: ShedReason) -> Outcome {
+    Outcome::new(State::Shed, Duration::ZERO).with_detail(reason.words())
+}

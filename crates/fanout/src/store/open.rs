@@ -1,0 +1,45 @@
+//! Opens the store that the settings name.
+
+use std::sync::Arc;
+
+use nagaya_redis_kit::RedisUrl;
+use nagaya_telemetry::Clock;
+
+use super::{DiscardStore, MemcachedStore, MemoryStore, RedisStore, Store};
+use crate::config::{FanoutConfig, StoreKind};
+use crate::error::Error;
+
+/// Opens the configured store; nothing is connected before its first use. `house` is the engine of our
+/// own, where there is one.
+pub fn open_store(
+    config: &FanoutConfig,
+    house: Option<RedisUrl>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, Error> {
+    let (expire_in, timeout) = (config.expire_in, config.store_timeout);
+    Ok(match config.store {
+        StoreKind::Embedded => {
+            let url = house.ok_or_else(|| {
+                Error::Config(
+                    "`fanout.store` is \"embedded\", which only `nagaya up` has; name a Redis with \
+                     `fanout.store = \"redis\"` and `fanout.redis`"
+                        .to_owned(),
+                )
+            })?;
+            Arc::new(RedisStore::embedded(url, expire_in, timeout)?)
+        }
+        StoreKind::Redis => Arc::new(RedisStore::new(config.redis_url()?, expire_in, timeout)?),
+        StoreKind::Memcached => {
+            let nodes = config.memcached_nodes;
+            Arc::new(MemcachedStore::new(
+                &config.memcached,
+                nodes,
+                expire_in,
+                timeout,
+                clock,
+            ))
+        }
+        StoreKind::Memory => Arc::new(MemoryStore::new(expire_in)),
+        StoreKind::Discard => Arc::new(DiscardStore),
+    })
+}
