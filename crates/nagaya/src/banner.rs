@@ -12,6 +12,10 @@ pub(crate) struct Banner<'a> {
     pub(crate) http: SocketAddr,
     /// Where memcached clients fetch ids, if they can.
     pub(crate) ids: Option<SocketAddr>,
+    /// Where requests are fanned out, if they are.
+    pub(crate) fanout: Option<SocketAddr>,
+    /// Whether jobs are taken.
+    pub(crate) jobs: bool,
     /// Whether `http` is where `nagaya status` looks by itself.
     pub(crate) http_is_default: bool,
     pub(crate) data: &'a Path,
@@ -22,10 +26,11 @@ pub(crate) struct Banner<'a> {
 impl Banner<'_> {
     pub(crate) fn render(&self, paint: Paint) -> String {
         let url = local_url(self.http);
-        let status = match self.http_is_default {
-            true => format!("{} status", self.program),
-            false => format!("{} status --url {url}", self.program),
+        let there = match self.http_is_default {
+            true => String::new(),
+            false => format!(" --url {url}"),
         };
+        let status = format!("{} status{there}", self.program);
         let mut text = String::new();
         let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
         let room = reachable(self.room);
@@ -36,19 +41,32 @@ impl Banner<'_> {
         if let Some(ids) = self.ids {
             rows.push(("ids", format!("{ids} (memcached)")));
         }
+        if let Some(fanout) = self.fanout {
+            rows.push(("fanout", format!("http://{fanout}")));
+        }
         rows.push(("data", self.data.display().to_string()));
         let fetch = match self.ids {
             Some(_) => format!("  curl {url}/v1/ids\n"),
             None => String::new(),
         };
+        let enqueue = match self.jobs {
+            true => format!("  {} jobs enqueue{there} mail '{{\"to\": 7}}'\n", self.program),
+            false => String::new(),
+        };
         writeln!(text, "\n{title} is ready\n").expect("writing to a string cannot fail");
+        let width = rows
+            .iter()
+            .map(|(name, _)| name.len() + 1)
+            .max()
+            .unwrap_or(0)
+            .max(6);
         for (name, value) in rows {
-            let name = paint.dim(&format!("{name:6}"));
+            let name = paint.dim(&format!("{name:width$}"));
             writeln!(text, "  {name}{value}").expect("writing to a string cannot fail");
         }
         writeln!(
             text,
-            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n{fetch}  curl {url}/readyz\n  {status}\n",
+            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n{fetch}{enqueue}  curl {url}/readyz\n  {status}\n",
             room.ip(),
             room.port(),
         )
@@ -87,6 +105,8 @@ mod tests {
                 http,
                 http_is_default,
                 ids: Some("127.0.0.1:11212".parse().unwrap()),
+                fanout: None,
+                jobs: true,
                 data,
                 program: "nagaya",
             }
@@ -95,7 +115,7 @@ mod tests {
         let plain = banner("127.0.0.1:7400", true);
         assert!(
             plain.contains(
-                "  curl http://127.0.0.1:7400/v1/ids\n  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"
+                "  curl http://127.0.0.1:7400/v1/ids\n  nagaya jobs enqueue mail '{\"to\": 7}'\n  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"
             ),
             "{plain}"
         );

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
+use crate::jobs_tools::{self, JobsCommand};
 use crate::room_tools::{self, RoomCommand};
-use crate::{bench, config_command, ids, status, terminal, up};
+use crate::{bench, config_command, fanout, fleet, ids, status, terminal, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,6 +59,32 @@ Examples:
 Needs redis-server and redis-benchmark. The data is kept below TMPDIR: let it
 be on the disk that you want to know about, and not in memory.";
 
+const BENCH_JOBS_EXAMPLES: &str = "\
+Examples:
+  nagaya bench jobs --quick            see that everything works
+  nagaya bench jobs                    all of it, about half an hour
+  nagaya bench jobs --subjects http-sqlite --parts flat --waiting 10000,10000000
+
+Needs PostgreSQL's programs; the peers also npm, python3 and redis-server. They
+are installed under target/bench-peers. Run it from a checkout.";
+
+const BENCH_FANOUT_EXAMPLES: &str = "\
+Examples:
+  nagaya bench fanout --quick          see that everything works
+  nagaya bench fanout --serinin ./serinin
+  nagaya bench fanout --parts memory --memory-seconds 60
+
+Needs redis-server. serinin is built from its own sources with Go.";
+
+const BENCH_FLEET_EXAMPLES: &str = "\
+Examples:
+  nagaya bench fleet --quick           see that everything works
+  nagaya bench fleet                   all scenarios, about four minutes
+  nagaya bench fleet --partition 20    cut an agent off for a shorter time
+
+Needs redis-server. The other column is what document 000's program needed on
+the same kind of machine; bench/README.md says how.";
+
 /// Five services under one roof.
 #[derive(Parser)]
 #[command(
@@ -74,7 +101,7 @@ struct Cli {
     command: Option<Command>,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct GlobalArgs {
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE", global = true)]
@@ -95,15 +122,24 @@ enum Command {
     /// Lease numbers that nobody else holds, and make ids of them
     #[command(subcommand)]
     Ids(ids::IdsCommand),
+    /// Keep workers running, each on exactly one instance
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
+    /// Send each request to many endpoints and keep all answers
+    #[command(subcommand)]
+    Fanout(fanout::FanoutCommand),
     /// Show or check the settings
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Ask a running house how it is
     #[command(after_long_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
-    /// Export, erase or check the data of the room
+    /// Serve the room from real engines, or look after its data
     #[command(subcommand)]
     Room(RoomCommand),
+    /// Register jobs, watch them, work on them
+    #[command(subcommand)]
+    Jobs(JobsCommand),
     /// Measure the house against the servers it stands in for
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -122,6 +158,15 @@ enum BenchCommand {
     /// Measure what keeping data costs, and having more than memory
     #[command(after_long_help = BENCH_ROOM_EXAMPLES)]
     Room(bench::RoomArgs),
+    /// Compare our job queue with others on the same database
+    #[command(after_long_help = BENCH_JOBS_EXAMPLES)]
+    Jobs(bench::JobsArgs),
+    /// Measure the fan-out beside serinin and beside plain writes
+    #[command(after_long_help = BENCH_FANOUT_EXAMPLES)]
+    Fanout(bench::FanoutArgs),
+    /// Measure placing and moving workers
+    #[command(after_long_help = BENCH_FLEET_EXAMPLES)]
+    Fleet(bench::FleetArgs),
 }
 
 #[derive(Subcommand)]
@@ -156,6 +201,15 @@ struct SettingArgs {
     /// Serve ids to memcached clients here [default: 127.0.0.1:11212]
     #[arg(long, value_name = "ADDR:PORT")]
     ids_listen: Option<String>,
+    /// Keep what is in use in this Redis [default: in this process]
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Keep what rests in this PostgreSQL [default: in the data folder]
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// Take requests to fan out here [default: 127.0.0.1:7401]
+    #[arg(long, value_name = "ADDR:PORT")]
+    fanout_listen: Option<String>,
     /// Let other machines in without credentials
     #[arg(long)]
     insecure: bool,
@@ -209,6 +263,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command.unwrap_or_else(|| Command::Up(SettingArgs::default())) {
         Command::Up(settings) => up::up(&global, settings.flags(&global)),
         Command::Ids(command) => ids::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Fleet(command) => fleet::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Fanout(command) => fanout::run(&global, SettingArgs::default().flags(&global), command),
         Command::Config(ConfigCommand::Show { json, settings }) => {
             config_command::show(&global, settings.flags(&global), json)
         }
@@ -221,9 +277,13 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             args.url,
             args.json,
         ),
-        Command::Room(command) => room_tools::run(&global, command),
+        Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Bench(BenchCommand::Room(args)) => bench::room(args),
+        Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),
+        Command::Bench(BenchCommand::Fanout(args)) => bench::fanout(args),
+        Command::Bench(BenchCommand::Fleet(args)) => bench::fleet(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);
@@ -251,9 +311,12 @@ impl SettingArgs {
         let own = [
             ("--data", "house.data", self.data),
             ("--insecure", "house.insecure", insecure),
+            ("--redis", "house.redis", self.redis),
+            ("--postgres", "house.postgres", self.postgres),
             ("--http-listen", "http.listen", self.http_listen),
             ("--room-listen", "room.listen", self.room_listen),
             ("--ids-listen", "ids.listen", self.ids_listen),
+            ("--fanout-listen", "fanout.listen", self.fanout_listen),
             ("--log-level", "telemetry.log_level", global.log_level.clone()),
             ("--log-format", "telemetry.log_format", global.log_format.clone()),
         ];
@@ -265,7 +328,7 @@ impl SettingArgs {
     }
 }
 
-fn key_and_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("must look like section.key=value".to_owned()),

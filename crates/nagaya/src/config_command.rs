@@ -79,6 +79,10 @@ fn raw_as_json(raw: &Raw) -> Value {
         Raw::Float(value) => json!(value),
         Raw::Text(text) | Raw::Words(text) => json!(text),
         Raw::List(items) => items.iter().map(raw_as_json).collect(),
+        Raw::Table(rows) => rows
+            .iter()
+            .map(|(key, item)| (key.clone(), raw_as_json(item)))
+            .collect(),
     }
 }
 

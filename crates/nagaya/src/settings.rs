@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use nagaya_config::{Flag, Loaded, Loader, Section, SectionMeta, settings};
+use nagaya_config::{Flag, Loaded, Loader, Secret, Section, SectionMeta, Unset, settings};
 use nagaya_engine::RoomConfig;
+use nagaya_fanout::FanoutConfig;
 use nagaya_telemetry::TelemetryConfig;
 
 use crate::cli::GlobalArgs;
+use crate::fanout;
+pub use crate::fleet::FleetConfig;
 pub use crate::http::HttpConfig;
 pub use crate::ids::IdsConfig;
+pub use crate::jobs::{JobsConfig, NotifyConfig, WebhooksConfig};
+pub use crate::tiers::TiersConfig;
 
 settings! {
     /// The house itself: where it lives and how it stops.
@@ -24,6 +29,13 @@ settings! {
         /// Let other machines connect to listeners that ask for no credentials. Without
         /// it such a listener is refused on any address but loopback.
         insecure: bool = false, fixed, flag "--insecure";
+        /// A Redis for everything that is in use, as `redis://`, `rediss://`, `redis+sentinel://` or
+        /// `redis+cluster://` with user and password. Not set, engines of the house's own. The room needs
+        /// `postgres` as well.
+        redis: Option<Secret> = Unset, fixed, flag "--redis";
+        /// A PostgreSQL for everything that rests, as `postgres://user:password@host/database`. Not set,
+        /// files in the data folder.
+        postgres: Option<Secret> = Unset, fixed, flag "--postgres";
     }
 }
 
@@ -33,7 +45,13 @@ pub struct Settings {
     pub house: HouseConfig,
     pub http: HttpConfig,
     pub room: RoomConfig,
+    pub tiers: TiersConfig,
     pub ids: IdsConfig,
+    pub fleet: FleetConfig,
+    pub jobs: JobsConfig,
+    pub webhooks: WebhooksConfig,
+    pub notify: NotifyConfig,
+    pub fanout: FanoutConfig,
     pub telemetry: TelemetryConfig,
 }
 
@@ -43,7 +61,13 @@ pub fn sections() -> Vec<&'static SectionMeta> {
         HouseConfig::META,
         HttpConfig::META,
         RoomConfig::META,
+        TiersConfig::META,
         IdsConfig::META,
+        FleetConfig::META,
+        JobsConfig::META,
+        WebhooksConfig::META,
+        NotifyConfig::META,
+        FanoutConfig::META,
         TelemetryConfig::META,
     ]
 }
@@ -55,11 +79,22 @@ impl Settings {
             house: loaded.section(),
             http: loaded.section(),
             room: loaded.section(),
+            tiers: loaded.section(),
             ids: loaded.section(),
+            fleet: loaded.section(),
+            jobs: loaded.section(),
+            webhooks: loaded.section(),
+            notify: loaded.section(),
+            fanout: loaded.section(),
             telemetry: loaded.section(),
         };
         settings.refuse_open_listeners()?;
         settings.ids.check()?;
+        settings.fleet.check()?;
+        settings.webhooks.check()?;
+        settings.notify.check()?;
+        settings.jobs.postgres_url(&settings.house)?;
+        fanout::check(&settings)?;
         Ok(settings)
     }
 

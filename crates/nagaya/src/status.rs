@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// An HTTP answer: status and body.
-struct Answer {
-    status: u16,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 pub(crate) fn status(
@@ -135,14 +135,24 @@ fn uptime(seconds: u64) -> String {
     }
 }
 
-/// Sends one GET. HTTP/1.0, so that the answer ends with the connection.
 fn get(url: &str, path: &str, token: Option<&Secret>) -> anyhow::Result<Answer> {
+    get_within(url, path, token, PATIENCE, ANSWER_MAX)
+}
+
+/// Sends one GET. HTTP/1.0, so that the answer ends with the connection.
+pub(crate) fn get_within(
+    url: &str,
+    path: &str,
+    token: Option<&Secret>,
+    patience: Duration,
+    answer_max: u64,
+) -> anyhow::Result<Answer> {
     let authority = url
         .strip_prefix("http://")
         .map(|rest| rest.trim_end_matches('/'))
         .filter(|rest| !rest.is_empty() && !rest.contains('/'))
         .with_context(|| format!("`{url}` does not look like http://ADDRESS:PORT"))?;
-    let mut stream = connect(authority).with_context(|| {
+    let mut stream = connect(authority, patience).with_context(|| {
         format!("nothing answers at {url}; start the house with `nagaya up` or name it with --url")
     })?;
     let token = token
@@ -151,13 +161,13 @@ fn get(url: &str, path: &str, token: Option<&Secret>) -> anyhow::Result<Answer> 
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n{token}\r\n")?;
     let mut text = String::new();
     stream
-        .take(ANSWER_MAX)
+        .take(answer_max)
         .read_to_string(&mut text)
         .with_context(|| format!("{url}{path} did not answer"))?;
     parse(&text).with_context(|| format!("what answers at {url} does not speak HTTP"))
 }
 
-fn connect(authority: &str) -> io::Result<TcpStream> {
+fn connect(authority: &str, patience: Duration) -> io::Result<TcpStream> {
     let with_port = if authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
@@ -170,7 +180,7 @@ fn connect(authority: &str) -> io::Result<TcpStream> {
     for address in with_port.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(patience))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
                 return Ok(stream);
             }

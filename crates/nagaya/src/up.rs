@@ -17,8 +17,11 @@ use tracing::{info, warn};
 use crate::banner::Banner;
 use crate::cli::GlobalArgs;
 use crate::data_dir::DataDir;
+use crate::fanout::{self, FanoutService};
+use crate::fleet::FleetService;
 use crate::http::{HttpConfig, HttpServer, HttpState};
 use crate::ids::{IdsService, Source};
+use crate::jobs::JobsService;
 use crate::readiness::Readiness;
 use crate::room::RoomService;
 use crate::service::Service;
@@ -26,6 +29,7 @@ use crate::settings::{self, Settings};
 use crate::signals::Signals;
 use crate::supervisor::Supervisor;
 use crate::terminal;
+use crate::tiers::{Places, Roles, TieredRoom};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -33,8 +37,11 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const WORKERS_MIN: usize = 2;
 
 pub(crate) fn up(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCode> {
-    let settings = Settings::new(&settings::load(global, flags)?)?;
-    until_second_signal(settings.telemetry.clone(), move |stop| run(settings, stop))
+    let settings = Settings::new(&settings::load(global, flags.clone())?)?;
+    let reload = fanout::reload_from_settings(global.clone(), flags);
+    until_second_signal(settings.telemetry.clone(), move |stop| {
+        run(settings, reload, stop)
+    })
 }
 
 /// Runs components with logging; the first signal asks them to stop, a second one ends the process.
@@ -82,22 +89,44 @@ async fn logged(
     result.and(flushed.context("telemetry could not be shut down"))
 }
 
-async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
 
-    let needs_backroom = settings.ids.enabled && settings.ids.redis.is_none();
+    let manages = settings.fleet.is_managed();
+    let places = Places::of(&settings.house, &settings.tiers, &settings.room)?;
+    let needs_backroom = settings.house.redis.is_none()
+        && ((settings.ids.enabled && settings.ids.redis.is_none())
+            || (manages && settings.fleet.redis.is_none()));
     let names = [
         Some("room"),
         needs_backroom.then_some("backroom"),
         settings.ids.enabled.then_some("ids"),
+        manages.then_some("fleet"),
+        settings.jobs.enabled.then_some("jobs"),
+        fanout::is_wanted(&settings).then_some("fanout"),
         Some("http"),
     ];
     let names: Vec<&str> = names.into_iter().flatten().collect();
     let readiness = Readiness::new(&names);
-    let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
-    let room_address = room.address();
+    let (room, room_address): (Box<dyn Service>, _) = match places {
+        None => {
+            let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
+            let address = room.address();
+            (Box::new(room), address)
+        }
+        Some(places) => {
+            let roles = Roles {
+                serves: true,
+                collects_at: None,
+                keeps: true,
+            };
+            let room = TieredRoom::open(places, roles, Arc::clone(&metrics)).await?;
+            let address = room.address().context("the room has no address")?;
+            (Box::new(room), address)
+        }
+    };
     let ids = match settings.ids.enabled {
         true => {
             let source = Source::of_house(&settings, data.path(), &readiness)?;
@@ -106,13 +135,30 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         false => None,
     };
     let ids_address = ids.as_ref().map(IdsService::address);
+    let fleet = match manages {
+        true => Some(FleetService::of_house(&settings, data.path(), &readiness)?),
+        false => None,
+    };
+    let mut routes = ids.as_ref().map(IdsService::routes).unwrap_or_default();
+    if let Some(fleet) = &fleet {
+        fleet.register(&metrics);
+        routes = routes.merge(fleet.routes());
+    }
+    let mint = ids.as_ref().map(IdsService::mint);
+    let fanout = FanoutService::of_house(&settings, room_address, mint, &readiness, reload, &metrics).await?;
+    let fanout_address = fanout.as_ref().map(FanoutService::address);
+    let jobs = match settings.jobs.enabled {
+        true => Some(JobsService::open(&settings, data.path()).await?),
+        false => None,
+    };
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),
         metrics,
         started: clock.now(),
         clock,
-        routes: ids.as_ref().map(IdsService::routes).unwrap_or_default(),
+        routes,
+        self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
     };
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;
@@ -124,15 +170,19 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     data.announce(room_address)
         .context("cannot write to the data folder")?;
 
-    let mut services: Vec<Box<dyn Service>> = vec![Box::new(room)];
+    let mut services: Vec<Box<dyn Service>> = vec![room];
     services.extend(backroom.map(|backroom| Box::new(backroom) as Box<dyn Service>));
     services.extend(ids.map(|ids| Box::new(ids) as Box<dyn Service>));
+    services.extend(fleet.map(|fleet| Box::new(fleet) as Box<dyn Service>));
+    services.extend(jobs.map(|jobs| Box::new(jobs) as Box<dyn Service>));
+    services.extend(fanout.map(|fanout| Box::new(fanout) as Box<dyn Service>));
     services.push(Box::new(http));
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
     let on_ready = || match settings.telemetry.log_format {
         LogFormat::Json => {
             let ids = ids_address.map(tracing::field::display);
-            info!(version = VERSION, room = %room_address, http = %address, ids, data = %data.path().display(), "ready")
+            let fanout = fanout_address.map(tracing::field::display);
+            info!(version = VERSION, room = %room_address, http = %address, ids, fanout, data = %data.path().display(), "ready")
         }
         LogFormat::Text => {
             let program = std::env::args().next().unwrap_or_else(|| "nagaya".to_owned());
@@ -142,6 +192,8 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
                 http: address,
                 http_is_default,
                 ids: ids_address,
+                fanout: fanout_address,
+                jobs: settings.jobs.enabled,
                 data: data.path(),
                 program: &program,
             };

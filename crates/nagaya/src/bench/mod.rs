@@ -5,7 +5,9 @@
 //! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
 //! median over rounds and every verdict a ratio of two figures from the same run.
 //!
-//! `bench room` measures what keeping data costs; its parts are in [`room`].
+//! `bench room` measures what keeping data costs; its parts are in [`room`]. `bench jobs` measures the job
+//! queue beside others; its parts are in [`jobs`]. `bench fanout` measures how requests are fanned out; see
+//! [`fanout`]. `bench fleet` places and moves workers; see [`fleet`].
 
 mod options;
 mod plan;
@@ -14,6 +16,9 @@ mod memory;
 mod scaling;
 mod throughput;
 
+mod fanout;
+mod fleet;
+mod jobs;
 mod room;
 
 mod load_generator;
@@ -34,6 +39,9 @@ use tempfile::TempDir;
 
 use crate::signals::Signals;
 
+pub(crate) use fanout::FanoutArgs;
+pub(crate) use fleet::FleetArgs;
+pub(crate) use jobs::JobsArgs;
 pub(crate) use options::RedisArgs;
 use plan::Plan;
 use report::Report;
@@ -62,6 +70,54 @@ pub(crate) fn room(args: RoomArgs) -> anyhow::Result<ExitCode> {
     tidy_up_on_signals(&folder)?;
     warn_of_debug_build();
     let report = room::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench jobs`.
+pub(crate) fn jobs(args: JobsArgs) -> anyhow::Result<ExitCode> {
+    let plan = jobs::Plan::new(&args);
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = jobs::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench fanout`.
+pub(crate) fn fanout(args: FanoutArgs) -> anyhow::Result<ExitCode> {
+    let plan = fanout::Plan::new(&args)?;
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = fanout::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench fleet`.
+pub(crate) fn fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
+    let plan = fleet::Plan::new(&args)?;
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = fleet::measure(&plan, &folder)?;
     let output = if args.json { report.json()? } else { report.text() };
     io::stdout().write_all(output.as_bytes())?;
     if let Some(folder) = plan.target.folder()? {

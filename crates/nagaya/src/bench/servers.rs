@@ -233,7 +233,7 @@ fn ask(address: SocketAddr, command: &[u8]) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }

@@ -29,6 +29,8 @@ pub(crate) struct HttpState {
     pub(crate) started: Instant,
     /// What the components serve; without fallbacks of its own.
     pub(crate) routes: Router,
+    /// The same, but these check tokens and the sizes of bodies themselves.
+    pub(crate) self_guarded: Router,
 }
 
 /// The answer of `/readyz`.
@@ -48,7 +50,7 @@ pub(crate) struct Version {
 
 /// Builds the whole router; the outermost layer comes last.
 pub(super) fn router(state: &Arc<HttpState>) -> Router {
-    Router::new()
+    let guarded = Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -59,7 +61,13 @@ pub(super) fn router(state: &Arc<HttpState>) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(state.config.body_max.as_usize()))
         .layer(from_fn_with_state(Arc::clone(state), refuse_large_bodies))
-        .layer(from_fn_with_state(Arc::clone(state), require_token))
+        .layer(from_fn_with_state(Arc::clone(state), require_token));
+    let self_guarded = state
+        .self_guarded
+        .clone()
+        .method_not_allowed_fallback(method_not_allowed);
+    guarded
+        .merge(self_guarded)
         .layer(from_fn_with_state(Arc::clone(state), observe))
 }
 

@@ -123,6 +123,7 @@ impl Plan {
                 started: clock.now(),
                 clock,
                 routes,
+                self_guarded: axum::Router::new(),
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

@@ -69,11 +69,21 @@ impl Source {
         let (url, own_room) = match config.redis_url()? {
             Some(url) => (url, None),
             None => {
+                let shared = settings.house.redis.as_ref();
                 let own_room = OwnRoom {
-                    readiness: readiness.clone(),
+                    readiness: shared.is_none().then(|| readiness.clone()),
                     range: (config.min, config.max),
                 };
-                (house_url(config, data), Some(own_room))
+                let url = match shared {
+                    None => house_url(config, data),
+                    Some(text) => {
+                        let mut url: RedisUrl =
+                            text.reveal().parse().context("`house.redis` cannot be used")?;
+                        url.namespace = Some(config.house_namespace());
+                        url
+                    }
+                };
+                (url, Some(own_room))
             }
         };
         Ok(Source::Leased(Box::new(Leased {
@@ -92,8 +102,8 @@ pub(crate) struct Leased {
 
 /// The pool is in an engine of this very process.
 pub(crate) struct OwnRoom {
-    /// To wait for the room.
-    pub(crate) readiness: Readiness,
+    /// To wait for the engine, when it is in this process.
+    pub(crate) readiness: Option<Readiness>,
     /// The range of the pool, which the house makes if it is missing.
     pub(crate) range: (u64, u64),
 }
@@ -171,6 +181,11 @@ impl IdsService {
         self.address
     }
 
+    /// The maker of ids, for other components.
+    pub(crate) fn mint(&self) -> Arc<Mint> {
+        Arc::clone(&self.mint)
+    }
+
     /// The HTTP and gRPC interfaces, to be served by somebody else.
     pub(crate) fn routes(&self) -> Router {
         let api = IdsApi {
@@ -235,11 +250,22 @@ async fn lease(
     let client = Client::new(leased.url, pool_options(&leased.options.timing))?;
     let pool = Pool::new(Arc::new(client))?;
     if let Some(room) = &leased.own_room {
+        let engine = async {
+            if let Some(readiness) = &room.readiness {
+                readiness.is_ready("backroom").await;
+            }
+        };
         tokio::select! {
-            () = room.readiness.is_ready("backroom") => (),
+            () = engine => (),
             () = shutdown.stopped() => return Ok(Vec::new()),
         }
-        make_missing_pool(&pool, room.range).await?;
+        match make_missing_pool(&pool, room.range).await {
+            // A Redis elsewhere may come later; until then no number is found, and this is tried again.
+            Err(error) if room.readiness.is_none() => {
+                warn!(error = format!("{error:#}"), "pool not made yet")
+            }
+            made => made?,
+        }
     }
     let holder = Holder::start(pool.clone(), leased.options)?;
     front.register(metrics, Some(holder.status()));

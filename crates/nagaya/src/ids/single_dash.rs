@@ -1,21 +1,25 @@
 //! Flags with one dash, as Go programs take them: `-interval 1s` is read as `--interval 1s`.
 //!
-//! yaraus and katsubushi are started by such flags in unit files and scripts; those stay as they are.
-//! Only flags of the commands under `ids` are read so, and never behind `--` or the command to run.
+//! yaraus, katsubushi and serinin are started by such flags in unit files and scripts; those stay as they
+//! are. Only flags of the commands under `ids` and `fanout` are read so, and never behind `--` or the
+//! command to run.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 
-/// Adds the second dash where the command line calls a command of `ids`.
+/// The commands that stand in for programs with such flags.
+const GO_LIKE: [&str; 2] = ["ids", "fanout"];
+
+/// Adds the second dash where the command line calls such a command.
 pub(crate) fn accept_single_dashes(mut words: Vec<OsString>, program: &Command) -> Vec<OsString> {
-    let Some(ids) = program.find_subcommand("ids") else {
-        return words;
+    let called = |at: &usize| {
+        let name = GO_LIKE.iter().find(|name| words[*at] == **name)?;
+        program.find_subcommand(name)?.find_subcommand(words.get(at + 1)?)
     };
-    let called = |at: &usize| words.get(at + 1).and_then(|word| ids.find_subcommand(word));
     let place = (1..words.len())
         .take_while(|at| words[*at] != "--")
-        .find(|at| words[*at] == "ids" && called(at).is_some());
+        .find(|at| called(at).is_some());
     let Some((at, command)) = place.and_then(|at| Some((at, called(&at)?))) else {
         return words;
     };
@@ -87,6 +91,10 @@ mod tests {
         );
         check("nagaya ids init -min 1 -max 9", "nagaya ids init --min 1 --max 9");
         check("nagaya ids run -h", "nagaya ids run -h");
+        check(
+            "nagaya fanout serve -handler 16 -worker=96 -monitor 5",
+            "nagaya fanout serve --handler 16 --worker=96 --monitor 5",
+        );
         check(
             "nagaya --config ids ids list -server x",
             "nagaya --config ids ids list --server x",

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 /// What the person said.
-pub(super) enum Said {
+pub(crate) enum Said {
     Yes,
     No,
     /// Nobody can be asked.
@@ -11,7 +11,7 @@ pub(super) enum Said {
 }
 
 /// Asks on the terminal; anything but yes is no.
-pub(super) fn ask(question: &str) -> io::Result<Said> {
+pub(crate) fn ask(question: &str) -> io::Result<Said> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(Said::NoTerminal);
     }

@@ -1,11 +1,11 @@
-//! `nagaya room export`, `erase` and `doctor`: tools for the data of the room.
+//! `nagaya room`: the roles of a room on real engines, and tools for the data of one in this process.
 //!
-//! Each works beside a running house, which is found by the lock file of its data folder, and on a folder
+//! Each tool works beside a running house, which is found by the lock file of its data folder, and on a folder
 //! that nobody uses, which is then locked meanwhile. The write-ahead log is never left out: a running
 //! house is asked to save first, a stopped folder's log is replayed as the next start would do.
 
 mod client;
-mod confirm;
+pub(crate) mod confirm;
 mod copy;
 mod doctor;
 mod erase;
@@ -17,8 +17,10 @@ mod stopped;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use nagaya_config::Flag;
 
 use crate::cli::GlobalArgs;
+use crate::tiers;
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -51,6 +53,8 @@ something was found.";
 
 #[derive(Subcommand)]
 pub(crate) enum RoomCommand {
+    #[command(flatten)]
+    Role(tiers::RoleArgs),
     /// Write keys and values as JSON lines
     #[command(after_long_help = EXPORT_EXAMPLES)]
     Export(export::ExportArgs),
@@ -63,8 +67,9 @@ pub(crate) enum RoomCommand {
 }
 
 /// Runs one of the tools.
-pub(crate) fn run(global: &GlobalArgs, command: RoomCommand) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: RoomCommand) -> anyhow::Result<ExitCode> {
     match command {
+        RoomCommand::Role(args) => tiers::run(global, flags, args),
         RoomCommand::Export(args) => export::export(global, args),
         RoomCommand::Erase(args) => erase::erase(global, args),
         RoomCommand::Doctor(args) => doctor::doctor(global, args),

@@ -114,6 +114,26 @@ fn the_room_is_measured_in_all_its_parts_and_recorded() {
 }
 
 #[test]
+fn the_fleet_is_measured_in_all_its_scenarios_and_recorded() {
+    let folder = Folder::new("bench");
+    let out = folder.path().join("record");
+    let words = ["bench", "fleet", "--quick", "--partition", "7", "--json", "--out"];
+    let launch = Launch::new("nagaya", BINARY).args(words).args([&out]);
+    let bench = Process::start(launch, folder.path()).unwrap();
+    // Leases have to run out twice.
+    bench.wait(4 * LIMIT).unwrap();
+    let ran = finish(bench);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{report}");
+    let double = rows.last().unwrap();
+    assert_eq!(double["ours_seconds"], 0.0, "{double}");
+    let summary = std::fs::read_to_string(out.join("summary.md")).unwrap();
+    assert!(summary.contains("| kill -9 until all run elsewhere"), "{summary}");
+}
+
+#[test]
 fn a_missing_redis_is_named_with_its_package() {
     let ran = run_with(["bench", "redis", "--quick"], &[("PATH", "/nonexistent")]);
     assert_eq!(ran.code, Some(1));
@@ -137,4 +157,62 @@ fn servers_end_with_a_bench_that_is_told_to_stop() {
     nagaya_testkit::wait::until("all of them have ended", LIMIT, || {
         pids.iter().all(|&pid| !nagaya_testkit::is_alive(pid))
     });
+}
+
+/// Runs parts of `bench fanout` and returns the report.
+fn fan_out(parts: &str) -> Value {
+    let small = [
+        "--quick",
+        "--rate",
+        "20",
+        "--clients",
+        "4",
+        "--memory-seconds",
+        "2",
+        "--json",
+    ];
+    let ran = run(["bench", "fanout", "--parts", parts].iter().chain(&small));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let found: Vec<&str> = rows(&report)
+        .iter()
+        .map(|row| row["part"].as_str().unwrap())
+        .collect();
+    let each = parts.split(',').filter(|part| *part != "memory");
+    assert!(each.into_iter().all(|part| found.contains(&part)), "{found:?}");
+    for row in rows(&report) {
+        assert!(row["share"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    report
+}
+
+fn rows(report: &Value) -> &Vec<Value> {
+    report["raw"].as_array().unwrap()
+}
+
+#[test]
+fn the_fan_out_is_measured_with_joined_and_with_plain_writes() {
+    let report = fan_out("capacity,latency");
+    let kinds: Vec<&str> = rows(&report)
+        .iter()
+        .map(|row| row["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["ours", "plain", "ours", "plain"]);
+}
+
+#[test]
+fn the_fan_out_is_measured_with_a_dead_endpoint_and_under_overload() {
+    let report = fan_out("dead,memory");
+    assert_eq!(rows(&report).len(), 2);
+    assert!(report["memory"]["last_mb"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_fan_out_is_measured_with_few_and_many_endpoints() {
+    let report = fan_out("endpoints");
+    let counts: Vec<u64> = rows(&report)
+        .iter()
+        .map(|row| row["endpoints"].as_u64().unwrap())
+        .collect();
+    assert_eq!(counts, [1, 6, 50, 1000]);
 }

@@ -69,13 +69,16 @@ fn ids_come_over_memcached_http_and_grpc_and_all_differ() {
     ids.push(fetch(house.address("ids")));
     assert_eq!(ids.len(), 204);
     assert!(ids.is_sorted_by(|a, b| a < b), "each is above the one before");
-    let metrics = house.get("/metrics").unwrap().body;
+    // A reply may be here before it is counted.
     for line in [
         "nagaya_ids_issued_total 204",
         "nagaya_ids_worker 1.0",
         "nagaya_ids_usable 1.0",
     ] {
-        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+        nagaya_testkit::wait::until(line, Duration::from_secs(10), || {
+            let metrics = house.get("/metrics").unwrap().body;
+            metrics.lines().any(|found| found == line)
+        });
     }
     let stats: Value = serde_json::from_str(&house.get("/stats").unwrap().body).unwrap();
     assert_eq!(stats["worker_id"], 1);

@@ -1,0 +1,67 @@
+//! `fanout` in the binary: its commands and its part of the house.
+//!
+//! What becomes of a request is the business of `nagaya-fanout`; here it is chosen which store it has,
+//! where it listens, and when its endpoints are read again.
+
+mod args;
+
+mod get;
+mod serve;
+
+mod figures;
+mod monitor;
+mod reload;
+mod service;
+
+use std::process::ExitCode;
+
+use anyhow::{bail, ensure};
+use nagaya_config::Flag;
+use nagaya_fanout::{RequestIdKind, StoreKind};
+
+pub(crate) use args::FanoutCommand;
+pub(crate) use reload::{Reload, reload_from_settings};
+pub(crate) use service::FanoutService;
+
+use crate::cli::GlobalArgs;
+use crate::settings::{self, Settings};
+
+/// Runs one of the commands under `nagaya fanout`.
+pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: FanoutCommand) -> anyhow::Result<ExitCode> {
+    let loaded = settings::load(global, flags.clone())?;
+    match command {
+        FanoutCommand::Serve(args) => serve::serve(&loaded, args, global, flags),
+        FanoutCommand::Get(args) => get::get(&loaded, &args),
+    }
+}
+
+/// Whether the house fans anything out.
+pub(crate) fn is_wanted(settings: &Settings) -> bool {
+    !settings.fanout.endpoints.0.is_empty()
+}
+
+/// Checks the section, and what it says together with others.
+pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
+    let fanout = &settings.fanout;
+    fanout.check()?;
+    if !is_wanted(settings) {
+        return Ok(());
+    }
+    let listen = fanout.listen;
+    if !listen.is_loopback() && fanout.token.is_none() && !settings.house.insecure {
+        bail!(
+            "`fanout.listen` is {listen}, which other machines can reach, and `fanout.token` is not set; set it, \
+             listen on 127.0.0.1, or pass --insecure"
+        );
+    }
+    ensure!(
+        fanout.request_id == RequestIdKind::Uuid || settings.ids.enabled,
+        "`fanout.request_id` is \"minted\", but `ids.enabled` is false"
+    );
+    ensure!(
+        fanout.store != StoreKind::Embedded || !settings.room.require_hash_tag,
+        "`fanout.store` is \"embedded\", but `room.require_hash_tag` refuses its keys, which have none; choose \
+         another store"
+    );
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! The manager as a component: keeps the fleet as the outside list says, and serves its API.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use nagaya_config::Secret;
+use nagaya_fleet::commands::StoreOptions;
+use nagaya_fleet::manager::{self, ManagerHandle, ManagerOptions, ManagerStatus};
+use nagaya_fleet::store::Store;
+use nagaya_fleet_api::FleetApi;
+use nagaya_fleet_api::webhook::Guard;
+use nagaya_telemetry::FleetFigures;
+use nagaya_telemetry::metrics::Metrics;
+use tokio_util::sync::CancellationToken;
+
+use super::target::house_url;
+use crate::readiness::{Readiness, Ready};
+use crate::service::{Running, Service, Shutdown};
+use crate::settings::Settings;
+
+/// A manager that does not run yet.
+pub(crate) struct FleetService {
+    store: Store,
+    options: ManagerOptions,
+    handle: ManagerHandle,
+    webhook: Guard,
+    /// To wait for the room, if the fleet is in the house's own.
+    backroom: Option<Readiness>,
+}
+
+impl FleetService {
+    pub(super) fn new(store: Store, options: ManagerOptions, webhook: Guard) -> FleetService {
+        FleetService {
+            store,
+            options,
+            handle: ManagerHandle::default(),
+            webhook,
+            backroom: None,
+        }
+    }
+
+    /// The manager of a house: over the configured Redis, else over the house's own engine.
+    pub(crate) fn of_house(
+        settings: &Settings,
+        data: &Path,
+        readiness: &Readiness,
+    ) -> anyhow::Result<FleetService> {
+        let config = &settings.fleet;
+        let app = config.app_name()?.context("`fleet.app` is not set")?;
+        let shared = settings.house.redis.as_ref().map(|text| text.reveal().parse());
+        let shared = shared.transpose().context("`house.redis` cannot be used")?;
+        let configured = config.redis_url()?.or(shared);
+        let backroom = configured.is_none().then(|| readiness.clone());
+        let url = configured.unwrap_or_else(|| house_url(data));
+        let store = StoreOptions::new(url, app).open()?;
+        let webhook = guard(&config.webhook_secret, &settings.http.token);
+        Ok(FleetService {
+            backroom,
+            ..FleetService::new(store, config.manager(None)?, webhook)
+        })
+    }
+
+    pub(super) fn handle(&self) -> ManagerHandle {
+        self.handle.clone()
+    }
+
+    /// The API, to be served by somebody else.
+    pub(crate) fn routes(&self) -> Router {
+        nagaya_fleet_api::router(FleetApi {
+            store: self.store.clone(),
+            manager: self.handle.clone(),
+            rebalance: self.options.rebalance,
+            bounds: self.options.timing.bounds(),
+            webhook: self.webhook.clone(),
+        })
+    }
+
+    pub(crate) fn register(&self, metrics: &Metrics) {
+        let status = self.handle.status();
+        metrics.register_fleet(move || figures(&status.borrow()));
+    }
+}
+
+/// What callers of the webhook may know.
+pub(super) fn guard(webhook_secret: &Option<Secret>, token: &Option<Secret>) -> Guard {
+    Guard::new(webhook_secret.iter().chain(token).cloned())
+}
+
+impl Service for FleetService {
+    fn name(&self) -> &'static str {
+        "fleet"
+    }
+
+    fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running {
+        Box::pin(async move {
+            if let Some(readiness) = &self.backroom {
+                tokio::select! {
+                    () = readiness.is_ready("backroom") => (),
+                    () = shutdown.stopped() => return Ok(Vec::new()),
+                }
+            }
+            let stop = CancellationToken::new();
+            let managing = manager::run(self.store, self.options, self.handle.clone(), stop.clone());
+            let managing = tokio::spawn(managing);
+            tokio::select! {
+                () = shutdown.draining() => (),
+                () = tell(&self.handle, &ready) => (),
+            }
+            stop.cancel();
+            managing.await.context("the manager failed")?;
+            Ok(Vec::new())
+        })
+    }
+}
+
+/// Says how the fleet is, for ever.
+async fn tell(handle: &ManagerHandle, ready: &Ready) {
+    let mut status = handle.status();
+    loop {
+        {
+            let status = status.borrow_and_update();
+            if status.is_first_manager.is_some() {
+                ready.ready();
+            }
+            ready.tell(describe(&status));
+        }
+        // The sender lives in the handle.
+        if status.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+fn describe(status: &ManagerStatus) -> String {
+    let mut text = format!(
+        "{} workers on {} instances",
+        status.workers, status.live_instances
+    );
+    if status.unplaced > 0 {
+        text.push_str(&format!(", {} fit nowhere", status.unplaced));
+    }
+    if let Some(held) = &status.held {
+        text.push_str(&format!(", {} stops held until confirmed", held.stops));
+    }
+    text
+}
+
+fn figures(status: &ManagerStatus) -> FleetFigures {
+    FleetFigures {
+        workers: status.workers as u64,
+        live_instances: status.live_instances as u64,
+        unplaced: status.unplaced as u64,
+        spread: status.proof.spread_before as u64,
+        held_stops: status.held.as_ref().map_or(0, |held| held.stops as u64),
+        placed: status.assigned_total,
+        moves: status.revoked_total,
+        deaths: status.deaths_total,
+        syncs: status.syncs,
+        sync_failures: status.sync_failures,
+        dark: status.dark,
+        double_run: status.double_run,
+    }
+}
+
+/// Metrics, readiness and the API for whoever serves HTTP.
+pub(super) fn http_parts(service: &FleetService, metrics: &Arc<Metrics>) -> Router {
+    service.register(metrics);
+    service.routes()
+}

@@ -1,0 +1,111 @@
+//! Which fleet a command talks to: the app and the Redis of the flags, of the settings, or the running
+//! house.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use nagaya_config::Loaded;
+use nagaya_fleet::commands::{CommandError, StoreOptions};
+use nagaya_fleet::name::AppName;
+use nagaya_fleet::store::Error;
+use nagaya_redis_kit::{Endpoint, Error as RedisError, RedisUrl, Topology};
+
+use super::FleetConfig;
+use super::args::StoreArgs;
+use crate::room::backroom_socket;
+use crate::settings::HouseConfig;
+
+/// How long a command waits for Redis before it says that nothing answers.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A fleet, and how to speak of it when it does not answer.
+pub(super) struct Target {
+    url: RedisUrl,
+    app: AppName,
+    is_house: bool,
+}
+
+impl Target {
+    /// Chooses the fleet; nothing is connected.
+    pub(super) fn choose(loaded: &Loaded, args: &StoreArgs) -> anyhow::Result<Target> {
+        let config: FleetConfig = loaded.section();
+        let app = match &args.app {
+            Some(app) => Some(AppName::new(app).context("--app cannot be used")?),
+            None => config.app_name()?,
+        };
+        let app = app.context("no app is named; pass --app NAME, or set fleet.app")?;
+        if let Some(text) = &args.redis {
+            let url: RedisUrl = text.parse().context("--redis cannot be used")?;
+            return Ok(Target {
+                url,
+                app,
+                is_house: false,
+            });
+        }
+        if let Some(url) = config.redis_url()? {
+            return Ok(Target {
+                url,
+                app,
+                is_house: false,
+            });
+        }
+        let house: HouseConfig = loaded.section();
+        Ok(Target {
+            url: house_url(&house.data),
+            app,
+            is_house: true,
+        })
+    }
+
+    /// For commands that ask once.
+    pub(super) fn store(&self) -> StoreOptions {
+        self.store_within(PATIENCE)
+    }
+
+    /// For those who ask again and again: a call that takes longer has failed.
+    pub(super) fn store_within(&self, reply_limit: Duration) -> StoreOptions {
+        StoreOptions {
+            reply_limit,
+            ..StoreOptions::new(self.url.clone(), self.app.clone())
+        }
+    }
+
+    /// Tries once whether the house is there: waiting for one that nobody starts helps nobody. Another
+    /// Redis may well come later.
+    pub(super) async fn expect_house(&self) -> anyhow::Result<()> {
+        if !self.is_house {
+            return Ok(());
+        }
+        let store = self.store().open().map_err(CommandError::from);
+        match store {
+            Ok(store) => match store.run().await {
+                Err(error @ Error::Redis(RedisError::Connect { .. })) => Err(self.explain(error.into())),
+                _ => Ok(()),
+            },
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// The error with its remedy.
+    pub(super) fn explain(&self, error: CommandError) -> anyhow::Error {
+        match &error {
+            CommandError::Store(Error::Redis(RedisError::Connect { address, .. })) if self.is_house => {
+                anyhow!(
+                    "nothing answers at {address}, where the house would have its fleet; start it with `nagaya \
+                 up` and fleet.app set, run this where its data folder is (or set house.data), or name a \
+                 Redis with --redis"
+                )
+            }
+            CommandError::Store(error) => anyhow!("{}", error.chain()),
+            other => anyhow!("{other}"),
+        }
+    }
+}
+
+/// The house's own engine.
+pub(super) fn house_url(data: &Path) -> RedisUrl {
+    let mut url = RedisUrl::single("", 0);
+    url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));
+    url
+}
