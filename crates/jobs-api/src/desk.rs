@@ -138,11 +138,15 @@ impl Desk {
 
     pub(crate) async fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Result<(), Error> {
         settings.check()?;
+        let is_http = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        if settings.push.as_ref().is_some_and(|push| !is_http(&push.url)) {
+            return Err(Error::invalid("push", "needs an http or https URL"));
+        }
         self.store().put_queue(name, settings).await
     }
 
     pub(crate) async fn put_schedule(&self, schedule: Schedule) -> Result<ScheduleView, Error> {
-        check_text("name", &schedule.name)?;
+        check_name(&schedule.name)?;
         Times::parse(&schedule.cron, &schedule.time_zone)?;
         self.check(&schedule.template)?;
         self.store().put_schedule(schedule).await
@@ -155,6 +159,14 @@ fn one<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
         Some(answer) => answer,
         None => Err(Error::Failed("the store gave no answer".into())),
     }
+}
+
+/// Tells what is wrong with a name that stands in a path, as a queue's does.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let why = "must have 1 to 128 letters, digits, '.', '_', '-' or ':', and not only dots";
+    QueueName::new(name)
+        .map(drop)
+        .map_err(|_| Error::invalid("name", why))
 }
 
 /// Tells what is wrong with a name that people read.

@@ -151,7 +151,7 @@ fn path_parameters(path: &str) -> Vec<Value> {
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameter = |name: &str| {
         let schema = match name {
-            "id" => json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}),
+            "id" => json!({"type": "string", "pattern": "^[1-9][0-9]{0,18}$"}),
             _ => json!({
                 "type": "string", "minLength": 1, "maxLength": 128,
                 "pattern": "^(?!\\.+$)[A-Za-z0-9._:-]+$",
@@ -176,10 +176,33 @@ fn add_schema(schemas: &mut BTreeMap<String, Value>, schema: Used) -> Value {
     let mut all = vec![(name.clone(), (schema.schema)())];
     (schema.nested)(&mut all);
     for (name, schema) in all {
-        let schema = serde_json::to_value(schema).expect("schemas are plain values");
+        let mut schema = serde_json::to_value(schema).expect("schemas are plain values");
+        join_descriptions(&mut schema);
         schemas.insert(name, schema);
     }
     json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// A described field of a type with a schema of its own comes as both of that and of a described object, which
+/// it is not: the description goes where it belongs.
+fn join_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(join_descriptions);
+            let parts = map.get("allOf").and_then(Value::as_array).map(Vec::as_slice);
+            let Some([Value::Object(own), Value::Object(said)]) = parts else {
+                return;
+            };
+            let only_said = said.len() == 2 && said.get("type") == Some(&json!("object"));
+            if let Some(description) = said.get("description").filter(|_| only_said) {
+                let mut joined = own.clone();
+                joined.insert("description".into(), description.clone());
+                *map = joined;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(join_descriptions),
+        _ => (),
+    }
 }
 
 #[cfg(test)]

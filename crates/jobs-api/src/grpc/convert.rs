@@ -15,6 +15,7 @@ use nagaya_jobs::{JobId, NewJob, State};
 use serde::de::IgnoredAny;
 
 use crate::auth::Caller;
+use crate::desk::check_text;
 use crate::problem::Problem;
 use crate::proto;
 use crate::rest::readable_queue;
@@ -44,6 +45,9 @@ pub(super) fn body(body: Option<proto::Body>, what: &str) -> Result<Option<Body>
         return Ok(None);
     };
     let content_type = said(body.content_type).filter(|name| name != Body::JSON);
+    content_type
+        .as_deref()
+        .map_or(Ok(()), |name| check_text("content_type", name))?;
     if content_type.is_none() && serde_json::from_slice::<IgnoredAny>(&body.data).is_err() {
         let detail = format!("{what} is not JSON; say what it is in content_type");
         return Err(Problem::bad_request(detail));

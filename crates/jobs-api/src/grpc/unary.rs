@@ -23,7 +23,7 @@ use crate::proto::{
     PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse, Queue, RetryRequest,
     RetryResponse, complete_batch_response, enqueue_batch_response,
 };
-use crate::rest::{cancel_one, cut, log_lines, page_limit, readable_queue, retry_one, seen};
+use crate::rest::{cancel_one, check_reason, cut, log_lines, page_limit, readable_queue, retry_one, seen};
 use crate::wire::new_job::client_queue;
 use crate::wire::work::{claim_max, progress as checked_progress};
 
@@ -303,6 +303,7 @@ pub(super) async fn cancel(
     let caller = api.auth.caller(headers, Need::Enqueue).await?;
     let id = convert::job_id(message.id)?;
     seen(api, &caller, id).await?;
+    check_reason(Some(&message.reason))?;
     let was = cancel_one(api, id, convert::said(message.reason)).await?;
     Ok(CancelResponse {
         was: convert::state_message(was).into(),

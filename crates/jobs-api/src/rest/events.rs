@@ -19,7 +19,7 @@ use super::jobs::{readable_queue, seen};
 use crate::api::Api;
 use crate::auth::{Caller, Need};
 use crate::call::{Call, ok, parse, parse_if_any};
-use crate::desk::check_text;
+use crate::desk::check_name;
 use crate::feed::{Batch, Reader};
 use crate::problem::Problem;
 use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
@@ -218,7 +218,7 @@ pub(crate) async fn subscribe(
     filter: EventFilter,
     after: Option<u64>,
 ) -> Result<Subscription, Problem> {
-    check_text("name", &name)?;
+    check_name(&name)?;
     let store = api.desk.store();
     let cursor = match after {
         Some(after) => after,

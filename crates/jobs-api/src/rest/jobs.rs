@@ -216,6 +216,7 @@ pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Respons
     let id = call.id()?;
     let body = call.json_if_any(&api).await?;
     let Cancel { reason } = parse_if_any(&body)?;
+    check_reason(reason.as_deref())?;
     seen(&api, &caller, id).await?;
     let was = cancel_one(&api, id, reason).await?;
     Ok(ok(&Changed {
@@ -223,6 +224,16 @@ pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Respons
         state: StateName::Cancelled,
         was: Some(was.into()),
     }))
+}
+
+/// Longest reason of a cancellation, in bytes.
+const REASON_BYTES_MAX: usize = 4 << 10;
+
+pub(crate) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
+    match reason.is_none_or(|reason| reason.len() <= REASON_BYTES_MAX) {
+        true => Ok(()),
+        false => Err(Problem::bad_request("reason may have 4096 bytes")),
+    }
 }
 
 pub(crate) async fn cancel_one(api: &Api, id: JobId, reason: Option<String>) -> Result<JobState, Problem> {
@@ -270,6 +281,7 @@ pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Re
     let caller = call.caller(&api, Need::Enqueue).await?;
     let body = call.json(&api).await?;
     let form: ManyFilter = parse(&body)?;
+    check_reason(form.reason.as_deref())?;
     let open = [JobState::Scheduled, JobState::Waiting, JobState::Running];
     let (ids, next_cursor) = matching(&api, &caller, &form, &open).await?;
     let requests = ids.into_iter().map(|id| CancelRequest {

@@ -11,7 +11,7 @@ mod ws;
 use axum::Router;
 
 pub(crate) use events::subscribe;
-pub(crate) use jobs::{cancel_one, page_limit, readable_queue, retry_one, seen};
+pub(crate) use jobs::{cancel_one, check_reason, page_limit, readable_queue, retry_one, seen};
 pub(crate) use table::{Answer, Param, Route, Used, table, used};
 pub(crate) use work::{cut, log_lines};
 

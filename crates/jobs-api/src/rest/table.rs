@@ -226,7 +226,7 @@ fn job_routes() -> Vec<Route> {
             query: &[Param {
                 name: "wait",
                 about: "Waits so long for the job to end: 30s, 500ms, 1m.",
-                schema: r#"{"type":"string","pattern":"^([0-9]{1,3}ms|[01](\\.[0-9]{1,3})?s?)$"}"#,
+                schema: r#"{"type":"string","pattern":"^[0-9]{1,6}(\\.[0-9]{1,3})?(ms|s|m)?$"}"#,
             }],
             body: None,
             answer: document::<job::Job<'static>>(),

@@ -9,10 +9,14 @@ use nagaya_jobs::{Error, QueueName, TenantId};
 use crate::api::Api;
 use crate::auth::{Need, draw_token};
 use crate::call::{Call, answer, ok, parse};
+use crate::desk::check_name;
 use crate::problem::Problem;
 use crate::wire::tenant::{
     MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, scopes,
 };
+
+/// Most queues that a token is bound to.
+const QUEUES_MAX: usize = 1_000;
 
 pub(super) async fn tokens(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     call.caller(&api, Need::Admin).await?;
@@ -26,12 +30,14 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
     call.caller(&api, Need::Admin).await?;
     let body = call.json(&api).await?;
     let form: NewToken = parse(&body)?;
-    if form.scopes.is_empty() {
-        return Err(Problem::bad_request("scopes must not be empty"));
+    if !(1..=4).contains(&form.scopes.len()) {
+        return Err(Problem::bad_request("scopes must be 1 to 4"));
     }
-    // A token's name stands in a path, as a queue's does.
-    QueueName::new(&form.name).map_err(|_| Error::invalid("name", "must be a name like a queue's"))?;
+    check_name(&form.name)?;
     let queues = form.queues.unwrap_or_default();
+    if queues.len() > QUEUES_MAX {
+        return Err(Problem::bad_request("queues must be 1000 at most"));
+    }
     queues
         .iter()
         .try_for_each(|queue| QueueName::new(queue).map(drop))?;

@@ -489,6 +489,8 @@ pub(crate) struct ManyFilter {
     /// Most jobs to look at in one call; 1000 when left out.
     #[schema(minimum = 1, maximum = 1000)]
     pub(crate) limit: Option<usize>,
+    /// Of a cancellation.
+    #[schema(max_length = 4096)]
     pub(crate) reason: Option<String>,
     #[schema(min_length = 1, max_length = 128)]
     pub(crate) tenant: Option<String>,

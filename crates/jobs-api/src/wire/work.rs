@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 
 use super::new_job::{BINARY, State, json_body};
 use super::scalar::{Id, Number, Seconds, Time};
+use crate::desk::check_text;
 use crate::problem::{Problem, ProblemDocument};
 
 /// A worker's wish for jobs of one queue.
@@ -196,6 +197,9 @@ impl Complete<'_> {
             (None, None, None) => Ok(None),
             (Some(json), None, None) => Ok(Some(json_body(Some(json), whole))),
             (None, Some(text), content_type) => {
+                content_type
+                    .as_deref()
+                    .map_or(Ok(()), |name| check_text("content_type", name))?;
                 let bytes = STANDARD
                     .decode(text.as_bytes())
                     .map_err(|_| Problem::bad_request("result_base64 is not base64"))?;

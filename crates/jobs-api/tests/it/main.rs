@@ -8,6 +8,7 @@ mod bad_input;
 mod cuts;
 mod document;
 mod events;
+mod fuzz;
 mod house;
 mod rest;
 mod sequences;
