@@ -23,6 +23,8 @@ pub(crate) fn config(endpoints: &[(&str, String)]) -> FanoutConfig {
     let mut config = FanoutConfig {
         store: StoreKind::Memory,
         timeout: Duration::from_secs(5),
+        // So that a busy machine does not look like a store that hangs.
+        store_timeout: Duration::from_secs(10),
         breaker_failures: 0,
         ..FanoutConfig::default()
     };

