@@ -19,7 +19,7 @@ use crate::cli::GlobalArgs;
 use crate::data_dir::DataDir;
 use crate::fanout::{self, FanoutService};
 use crate::fleet::FleetService;
-use crate::http::{HttpConfig, HttpServer, HttpState};
+use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState};
 use crate::ids::{IdsService, Source};
 use crate::jobs::JobsService;
 use crate::readiness::Readiness;
@@ -147,6 +147,8 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let mint = ids.as_ref().map(IdsService::mint);
     let fanout = FanoutService::of_house(&settings, room_address, mint, &readiness, reload, &metrics).await?;
     let fanout_address = fanout.as_ref().map(FanoutService::address);
+    let listener = HttpListener::bind(&settings.http).await?;
+    // Makes a file: nothing may fail for want of a port after it.
     let jobs = match settings.jobs.enabled {
         true => Some(JobsService::open(&settings, data.path()).await?),
         false => None,
@@ -160,7 +162,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         routes,
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
     };
-    let http = HttpServer::bind(Arc::new(state)).await?;
+    let http = HttpServer::on(listener, Arc::new(state));
     let address = http.address().context("cannot tell the HTTP address")?;
     let backroom = match needs_backroom {
         true => Some(RoomService::backroom(data.path())?),

@@ -9,4 +9,4 @@ mod server;
 
 pub use config::HttpConfig;
 pub(crate) use routes::{HttpState, Readyz, Version};
-pub(crate) use server::HttpServer;
+pub(crate) use server::{HttpListener, HttpServer};

@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
+use super::config::HttpConfig;
 use super::problem::Problem;
 use super::routes::{HttpState, router};
 use crate::readiness::Ready;
@@ -38,6 +39,20 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// How many HTTP/2 requests one connection may have open.
 const STREAMS_MAX: u32 = 200;
+
+/// The HTTP listener by itself, bound before what it is to serve exists.
+pub(crate) struct HttpListener(TcpListener);
+
+impl HttpListener {
+    /// Binds the listener; call it within the runtime.
+    pub(crate) async fn bind(config: &HttpConfig) -> anyhow::Result<HttpListener> {
+        let listen = config.listen;
+        let listener = TcpListener::bind(listen.0).await.map_err(|error| {
+            anyhow!("cannot listen on {listen} for HTTP: {error}; choose another address with --http-listen")
+        })?;
+        Ok(HttpListener(listener))
+    }
+}
 
 /// The HTTP listener, bound but not yet accepting.
 pub(crate) struct HttpServer {
@@ -62,11 +77,16 @@ struct Front {
 impl HttpServer {
     /// Binds the listener; call it within the runtime.
     pub(crate) async fn bind(state: Arc<HttpState>) -> anyhow::Result<HttpServer> {
-        let listen = state.config.listen;
-        let listener = TcpListener::bind(listen.0).await.map_err(|error| {
-            anyhow!("cannot listen on {listen} for HTTP: {error}; choose another address with --http-listen")
-        })?;
-        Ok(HttpServer { listener, state })
+        let listener = HttpListener::bind(&state.config).await?;
+        Ok(HttpServer::on(listener, state))
+    }
+
+    /// Serves on a listener that is bound already.
+    pub(crate) fn on(listener: HttpListener, state: Arc<HttpState>) -> HttpServer {
+        HttpServer {
+            listener: listener.0,
+            state,
+        }
     }
 
     /// The bound address, with the port the system chose if it was asked to.

@@ -21,7 +21,8 @@ use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
 use crate::settings::Settings;
 
-/// The file in the data folder.
+/// The jobs' part of the data folder, and the file in it.
+const FOLDER: &str = "jobs";
 const FILE: &str = "jobs.sqlite";
 
 /// The store, open, and the service on it.
@@ -51,7 +52,10 @@ impl JobsService {
                 )
             }
             None => {
-                let path = data.join(FILE);
+                let folder = data.join(FOLDER);
+                std::fs::create_dir_all(&folder)
+                    .with_context(|| format!("cannot make {}", folder.display()))?;
+                let path = folder.join(FILE);
                 let store = SqliteJobs::open(&path, &sqlite::Options::default(), Arc::new(SystemClock));
                 let store = store.with_context(|| format!("jobs cannot be kept in {}", path.display()))?;
                 (Arc::new(store), "SQLite")

@@ -12,7 +12,7 @@ fn a_fresh_house_is_ready_private_and_quiet_on_stdout() {
     assert!(
         readyz
             .body
-            .contains(r#""components":[{"name":"room","state":"ready"},{"name":"http","state":"ready"}]"#),
+            .contains(r#""components":[{"name":"room","state":"ready"},{"name":"jobs","state":"ready","#),
         "{}",
         readyz.body
     );

@@ -15,7 +15,8 @@ fn a_running_house_is_described() {
     assert_eq!(status["state"], "ready");
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(status["components"][0]["name"], "room");
-    assert_eq!(status["components"][1]["name"], "http");
+    assert_eq!(status["components"][1]["name"], "jobs");
+    assert_eq!(status["components"][2]["name"], "http");
 }
 
 #[test]
