@@ -141,5 +141,15 @@ fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(task)
+    runtime.block_on(task).map_err(with_remedy)
+}
+
+/// Says what to do about a house that is not there.
+fn with_remedy(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<nagaya_client::Error>() {
+        Some(nagaya_client::Error::Unreachable { .. }) => {
+            error.context("start the house with `nagaya up`, or name it with --url")
+        }
+        _ => error,
+    }
 }
