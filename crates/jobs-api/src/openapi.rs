@@ -178,6 +178,7 @@ fn add_schema(schemas: &mut BTreeMap<String, Value>, schema: Used) -> Value {
     for (name, schema) in all {
         let mut schema = serde_json::to_value(schema).expect("schemas are plain values");
         join_descriptions(&mut schema);
+        widen_integers(&mut schema);
         schemas.insert(name, schema);
     }
     json!({"$ref": format!("#/components/schemas/{name}")})
@@ -201,6 +202,29 @@ fn join_descriptions(schema: &mut Value) {
             }
         }
         Value::Array(list) => list.iter_mut().for_each(join_descriptions),
+        _ => (),
+    }
+}
+
+/// Formats know no unsigned integers: 32 bits without a sign are said by a maximum.
+fn widen_integers(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(widen_integers);
+            let format = map.get("format").and_then(Value::as_str).unwrap_or_default();
+            let is_unsigned = map
+                .get("minimum")
+                .and_then(Value::as_f64)
+                .is_some_and(|least| least >= 0.0);
+            let is_u32 = format == "int32";
+            if is_unsigned && matches!(format, "int32" | "int64") {
+                map.remove("format");
+                if is_u32 {
+                    map.entry("maximum").or_insert(json!(u32::MAX));
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(widen_integers),
         _ => (),
     }
 }

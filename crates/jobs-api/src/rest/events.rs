@@ -102,10 +102,7 @@ fn position(name: &str, text: Option<&str>) -> Result<Option<u64>, Problem> {
 }
 
 fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, Problem> {
-    let names = list
-        .unwrap_or_default()
-        .split(',')
-        .filter(|name| !name.is_empty());
+    let names = list.into_iter().flat_map(|list| list.split(','));
     let kind = |name| {
         EventKind::named(name)
             .ok_or_else(|| Problem::bad_request(format!("there is no kind of event {name:?}")))

@@ -145,8 +145,7 @@ struct ListQuery {
 pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let caller = call.caller(&api, Need::Read).await?;
     let query: ListQuery = call.query()?;
-    let states = query.state.as_deref().unwrap_or_default();
-    let states = states.split(',').filter(|name| !name.is_empty()).map(|name| {
+    let states = query.state.iter().flat_map(|list| list.split(',')).map(|name| {
         JobState::named(name).ok_or_else(|| Problem::bad_request(format!("there is no state {name:?}")))
     });
     let time = |field: &str, text: Option<String>| match text {
@@ -203,7 +202,10 @@ pub(super) async fn log_lines(State(api): State<Api>, call: Call) -> Result<Resp
     let id = call.id()?;
     let query: LogQuery = call.query()?;
     let limit = page_limit(query.limit, PAGE_MAX)?;
-    let after = query.after.unwrap_or(0).min(i64::MAX as u64);
+    let after = query.after.unwrap_or(0);
+    if i64::try_from(after).is_err() {
+        return Err(Problem::bad_request("after is past any line's number"));
+    }
     seen(&api, &caller, id).await?;
     let lines = api.desk.store().log_lines(id, after, limit).await?;
     Ok(ok(&Lines {
@@ -271,6 +273,7 @@ pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Res
     let caller = call.caller(&api, Need::Enqueue).await?;
     let body = call.json(&api).await?;
     let form: ManyFilter = parse(&body)?;
+    check_reason(form.reason.as_deref())?;
     let ended = [JobState::Failed, JobState::Cancelled];
     let (ids, next_cursor) = matching(&api, &caller, &form, &ended).await?;
     let answers = api.desk.store().retry(ids).await?;

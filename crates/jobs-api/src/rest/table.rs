@@ -142,7 +142,7 @@ fn job_routes() -> Vec<Route> {
                 Param {
                     name: "state",
                     about: "Only in these states, separated by commas.",
-                    schema: r#"{"type":"string","pattern":"^(scheduled|waiting|running|succeeded|failed|cancelled)(,(scheduled|waiting|running|succeeded|failed|cancelled)){0,5}$"}"#,
+                    schema: r#"{"type":"string","pattern":"^(scheduled|waiting|running|succeeded|failed|cancelled)(,(scheduled|waiting|running|succeeded|failed|cancelled))*$"}"#,
                 },
                 Param {
                     name: "kind",
@@ -243,7 +243,7 @@ fn job_routes() -> Vec<Route> {
                 Param {
                     name: "after",
                     about: "Only lines with numbers above this.",
-                    schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991}"#,
+                    schema: r#"{"type":"integer","minimum":0,"maximum":9223372036854775807}"#,
                 },
                 Param {
                     name: "limit",
@@ -534,7 +534,7 @@ fn event_routes() -> Vec<Route> {
                 Param {
                     name: "kind",
                     about: "Only of these kinds, separated by commas.",
-                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)){0,7}$"}"#,
+                    schema: r#"{"type":"string","pattern":"^(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost)(,(enqueued|started|progress|retrying|succeeded|failed|cancelled|lease_lost))*$"}"#,
                 },
                 AFTER,
                 Param {

@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use nagaya_jobs::clock::SystemClock;
+use nagaya_jobs::postgres::{self, PgStore};
 use nagaya_jobs::service::{Config, Jobs};
 use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs::store::JobStore;
@@ -26,7 +27,7 @@ pub(crate) struct House {
     pub(crate) address: SocketAddr,
     pub(crate) jobs: Jobs,
     pub(crate) closing: CancellationToken,
-    _folder: TempDir,
+    _folder: Option<TempDir>,
 }
 
 impl House {
@@ -42,7 +43,29 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.sqlite");
         let store = SqliteJobs::open(path, &Options::default(), Arc::new(SystemClock)).unwrap();
-        let store: Arc<dyn JobStore> = Arc::new(store);
+        House {
+            _folder: Some(folder),
+            ..House::over(Arc::new(store), auth, api, config).await
+        }
+    }
+
+    /// A house of the same kind over a database of its own.
+    pub(crate) async fn on_postgres(url: &str) -> House {
+        let store = PgStore::open(&url.parse().unwrap(), postgres::Options::default()).await;
+        let auth = AuthConfig {
+            house_token: None,
+            open: true,
+        };
+        House::over(
+            Arc::new(store.unwrap()),
+            auth,
+            ApiConfig::default(),
+            Config::default(),
+        )
+        .await
+    }
+
+    async fn over(store: Arc<dyn JobStore>, auth: AuthConfig, api: ApiConfig, config: Config) -> House {
         let jobs = Jobs::start(store, config).await.unwrap();
         let closing = CancellationToken::new();
         let api = Api::new(jobs.clone(), auth, api, closing.clone());
@@ -53,7 +76,7 @@ impl House {
             address,
             jobs,
             closing,
-            _folder: folder,
+            _folder: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod document;
 mod events;
 mod fuzz;
 mod house;
+mod idle;
 mod rest;
 mod sequences;
 mod work_stream;

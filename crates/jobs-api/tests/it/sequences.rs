@@ -5,13 +5,41 @@ use std::time::Duration;
 use nagaya_jobs_api::proto::{
     Body, ClaimRequest, CompleteRequest, EnqueueRequest, FailRequest, GetRequest, State,
 };
+use nagaya_testkit::Postgres;
 use serde_json::json;
 
 use super::house::House;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_registered_taken_done_and_read_through_rest() {
-    let house = House::start().await;
+/// Makes a test of each sequence on SQLite, and one of all of them on PostgreSQL, which takes long to start.
+macro_rules! on_every_store {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            use super::House;
+
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(&House::start().await).await;
+            })*
+        }
+
+        #[tokio::test(flavor = "multi_thread")]
+        async fn all_sequences_run_on_postgresql_too() {
+            let server = tokio::task::spawn_blocking(Postgres::start).await.unwrap();
+            $($name(&House::on_postgres(&server.create_database()).await).await;)*
+        }
+    };
+}
+
+on_every_store! {
+    a_job_is_registered_taken_done_and_read_through_rest,
+    a_job_that_always_fails_is_tried_six_times_through_rest,
+    a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing,
+    a_submitter_waits_for_the_end_through_rest,
+    a_job_is_registered_taken_done_and_read_through_grpc,
+    failures_and_lost_leases_are_told_apart_through_grpc,
+}
+
+async fn a_job_is_registered_taken_done_and_read_through_rest(house: &House) {
     let client = house.client();
     let job = json!({"queue": "video", "payload": {"file": "a.mp4"}, "timeout_seconds": 30});
     let registered = client.post("/v1/jobs", job).await.is(201);
@@ -49,9 +77,7 @@ async fn a_job_is_registered_taken_done_and_read_through_rest() {
     assert_eq!(read["history"][0]["end"], "succeeded");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_always_fails_is_tried_six_times_through_rest() {
-    let house = House::start().await;
+async fn a_job_that_always_fails_is_tried_six_times_through_rest(house: &House) {
     let client = house.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": null, "backoff": {"kind": "none"}}))
@@ -72,9 +98,7 @@ async fn a_job_that_always_fails_is_tried_six_times_through_rest() {
     assert_eq!(read["history"].as_array().unwrap().len(), 6);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing() {
-    let house = House::start().await;
+async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing(house: &House) {
     let client = house.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": 1, "timeout_seconds": 1}))
@@ -103,9 +127,7 @@ async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_change
     assert_eq!(read["late_reports"][0]["what"], "complete");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_submitter_waits_for_the_end_through_rest() {
-    let house = House::start().await;
+async fn a_submitter_waits_for_the_end_through_rest(house: &House) {
     let client = house.client();
     let id = client.enqueue(json!({"queue": "video", "payload": 1})).await;
     let path = format!("/v1/jobs/{id}?wait=30s");
@@ -124,9 +146,7 @@ async fn a_submitter_waits_for_the_end_through_rest() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_registered_taken_done_and_read_through_grpc() {
-    let house = House::start().await;
+async fn a_job_is_registered_taken_done_and_read_through_grpc(house: &House) {
     let mut client = house.grpc().await;
     let payload = Body {
         data: vec![0, 159, 255].into(),
@@ -177,9 +197,7 @@ async fn a_job_is_registered_taken_done_and_read_through_grpc() {
     assert_eq!(read["payload_content_type"], "video/mp4");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn failures_and_lost_leases_are_told_apart_through_grpc() {
-    let house = House::start().await;
+async fn failures_and_lost_leases_are_told_apart_through_grpc(house: &House) {
     let mut client = house.grpc().await;
     let request = EnqueueRequest {
         queue: "video".into(),
