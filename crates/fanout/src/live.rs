@@ -38,6 +38,15 @@ impl Live {
     pub(crate) fn len(&self) -> usize {
         self.requests.lock().len()
     }
+
+    /// Returns how many wait for more of some request.
+    pub(crate) fn readers(&self) -> usize {
+        self.requests
+            .lock()
+            .values()
+            .map(watch::Sender::receiver_count)
+            .sum()
+    }
 }
 
 impl Working {

@@ -169,6 +169,11 @@ impl Fanout {
         (handlers, self.live.len(), self.jobs.load(Ordering::Relaxed))
     }
 
+    /// Readers that wait for answers to requests under way.
+    pub fn readers(&self) -> usize {
+        self.live.readers()
+    }
+
     /// The right to handle a request, unless all are given.
     pub(crate) fn handler(&self) -> Option<Handler> {
         Arc::clone(&self.handlers).try_acquire_owned().ok()

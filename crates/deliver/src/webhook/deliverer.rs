@@ -42,6 +42,8 @@ const ERROR_BYTES_MAX: usize = 1024;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// How long secrets are believed after they were read: a new one is used by all servers after that.
 const SECRETS_FOR: Duration = Duration::from_secs(2);
+/// How long to wait when the log cannot be followed; what is due is found by looking meanwhile.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Tenants whose secrets are remembered; all are forgotten when there would be more.
 const SECRETS_MAX: usize = 10_000;
 
@@ -164,7 +166,10 @@ impl Deliverer {
             };
             self.wake();
             if step.is_err() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(LOG_PAUSE) => (),
+                }
             }
         }
     }

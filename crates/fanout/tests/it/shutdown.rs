@@ -63,7 +63,7 @@ async fn readers_that_wait_are_answered_at_the_end() {
         let fan = Arc::clone(&fan);
         async move { fan.get(&format!("/requests/{id}?wait=all")).await }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    eventually("the reader waits", || fan.fanout.readers() == 1);
     fan.begin_draining();
     let answer = reader.await.unwrap();
     assert_eq!(answer.status, 200);
