@@ -136,8 +136,13 @@ fn a_node_demoted_and_promoted_again_makes_its_tags_suspect() {
     let house = House::open(&servers.primary().url());
     house.set(b"{u}x", b"1");
     let old = servers.primary();
+    let replica = &servers.nodes()[1];
+    // Demoted, a node takes what its new primary has, so that has to be all of it first.
+    wait::until("the replica has it", PATIENCE, || {
+        replica.cmd(&["GET", "{u}x"]) == Reply::Bulk(b"1".to_vec())
+    });
     // The connection of the tier lives through both.
-    old.follow(&servers.nodes()[1]);
+    old.follow(replica);
     old.promote();
     assert_eq!(house.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Suspect]);
     house.loader.load(b"u").unwrap();
