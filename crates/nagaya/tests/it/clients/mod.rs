@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
 
 /// A running house and a client program to point at it.
-struct Scenario {
-    house: Nagaya,
+pub(super) struct Scenario {
+    pub(super) house: Nagaya,
     folder: Folder,
 }
 
 impl Scenario {
-    fn new() -> Scenario {
+    pub(super) fn new() -> Scenario {
         Scenario {
             house: house().start(),
             folder: Folder::new("client"),
@@ -33,7 +33,7 @@ impl Scenario {
 
     /// Runs a client program to its end, which must be a good one, and returns what it printed.
     #[track_caller]
-    fn run(&self, launch: Launch) -> String {
+    pub(super) fn run(&self, launch: Launch) -> String {
         let process = match Process::start(launch, self.folder.path()) {
             Ok(process) => process,
             Err(error) => panic!("{error}; scripts/test installs what is missing"),
@@ -58,7 +58,7 @@ fn script(name: &str) -> PathBuf {
 
 /// A folder that `scripts/clients` has filled.
 #[track_caller]
-fn installed(name: &str) -> PathBuf {
+pub(super) fn installed(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../target/clients")
         .join(name);

@@ -1,0 +1,31 @@
+//! Headless Chromium against a house, driven by scripts beside this file.
+//!
+//! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
+
+use super::clients::{Scenario, installed};
+use super::*;
+use std::path::Path;
+
+/// Runs a scenario of a script beside this file against a house.
+#[track_caller]
+fn check(scenario: &Scenario, script: &str, name: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/browser")
+        .join(script);
+    let base = format!("http://{}", scenario.house.address("http"));
+    let launch = Launch::new("browser", "node")
+        .args([file])
+        .args([base, name.to_owned()])
+        .env("NODE_PATH", installed("node").join("node_modules"));
+    scenario.run(launch);
+}
+
+#[test]
+fn a_browser_reads_what_the_house_says() {
+    check(&Scenario::new(), "basics.js", "version");
+}
+
+#[test]
+fn requests_that_leave_the_machine_are_found() {
+    check(&Scenario::new(), "basics.js", "nothingLeavesTheMachine");
+}
