@@ -10,5 +10,6 @@ mod decode;
 mod numbers;
 
 pub use decode::{base64, bytes_as_json, value_as_json};
+pub use nagaya_sqlite_kit::SchemaError;
 pub use postgres::PostgresCold;
 pub use sqlite::{OpenError, Options, SqliteCold};

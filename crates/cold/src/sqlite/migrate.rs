@@ -1,235 +1,34 @@
-//! The schema and its history.
-//!
-//! The number of the last migration applied is the file's `user_version`; a table
-//! keeps what was applied. All of it changes in one transaction that holds the
-//! write lock from its start, so two programs that open a file at once take turns
-//! and the second finds nothing to do.
+//! The schema of a cold tier's file.
 
-use std::fmt::Write;
-use std::path::Path;
+use nagaya_sqlite_kit::{Migration, Schema};
 
-use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
-
-use super::error::OpenError;
-
-/// Marks a file as ours: "ngya". SQLite keeps it in the header for this use.
-const APPLICATION_ID: i32 = 0x6e67_7961;
-
-struct Migration {
-    name: &'static str,
-    up: &'static str,
-    down: &'static str,
-}
-
-/// In order; the first has number 1. A text is never changed after its release.
-const MIGRATIONS: &[Migration] = &[Migration {
-    name: "tags_and_keys",
-    up: include_str!("migrations/0001_tags_and_keys.up.sql"),
-    down: include_str!("migrations/0001_tags_and_keys.down.sql"),
-}];
-
-/// The number of the newest schema.
-pub(super) const NEWEST: u32 = MIGRATIONS.len() as u32;
-
-/// Brings a file to the newest schema, or makes the schema in an empty file.
-pub(super) fn upgrade(connection: &Connection, path: &Path) -> Result<(), OpenError> {
-    if version_of(connection, path)? == NEWEST {
-        return verify(connection, path, NEWEST);
-    }
-    to(connection, path, NEWEST)
-}
-
-/// Brings a file up or down to a schema.
-pub(super) fn to(connection: &Connection, path: &Path, target: u32) -> Result<(), OpenError> {
-    if target > NEWEST {
-        return Err(OpenError::Unknown {
-            wanted: target,
-            known: NEWEST,
-        });
-    }
-    let failed = |error| OpenError::failed(path, error);
-    connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-    let moved = version_of(connection, path).and_then(|found| {
-        connection
-            .execute_batch(include_str!("queries/migrations/create.sql"))
-            .map_err(failed)?;
-        verify(connection, path, found)?;
-        step(connection, found, target).map_err(failed)
-    });
-    let end = if moved.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    connection.execute_batch(end).map_err(failed)?;
-    moved
-}
-
-/// Tells whether the file is ours and new enough to be read as it is.
-pub(super) fn require_newest(connection: &Connection, path: &Path) -> Result<(), OpenError> {
-    let found = version_of(connection, path)?;
-    if found < NEWEST {
-        return Err(OpenError::Older {
-            path: path.to_owned(),
-            found,
-            known: NEWEST,
-        });
-    }
-    verify(connection, path, found)
-}
-
-/// Returns the number of the file's schema; 0 for an empty file.
-pub(super) fn version_of(connection: &Connection, path: &Path) -> Result<u32, OpenError> {
-    let read = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let facts = || -> rusqlite::Result<(i32, i32, u32)> {
-        let objects =
-            connection.query_row(include_str!("queries/migrations/count_objects.sql"), [], |row| {
-                row.get(0)
-            })?;
-        Ok((read("application_id")?, read("user_version")?, objects))
-    };
-    let (application, version, objects) = facts().map_err(|error| OpenError::failed(path, error))?;
-    let not_ours = || OpenError::NotOurs {
-        path: path.to_owned(),
-    };
-    let empty = application == 0 && version == 0 && objects == 0;
-    if application != APPLICATION_ID && !empty {
-        return Err(not_ours());
-    }
-    let found = u32::try_from(version).map_err(|_| not_ours())?;
-    if found > NEWEST {
-        return Err(OpenError::Newer {
-            path: path.to_owned(),
-            found,
-            known: NEWEST,
-        });
-    }
-    Ok(found)
-}
-
-/// Compares the migrations that were applied with ours.
-fn verify(connection: &Connection, path: &Path, applied: u32) -> Result<(), OpenError> {
-    for (number, migration) in (1..=applied).zip(MIGRATIONS) {
-        let found: Option<(String, String)> = connection
-            .query_row(include_str!("queries/migrations/find.sql"), [number], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()
-            .map_err(|error| OpenError::failed(path, error))?;
-        let known = (migration.name.to_owned(), checksum(migration.up));
-        if found != Some(known) {
-            return Err(OpenError::Changed {
-                path: path.to_owned(),
-                number,
-                name: migration.name,
-            });
-        }
-    }
-    Ok(())
-}
-
-fn step(connection: &Connection, found: u32, target: u32) -> rusqlite::Result<()> {
-    for (number, migration) in (1..).zip(MIGRATIONS) {
-        if number > found && number <= target {
-            connection.execute_batch(migration.up)?;
-            let row = params![number, migration.name, checksum(migration.up)];
-            connection.execute(include_str!("queries/migrations/insert.sql"), row)?;
-        }
-    }
-    for (number, migration) in (1..).zip(MIGRATIONS).collect::<Vec<_>>().into_iter().rev() {
-        if number <= found && number > target {
-            connection.execute_batch(migration.down)?;
-            connection.execute(include_str!("queries/migrations/delete.sql"), [number])?;
-        }
-    }
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", target)
-}
-
-fn checksum(text: &str) -> String {
-    let mut digits = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        write!(digits, "{byte:02x}").expect("writing to a string cannot fail");
-    }
-    digits
-}
+pub(super) const SCHEMA: Schema = Schema {
+    what: "a cold tier",
+    // "ngya"
+    application_id: 0x6e67_7961,
+    migrations: &[Migration {
+        name: "tags_and_keys",
+        up: include_str!("migrations/0001_tags_and_keys.up.sql"),
+        down: include_str!("migrations/0001_tags_and_keys.down.sql"),
+    }],
+};
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
     use super::*;
-
-    fn memory() -> Connection {
-        Connection::open_in_memory().unwrap()
-    }
-
-    fn here() -> &'static Path {
-        Path::new("cold.db")
-    }
-
-    fn objects(connection: &Connection) -> Vec<String> {
-        let mut names = connection
-            .prepare("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
-            .unwrap();
-        let names = names.query_map([], |row| row.get(0)).unwrap();
-        names.map(Result::unwrap).collect()
-    }
 
     #[test]
     fn every_migration_can_be_taken_back() {
-        let connection = memory();
-        for target in 0..=NEWEST {
-            to(&connection, here(), target).unwrap();
-            let there = objects(&connection);
-            to(&connection, here(), NEWEST).unwrap();
-            to(&connection, here(), target).unwrap();
-            assert_eq!(objects(&connection), there, "schema {target}");
+        let connection = Connection::open_in_memory().unwrap();
+        let here = Path::new("cold.db");
+        for target in (0..=SCHEMA.newest()).rev() {
+            SCHEMA.upgrade(&connection, here).unwrap();
+            SCHEMA.to(&connection, here, target).unwrap();
+            assert_eq!(SCHEMA.version_of(&connection, here).unwrap(), target);
         }
-        to(&connection, here(), 0).unwrap();
-        assert_eq!(objects(&connection), ["schema_migrations"]);
-    }
-
-    #[test]
-    fn upgrading_twice_changes_nothing() {
-        let connection = memory();
-        upgrade(&connection, here()).unwrap();
-        let there = objects(&connection);
-        upgrade(&connection, here()).unwrap();
-        assert_eq!(objects(&connection), there);
-        assert_eq!(version_of(&connection, here()).unwrap(), NEWEST);
-    }
-
-    #[test]
-    fn a_newer_schema_is_refused_by_name() {
-        let connection = memory();
-        upgrade(&connection, here()).unwrap();
-        connection
-            .pragma_update(None, "user_version", NEWEST + 1)
-            .unwrap();
-        let error = upgrade(&connection, here()).unwrap_err();
-        assert!(matches!(error, OpenError::Newer { found, .. } if found == NEWEST + 1));
-        assert!(error.to_string().contains("use a newer program"), "{error}");
-    }
-
-    #[test]
-    fn a_changed_migration_is_refused() {
-        let connection = memory();
-        upgrade(&connection, here()).unwrap();
-        connection
-            .execute("UPDATE schema_migrations SET checksum = 'other'", [])
-            .unwrap();
-        let error = upgrade(&connection, here()).unwrap_err();
-        assert!(matches!(error, OpenError::Changed { number: 1, .. }));
-    }
-
-    #[test]
-    fn a_database_of_something_else_is_left_alone() {
-        let connection = memory();
-        connection.execute_batch("CREATE TABLE theirs (a)").unwrap();
-        let error = upgrade(&connection, here()).unwrap_err();
-        assert!(matches!(error, OpenError::NotOurs { .. }));
-        assert_eq!(objects(&connection), ["theirs"]);
-    }
-
-    #[test]
-    fn a_schema_that_nobody_knows_cannot_be_asked_for() {
-        let error = to(&memory(), here(), NEWEST + 1).unwrap_err();
-        assert!(matches!(error, OpenError::Unknown { .. }));
     }
 }

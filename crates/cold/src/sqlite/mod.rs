@@ -33,6 +33,7 @@ pub use open::Options;
 use crate::decode::decode;
 use check::Payloads;
 use error::cold_error;
+use migrate::SCHEMA;
 use readers::Readers;
 use save::Decoded;
 use wal_limit::WalLimit;
@@ -78,7 +79,7 @@ impl SqliteCold {
     pub fn migrate_to(path: impl AsRef<Path>, schema: u32) -> Result<(), OpenError> {
         let path = path.as_ref();
         let connection = Connection::open(path).map_err(|error| OpenError::failed(path, error))?;
-        migrate::to(&connection, path, schema)
+        Ok(SCHEMA.to(&connection, path, schema)?)
     }
 
     /// Looks for damage in all of the file or in a sample of its tags, and restores each payload on the way.

@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
-use super::migrate;
+use super::migrate::SCHEMA;
 use super::wal_limit::{AUTOCHECKPOINT_PAGES, KEPT_BYTES};
 
 /// How the file is used.
@@ -85,7 +85,7 @@ pub(super) fn read_only(path: &Path, options: &Options) -> Result<Connection, Op
     let connection =
         Connection::open_with_flags(path, flags).map_err(|error| OpenError::failed(path, error))?;
     set_reader(&connection, options).map_err(|error| OpenError::failed(path, error))?;
-    migrate::require_newest(&connection, path)?;
+    SCHEMA.require_newest(&connection, path)?;
     Ok(connection)
 }
 
@@ -93,9 +93,9 @@ fn prepare(connection: &Connection, path: &Path, options: &Options) -> Result<()
     let failed = |error| OpenError::failed(path, error);
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     // Before anything is changed: is the file ours?
-    migrate::version_of(connection, path)?;
+    SCHEMA.version_of(connection, path)?;
     set_writer(connection, options).map_err(failed)?;
-    migrate::upgrade(connection, path)
+    Ok(SCHEMA.upgrade(connection, path)?)
 }
 
 fn set_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()> {

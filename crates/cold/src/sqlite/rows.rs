@@ -1,9 +1,9 @@
 //! How our words are kept in columns.
 
 use nagaya_room::cold::{Kind, Status};
+use nagaya_sqlite_kit::strange_value;
 use rusqlite::{Result, Row};
 
-use super::error::strange_value;
 use crate::numbers;
 
 pub(super) fn kind_number(kind: Kind) -> i64 {

@@ -1,6 +1,6 @@
 //! Opening, reopening, and files that are not ours.
 
-use nagaya_cold::{OpenError, Options, SqliteCold};
+use nagaya_cold::{OpenError, Options, SchemaError, SqliteCold};
 use nagaya_room::cold::{ColdError, ColdTier};
 use rusqlite::Connection;
 
@@ -65,7 +65,10 @@ fn a_database_of_another_program_is_not_touched() {
     drop(theirs);
     let before = std::fs::read(place.path()).unwrap();
     let opened = SqliteCold::open(place.path(), Options::default());
-    assert!(matches!(opened, Err(OpenError::NotOurs { .. })));
+    assert!(matches!(
+        opened,
+        Err(OpenError::Schema(SchemaError::NotOurs { .. }))
+    ));
     assert_eq!(std::fs::read(place.path()).unwrap(), before);
 }
 
@@ -75,7 +78,10 @@ fn schema_0_is_empty_and_comes_back_up() {
     save(&place.open(), b"t", 1, vec![put(b"k", b"v")]);
     SqliteCold::migrate_to(place.path(), 0).unwrap();
     let tool = SqliteCold::open_read_only(place.path(), Options::default());
-    assert!(matches!(tool, Err(OpenError::Older { found: 0, .. })));
+    assert!(matches!(
+        tool,
+        Err(OpenError::Schema(SchemaError::Older { found: 0, .. }))
+    ));
     let cold = place.open();
     assert_eq!(cold.read(&[b"t"]).unwrap(), [None]);
     save(&cold, b"t", 1, vec![put(b"k", b"v")]);

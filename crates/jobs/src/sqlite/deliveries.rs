@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nagaya_sqlite_kit::strange_value;
 use rusqlite::{Connection, Row, params};
 
 use super::books::{Books, job_id};
-use super::error::strange_value;
 use super::names::Names;
 use super::sql::{all, first, query, run};
 use crate::clock::{span, span_ms};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nagaya_sqlite_kit::{Meaning, SchemaError, meaning};
 use rusqlite::ffi;
 
 use crate::error::Error;
@@ -9,18 +10,10 @@ use crate::error::Error;
 /// Why the file of a job store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{path} is not a job store: it is a database of something else")]
-    NotOurs { path: PathBuf },
+    #[error(transparent)]
+    Schema(SchemaError),
     #[error("{path} is in use by another process")]
     InUse { path: PathBuf },
-    #[error("{path} has schema {found}, this program knows schemas up to {known}: use a newer program")]
-    Newer { path: PathBuf, found: u32, known: u32 },
-    #[error("{path} was made by another text of migration {number} ({name})")]
-    Changed {
-        path: PathBuf,
-        number: u32,
-        name: &'static str,
-    },
     #[error("{path} cannot be opened")]
     Failed {
         path: PathBuf,
@@ -38,29 +31,24 @@ impl OpenError {
     }
 }
 
+impl From<SchemaError> for OpenError {
+    fn from(error: SchemaError) -> OpenError {
+        match error {
+            SchemaError::Failed { path, source } => OpenError::failed(&path, source),
+            error => OpenError::Schema(error),
+        }
+    }
+}
+
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
-        use rusqlite::Error as Sqlite;
-        match &error {
-            Sqlite::SqliteFailure(failure, _) => match (failure.code, failure.extended_code) {
-                (ffi::ErrorCode::DiskFull, _) => Error::Full(error.into()),
-                // The shared index of the write-ahead log could not grow.
-                (_, ffi::SQLITE_IOERR_SHMSIZE) => Error::Full(error.into()),
-                (ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked, _) => {
-                    Error::Unavailable(error.into())
-                }
-                (ffi::ErrorCode::DatabaseCorrupt | ffi::ErrorCode::NotADatabase, _) => Error::Damaged {
-                    what: error.to_string(),
-                },
-                _ => Error::Failed(error.into()),
-            },
-            // A column holds what no version of this program writes.
-            Sqlite::FromSqlConversionFailure(..)
-            | Sqlite::IntegralValueOutOfRange(..)
-            | Sqlite::InvalidColumnType(..) => Error::Damaged {
+        match meaning(&error) {
+            Meaning::Full => Error::Full(error.into()),
+            Meaning::Busy => Error::Unavailable(error.into()),
+            Meaning::Damaged => Error::Damaged {
                 what: error.to_string(),
             },
-            _ => Error::Failed(error.into()),
+            Meaning::Failed => Error::Failed(error.into()),
         }
     }
 }
@@ -79,26 +67,12 @@ pub(super) fn is_fatal(error: &Error) -> bool {
     }
 }
 
-/// A value in column `column` that means nothing to us.
-pub(super) fn strange_value(column: usize, what: &'static str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Null, what.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn of(code: i32) -> Error {
         rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
-    }
-
-    #[test]
-    fn each_failure_has_its_meaning() {
-        assert!(matches!(of(ffi::SQLITE_FULL), Error::Full(_)));
-        assert!(matches!(of(ffi::SQLITE_IOERR_SHMSIZE), Error::Full(_)));
-        assert!(matches!(of(ffi::SQLITE_BUSY_SNAPSHOT), Error::Unavailable(_)));
-        assert!(matches!(of(ffi::SQLITE_CORRUPT), Error::Damaged { .. }));
-        assert!(matches!(of(ffi::SQLITE_IOERR_FSYNC), Error::Failed(_)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The log of events, and the readers that have a name.
 
+use nagaya_sqlite_kit::strange_value;
 use rusqlite::{Connection, Row, params};
 
 use super::books::{Books, job_id};
-use super::error::strange_value;
 use super::memory::bounds;
 use super::names::Names;
 use super::read::body;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use nagaya_sqlite_kit::strange_value;
 use rusqlite::{Connection, Row};
 
-use super::error::strange_value;
 use super::sql::{all, query};
 use crate::error::Error;
 use crate::name::{QueueName, TenantId};

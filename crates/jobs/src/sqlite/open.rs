@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
-use super::migrate;
+use super::migrate::SCHEMA;
 
 /// How the file is used.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
         Ok(())
     };
     set().map_err(failed)?;
-    migrate::to(&connection, path, migrate::NEWEST)?;
+    SCHEMA.upgrade(&connection, path)?;
     Ok(connection)
 }
 

@@ -1,11 +1,11 @@
 //! Reading jobs: everything about one, or a line for a listing.
 
 use bytes::Bytes;
+use nagaya_sqlite_kit::strange_value;
 use rusqlite::{Connection, Row};
 
 use super::books::{Run, job_id};
 use super::deliveries;
-use super::error::strange_value;
 use super::names::Names;
 use super::sql::{all, first, query};
 use crate::clock::span;

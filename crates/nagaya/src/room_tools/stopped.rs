@@ -81,7 +81,7 @@ impl Stopped {
             return Ok(None);
         }
         let cold = match SqliteCold::open_read_only(&self.cold_file, Options::default()) {
-            Err(nagaya_cold::OpenError::Older { .. }) => return Ok(None),
+            Err(nagaya_cold::OpenError::Schema(nagaya_cold::SchemaError::Older { .. })) => return Ok(None),
             opened => opened.context("room")?,
         };
         let checkpoint = Position(nagaya_engine::checkpoint(&cold)?);

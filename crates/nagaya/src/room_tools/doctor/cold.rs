@@ -1,8 +1,8 @@
 //! The cold tier's file.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use nagaya_cold::OpenError;
 use nagaya_cold::sqlite::{Options, Scope, SqliteCold};
+use nagaya_cold::{OpenError, SchemaError};
 use nagaya_room::cold::{ColdError, ColdTier};
 
 use super::report::{Part, Remedy, Report};
@@ -20,13 +20,13 @@ pub(super) fn check(place: &Place, scope: Scope, report: &mut Report) -> Option<
         Ok(cold) => cold,
         Err(error) => {
             let remedy = match &error {
-                OpenError::Older { .. } => "start the house once",
-                OpenError::Newer { .. } => "use a newer program",
-                OpenError::NotOurs { .. } => "put the right file in its place",
-                OpenError::Changed { .. } | OpenError::Unknown { .. } => {
+                OpenError::Schema(SchemaError::Older { .. }) => "start the house once",
+                OpenError::Schema(SchemaError::Newer { .. }) => "use a newer program",
+                OpenError::Schema(SchemaError::NotOurs { .. }) => "put the right file in its place",
+                OpenError::Schema(SchemaError::Changed { .. } | SchemaError::Unknown { .. }) => {
                     "use the program that made it, or export there and load here"
                 }
-                OpenError::Failed { .. } => RESTORE,
+                OpenError::Schema(SchemaError::Failed { .. }) | OpenError::Failed { .. } => RESTORE,
             };
             report.find(Part::Cold, format!("{:#}", anyhow::Error::from(error)), remedy);
             return None;
