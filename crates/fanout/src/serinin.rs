@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use nagaya_config::{Listen, Secret};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
@@ -233,17 +234,9 @@ fn redis_url(redis: &Redis) -> Secret {
     };
     let login = match redis.password.is_empty() {
         true => String::new(),
-        false => format!(":{}@", percent_encoded(&redis.password)),
+        false => format!(":{}@", utf8_percent_encode(&redis.password, NON_ALPHANUMERIC)),
     };
     Secret::new(format!("redis://{login}{addr}/{}", redis.dbnum))
-}
-
-fn percent_encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte.is_ascii_alphanumeric() {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }
 
 impl<'de> Deserialize<'de> for NamedOnce {

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
+use percent_encoding::percent_decode_str;
 
 /// A server: what a connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,32 +136,13 @@ impl Target {
 /// The header for `user:password` as a URL has them.
 fn basic(login: &str) -> Option<HeaderValue> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let plain = [percent_decoded(user), vec![b':'], percent_decoded(password)].concat();
+    let plain: Vec<u8> = percent_decode_str(user)
+        .chain(*b":")
+        .chain(percent_decode_str(password))
+        .collect();
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(plain))).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes
-            .get(at + 1..at + 3)
-            .and_then(|hex| std::str::from_utf8(hex).ok());
-        match (bytes[at], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(byte)) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

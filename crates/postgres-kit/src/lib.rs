@@ -24,14 +24,13 @@ mod migrate;
 mod listener;
 mod notifier;
 
-mod backoff;
 mod error;
 
-pub use backoff::Backoff;
 pub use connector::Connector;
 pub use error::{Error, Kind};
 pub use listener::{Event, Listener};
 pub use migrate::{Migration, Migrations};
+pub use nagaya_dial::Backoff;
 pub use notifier::Notifier;
 pub use pool::{Connection, Options, Pool, PoolStatus};
 pub use session::{Param, Session};

@@ -8,12 +8,12 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
+use nagaya_dial::Backoff;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
 
-use crate::backoff::Backoff;
 use crate::connector::{Connector, Wire};
 use crate::error::Error;
 

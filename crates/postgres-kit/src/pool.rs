@@ -9,11 +9,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use nagaya_dial::Backoff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 
-use crate::backoff::Backoff;
 use crate::connector::Connector;
 use crate::error::{Error, Kind};
 use crate::session::Session;

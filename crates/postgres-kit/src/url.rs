@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nagaya_config::Secret;
+use nagaya_dial::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
 
 const DEFAULT_PORT: u16 = 5432;
 
@@ -111,9 +112,9 @@ fn parse(text: &str) -> Result<PostgresUrl, String> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let mut url = PostgresUrl {
         hosts: Vec::new(),
-        user: some_text(user)?,
-        password: some_text(password)?.map(Secret::new),
-        database: some_text(database)?,
+        user: decode_some(user)?,
+        password: decode_some(password)?.map(Secret::new),
+        database: decode_some(database)?,
         tls: TlsMode::default(),
         root_certificates: None,
         application_name: None,
@@ -143,7 +144,7 @@ fn read_query(url: &mut PostgresUrl, query: &str) -> Result<Named, String> {
     };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let text = some_text(value)?;
+        let text = decode_some(value)?;
         match name {
             "host" => named.host = text.unwrap_or_default(),
             "port" => named.port = port(value)?,
@@ -174,16 +175,9 @@ fn tls_mode(text: &str) -> Result<TlsMode, String> {
 
 /// `host`, `host:port`, `:port`, `[v6]`, `[v6]:port` or the folder of a socket.
 fn endpoint(text: &str, default_port: u16) -> Result<Host, String> {
-    let (host, rest) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("text after the ]")?)),
-        None => match text.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
-    let port = match rest {
-        None | Some("") => default_port,
+    let (host, digits) = host_and_port(text)?;
+    let port = match digits {
+        None => default_port,
         Some(digits) => port(digits)?,
     };
     let host = decode(host)?;
@@ -202,57 +196,12 @@ fn port(text: &str) -> Result<u16, String> {
         .ok_or_else(|| format!("port {text} is not a number from 1 to 65535"))
 }
 
-fn some_text(text: &str) -> Result<Option<String>, String> {
-    Ok(Some(decode(text)?).filter(|text| !text.is_empty()))
-}
-
-/// Undoes percent encoding.
-fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        bytes.push(byte.ok_or("% is not followed by two hex digits")?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| "percent-encoded bytes are not UTF-8".into())
-}
-
-fn encode(text: &str) -> String {
-    const PLAIN: &[u8] = b"-._~";
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
-            out.push(byte.into());
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-/// A URL that may be malformed, with everything that may be a secret taken out.
-fn without_secrets(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
-    let login = if text.contains('@') { "***@" } else { "" };
-    let query = if query.is_empty() { "" } else { "?..." };
-    format!("{scheme}://{login}{rest}{query}")
-}
-
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Host::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
             Host::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Host::Unix { folder, port } => write!(f, "{}:{port}", encode(&folder.to_string_lossy())),
+            Host::Unix { folder, port } => write!(f, "{}:{port}", encode(&folder.to_string_lossy(), ENCODED)),
         }
     }
 }
@@ -261,13 +210,13 @@ impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
         if self.user.is_some() || self.password.is_some() {
-            f.write_str(&encode(self.user.as_deref().unwrap_or_default()))?;
+            f.write_str(&encode(self.user.as_deref().unwrap_or_default(), ENCODED))?;
             f.write_str(if self.password.is_some() { ":***@" } else { "@" })?;
         }
         let hosts = self.hosts.iter().map(Host::to_string).collect::<Vec<_>>();
         f.write_str(&hosts.join(","))?;
         if let Some(database) = &self.database {
-            write!(f, "/{}", encode(database))?;
+            write!(f, "/{}", encode(database, ENCODED))?;
         }
         let mut query = Vec::new();
         if self.tls != TlsMode::default() {
@@ -283,7 +232,10 @@ impl fmt::Display for PostgresUrl {
             ("options", &self.options),
         ];
         for (name, text) in texts {
-            query.extend(text.as_ref().map(|text| format!("{name}={}", encode(text))));
+            query.extend(
+                text.as_ref()
+                    .map(|text| format!("{name}={}", encode(text, ENCODED))),
+            );
         }
         if query.is_empty() {
             return Ok(());

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use nagaya_dial::Backoff;
 use nagaya_resp::Frame;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-use crate::backoff::Backoff;
 use crate::connection::Connection;
 use crate::discover::{Dialer, SlotRange, redirect_target, seeds};
 use crate::error::Error;

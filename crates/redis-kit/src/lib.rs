@@ -22,7 +22,6 @@ mod client;
 
 mod subscriber;
 
-mod backoff;
 mod discover;
 mod error;
 pub mod tls;
@@ -30,12 +29,12 @@ pub mod tls;
 pub mod reply;
 pub mod slot;
 
-pub use backoff::Backoff;
 pub use client::{Client, Options, Primary};
 pub use confirm::{Confirmed, Need};
 pub use connection::{Connection, Run};
 pub use discover::SlotRange;
 pub use error::{Error, Fault, ServerError};
+pub use nagaya_dial::Backoff;
 pub use nagaya_resp::Frame;
 pub use script::Script;
 pub use subscriber::{Event, Subscriber, Topics};

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_dial::Backoff;
 use nagaya_resp::{Frame, encode_request};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::error::Error;
 use crate::reply;

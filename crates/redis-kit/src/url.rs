@@ -15,6 +15,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nagaya_config::Secret;
+use nagaya_dial::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
+use percent_encoding::AsciiSet;
+
+/// A namespace that is a hash tag stays readable.
+const READABLE: &AsciiSet = &ENCODED.remove(b'{').remove(b'}');
 
 pub(crate) const DEFAULT_PORT: u16 = 6379;
 const DEFAULT_SENTINEL_PORT: u16 = 26379;
@@ -129,8 +134,8 @@ fn parse(text: &str) -> Result<RedisUrl, String> {
     }
     if !login.is_empty() {
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        url.user = some_text(user)?;
-        url.password = some_text(password)?.map(Secret::new);
+        url.user = decode_some(user)?;
+        url.password = decode_some(password)?.map(Secret::new);
     }
     read_query(&mut url, query)?;
     if kind == "cluster" && url.db != 0 {
@@ -172,11 +177,11 @@ fn read_query(url: &mut RedisUrl, query: &str) -> Result<(), String> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
-            "ns" => url.namespace = some_text(value)?,
+            "ns" => url.namespace = decode_some(value)?,
             "db" => url.db = number(value, "database")?,
-            "ca" => url.ca = some_text(value)?.map(PathBuf::from),
-            "sentinel_user" => url.sentinel_user = some_text(value)?,
-            "sentinel_password" => url.sentinel_password = some_text(value)?.map(Secret::new),
+            "ca" => url.ca = decode_some(value)?.map(PathBuf::from),
+            "sentinel_user" => url.sentinel_user = decode_some(value)?,
+            "sentinel_password" => url.sentinel_password = decode_some(value)?.map(Secret::new),
             _ => {
                 let known = "ns, db, ca, sentinel_user, sentinel_password";
                 return Err(format!("unknown setting {name}; known are {known}"));
@@ -195,16 +200,9 @@ fn endpoints(hosts: &str, default_port: u16) -> Result<Vec<Endpoint>, String> {
 
 /// `host`, `host:port`, `:port`, `[v6]` or `[v6]:port`.
 pub(crate) fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, String> {
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("text after the ]")?)),
-        None => match text.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        },
-    };
+    let (host, port) = host_and_port(text)?;
     let port = match port {
-        None | Some("") => default_port,
+        None => default_port,
         Some(port) => number(port, "port")?,
     };
     let host = if host.is_empty() { "localhost" } else { host };
@@ -215,49 +213,6 @@ pub(crate) fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, String
 fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse()
         .map_err(|_| format!("{what} {text} is not a number in range"))
-}
-
-fn some_text(text: &str) -> Result<Option<String>, String> {
-    Ok(Some(decode(text)?).filter(|text| !text.is_empty()))
-}
-
-/// Undoes percent encoding.
-fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        bytes.push(byte.ok_or("% is not followed by two hex digits")?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| "percent-encoded bytes are not UTF-8".into())
-}
-
-fn encode(text: &str, out: &mut String) {
-    const PLAIN: &[u8] = b"-._~{}";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
-            out.push(byte.into());
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-}
-
-/// A URL that may be malformed, with everything that may be a secret taken out.
-fn without_secrets(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
-    let login = if text.contains('@') { "***@" } else { "" };
-    let query = if query.is_empty() { "" } else { "?..." };
-    format!("{scheme}://{login}{rest}{query}")
 }
 
 impl fmt::Display for Endpoint {
@@ -275,7 +230,7 @@ impl fmt::Display for RedisUrl {
         let scheme = if self.tls { "rediss" } else { "redis" };
         let mut login = String::new();
         if self.user.is_some() || self.password.is_some() {
-            encode(self.user.as_deref().unwrap_or_default(), &mut login);
+            login.push_str(&encode(self.user.as_deref().unwrap_or_default(), ENCODED));
             login.push_str(if self.password.is_some() { ":***@" } else { "@" });
         }
         let mut query = Vec::new();
@@ -300,7 +255,7 @@ impl fmt::Display for RedisUrl {
         }
         let mut add = |name: &str, value: &str| {
             let mut pair = format!("{name}=");
-            encode(value, &mut pair);
+            pair.push_str(&encode(value, READABLE));
             query.push(pair);
         };
         if let Some(namespace) = &self.namespace {

@@ -7,6 +7,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout};
@@ -224,8 +225,8 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>
 /// Names and values of a query, with their escapes resolved.
 fn parameters(query: &str) -> Vec<(String, String)> {
     let resolve = |text: &str| {
-        let bytes = crate::target::percent_decoded(&text.replace('+', " "));
-        String::from_utf8_lossy(&bytes).into_owned()
+        let text = text.replace('+', " ");
+        percent_decode_str(&text).decode_utf8_lossy().into_owned()
     };
     query
         .split('&')
