@@ -98,8 +98,8 @@ pub(super) async fn replay(
 impl Wanted {
     async fn filter(&self, api: &Api, caller: &Caller) -> Result<DeliveryFilter, Problem> {
         let id = |text: &str| {
-            let bad = |_| Problem::bad_request("id must be the number of a delivery");
-            text.parse().map(DeliveryId).map_err(bad)
+            let bad = || Problem::bad_request("id must be the number of a delivery");
+            read_id(text).ok_or_else(bad)
         };
         let job: Option<JobId> = self.job.as_deref().map(str::parse).transpose()?;
         let queue = match (job, &self.queue) {
@@ -202,6 +202,12 @@ impl From<&DeliveryView> for Line {
     }
 }
 
+/// Reads the number of a delivery, which has one form only.
+fn read_id(text: &str) -> Option<DeliveryId> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| is_plain).map(DeliveryId)
+}
+
 fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
@@ -232,6 +238,14 @@ fn read_cursor(text: &str) -> Result<DeliveryId, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delivery_has_one_number() {
+        assert_eq!(read_id("17"), Some(DeliveryId(17)));
+        for bad in ["", "0", "017", "+17", "-1", "1e3", "99999999999999999999"] {
+            assert_eq!(read_id(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_cursor_leads_back_to_its_delivery() {
