@@ -17,6 +17,7 @@ mod ids_commands;
 mod ids_house;
 mod ids_run;
 mod ids_serve;
+mod jobs_cuts;
 mod jobs_deliveries;
 mod jobs_sequences;
 mod jobs_serve;
