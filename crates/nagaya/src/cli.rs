@@ -69,6 +69,15 @@ Examples:
 
 Needs redis-server. serinin is built from its own sources with Go.";
 
+const BENCH_RESULTS_EXAMPLES: &str = "\
+Examples:
+  nagaya bench results --quick              see that everything works
+  nagaya bench results                      all parts, about five minutes
+  nagaya bench results --store postgres     with jobs in PostgreSQL
+  nagaya bench results --parts idle --connections 2000
+
+10000 idle streams need as many open files: ulimit -Hn must allow them.";
+
 const BENCH_FLEET_EXAMPLES: &str = "\
 Examples:
   nagaya bench fleet --quick           see that everything works
@@ -154,6 +163,9 @@ enum BenchCommand {
     /// Compare our job queue with others on the same database
     #[command(after_long_help = BENCH_JOBS_EXAMPLES)]
     Jobs(bench::JobsArgs),
+    /// Measure how results reach submitters
+    #[command(after_long_help = BENCH_RESULTS_EXAMPLES)]
+    Results(bench::ResultsArgs),
     /// Measure the fan-out beside serinin and beside plain writes
     #[command(after_long_help = BENCH_FANOUT_EXAMPLES)]
     Fanout(bench::FanoutArgs),
@@ -260,6 +272,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Bench(BenchCommand::Room(args)) => bench::room(args),
         Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),
+        Command::Bench(BenchCommand::Results(args)) => bench::results(args),
         Command::Bench(BenchCommand::Fanout(args)) => bench::fanout(args),
         Command::Bench(BenchCommand::Fleet(args)) => bench::fleet(args),
         Command::Completions { shell } => {

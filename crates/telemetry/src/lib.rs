@@ -10,6 +10,7 @@ mod fanout;
 mod fleet;
 pub mod history;
 mod ids;
+mod jobs;
 mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]
@@ -23,6 +24,7 @@ pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use fanout::{EndpointFigures, FanoutFigures, LatencyFigures, StoreFigures};
 pub use fleet::FleetFigures;
 pub use ids::IdsFigures;
+pub use jobs::{CallFigures, JobsFigures, QueueFigures};
 pub use logs::{Error, Telemetry};
 pub use room::{CommandFigures, RoomFigures, TierFigures};
 pub use tiers::TiersFigures;

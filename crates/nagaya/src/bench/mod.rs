@@ -6,7 +6,8 @@
 //! median over rounds and every verdict a ratio of two figures from the same run.
 //!
 //! `bench room` measures what keeping data costs; its parts are in [`room`]. `bench jobs` measures the job
-//! queue beside others; its parts are in [`jobs`]. `bench fanout` measures how requests are fanned out; see
+//! queue beside others; its parts are in [`jobs`]. `bench results` measures how results reach submitters; see
+//! [`results`]. `bench fanout` measures how requests are fanned out; see
 //! [`fanout`]. `bench fleet` places and moves workers; see [`fleet`].
 
 mod options;
@@ -19,6 +20,7 @@ mod throughput;
 mod fanout;
 mod fleet;
 mod jobs;
+mod results;
 mod room;
 
 mod load_generator;
@@ -45,6 +47,7 @@ pub(crate) use jobs::JobsArgs;
 pub(crate) use options::RedisArgs;
 use plan::Plan;
 use report::Report;
+pub(crate) use results::ResultsArgs;
 pub(crate) use room::RoomArgs;
 
 /// Runs `nagaya bench redis`.
@@ -86,6 +89,22 @@ pub(crate) fn jobs(args: JobsArgs) -> anyhow::Result<ExitCode> {
     tidy_up_on_signals(&folder)?;
     warn_of_debug_build();
     let report = jobs::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench results`.
+pub(crate) fn results(args: ResultsArgs) -> anyhow::Result<ExitCode> {
+    let plan = results::Plan::new(&args);
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = results::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
     io::stdout().write_all(output.as_bytes())?;
     if let Some(folder) = plan.target.folder()? {

@@ -20,6 +20,8 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs_api::Api;
 use tokio_util::sync::CancellationToken;
 
+use super::figures::Gauges;
+
 settings! {
     /// Webhooks that tell submitters what became of their jobs.
     pub struct WebhooksConfig in "jobs.webhooks" {
@@ -111,6 +113,8 @@ impl WebhooksConfig {
         webhook::Config {
             concurrency: self.concurrency,
             per_target: self.per_target,
+            // What a killed server had taken is due again when its try would be long over.
+            lease: self.timeout * 3,
             body: BodyConfig {
                 bytes_max: self.body_max.as_usize(),
                 public_url: self.public_url.clone(),
@@ -196,6 +200,11 @@ impl Outgoing {
             deliverer: Arc::new(deliverer),
             notifier: Notifier::new(store, config).context("[jobs.notify] cannot be used")?,
         })
+    }
+
+    /// What there is to count.
+    pub(super) fn gauges(&self) -> Gauges {
+        Gauges::new(&self.jobs, &self.deliverer, &self.notifier)
     }
 
     /// Deliveries, secrets and notices over HTTP; who may is asked of the jobs' API.

@@ -16,19 +16,42 @@ const START_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where jobs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Store {
+pub(in crate::bench) enum Store {
     Sqlite,
     Postgres,
 }
 
+impl Store {
+    pub(in crate::bench) fn name(self) -> &'static str {
+        match self {
+            Store::Sqlite => "SQLite",
+            Store::Postgres => "PostgreSQL",
+        }
+    }
+}
+
 /// A running house. Dropping it ends it.
-pub(super) struct House {
+pub(in crate::bench) struct House {
     address: SocketAddr,
     child: Child,
 }
 
 impl House {
-    pub(super) fn start(store: Store, folder: &Path, postgres: Option<&Postgres>) -> anyhow::Result<House> {
+    pub(in crate::bench) fn start(
+        store: Store,
+        folder: &Path,
+        postgres: Option<&Postgres>,
+    ) -> anyhow::Result<House> {
+        House::start_with(store, folder, postgres, &[])
+    }
+
+    /// Starts a house with settings of its own, as `key=value`.
+    pub(in crate::bench) fn start_with(
+        store: Store,
+        folder: &Path,
+        postgres: Option<&Postgres>,
+        settings: &[String],
+    ) -> anyhow::Result<House> {
         fs::create_dir_all(folder)?;
         let address = free_address()?;
         let mut command = Command::new(std::env::current_exe().context("cannot tell where our binary is")?);
@@ -49,6 +72,9 @@ impl House {
                 .arg("--set")
                 .arg(format!("jobs.postgres={}", postgres.database()?));
         }
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
         let log = folder.join("nagaya.log");
         let output = File::create(&log)?;
         command
@@ -63,8 +89,16 @@ impl House {
         Ok(house)
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::bench) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    pub(in crate::bench) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(in crate::bench) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn wait_until_it_answers(&mut self, log: &Path) -> anyhow::Result<()> {

@@ -17,8 +17,8 @@ mod caller;
 mod grpc;
 mod http;
 
-mod house;
-mod postgres;
+pub(super) mod house;
+pub(super) mod postgres;
 mod report;
 
 use std::path::Path;

@@ -17,7 +17,7 @@ const START_ATTEMPTS: usize = 300;
 const START_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it ends it, unless it was there before us.
-pub(super) struct Postgres {
+pub(in crate::bench) struct Postgres {
     /// Without the name of a database.
     url: String,
     programs: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Postgres {
 }
 
 /// A transaction that stays open until this is dropped.
-pub(super) struct Snapshot(Child);
+pub(in crate::bench) struct Snapshot(Child);
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
@@ -37,7 +37,7 @@ impl Drop for Snapshot {
 
 impl Postgres {
     /// Starts a server in the folder, or takes the one of the URL.
-    pub(super) fn start(url: Option<&str>, folder: &Path) -> anyhow::Result<Postgres> {
+    pub(in crate::bench) fn start(url: Option<&str>, folder: &Path) -> anyhow::Result<Postgres> {
         let programs = programs()?;
         let mut postgres = Postgres {
             url: url.unwrap_or_default().trim_end_matches('/').to_owned(),
@@ -114,7 +114,7 @@ impl Postgres {
     }
 
     /// Makes an empty database and returns its URL.
-    pub(super) fn database(&self) -> anyhow::Result<String> {
+    pub(in crate::bench) fn database(&self) -> anyhow::Result<String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench_{}_{number}", std::process::id());
         self.sql("postgres", &format!("create database {name}"))?;
@@ -122,7 +122,7 @@ impl Postgres {
     }
 
     /// Opens a transaction that sees everything as it is now, and leaves it open.
-    pub(super) fn hold_snapshot(&self) -> anyhow::Result<Snapshot> {
+    pub(in crate::bench) fn hold_snapshot(&self) -> anyhow::Result<Snapshot> {
         let mut command = self.psql("postgres");
         command.args([
             "-c",
@@ -131,7 +131,7 @@ impl Postgres {
         Ok(Snapshot(spawn(command).context("psql cannot be started")?))
     }
 
-    pub(super) fn version(&self) -> String {
+    pub(in crate::bench) fn version(&self) -> String {
         self.sql("postgres", "show server_version")
             .unwrap_or_else(|_| "unknown".to_owned())
     }
