@@ -1,5 +1,6 @@
 //! The pages, a module for each part of the house.
 
+mod jobs;
 mod overview;
 mod sign_in;
 
@@ -19,4 +20,5 @@ pub(crate) fn router() -> Router {
         .route("/sign-out", post(sign_in::sign_out))
         // Served before it gets here; the route is what makes the path ours.
         .route("/assets/{name}", get(async || ()))
+        .merge(jobs::router())
 }
