@@ -2,8 +2,10 @@
 
 mod events;
 mod jobs;
+mod latency;
 mod outgoing;
 mod queues;
+mod search;
 mod table;
 mod tenants;
 mod work;

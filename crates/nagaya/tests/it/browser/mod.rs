@@ -2,16 +2,18 @@
 //!
 //! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
 
+mod console;
 mod results;
 
 use super::clients::{Scenario, installed};
 use super::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs a scenario of a script beside this file against a house.
 #[track_caller]
 fn check(scenario: &Scenario, script: &str, name: &str) {
-    scenario.run(launch(scenario.house.address("http"), script, name));
+    let launch = launch(scenario.house.address("http"), script, name);
+    scenario.run(launch.env("SCREENSHOTS", screenshots(scenario)));
 }
 
 /// A scenario of a script beside this file, to be run against a house at an address.
@@ -23,6 +25,14 @@ fn launch(house: SocketAddr, script: &str, name: &str) -> Launch {
         .args([file])
         .args([format!("http://{house}"), name.to_owned()])
         .env("NODE_PATH", installed("node").join("node_modules"))
+}
+
+/// Where pictures of pages go: `target/screenshots` when somebody wants to see them, else away with the scenario.
+fn screenshots(scenario: &Scenario) -> PathBuf {
+    match std::env::var_os("NAGAYA_SCREENSHOTS") {
+        Some(_) => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots"),
+        None => scenario.folder().to_owned(),
+    }
 }
 
 #[test]
