@@ -64,7 +64,7 @@ fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
         true => Ok(()),
         false => {
             let detail = format!("a batch may have {} items at most", api.config.batch_max);
-            Err(Problem::new(Sort::TooLarge, detail))
+            Err(Problem::bad_request(detail))
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::auth::{Caller, Need};
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
-use crate::problem::{Problem, Sort};
+use crate::problem::Problem;
 use crate::wire::job::{Cancel, Changed, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary};
 use crate::wire::new_job::{
     NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
@@ -83,7 +83,7 @@ pub(super) fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
         0 => Err(Problem::bad_request("jobs must not be empty")),
         length if length > api.config.batch_max => {
             let detail = format!("a batch may have {} jobs at most", api.config.batch_max);
-            Err(Problem::new(Sort::TooLarge, detail))
+            Err(Problem::bad_request(detail))
         }
         _ => Ok(()),
     }

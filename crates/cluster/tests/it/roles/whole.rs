@@ -224,17 +224,39 @@ fn a_cold_tier_that_is_down_fails_cold_users_only() {
 #[derive(Default)]
 struct Memory {
     possible: HashMap<String, HashSet<String>>,
-    acknowledged: u64,
+}
+
+/// What the threads of a run tell each other.
+#[derive(Default)]
+struct Run {
+    is_over: AtomicBool,
+    acknowledged: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Run {
+    fn goes_on(&self) -> bool {
+        !self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends a run however its test ends; else its threads would be waited for without end.
+struct Ending<'a>(&'a Run);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Writes to its own keys and reads them back, through one proxy after the other; an error says nothing.
-fn write_and_check(proxies: &[SocketAddr], number: u64, end: Duration) -> Memory {
+fn write_and_check(proxies: &[SocketAddr], number: u64, run: &Run) -> Memory {
     const TAGS: u64 = 200;
     let clock = WaitClock::default();
     let mut memory = Memory::default();
     let mut clients: Vec<Option<RespClient>> = proxies.iter().map(|_| None).collect();
     let mut turn: u64 = 0;
-    while clock.now() < end {
+    while run.goes_on() {
         turn += 1;
         let visit = clock.now().as_millis() as u64 / 250 + number;
         let key = format!("{{t{}}}{number}", (visit * 5 + turn % 4) % TAGS);
@@ -264,7 +286,7 @@ fn write_and_check(proxies: &[SocketAddr], number: u64, end: Duration) -> Memory
         match client.cmd(&["SET", &key, &value]) {
             Ok(reply) if reply == Reply::ok() => {
                 *possible = [value].into();
-                memory.acknowledged += 1;
+                run.acknowledged.fetch_add(1, Ordering::Relaxed);
             }
             Ok(_) => {
                 possible.insert(value);
@@ -297,38 +319,48 @@ fn read_in_the_end(address: SocketAddr, key: &str) -> String {
     }
 }
 
-/// Lets writers loose on two proxies while something is done to the servers; then reads everything again.
+/// Lets writers loose on two proxies while something is done to the servers, and sees that they get on after
+/// every time; then reads everything again.
 fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)) {
     let proxies = [town.serve(), town.serve()];
     let addresses: Vec<SocketAddr> = proxies.iter().map(Proxy::address).collect();
-    let (is_over, evicted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let run = Run::default();
     let memories: Vec<Memory> = thread::scope(|scope| {
+        let ending = Ending(&run);
         scope.spawn(|| {
             // A worker that is ended and replaced all the time, beside one that stays.
             let steady = town.tasks("steady");
-            while !is_over.load(Ordering::Relaxed) {
+            let mut gone = 0;
+            while run.goes_on() {
                 let passing = town.tasks("passing");
                 thread::sleep(Duration::from_secs(3));
-                evicted.fetch_add(passing.figures().evicted, Ordering::Relaxed);
+                gone += passing.figures().evicted;
+                run.evicted
+                    .store(gone + steady.figures().evicted, Ordering::Relaxed);
             }
-            evicted.fetch_add(steady.figures().evicted, Ordering::Relaxed);
         });
         let writers = (0..3).map(|number| {
-            let addresses = &addresses;
-            scope.spawn(move || write_and_check(addresses, number, time))
+            let (addresses, run) = (&addresses, &run);
+            scope.spawn(move || write_and_check(addresses, number, run))
         });
         let writers: Vec<_> = writers.collect();
+        let clock = WaitClock::default();
         let mut round = 0;
-        while writers.iter().any(|writer| !writer.is_finished()) {
+        while clock.now() < time {
+            let before = run.acknowledged.load(Ordering::Relaxed);
             disturb(round);
             round += 1;
+            wait::until("writes go on", PATIENCE, || {
+                run.acknowledged.load(Ordering::Relaxed) > before + 5
+            });
         }
-        is_over.store(true, Ordering::Relaxed);
+        wait::until("tags went cold", PATIENCE, || {
+            run.evicted.load(Ordering::Relaxed) > 5
+        });
+        drop(ending);
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
-    let mut acknowledged = 0;
     for memory in memories {
-        acknowledged += memory.acknowledged;
         for (key, possible) in memory.possible {
             let found = read_in_the_end(addresses[0], &key);
             assert!(
@@ -337,11 +369,6 @@ fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)) {
             );
         }
     }
-    let evicted = evicted.into_inner();
-    assert!(
-        acknowledged > 20 && evicted > 5,
-        "{acknowledged} writes, {evicted} evictions"
-    );
     proxies.into_iter().for_each(|proxy| {
         proxy.stop();
     });
@@ -371,7 +398,6 @@ fn faults_of_redis_and_postgresql_that_lose_nothing_lose_nothing_here() {
         postgres.kill9();
         thread::sleep(Duration::from_millis(300));
         postgres.restart();
-        thread::sleep(Duration::from_secs(1));
     });
 }
 

@@ -4,16 +4,24 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { existsSync } = require('node:fs');
+const { delimiter, join } = require('node:path');
 const puppeteer = require('puppeteer-core');
 
 const LOCAL = new Set(['127.0.0.1', 'localhost', '[::1]']);
 // Tests run as root in containers, where Chromium's own sandbox cannot start.
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'];
 
+function program() {
+  const found = process.env.PATH.split(delimiter).map((folder) => join(folder, 'chromium')).find(existsSync);
+  assert.ok(found, 'chromium is missing; scripts/test installs it');
+  return found;
+}
+
 class Browser {
   static async launch() {
     const browser = new Browser();
-    browser.inner = await puppeteer.launch({ executablePath: 'chromium', args: FLAGS, headless: true });
+    browser.inner = await puppeteer.launch({ executablePath: program(), args: FLAGS, headless: true });
     // What pages complained about and requests that would have left the machine.
     browser.complaints = [];
     return browser;
