@@ -17,7 +17,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         match self {
             Tone::Good => "good",
             Tone::Busy => "busy",

@@ -1,6 +1,12 @@
 //! The pages, a module for each part of the house.
 
+mod charts;
+mod fanout;
+mod fleet;
+mod ids;
 mod overview;
+mod room;
+mod service;
 mod sign_in;
 
 use axum::Router;
@@ -19,4 +25,8 @@ pub(crate) fn router() -> Router {
         .route("/sign-out", post(sign_in::sign_out))
         // Served before it gets here; the route is what makes the path ours.
         .route("/assets/{name}", get(async || ()))
+        .merge(room::routes())
+        .merge(fanout::routes())
+        .merge(ids::routes())
+        .merge(fleet::routes())
 }
