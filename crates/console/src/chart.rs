@@ -4,8 +4,6 @@
 //! they keep their size on a phone. Every chart says in words what it shows, for those who do not see it.
 
 use maud::{Markup, html};
-use serde::Deserialize;
-use std::collections::BTreeMap;
 
 use crate::format;
 
@@ -48,30 +46,6 @@ pub(crate) struct Chart<'a> {
     pub(crate) unit: Unit,
     pub(crate) step_seconds: f64,
     pub(crate) series: Vec<Series<'a>>,
-}
-
-/// The answer of `/v1/house/history`.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct History {
-    pub(crate) step_seconds: f64,
-    #[serde(default)]
-    pub(crate) series: BTreeMap<String, Vec<Option<f64>>>,
-}
-
-impl History {
-    /// A chart of some of the series, each with the name that people see; those that are not there are left out.
-    pub(crate) fn chart<'a>(&'a self, title: &'a str, unit: Unit, wanted: &[(&str, &'a str)]) -> Chart<'a> {
-        let series = wanted.iter().filter_map(|(key, name)| {
-            let points = self.series.get(*key)?;
-            Some(Series { name, points })
-        });
-        Chart {
-            title,
-            unit,
-            step_seconds: self.step_seconds,
-            series: series.collect(),
-        }
-    }
 }
 
 impl Chart<'_> {
@@ -192,21 +166,6 @@ pub(crate) fn bars(title: &str, unit: Unit, bars: &[Bar<'_>]) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-/// A line without axes, for a cell of a table. Its words are those of the cell.
-pub(crate) fn spark(points: &[Option<f64>]) -> Markup {
-    let top = points
-        .iter()
-        .flatten()
-        .copied()
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
-    html! {
-        svg.spark viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
-            @for run in runs(points, points.len(), top) { path.line.s0 d=(line(&run)) {} }
         }
     }
 }

@@ -26,14 +26,6 @@ impl Fields {
             .map(|(_, value)| value.trim())
             .filter(|value| !value.is_empty())
     }
-
-    /// Every value of a name.
-    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0
-            .iter()
-            .filter(move |(one, _)| one == name)
-            .map(|(_, value)| value.as_str())
-    }
 }
 
 fn lossy(bytes: Vec<u8>) -> String {
@@ -106,7 +98,7 @@ mod tests {
         let fields = Fields::parse(b"a=1+2&b=%E9%95%B7&id=x&id=y&empty=&c=%zz&%");
         assert_eq!(fields.get("a"), Some("1 2"));
         assert_eq!(fields.get("b"), Some("長"));
-        assert_eq!(fields.all("id").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(fields.get("id"), Some("x"));
         assert_eq!((fields.get("empty"), fields.get("none")), (None, None));
         assert_eq!(fields.get("c"), Some("%zz"));
     }

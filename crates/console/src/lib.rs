@@ -16,6 +16,7 @@ mod config;
 mod failure;
 mod form;
 mod format;
+mod history;
 mod html;
 mod layout;
 mod limiter;

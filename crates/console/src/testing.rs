@@ -183,3 +183,24 @@ impl House {
         }
     }
 }
+
+/// A queue as the API describes it.
+pub(crate) fn queue_document(name: &str) -> Value {
+    json!({
+        "name": name, "paused": false, "created_at": "2026-11-15T09:00:00Z",
+        "depth": {"scheduled": 1, "ready": 2, "blocked": 0, "running": 1, "succeeded": 40, "failed": 3, "cancelled": 0},
+        "passed": {"enqueued": 47, "started": 44, "succeeded": 40, "failed": 3, "cancelled": 0,
+            "attempts_failed": 9, "leases_lost": 1, "late_reports": 1},
+        "oldest_ready_at": "2026-11-15T09:00:00Z", "last_claim_at": null,
+        "settings": {"timeout_seconds": 60, "max_retries": 5, "rate": null},
+    })
+}
+
+/// A line of a listing as the API writes it.
+pub(crate) fn summary_document(id: &str, state: &str) -> Value {
+    json!({
+        "id": id, "queue": "mail", "tenant": "default", "kind": "send", "tags": ["vip"], "state": state,
+        "priority": 0, "attempts": 2, "max_retries": 5, "created_at": "2026-11-15T09:00:00Z",
+        "ended_at": "2026-11-15T09:01:00Z", "error": "no route to host",
+    })
+}

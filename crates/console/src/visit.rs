@@ -134,6 +134,17 @@ impl Visit {
         &self.seen.rights
     }
 
+    /// Refuses to show what somebody cannot use. The API refuses as well; this says it before a form is filled in.
+    pub(crate) fn require(&self, may: bool) -> Result<(), Failure> {
+        match may {
+            true => Ok(()),
+            false => Err(Failure::new(
+                StatusCode::FORBIDDEN,
+                "this token may look, not change anything here",
+            )),
+        }
+    }
+
     /// A value of the query; nothing when it is empty.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         self.seen.query.get(name)

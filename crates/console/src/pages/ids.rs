@@ -63,7 +63,7 @@ struct Decoded {
     sequence: u64,
 }
 
-pub(super) fn routes() -> Router {
+pub(super) fn router() -> Router {
     Router::new().route("/ids/numbers", get(numbers))
 }
 
@@ -72,7 +72,7 @@ async fn numbers(visit: Visit) -> Shown {
     let service = Service::read(&visit, "ids").await?;
     let content = html! {
         @if let Some(service) = &service {
-            (service.head(html! { span { "for memcached clients" } }))
+            (service.head(html! {}))
             section.card aria-label="Figures" { (own(service, &numbers)) }
         }
         div.card.charts { (charts(&visit, &CHARTS).await?) }
@@ -202,7 +202,7 @@ fn table(numbers: &Numbers) -> Markup {
         .words("Number")
         .words("Holder")
         .words("Since")
-        .numbers("Reserved for another")
+        .numbers("Reserved for")
         .numbers("Fence");
     let dash = || html! { "–" };
     for held in &numbers.held {

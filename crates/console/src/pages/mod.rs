@@ -4,6 +4,7 @@ mod charts;
 mod fanout;
 mod fleet;
 mod ids;
+mod jobs;
 mod overview;
 mod room;
 mod service;
@@ -25,8 +26,9 @@ pub(crate) fn router() -> Router {
         .route("/sign-out", post(sign_in::sign_out))
         // Served before it gets here; the route is what makes the path ours.
         .route("/assets/{name}", get(async || ()))
-        .merge(room::routes())
-        .merge(fanout::routes())
-        .merge(ids::routes())
-        .merge(fleet::routes())
+        .merge(room::router())
+        .merge(fanout::router())
+        .merge(ids::router())
+        .merge(fleet::router())
+        .merge(jobs::router())
 }

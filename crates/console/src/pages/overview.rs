@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Shown;
-use crate::chart::{History, Unit};
+use crate::chart::Unit;
 use crate::failure::Failure;
 use crate::format;
+use crate::history::History;
 use crate::html::{figure, figures, service_badge};
 use crate::layout::{Nav, Page};
 use crate::visit::Visit;
@@ -75,7 +76,10 @@ const CARDS: [Card; 6] = [
         chart: (
             "Commands",
             Unit::PerSecond,
-            &[("nagaya_room_commands_total", "commands")],
+            &[
+                ("nagaya_room_commands_total", "commands"),
+                ("nagaya_tiers_commands_total", "commands"),
+            ],
         ),
     },
     Card {
@@ -126,7 +130,7 @@ const CARDS: [Card; 6] = [
             ("numbers_held", "Numbers taken", Unit::Number),
             ("numbers_free", "Free", Unit::Number),
         ],
-        chart: ("Ids made", Unit::PerSecond, &[("nagaya_ids_minted_total", "ids")]),
+        chart: ("Ids made", Unit::PerSecond, &[("nagaya_ids_issued_total", "ids")]),
     },
     Card {
         key: "fleet",
@@ -140,9 +144,12 @@ const CARDS: [Card; 6] = [
             ("moves", "Moves", Unit::Number),
         ],
         chart: (
-            "Workers placed",
+            "Workers",
             Unit::Number,
-            &[("nagaya_fleet_placed", "placed")],
+            &[
+                ("nagaya_fleet_workers", "workers"),
+                ("nagaya_fleet_unplaced", "not placed"),
+            ],
         ),
     },
     Card {
@@ -172,8 +179,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
         .flat_map(|card| card.chart.2)
         .map(|(key, _)| *key)
         .collect();
-    let path = format!("/v1/house/history?minutes=60&series={}", names.join(","));
-    let history = visit.get_if_any::<History>(&path).await?.unwrap_or_default();
+    let history = History::read(&visit, &names).await?;
     let content = html! {
         p.lead {
             (service_badge(&house.state)) " up for " (format::duration_seconds(house.uptime_seconds as f64))
@@ -274,7 +280,8 @@ mod tests {
         );
         house.answer(
             "/v1/house/history",
-            json!({"step_seconds": 10, "to_ms": 0, "series": {"nagaya_room_commands_total": [1.0, null, 5.0]}}),
+            json!({"step_seconds": 10, "to_ms": 0, "names": ["nagaya_room_commands_total"],
+                "series": {"nagaya_room_commands_total": [1.0, null, 5.0]}}),
         );
         let page = house.get("/").await;
         assert_eq!(page.status, 200);

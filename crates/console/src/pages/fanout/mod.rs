@@ -42,7 +42,7 @@ const CHARTS: [Wanted<'static>; 3] = [
     ),
 ];
 
-pub(super) fn routes() -> Router {
+pub(super) fn router() -> Router {
     Router::new()
         .route("/fanout", get(fanout))
         .route("/fanout/{id}", get(request::page))

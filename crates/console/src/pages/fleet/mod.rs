@@ -26,7 +26,7 @@ const LISTED: usize = 30;
 /// Events that the chart and the list are made of.
 const EVENTS: usize = 500;
 
-pub(super) fn routes() -> Router {
+pub(super) fn router() -> Router {
     Router::new()
         .route("/fleet", get(fleet))
         .route("/fleet/plan", get(plan::show).post(plan::apply))

@@ -52,7 +52,7 @@ const CHARTS: [Wanted<'static>; 4] = [
     ),
 ];
 
-pub(super) fn routes() -> Router {
+pub(super) fn router() -> Router {
     Router::new()
         .route("/room", get(room))
         .route("/room/tags/{tag}", get(tag::page))
