@@ -89,15 +89,17 @@ async fn fleet(visit: Visit) -> Shown {
 fn head(fleet: &Fleet) -> Markup {
     html! {
         p.lead {
-            @if !fleet.app.is_empty() { "App " strong { (fleet.app) } ". " }
-            @match fleet.manager.is_first_manager {
-                Some(true) => "This house began as its first manager."
-                Some(false) => "Another manager was there before this house."
-                None => "This house's manager has not looked at the fleet yet."
+            @if !fleet.app.is_empty() { span { "App " strong { (fleet.app) } } }
+            span {
+                @match fleet.manager.is_first_manager {
+                    Some(true) => "This house began as its first manager."
+                    Some(false) => "Another manager was there before this house."
+                    None => "This house's manager has not looked at the fleet yet."
+                }
             }
             @if !fleet.settled {
-                " " (badge(Tone::Warning, "not settled"))
-                span.quiet { " The store was restarted or failed over; nothing moves until all leases of before are over." }
+                (badge(Tone::Warning, "not settled"))
+                span { "The store was restarted or failed over; nothing moves until all leases of before are over." }
             }
         }
     }
@@ -207,7 +209,7 @@ mod tests {
     use axum::http::Method;
     use serde_json::{Value, json};
 
-    use crate::testing::House;
+    use crate::testing::{House, cookie_of};
 
     fn worker(id: &str, state: &str, instance: Option<&str>) -> Value {
         json!({"id": id, "state": state, "removing": false, "instance": instance, "epoch": 4, "why": "install",
@@ -221,7 +223,10 @@ mod tests {
 
     /// Two instances, of which one is drained, and stops that the brake holds.
     fn house() -> House {
-        let house = House::open();
+        with_fleet(House::open())
+    }
+
+    fn with_fleet(house: House) -> House {
         house.answer(
             "/v1/fleet",
             json!({"app": "cams", "settled": true, "unreadable": [],
@@ -261,6 +266,22 @@ mod tests {
             !page.body.contains("/fleet/workers/cam-2/move"),
             "it is on its way already"
         );
+    }
+
+    #[tokio::test]
+    async fn who_may_only_read_sees_the_fleet_without_buttons() {
+        let house = with_fleet(House::with_token("reader"));
+        house.answer(
+            "/v1/whoami",
+            json!({"tenant": "default", "scopes": ["read"], "is_house": false}),
+        );
+        let signed_in = house.post("/sign-in", None, "token=reader").await;
+        let cookie = cookie_of(signed_in.header("set-cookie"));
+        let page = house.get_as("/fleet", &cookie).await;
+        assert!(page.body.contains("cam-1"), "{}", page.body);
+        for button in ["/drain", "/undrain", "/move", "/fleet/confirm"] {
+            assert!(!page.body.contains(button), "{button} in {}", page.body);
+        }
     }
 
     #[tokio::test]

@@ -71,7 +71,7 @@ pub(super) async fn undrain(Path(name): Path<String>, visit: Visit) -> Shown {
     visit
         .post("/v1/fleet/drain", Some(json!({"instance": name, "off": true})))
         .await?;
-    Ok(redirect("/fleet"))
+    Ok(redirect("/fleet?done=undrain"))
 }
 
 pub(super) async fn ask_move(Path(id): Path<String>, visit: Visit) -> Shown {

@@ -88,6 +88,10 @@ async fn question(visit: &Visit, complaint: Markup) -> Result<Response, Failure>
 pub(super) async fn export(visit: Visit) -> Shown {
     let path = format!("{}/export", api_path(&visit));
     let answer = visit.call(Method::GET, &path, None).await;
+    if answer.status == StatusCode::BAD_GATEWAY {
+        let detail = "the tag is too large to be passed on by a page; `nagaya room export` takes any";
+        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+    }
     if !answer.status.is_success() {
         return Err(Failure::of_answer(&answer));
     }
@@ -112,11 +116,14 @@ mod tests {
     use axum::http::Method;
     use serde_json::json;
 
-    use crate::testing::House;
+    use crate::testing::{House, cookie_of};
 
     /// A house with the tag `user:7/x`, whose keys are in memory.
     fn house() -> House {
-        let house = House::open();
+        with_tag(House::open())
+    }
+
+    fn with_tag(house: House) -> House {
         house.answer(
             "/v1/room/tags/user%3A7%2Fx",
             json!({"tag": "user:7/x", "keys": 2, "bytes": 300, "idle_seconds": 0.0, "place": "both", "dirty": true,
@@ -141,6 +148,41 @@ mod tests {
         }
         assert!(!page.body.contains("/warm"), "it is warm already");
         assert_eq!(House::open().get("/room/tags/none").await.status, 404);
+    }
+
+    #[tokio::test]
+    async fn who_may_only_read_gets_no_buttons() {
+        let house = with_tag(House::with_token("reader"));
+        house.answer(
+            "/v1/whoami",
+            json!({"tenant": "default", "scopes": ["read"], "is_house": false}),
+        );
+        let signed_in = house.post("/sign-in", None, "token=reader").await;
+        let cookie = cookie_of(signed_in.header("set-cookie"));
+        let page = house.get_as("/room/tags/user%3A7%2Fx", &cookie).await;
+        assert!(
+            page.body.contains("{user:7/x}:a") && page.body.contains("/export"),
+            "{}",
+            page.body
+        );
+        assert!(
+            !page.body.contains("/evict") && !page.body.contains("/erase"),
+            "{}",
+            page.body
+        );
+    }
+
+    #[tokio::test]
+    async fn an_export_too_large_for_a_page_says_what_takes_it() {
+        let house = house();
+        let path = "/v1/room/tags/user%3A7%2Fx/export";
+        house.answer_to(Method::GET, path, 502, json!({"detail": "too large"}));
+        let page = house.get("/room/tags/user%3A7%2Fx/export").await;
+        assert!(
+            page.status == 413 && page.body.contains("nagaya room export"),
+            "{}",
+            page.body
+        );
     }
 
     #[tokio::test]
