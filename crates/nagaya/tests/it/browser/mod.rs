@@ -4,7 +4,7 @@
 
 use super::clients::{Scenario, installed};
 use super::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs a scenario of a script beside this file against a house.
 #[track_caller]
@@ -16,8 +16,17 @@ fn check(scenario: &Scenario, script: &str, name: &str) {
     let launch = Launch::new("browser", "node")
         .args([file])
         .args([base, name.to_owned()])
+        .env("SCREENSHOTS", screenshots(scenario))
         .env("NODE_PATH", installed("node").join("node_modules"));
     scenario.run(launch);
+}
+
+/// Where pictures of pages go: `target/screenshots` when somebody wants to see them, else away with the scenario.
+fn screenshots(scenario: &Scenario) -> PathBuf {
+    match std::env::var_os("NAGAYA_SCREENSHOTS") {
+        Some(_) => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots"),
+        None => scenario.folder().to_owned(),
+    }
 }
 
 #[test]

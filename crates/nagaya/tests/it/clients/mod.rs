@@ -21,10 +21,19 @@ pub(super) struct Scenario {
 
 impl Scenario {
     pub(super) fn new() -> Scenario {
+        Scenario::with(house())
+    }
+
+    /// The same with a house that was started in another way.
+    pub(super) fn with(house: NagayaBuilder) -> Scenario {
         Scenario {
-            house: house().start(),
+            house: house.start(),
             folder: Folder::new("client"),
         }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     fn port(&self) -> String {
