@@ -1,6 +1,7 @@
 //! The room: how full it is, how well it serves, and which tags it holds.
 
 mod actions;
+mod series;
 mod tag;
 mod wire;
 
@@ -10,9 +11,8 @@ use maud::{Markup, html};
 
 use self::wire::{Place, Room, Tag, Tags};
 use super::Shown;
-use super::charts::{Wanted, charts};
+use super::charts::charts;
 use super::service::Service;
-use crate::chart::Unit;
 use crate::failure::Failure;
 use crate::form::with_query;
 use crate::format;
@@ -25,32 +25,6 @@ use crate::visit::Visit;
 const LISTED: &str = "10";
 /// Tags on one page of a search.
 const FOUND: &str = "50";
-
-const CHARTS: [Wanted<'static>; 4] = [
-    (
-        "Memory",
-        Unit::Bytes,
-        &[("nagaya_room_memory_used_bytes", "used")],
-    ),
-    (
-        "Commands",
-        Unit::PerSecond,
-        &[("nagaya_room_commands_total", "commands")],
-    ),
-    (
-        "Loads and evictions",
-        Unit::PerSecond,
-        &[
-            ("nagaya_room_load_seconds_count", "loads"),
-            ("nagaya_room_evicted_tags_total", "evictions"),
-        ],
-    ),
-    (
-        "Staleness",
-        Unit::Seconds,
-        &[("nagaya_room_staleness_seconds", "staleness")],
-    ),
-];
 
 pub(super) fn router() -> Router {
     Router::new()
@@ -75,7 +49,7 @@ async fn room(visit: Visit) -> Shown {
     let content = html! {
         @if let Some(service) = &service { (head(service, &room)) }
         section.card aria-label="Figures" { (numbers(&room)) }
-        div.card.charts { (charts(&visit, &CHARTS).await?) }
+        div.card.charts { (charts(&visit, series::of(&room.mode)).await?) }
         (search(visit.query("prefix")))
         (lists)
     };
