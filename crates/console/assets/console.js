@@ -76,6 +76,12 @@ function address() {
   return url;
 }
 
+function stale(is) {
+  const note = document.getElementById('stale');
+  note.hidden = !is;
+  note.textContent = is ? 'The house does not answer: this may be out of date.' : '';
+}
+
 async function update() {
   const live = document.getElementById('live');
   const busy = paused || updating || document.hidden || document.querySelector('dialog[open]');
@@ -91,10 +97,10 @@ async function update() {
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const fresh = page.getElementById('live');
     if (fresh && !document.querySelector('dialog[open]')) morph(live, fresh);
-    document.documentElement.classList.remove('stale');
+    stale(false);
   } catch {
     // The house may be restarting; the next round tells.
-    document.documentElement.classList.add('stale');
+    stale(true);
   } finally {
     updating = false;
   }

@@ -68,6 +68,8 @@ impl Page {
                     (header_of(visit, self.nav))
                     main #main tabindex="-1" {
                         (notice(visit))
+                        // Filled by the script when updates fail.
+                        p.notice.bad #stale role="status" hidden {}
                         div #live {
                             h1 { (self.title) }
                             (self.content)
@@ -75,7 +77,10 @@ impl Page {
                     }
                     footer {
                         p { "nagaya " (visit.console.0.config.version) }
-                        p { a href="/openapi.json" { "API" } " · " a href="/metrics" { "Metrics" } }
+                        // A browser sends no token along, so these open only where none is asked for.
+                        @if !visit.console.0.config.asks_token {
+                            p { a href="/openapi.json" { "API" } " · " a href="/metrics" { "Metrics" } }
+                        }
                     }
                 }
             }

@@ -92,6 +92,11 @@ impl Caller {
         })
     }
 
+    /// What anybody may know about themselves.
+    pub(crate) fn describe(&self) -> (&TenantId, Scopes, &[String]) {
+        (&self.tenant, self.scopes, &self.queues)
+    }
+
     fn may(&self, need: Need) -> bool {
         self.scopes.admin
             || match need {
@@ -203,6 +208,11 @@ impl Auth {
         };
         caller.check(need)?;
         Ok(caller)
+    }
+
+    /// Tells whether somebody speaks for the house itself.
+    pub(crate) fn is_house(&self, caller: &Arc<Caller>) -> bool {
+        Arc::ptr_eq(caller, &self.house)
     }
 
     async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Caller>, Problem> {

@@ -7,6 +7,7 @@ mod banner;
 mod bench;
 mod cli;
 mod config_command;
+mod console;
 mod data_dir;
 pub mod docs;
 mod fanout;

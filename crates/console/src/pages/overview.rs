@@ -14,7 +14,7 @@ use crate::format;
 use crate::history::History;
 use crate::html::{figure, figures, service_badge};
 use crate::layout::{Nav, Page};
-use crate::visit::Visit;
+use crate::visit::{Visit, redirect};
 
 /// The answer of `/v1/house`.
 #[derive(Debug, Deserialize)]
@@ -170,9 +170,12 @@ const CARDS: [Card; 6] = [
 ];
 
 pub(super) async fn show(visit: Visit) -> Shown {
-    let house = match visit.get_if_any::<House>("/v1/house").await? {
-        Some(house) => house,
-        None => from_readiness(&visit).await?,
+    let house = match visit.get_if_any::<House>("/v1/house").await {
+        Ok(Some(house)) => house,
+        Ok(None) => from_readiness(&visit).await?,
+        // Tenants see their jobs, not the house.
+        Err(failure) if failure.status == StatusCode::FORBIDDEN => return Ok(redirect("/jobs")),
+        Err(failure) => return Err(failure),
     };
     let names: Vec<&str> = CARDS
         .iter()

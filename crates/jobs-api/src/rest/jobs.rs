@@ -11,6 +11,7 @@ use nagaya_jobs::view::JobFilter;
 use nagaya_jobs::{Error, JobId, QueueName, State as JobState};
 use serde::Deserialize;
 
+use super::search;
 use crate::api::Api;
 use crate::auth::{Caller, Need};
 use crate::call::{Call, answer, ok, parse, parse_if_any};
@@ -139,6 +140,7 @@ struct ListQuery {
     before: Option<String>,
     cursor: Option<String>,
     limit: Option<usize>,
+    search: Option<String>,
     tenant: Option<String>,
 }
 
@@ -165,7 +167,8 @@ pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response,
     };
     let limit = page_limit(query.limit, PAGE_DEFAULT)?;
     let before = query.cursor.as_deref().map(cursor::read).transpose()?;
-    let page = api.desk.store().list(filter, before, limit).await?;
+    let words = query.search.as_deref();
+    let page = search::page(&**api.desk.store(), filter, words, before, limit).await?;
     Ok(ok(&JobPage {
         jobs: page.items.iter().map(Summary::from).collect(),
         next_cursor: page.next.map(cursor::write),
@@ -306,6 +309,7 @@ async fn matching(
         || form.states.is_some()
         || form.kind.is_some()
         || form.tag.is_some()
+        || form.search.is_some()
         || form.since.is_some()
         || form.before.is_some();
     if !says_something {
@@ -325,7 +329,8 @@ async fn matching(
     };
     let limit = page_limit(form.limit, PAGE_MAX)?;
     let before = form.cursor.as_deref().map(cursor::read).transpose()?;
-    let page = api.desk.store().list(filter, before, limit).await?;
+    let words = form.search.as_deref();
+    let page = search::page(&**api.desk.store(), filter, words, before, limit).await?;
     let ids = page.items.iter().map(|job| job.id).collect();
     Ok((ids, page.next.map(cursor::write)))
 }

@@ -2,7 +2,9 @@
 
 mod events;
 mod jobs;
+mod latency;
 mod queues;
+mod search;
 mod table;
 mod tenants;
 mod work;

@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{events, jobs, queues, tenants, work, ws};
+use super::{events, jobs, latency, queues, tenants, work, ws};
 use crate::api::Api;
 use crate::auth::Need;
 use crate::problem::Sort;
@@ -152,6 +152,11 @@ fn job_routes() -> Vec<Route> {
                 Param {
                     name: "tag",
                     about: "Only with this tag.",
+                    schema: TEXT,
+                },
+                Param {
+                    name: "search",
+                    about: "Only those whose id begins with this, or whose kind, tags or error have it in them.",
                     schema: TEXT,
                 },
                 Param {
@@ -423,6 +428,18 @@ fn queue_routes() -> Vec<Route> {
             mount: || get(queues::queue),
         },
         Route {
+            method: "get",
+            path: "/v1/queues/{queue}/latency",
+            id: "read_queue_latency",
+            summary: "Tells how long the newest ended jobs of a queue waited and took.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: document::<queue::Latency>(),
+            problems: &[],
+            mount: || get(latency::latency),
+        },
+        Route {
             method: "put",
             path: "/v1/queues/{queue}",
             id: "put_queue",
@@ -614,6 +631,18 @@ fn event_routes() -> Vec<Route> {
 
 fn admin_routes() -> Vec<Route> {
     vec![
+        Route {
+            method: "get",
+            path: "/v1/whoami",
+            id: "who_am_i",
+            summary: "Tells whose the token is and what it allows.",
+            need: Need::Read,
+            query: &[],
+            body: None,
+            answer: document::<tenant::WhoAmI<'static>>(),
+            problems: &[],
+            mount: || get(tenants::who_am_i),
+        },
         Route {
             method: "get",
             path: "/v1/tokens",

@@ -12,11 +12,22 @@ use crate::call::{Call, answer, ok, parse};
 use crate::desk::check_name;
 use crate::problem::Problem;
 use crate::wire::tenant::{
-    MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, scopes,
+    MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, WhoAmI, scope_list, scopes,
 };
 
 /// Most queues that a token is bound to.
 const QUEUES_MAX: usize = 1_000;
+
+pub(super) async fn who_am_i(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let caller = call.caller(&api, Need::Read).await?;
+    let (tenant, scopes, queues) = caller.describe();
+    Ok(ok(&WhoAmI {
+        tenant: tenant.as_str(),
+        scopes: scope_list(scopes),
+        queues,
+        is_house: api.auth.is_house(&caller),
+    }))
+}
 
 pub(super) async fn tokens(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     call.caller(&api, Need::Admin).await?;

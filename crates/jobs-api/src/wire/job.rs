@@ -480,6 +480,8 @@ pub(crate) struct ManyFilter {
     pub(crate) states: Option<Vec<State>>,
     pub(crate) kind: Option<String>,
     pub(crate) tag: Option<String>,
+    /// Those whose id begins with this, or whose kind, tags or error have it in them.
+    pub(crate) search: Option<String>,
     /// Registered at or after this.
     pub(crate) since: Option<Time>,
     /// Registered before this.

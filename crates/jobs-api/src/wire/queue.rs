@@ -213,6 +213,25 @@ pub(crate) struct Passed {
     late_reports: u64,
 }
 
+/// How long the newest ended jobs of a queue waited and took.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Latency {
+    /// How many jobs were looked at.
+    pub(crate) jobs: usize,
+    /// From registration to the first start, with any delay that was asked for.
+    pub(crate) wait_ms: Option<Spread>,
+    /// The last attempt, from start to end.
+    pub(crate) run_ms: Option<Spread>,
+}
+
+/// Percentiles.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Spread {
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Queues {
     pub(crate) queues: Vec<Queue>,

@@ -30,7 +30,7 @@ pub(crate) fn scopes(list: &[Scope]) -> Scopes {
     }
 }
 
-fn scope_list(scopes: Scopes) -> Vec<Scope> {
+pub(crate) fn scope_list(scopes: Scopes) -> Vec<Scope> {
     let all = [
         (scopes.enqueue, Scope::Enqueue),
         (scopes.work, Scope::Work),
@@ -41,6 +41,17 @@ fn scope_list(scopes: Scopes) -> Vec<Scope> {
         .filter(|(has, _)| *has)
         .map(|(_, scope)| scope)
         .collect()
+}
+
+/// Whose a token is, and what it allows.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WhoAmI<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) scopes: Vec<Scope>,
+    /// Only these queues; all when empty.
+    pub(crate) queues: &'a [String],
+    /// It speaks for the house itself.
+    pub(crate) is_house: bool,
 }
 
 /// A token to be made. One of the same tenant and name is replaced.

@@ -42,6 +42,23 @@ async fn without_a_known_token_nothing_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_can_ask_whose_it_is() {
+    let house = closed_house().await;
+    let reader = token(&house, "shop", &["read"], &["mail"]).await;
+    let who = reader.get("/v1/whoami").await.is(200);
+    assert_eq!(
+        who,
+        json!({"tenant": "shop", "scopes": ["read"], "queues": ["mail"], "is_house": false})
+    );
+    let own = house.client().with_token("the house's");
+    assert_eq!(own.get("/v1/whoami").await.is(200)["is_house"], true);
+    assert_eq!(
+        house.client().get("/v1/whoami").await.problem(401),
+        "unauthorized"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn scopes_are_kept() {
     let house = closed_house().await;
     let enqueuer = token(&house, "shop", &["enqueue"], &[]).await;

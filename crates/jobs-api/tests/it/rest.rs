@@ -85,6 +85,58 @@ async fn listings_are_filtered_and_paged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_words_about_them() {
+    let house = House::start().await;
+    let client = house.client();
+    let wish = |kind: &str, tag: &str| json!({"queue": "mail", "payload": 1, "kind": kind, "tags": [tag]});
+    let first = client.enqueue(wish("SendMail", "vip")).await;
+    let second = client.enqueue(wish("Sweep", "nightly")).await;
+    let third = client.enqueue(wish("SendMail", "late")).await;
+    let found = async |search: &str| -> Vec<String> {
+        let page = client
+            .get(&format!("/v1/jobs?limit=1&search={search}"))
+            .await
+            .is(200);
+        let mut ids: Vec<String> = Vec::new();
+        let mut page = page;
+        loop {
+            let jobs = page["jobs"].as_array().unwrap().iter();
+            ids.extend(jobs.map(|job| job["id"].as_str().unwrap().to_owned()));
+            let Some(cursor) = page["next_cursor"].as_str() else {
+                return ids;
+            };
+            let path = format!("/v1/jobs?limit=1&search={search}&cursor={cursor}");
+            page = client.get(&path).await.is(200);
+        }
+    };
+    assert_eq!(found("sendmail").await, [third.clone(), first.clone()]);
+    assert_eq!(found("night").await, std::slice::from_ref(&second));
+    assert_eq!(found(&second).await, [second]);
+    assert!(found("nowhere").await.is_empty());
+    let cancelled = client
+        .post("/v1/jobs/cancel", json!({"search": "vip"}))
+        .await
+        .is(200);
+    assert_eq!(cancelled["changed"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_tells_how_long_its_jobs_took() {
+    let house = House::start().await;
+    let client = house.client();
+    let empty = client.get("/v1/queues/mail/latency").await.is(200);
+    assert_eq!(empty, json!({"jobs": 0, "wait_ms": null, "run_ms": null}));
+    client.enqueue(json!({"queue": "mail", "payload": 1})).await;
+    client.work("mail", json!(1)).await;
+    let latency = client.get("/v1/queues/mail/latency").await.is(200);
+    assert_eq!(latency["jobs"], 1);
+    assert!(
+        latency["wait_ms"]["p50"].is_u64() && latency["run_ms"]["p99"].is_u64(),
+        "{latency}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_cancelled_and_tried_again_alone_and_by_filter() {
     let house = House::start().await;
     let client = house.client();

@@ -18,6 +18,7 @@ use super::HttpConfig;
 use super::auth::require_token;
 use super::observe::observe;
 use super::problem::{Problem, echo};
+use crate::console;
 use crate::readiness::{Component, Readiness, State as Stage};
 
 /// What the handlers share.
@@ -66,8 +67,9 @@ pub(super) fn router(state: &Arc<HttpState>) -> Router {
         .self_guarded
         .clone()
         .method_not_allowed_fallback(method_not_allowed);
-    guarded
-        .merge(self_guarded)
+    let api = guarded.merge(self_guarded);
+    let pages = console::routes(api.clone(), &state.config);
+    api.merge(pages.method_not_allowed_fallback(method_not_allowed))
         .layer(from_fn_with_state(Arc::clone(state), observe))
 }
 

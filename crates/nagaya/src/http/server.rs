@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use axum::Router;
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -170,8 +172,9 @@ impl Front {
         let seen_request = Arc::new(AtomicBool::new(false));
         let service = {
             let (router, seen_request) = (self.router, Arc::clone(&seen_request));
-            service_fn(move |request| {
+            service_fn(move |mut request: hyper::Request<Incoming>| {
                 seen_request.store(true, Ordering::Relaxed);
+                request.extensions_mut().insert(ConnectInfo(peer));
                 router.clone().oneshot(request)
             })
         };

@@ -1,5 +1,6 @@
 //! All queues, and jobs by filter.
 
+use axum::http::StatusCode;
 use maud::{Markup, html};
 
 use super::filter::Filter;
@@ -144,7 +145,15 @@ pub(super) async fn jobs_card(
     queues: &[Queue],
 ) -> Result<Markup, Failure> {
     let cursor = visit.query("cursor");
-    let page: JobPage = visit.get(&filter.api_path(cursor, PAGE)).await?;
+    let page: JobPage = match visit.get(&filter.api_path(cursor, PAGE)).await {
+        Ok(page) => page,
+        // A token for some queues only must name one.
+        Err(failure) if failure.status == StatusCode::FORBIDDEN => {
+            let content = html! { div.stack { (filter.form(path, queues)) p.nothing { (failure.detail) } } };
+            return Ok(card("Jobs", content));
+        }
+        Err(failure) => return Err(failure),
+    };
     let older = page
         .next_cursor
         .as_deref()

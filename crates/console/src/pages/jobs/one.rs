@@ -170,11 +170,13 @@ fn log(lines: &[Line]) -> Markup {
         section.card {
             h2 { "Log" }
             // Can be scrolled, so it can be reached by keyboard.
-            ol.log tabindex="0" role="region" aria-label="Log lines" {
-                @for line in lines {
-                    li {
-                        time datetime=(line.at) title={ "attempt " (line.attempt) } { (clock_time(&line.at)) }
-                        span { (line.text) }
+            div.log tabindex="0" role="region" aria-label="Log lines" {
+                ol {
+                    @for line in lines {
+                        li {
+                            time datetime=(line.at) title={ "attempt " (line.attempt) } { (clock_time(&line.at)) }
+                            span { (line.text) }
+                        }
                     }
                 }
             }
