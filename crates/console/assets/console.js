@@ -175,6 +175,9 @@ document.addEventListener('DOMContentLoaded', () => {
     update();
   });
 
+  // On a phone the parts of the house scroll sideways; the current one is always in sight.
+  document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+
   // What was done is said once: going back or reloading does not say it again.
   if (location.search.includes('done=')) history.replaceState(null, '', address());
   setInterval(update, UPDATE_MS);

@@ -26,14 +26,14 @@ impl Asset {
     }
 }
 
-static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new(
-        "console",
-        "css",
-        "text/css; charset=utf-8",
-        include_bytes!("../assets/console.css"),
-    )
-});
+/// The frame and what all pages share, then what belongs to some of them.
+const STYLES: &str = concat!(
+    include_str!("../assets/console.css"),
+    include_str!("../assets/parts.css")
+);
+
+static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("console", "css", "text/css; charset=utf-8", STYLES.as_bytes()));
 static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         "console",

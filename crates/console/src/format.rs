@@ -34,7 +34,10 @@ pub(crate) fn count(number: u64) -> String {
 
 /// A number and a noun: `1 job`, `2 jobs`, `2 deliveries`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
-    match (number, noun.strip_suffix('y')) {
+    let stem = noun
+        .strip_suffix('y')
+        .filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    match (number, stem) {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{} {stem}ies", count(number)),
         (_, None) => format!("{} {noun}s", count(number)),
@@ -178,6 +181,7 @@ mod tests {
             (counted(1, "delivery"), counted(3, "delivery")),
             ("1 delivery".into(), "3 deliveries".into())
         );
+        assert_eq!(counted(2, "key"), "2 keys");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         match self {
             Tone::Good => "good",
             Tone::Busy => "busy",
@@ -194,6 +194,7 @@ pub(crate) fn notice(visit: &Visit) -> Markup {
         ("evict", count) => format!("{} sent to disk.", format::counted(count.unwrap_or(0), "key")),
         ("erase", count) => format!("{} erased.", format::counted(count.unwrap_or(0), "key")),
         ("drain", _) => "The instance is being drained.".to_owned(),
+        ("undrain", _) => "The instance takes workers again.".to_owned(),
         ("relocate", _) => "The move was asked for.".to_owned(),
         ("confirm", _) => "The change was confirmed.".to_owned(),
         _ => return html! {},

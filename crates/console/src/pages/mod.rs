@@ -1,7 +1,13 @@
 //! The pages, a module for each part of the house.
 
+mod charts;
+mod fanout;
+mod fleet;
+mod ids;
 mod jobs;
 mod overview;
+mod room;
+mod service;
 mod sign_in;
 
 use axum::Router;
@@ -20,5 +26,9 @@ pub(crate) fn router() -> Router {
         .route("/sign-out", post(sign_in::sign_out))
         // Served before it gets here; the route is what makes the path ours.
         .route("/assets/{name}", get(async || ()))
+        .merge(room::router())
+        .merge(fanout::router())
+        .merge(ids::router())
+        .merge(fleet::router())
         .merge(jobs::router())
 }

@@ -1,0 +1,82 @@
+//! What a rebalance would do, before it is done.
+
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::wire::Plan;
+use crate::format;
+use crate::html::{Question, card, link_button};
+use crate::layout::{Nav, Page};
+use crate::pages::Shown;
+use crate::table::Table;
+use crate::visit::{Visit, redirect};
+
+pub(super) async fn show(visit: Visit) -> Shown {
+    let plan: Plan = visit.get("/v1/fleet/plan").await?;
+    let content = html! {
+        p.crumbs { a href="/fleet" { "Fleet" } " / plan" }
+        p.lead { (proof(&plan)) }
+        (card("Steps", steps(&plan)))
+        @if !plan.unplaced.is_empty() {
+            (card("Fit nowhere", html! { p { (plan.unplaced.join(", ")) } }))
+        }
+        (ask(&visit, &plan))
+    };
+    let page = Page {
+        title: "Plan".to_owned(),
+        nav: Nav::Fleet,
+        content,
+    };
+    Ok(page.render(&visit))
+}
+
+/// Why there is no better plan.
+fn proof(plan: &Plan) -> Markup {
+    html! {
+        strong { (format::counted(plan.moves, "move")) }
+        ", of which no plan that ends as even needs fewer than " (plan.lower_bound)
+        ". The spread between instances goes from " (plan.spread_before) " to " (plan.spread_after) "."
+    }
+}
+
+fn steps(plan: &Plan) -> Markup {
+    let mut table = Table::new("Steps of the plan", "Everything is where it should be.")
+        .words("Worker")
+        .words("From")
+        .words("To");
+    for step in &plan.steps {
+        table.row(vec![
+            html! { (step.worker) },
+            html! { (step.from.as_deref().unwrap_or("nowhere")) },
+            html! { (step.to) },
+        ]);
+    }
+    table.render()
+}
+
+fn ask(visit: &Visit, plan: &Plan) -> Markup {
+    if plan.moves == 0 || !visit.rights().admin {
+        return html! { p { (link_button("/fleet", "Back to the fleet")) } };
+    }
+    let question = Question {
+        action: "/fleet/plan",
+        text: html! {
+            p {
+                "Each worker that moves is stopped before it starts elsewhere. The plan is made anew when it is \
+                 applied, from what the fleet is then."
+            }
+        },
+        fields: html! {},
+        button: "Move them now",
+        is_dangerous: false,
+        back: "/fleet",
+    };
+    question.ask(visit)
+}
+
+pub(super) async fn apply(visit: Visit) -> Shown {
+    visit
+        .post("/v1/fleet/relocate", Some(json!({"all": true, "policy": "even"})))
+        .await?;
+    Ok(redirect("/fleet?done=relocate"))
+}

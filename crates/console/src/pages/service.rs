@@ -1,0 +1,57 @@
+//! A service of the house in a line: how it is, and where it can be reached.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::html::service_badge;
+use crate::visit::Visit;
+
+/// The part of `/v1/house` that is about one service.
+#[derive(Debug, Deserialize)]
+pub(super) struct Service {
+    state: String,
+    detail: Option<String>,
+    pub(super) address: Option<String>,
+    /// Its own figures, which differ from service to service.
+    #[serde(flatten)]
+    figures: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct House {
+    services: BTreeMap<String, Option<Service>>,
+}
+
+impl Service {
+    /// Nothing where the service is off, or the server is only a part of a house.
+    pub(super) async fn read(visit: &Visit, name: &str) -> Result<Option<Service>, Failure> {
+        let house = visit.get_if_any::<House>("/v1/house").await?;
+        Ok(house.and_then(|mut house| house.services.remove(name).flatten()))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        self.figures.get(name)?.as_f64()
+    }
+
+    pub(super) fn whole(&self, name: &str) -> Option<u64> {
+        self.figures.get(name)?.as_u64()
+    }
+
+    /// The line under a page's title, with more words at its end.
+    pub(super) fn head(&self, more: Markup) -> Markup {
+        html! {
+            p.lead {
+                (service_badge(&self.state))
+                @if let Some(address) = &self.address { code { (address) } }
+                (more)
+                @if let Some(detail) = self.detail.as_deref().filter(|detail| !detail.is_empty()) {
+                    span { (detail) }
+                }
+            }
+        }
+    }
+}
