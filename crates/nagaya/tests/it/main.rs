@@ -25,6 +25,7 @@ mod room_doctor;
 mod room_fidelity;
 mod room_tools;
 mod room_torture;
+mod shell_blocks;
 mod shutdown;
 mod start_failures;
 mod status;

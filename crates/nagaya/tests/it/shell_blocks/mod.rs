@@ -1,0 +1,56 @@
+//! Every shell block of the tutorials does what the text says.
+
+mod document;
+mod expected;
+mod runner;
+
+use std::path::Path;
+
+/// Runs a document of the repository as a reader would.
+#[track_caller]
+fn check(document: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let text = std::fs::read_to_string(&path).unwrap();
+    match document::steps(&text) {
+        Ok(steps) => runner::run(document, &steps),
+        Err(error) => panic!("{document}:{error}"),
+    }
+}
+
+#[test]
+fn the_tutorial_of_the_room_is_true() {
+    check("docs/tutorial-room.md");
+}
+
+#[test]
+fn the_tutorial_of_jobs_is_true() {
+    check("docs/tutorial-jobs.md");
+}
+
+#[test]
+fn the_tutorial_of_the_fanout_is_true() {
+    check("docs/tutorial-fanout.md");
+}
+
+#[test]
+fn the_tutorial_of_ids_is_true() {
+    check("docs/tutorial-ids.md");
+}
+
+#[test]
+fn the_tutorial_of_the_fleet_is_true() {
+    check("docs/tutorial-fleet.md");
+}
+
+#[test]
+fn every_tutorial_has_a_test_here() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let here = include_str!("mod.rs");
+    for entry in std::fs::read_dir(docs).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            !name.starts_with("tutorial-") || here.contains(&format!("check(\"docs/{name}\")")),
+            "{name} is run by no test"
+        );
+    }
+}
