@@ -26,7 +26,10 @@ impl Latency {
 
     /// Counts per bucket, by its upper end in seconds.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
-        let bounds = BOUNDS_MS.iter().map(|ms| *ms as f64 / 1000.0).chain([f64::MAX]);
+        let bounds = BOUNDS_MS
+            .iter()
+            .map(|ms| *ms as f64 / 1000.0)
+            .chain([f64::INFINITY]);
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         bounds.zip(counts).collect()
     }
@@ -146,6 +149,6 @@ mod tests {
         let buckets = latency.buckets();
         let count = |bound: f64| buckets.iter().find(|(end, _)| *end == bound).unwrap().1;
         assert_eq!((count(0.001), count(0.002)), (2, 1));
-        assert_eq!((count(0.2), count(0.3), count(f64::MAX)), (1, 1, 1));
+        assert_eq!((count(0.2), count(0.3), count(f64::INFINITY)), (1, 1, 1));
     }
 }

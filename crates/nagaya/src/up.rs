@@ -150,7 +150,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let listener = HttpListener::bind(&settings.http).await?;
     // Makes a file: nothing may fail for want of a port after it.
     let jobs = match settings.jobs.enabled {
-        true => Some(JobsService::open(&settings, data.path()).await?),
+        true => Some(JobsService::open(&settings, data.path(), &metrics).await?),
         false => None,
     };
     let state = HttpState {

@@ -9,6 +9,7 @@ mod config;
 mod fanout;
 mod fleet;
 mod ids;
+mod jobs;
 mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]
@@ -22,6 +23,7 @@ pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use fanout::{EndpointFigures, FanoutFigures, LatencyFigures, StoreFigures};
 pub use fleet::FleetFigures;
 pub use ids::IdsFigures;
+pub use jobs::{CallFigures, JobsFigures, QueueFigures};
 pub use logs::{Error, Telemetry};
 pub use room::{CommandFigures, RoomFigures, TierFigures};
 pub use tiers::TiersFigures;

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::fanout::{FanoutCollector, FanoutFigures};
 use crate::fleet::{FleetCollector, FleetFigures};
 use crate::ids::{IdsCollector, IdsFigures};
+use crate::jobs::{JobsCollector, JobsFigures};
 use crate::process::ProcessCollector;
 use crate::room::{RoomCollector, RoomFigures};
 use crate::tiers::{TiersCollector, TiersFigures};
@@ -106,6 +107,11 @@ impl Metrics {
     /// Adds the fan-out, whose figures are read at each scrape.
     pub fn register_fanout(&self, read: impl Fn() -> FanoutFigures + Send + Sync + 'static) {
         self.register(Box::new(FanoutCollector { read: Box::new(read) }));
+    }
+
+    /// Adds the jobs, whose figures are read at each scrape.
+    pub fn register_jobs(&self, read: impl Fn() -> JobsFigures + Send + Sync + 'static) {
+        self.register(Box::new(JobsCollector { read: Box::new(read) }));
     }
 
     /// Writes all metrics as text, see [`CONTENT_TYPE`].

@@ -17,6 +17,7 @@ mod sender;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nagaya_jobs::store::JobStore;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ pub use config::{ChatConfig, Config, ConfigError, MailConfig, MailTls, RouteConf
 pub use groups::{GroupKey, Groups, Notice, Timing};
 
 use follower::Follower;
-use sender::{Routes, Sender};
+use sender::{Routes, Sender, Tries};
 
 /// Why a test message did not go out.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,7 @@ pub struct Notifier {
     store: Arc<dyn JobStore>,
     config: Arc<Config>,
     routes: Arc<Routes>,
+    tries: Arc<Tries>,
 }
 
 impl Notifier {
@@ -51,14 +53,26 @@ impl Notifier {
             store,
             config: Arc::new(config),
             routes,
+            tries: Arc::default(),
         })
     }
 
     /// Gathers and sends until told to stop.
     pub async fn run(self, stop: CancellationToken) {
         let follower = Follower::new(Arc::clone(&self.store), Arc::clone(&self.config));
-        let sender = Sender::new(self.store, Arc::clone(&self.routes), self.config.look);
+        let sender = Sender::new(
+            self.store,
+            Arc::clone(&self.routes),
+            Arc::clone(&self.tries),
+            self.config.look,
+        );
         tokio::join!(follower.run(stop.clone()), sender.run(stop));
+    }
+
+    /// Notices that this process has sent, and tries that failed.
+    pub fn tries(&self) -> (u64, u64) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (read(&self.tries.sent), read(&self.tries.failed))
     }
 
     /// Sends a test message by a route, at once and without retries.

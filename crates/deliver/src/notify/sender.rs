@@ -1,6 +1,7 @@
 //! Works off the queue of notices.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nagaya_jobs::QueueName;
@@ -73,9 +74,17 @@ impl Routes {
     }
 }
 
+/// Tries of this process since its start.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    pub(super) sent: AtomicU64,
+    pub(super) failed: AtomicU64,
+}
+
 pub(super) struct Sender {
     store: Arc<dyn JobStore>,
     routes: Arc<Routes>,
+    tries: Arc<Tries>,
     look: Duration,
 }
 
@@ -86,8 +95,18 @@ enum End {
 }
 
 impl Sender {
-    pub(super) fn new(store: Arc<dyn JobStore>, routes: Arc<Routes>, look: Duration) -> Sender {
-        Sender { store, routes, look }
+    pub(super) fn new(
+        store: Arc<dyn JobStore>,
+        routes: Arc<Routes>,
+        tries: Arc<Tries>,
+        look: Duration,
+    ) -> Sender {
+        Sender {
+            store,
+            routes,
+            tries,
+            look,
+        }
     }
 
     pub(super) async fn run(&self, stop: CancellationToken) {
@@ -148,8 +167,12 @@ impl Sender {
             return for_good(format!("there is no route {} any more", letter.route));
         };
         match route.send(&letter.message).await {
-            Ok(()) => End::Done,
+            Ok(()) => {
+                self.tries.sent.fetch_add(1, Ordering::Relaxed);
+                End::Done
+            }
             Err(error) => {
+                self.tries.failed.fetch_add(1, Ordering::Relaxed);
                 warn!(
                     route = letter.route,
                     error, "a notice could not be sent; it will be tried again"

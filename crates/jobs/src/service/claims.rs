@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Config;
+use super::figures::{Call, Counts};
 use super::hub::Hub;
 use crate::error::Error;
 use crate::limits::CLAIM_MAX;
@@ -49,6 +50,7 @@ impl Claims {
         store: &Arc<dyn JobStore>,
         hub: &Arc<Hub>,
         config: &Config,
+        counts: &Arc<Counts>,
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Claims {
@@ -56,6 +58,7 @@ impl Claims {
         let desk = Desk {
             store: Arc::clone(store),
             hub: Arc::clone(hub),
+            counts: Arc::clone(counts),
             waiting: VecDeque::new(),
             waiting_max: config.waiting_claims_max,
             batch_max: config.report_batch_max,
@@ -102,6 +105,7 @@ fn now() -> Instant {
 struct Desk {
     store: Arc<dyn JobStore>,
     hub: Arc<Hub>,
+    counts: Arc<Counts>,
     /// In order of arrival.
     waiting: VecDeque<Waiting>,
     waiting_max: usize,
@@ -194,6 +198,9 @@ impl Desk {
         }
         match self.store.claim(requests).await {
             Ok(answers) => {
+                let jobs: usize = answers.iter().map(Vec::len).sum();
+                self.counts.sent(Call::Claim, jobs);
+                self.counts.started(answers.iter().flatten());
                 let orphans = self.hand_out(asked, answers);
                 self.give_back(orphans).await;
             }

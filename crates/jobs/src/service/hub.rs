@@ -20,6 +20,10 @@ pub(super) struct Hub {
     pub(super) claims: Notify,
     /// The last position of the log that is known.
     head: watch::Sender<u64>,
+    /// The position up to which those who wait have been woken.
+    read: AtomicU64,
+    /// The end of the log when it was last read.
+    seen: AtomicU64,
     followers: Mutex<Followers>,
     numbers: AtomicU64,
     waiting_workers: Mutex<HashMap<QueueName, usize>>,
@@ -48,6 +52,8 @@ impl Hub {
             ready: Mutex::default(),
             claims: Notify::new(),
             head: watch::Sender::new(head),
+            read: AtomicU64::new(head),
+            seen: AtomicU64::new(head),
             followers: Mutex::default(),
             numbers: AtomicU64::new(0),
             waiting_workers: Mutex::default(),
@@ -62,6 +68,19 @@ impl Hub {
 
     pub(super) fn head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
+    }
+
+    /// Notes that everything up to a position was passed on, in a log that reached up to `head` then.
+    pub(super) fn passed_on(&self, position: u64, head: u64) {
+        self.read.fetch_max(position, Ordering::Relaxed);
+        self.seen.fetch_max(head, Ordering::Relaxed);
+    }
+
+    /// Returns the end of the log as far as this server knows, and the position up to which it was passed on.
+    pub(super) fn log_positions(&self) -> (u64, u64) {
+        let read = self.read.load(Ordering::Relaxed);
+        let head = self.seen.load(Ordering::Relaxed).max(*self.head.borrow());
+        (head.max(read), read)
     }
 
     /// Waits for events that a filter lets through; the narrowest part of it decides who wakes.

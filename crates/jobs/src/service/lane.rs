@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use super::figures::Meter;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -52,7 +53,7 @@ pub(super) struct Lane<I, T> {
 
 impl<I: Item, T: Send + 'static> Lane<I, T> {
     /// Starts the task that sends batches out. It ends when the lane is closed and empty.
-    pub(super) fn start<F, R>(bounds: Bounds, tasks: &TaskTracker, send: F) -> Lane<I, T>
+    pub(super) fn start<F, R>(bounds: Bounds, meter: Meter, tasks: &TaskTracker, send: F) -> Lane<I, T>
     where
         F: Fn(Vec<I>) -> R + Send + 'static,
         R: Future<Output = Answers<T>> + Send + 'static,
@@ -60,7 +61,7 @@ impl<I: Item, T: Send + 'static> Lane<I, T> {
         // A call has an item at least, so the bound on items is met first.
         let (calls, received) = mpsc::channel(bounds.waiting_max.max(1) * 2);
         let waiting = Arc::new(AtomicUsize::new(0));
-        tasks.spawn(run(bounds, Arc::clone(&waiting), received, send));
+        tasks.spawn(run(bounds, meter, Arc::clone(&waiting), received, send));
         Lane {
             calls: Mutex::new(Some(calls)),
             waiting,
@@ -106,6 +107,7 @@ fn stopped() -> Error {
 
 async fn run<I: Item, T, F, R>(
     bounds: Bounds,
+    meter: Meter,
     waiting: Arc<AtomicUsize>,
     mut calls: mpsc::Receiver<Call<I, T>>,
     send: F,
@@ -135,6 +137,7 @@ async fn run<I: Item, T, F, R>(
             }
         }
         let count = batch.items.len();
+        meter.sent(count);
         let answers = send(batch.items).await;
         waiting.fetch_sub(count, Ordering::SeqCst);
         answer(batch.replies, answers);
@@ -266,6 +269,7 @@ impl Item for LogReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::figures::Call;
     use crate::token::Lease;
 
     fn extension(id: i64) -> Extension {
@@ -297,7 +301,11 @@ mod tests {
         };
         let tasks = TaskTracker::new();
         let (seen, opened) = (Arc::clone(&batches), Arc::clone(&gate));
-        let lane = Lane::start(bounds, &tasks, move |items: Vec<Extension>| {
+        let meter = Meter {
+            call: Call::Extend,
+            counts: Arc::default(),
+        };
+        let lane = Lane::start(bounds, meter, &tasks, move |items: Vec<Extension>| {
             let ids: Vec<i64> = items.iter().map(|item| item.lease.id.get()).collect();
             seen.lock().push(ids.clone());
             let gate = Arc::clone(&opened);

@@ -6,6 +6,7 @@
 
 mod claims;
 pub mod duties;
+mod figures;
 mod hub;
 mod lane;
 mod tail;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use claims::Claimed;
+pub use figures::{Call, CallFigures, Figures, Times};
 pub use tail::{Follower, Step};
 
 use crate::error::{Error, LostWhy};
@@ -33,6 +35,7 @@ use crate::store::JobStore;
 use crate::token::{Lease, SECRET_BYTES, SECRET_FACT, TokenKey};
 use claims::Claims;
 use duties::Duties;
+use figures::{Counts, Meter};
 use hub::Hub;
 use lane::{Bounds, Lane};
 use tail::Tail;
@@ -89,6 +92,7 @@ struct Inner {
     claims: Claims,
     tail: Tail,
     duties: Duties,
+    counts: Arc<Counts>,
     enqueues: Lane<NewJob, Enqueued>,
     completions: Lane<Completion, Completed>,
     failures: Lane<Failure, Failed>,
@@ -108,9 +112,11 @@ impl Jobs {
         store.set_listener(Arc::clone(&hub) as Arc<dyn Listener>);
         let shutdown = CancellationToken::new();
         let tasks = TaskTracker::new();
+        let counts = Arc::new(Counts::default());
         let lanes = Lanes {
             store: &store,
             config: &config,
+            counts: &counts,
             tasks: &tasks,
         };
         let inner = Inner {
@@ -120,9 +126,10 @@ impl Jobs {
             extensions: lanes.extensions(),
             progress: lanes.progress(),
             logs: lanes.logs(),
-            claims: Claims::start(&store, &hub, &config, &shutdown, &tasks),
+            claims: Claims::start(&store, &hub, &config, &counts, &shutdown, &tasks),
             tail: Tail::start(&store, &hub, &config, &shutdown, &tasks),
             duties: Duties::start(&store, &config, &shutdown, &tasks),
+            counts,
             store,
             config,
             key,
@@ -209,10 +216,12 @@ impl Jobs {
                 });
             }
         }
+        self.note_ends(reports.iter().map(|report| report.lease));
         self.inner.completions.submit(reports).await
     }
 
     pub async fn fail(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
+        self.note_ends(reports.iter().map(|report| report.lease));
         let answers = self.inner.failures.submit(reports).await?;
         let later =
             |answer: &Result<Failed, Error>| matches!(answer, Ok(Failed::Taken(Next::Scheduled { .. })));
@@ -220,6 +229,10 @@ impl Jobs {
             self.inner.duties.something_was_scheduled();
         }
         Ok(answers)
+    }
+
+    fn note_ends(&self, leases: impl Iterator<Item = Lease>) {
+        self.inner.counts.reported(&leases.collect::<Vec<_>>());
     }
 
     pub async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Result<i64, Error>>, Error> {
@@ -258,6 +271,12 @@ impl Jobs {
         self.inner.hub.waiting_workers(queue)
     }
 
+    /// What this server has counted since its start.
+    pub fn figures(&self) -> Figures {
+        let (head, read) = self.inner.hub.log_positions();
+        self.inner.counts.read(head, read)
+    }
+
     /// Answers workers who wait for jobs, and lets none wait from now on: their connections are to be closed.
     pub fn send_workers_home(&self) {
         self.inner.hub.homewards.cancel();
@@ -292,10 +311,18 @@ async fn token_key(store: &dyn JobStore) -> Result<TokenKey, Error> {
 struct Lanes<'a> {
     store: &'a Arc<dyn JobStore>,
     config: &'a Config,
+    counts: &'a Arc<Counts>,
     tasks: &'a TaskTracker,
 }
 
 impl Lanes<'_> {
+    fn meter(&self, call: Call) -> Meter {
+        Meter {
+            call,
+            counts: Arc::clone(self.counts),
+        }
+    }
+
     fn bounds(&self, items_max: usize) -> Bounds {
         Bounds {
             items_max,
@@ -311,7 +338,7 @@ impl Lanes<'_> {
     fn enqueues(&self) -> Lane<NewJob, Enqueued> {
         let store = Arc::clone(self.store);
         let bounds = self.bounds(self.config.enqueue_batch_max);
-        Lane::start(bounds, self.tasks, move |jobs| {
+        Lane::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
             let store = Arc::clone(&store);
             async move { store.enqueue(jobs).await }
         })
@@ -319,42 +346,67 @@ impl Lanes<'_> {
 
     fn completions(&self) -> Lane<Completion, Completed> {
         let store = Arc::clone(self.store);
-        Lane::start(self.reports(), self.tasks, move |reports| {
-            let store = Arc::clone(&store);
-            async move { store.complete(reports).await }
-        })
+        Lane::start(
+            self.reports(),
+            self.meter(Call::Complete),
+            self.tasks,
+            move |reports| {
+                let store = Arc::clone(&store);
+                async move { store.complete(reports).await }
+            },
+        )
     }
 
     fn failures(&self) -> Lane<Failure, Failed> {
         let store = Arc::clone(self.store);
-        Lane::start(self.reports(), self.tasks, move |reports| {
-            let store = Arc::clone(&store);
-            async move { store.fail(reports).await }
-        })
+        Lane::start(
+            self.reports(),
+            self.meter(Call::Fail),
+            self.tasks,
+            move |reports| {
+                let store = Arc::clone(&store);
+                async move { store.fail(reports).await }
+            },
+        )
     }
 
     fn extensions(&self) -> Lane<Extension, i64> {
         let store = Arc::clone(self.store);
-        Lane::start(self.reports(), self.tasks, move |extensions| {
-            let store = Arc::clone(&store);
-            async move { store.extend(extensions).await }
-        })
+        Lane::start(
+            self.reports(),
+            self.meter(Call::Extend),
+            self.tasks,
+            move |extensions| {
+                let store = Arc::clone(&store);
+                async move { store.extend(extensions).await }
+            },
+        )
     }
 
     fn progress(&self) -> Lane<ProgressReport, ()> {
         let store = Arc::clone(self.store);
-        Lane::start(self.reports(), self.tasks, move |reports| {
-            let store = Arc::clone(&store);
-            async move { store.progress(reports).await }
-        })
+        Lane::start(
+            self.reports(),
+            self.meter(Call::Progress),
+            self.tasks,
+            move |reports| {
+                let store = Arc::clone(&store);
+                async move { store.progress(reports).await }
+            },
+        )
     }
 
     fn logs(&self) -> Lane<LogReport, ()> {
         let store = Arc::clone(self.store);
-        Lane::start(self.reports(), self.tasks, move |reports| {
-            let store = Arc::clone(&store);
-            async move { store.log(reports).await }
-        })
+        Lane::start(
+            self.reports(),
+            self.meter(Call::Log),
+            self.tasks,
+            move |reports| {
+                let store = Arc::clone(&store);
+                async move { store.log(reports).await }
+            },
+        )
     }
 }
 

@@ -85,6 +85,7 @@ async fn run(store: Arc<dyn JobStore>, hub: Arc<Hub>, poll: Duration, shutdown: 
                 hub.wake_for(&page.events);
                 let more = page.next > after;
                 after = page.next.max(after);
+                hub.passed_on(after, page.bounds.head);
                 if more && page.events.len() >= PAGE {
                     continue;
                 }

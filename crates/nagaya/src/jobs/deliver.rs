@@ -20,6 +20,8 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs_api::Api;
 use tokio_util::sync::CancellationToken;
 
+use super::figures::Gauges;
+
 settings! {
     /// Webhooks that tell submitters what became of their jobs.
     pub struct WebhooksConfig in "jobs.webhooks" {
@@ -196,6 +198,11 @@ impl Outgoing {
             deliverer: Arc::new(deliverer),
             notifier: Notifier::new(store, config).context("[jobs.notify] cannot be used")?,
         })
+    }
+
+    /// What there is to count.
+    pub(super) fn gauges(&self) -> Gauges {
+        Gauges::new(&self.jobs, &self.deliverer, &self.notifier)
     }
 
     /// Deliveries, secrets and notices over HTTP; who may is asked of the jobs' API.

@@ -5,6 +5,7 @@
 
 mod config;
 mod deliver;
+mod figures;
 mod serve;
 mod service;
 

@@ -96,7 +96,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
     };
     let readiness = Readiness::new(&["jobs", "http"]);
     let folder = data.as_ref().map_or(settings.house.data.as_path(), DataDir::path);
-    let jobs = JobsService::open(&settings, folder).await?;
+    let jobs = JobsService::open(&settings, folder, &metrics).await?;
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),

@@ -14,9 +14,11 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs::sqlite::{self, SqliteJobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs_api::{Api, AuthConfig, PushConfig, PushDelivery};
+use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use super::deliver::Outgoing;
+use super::figures::Gauges;
 use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
 use crate::settings::Settings;
@@ -30,13 +32,18 @@ pub(crate) struct JobsService {
     jobs: Jobs,
     api: Api,
     outgoing: Outgoing,
+    gauges: Gauges,
     closing: CancellationToken,
     place: &'static str,
 }
 
 impl JobsService {
     /// Opens the store; call it within the runtime.
-    pub(crate) async fn open(settings: &Settings, data: &Path) -> anyhow::Result<JobsService> {
+    pub(crate) async fn open(
+        settings: &Settings,
+        data: &Path,
+        metrics: &Metrics,
+    ) -> anyhow::Result<JobsService> {
         let (config, house, http) = (&settings.jobs, &settings.house, &settings.http);
         let (store, place): (Arc<dyn JobStore>, _) = match config.postgres_url(house)? {
             Some(url) => {
@@ -72,10 +79,14 @@ impl JobsService {
         let closing = CancellationToken::new();
         let api = Api::new(jobs.clone(), auth, config.api(), closing.clone());
         let outgoing = Outgoing::new(&jobs, &settings.webhooks, &settings.notify)?;
+        let gauges = outgoing.gauges();
+        let read = gauges.clone();
+        metrics.register_jobs(move || read.read());
         Ok(JobsService {
             jobs,
             api,
             outgoing,
+            gauges,
             closing,
             place,
         })
@@ -98,10 +109,12 @@ impl Service for JobsService {
                 jobs,
                 api,
                 outgoing,
+                gauges,
                 closing,
                 place,
             } = *self;
             let outgoing = tokio::spawn(outgoing.run(jobs.clone(), closing.child_token()));
+            let gauges = tokio::spawn(gauges.run(closing.child_token()));
             let push = PushDelivery::new(jobs.clone(), PushConfig::default());
             let push = tokio::spawn(push.run(closing.child_token()));
             ready.tell(format!("in {place}"));
@@ -114,6 +127,7 @@ impl Service for JobsService {
                 api.drained().await;
                 push.await.context("pushing jobs ended badly")?;
                 outgoing.await.context("deliveries ended badly")?;
+                gauges.await.context("counting jobs ended badly")?;
                 jobs.stop().await;
                 jobs.store().close().await;
                 anyhow::Ok(())
