@@ -19,7 +19,7 @@
 //! | `skip, REASON` | leaves it out |
 //!
 //! These stand alone: `stop NAME` sends TERM and waits, `end NAME` sends KILL, `says NAME "TEXT"` waits until what
-//! runs in the background has printed a text.
+//! runs in the background has printed a text, `start NAME "COMMAND"` leaves a command running that readers have already.
 
 /// One thing to do, and the line it stands at.
 #[derive(Debug, PartialEq)]
@@ -213,10 +213,18 @@ fn parse_words(comment: &str) -> Result<Vec<Word>, String> {
             "file" => Word::File(name()?),
             "stop" => stop("TERM")?,
             "end" => stop("KILL")?,
-            "says" => {
+            "says" | "start" => {
                 let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
                 let (name, text) = (name.to_owned(), quoted(text)?);
-                Word::Alone(Act::Says { name, text })
+                Word::Alone(match head {
+                    "says" => Act::Says { name, text },
+                    _ => Act::Run(Block {
+                        language: "sh".to_owned(),
+                        text: format!("{text}\n"),
+                        background: Some(name),
+                        ..Block::default()
+                    }),
+                })
             }
             "fails" => Word::Fails,
             "output" => Word::Output,

@@ -1,4 +1,4 @@
-//! Every shell block of the tutorials does what the text says.
+//! Every shell block of the README, the tutorials and the guides does what the text says.
 
 mod document;
 mod expected;
@@ -40,6 +40,16 @@ fn the_tutorial_of_ids_is_true() {
 #[test]
 fn the_tutorial_of_the_fleet_is_true() {
     check("docs/tutorial-fleet.md");
+}
+
+#[test]
+fn the_guide_to_operations_is_true() {
+    check("docs/operations.md");
+}
+
+#[test]
+fn the_guide_to_security_is_true() {
+    check("docs/security.md");
 }
 
 #[test]

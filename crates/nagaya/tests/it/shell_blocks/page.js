@@ -3,12 +3,18 @@
 'use strict';
 
 const fs = require('node:fs');
+const path = require('node:path');
 const puppeteer = require('puppeteer-core');
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'];
 
+function program() {
+  const folders = process.env.PATH.split(path.delimiter);
+  return folders.map((folder) => path.join(folder, 'chromium')).find(fs.existsSync);
+}
+
 async function main() {
-  const browser = await puppeteer.launch({ executablePath: 'chromium', args: FLAGS, headless: true });
+  const browser = await puppeteer.launch({ executablePath: program(), args: FLAGS, headless: true });
   process.on('SIGTERM', () => browser.close().finally(() => process.exit(0)));
   const page = await browser.newPage();
   page.on('console', async (message) => {
