@@ -18,6 +18,11 @@ fn check(document: &str) {
 }
 
 #[test]
+fn the_readme_is_true() {
+    check("README.md");
+}
+
+#[test]
 fn the_tutorial_of_the_room_is_true() {
     check("docs/tutorial-room.md");
 }
