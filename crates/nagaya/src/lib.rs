@@ -11,6 +11,7 @@ mod data_dir;
 pub mod docs;
 mod fanout;
 mod fleet;
+mod house;
 mod http;
 mod ids;
 mod jobs;
