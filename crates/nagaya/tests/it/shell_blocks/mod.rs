@@ -48,6 +48,11 @@ fn the_tutorial_of_the_fleet_is_true() {
 }
 
 #[test]
+fn the_examples_of_results_are_true() {
+    check("docs/results.md");
+}
+
+#[test]
 fn the_guide_to_operations_is_true() {
     check("docs/operations.md");
 }

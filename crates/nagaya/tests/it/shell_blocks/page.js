@@ -19,7 +19,8 @@ async function main() {
   const page = await browser.newPage();
   page.on('console', async (message) => {
     const values = await Promise.all(message.args().map((arg) => arg.jsonValue()));
-    console.log(...values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))));
+    const words = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+    console.log(words.join(' ') || message.text());
   });
   page.on('pageerror', (error) => {
     console.error(error);
