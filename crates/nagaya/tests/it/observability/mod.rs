@@ -31,6 +31,7 @@ fn families() -> Families {
         .listener("ids")
         .listener("fanout")
         .args(["--set", "fanout.endpoints=shop=http://127.0.0.1:9/"])
+        .args(["--set", "room.max_memory=1gb"])
         .args(["--set", "fleet.app=cams", "--set"])
         .args([format!("fleet.source=file:{}", source.display())])
         .start();

@@ -30,7 +30,11 @@ const PARTS: [(&str, &str, &str); 9] = [
         "Told instead of the above by a house with `--redis` and `--postgres`, and by `room serve`, `collect` and `task`.",
     ),
     ("nagaya_jobs_", "Jobs", "Told when `jobs.enabled` is on."),
-    ("nagaya_fanout_", "Fan-out", "Told when there are endpoints."),
+    (
+        "nagaya_fanout_",
+        "Fan-out",
+        "Told when `fanout.enabled` is on; those of endpoints when there are some.",
+    ),
     ("nagaya_ids_", "Ids", "Told when `ids.enabled` is on."),
     (
         "nagaya_fleet_",
