@@ -62,6 +62,41 @@ fn the_guide_to_security_is_true() {
     check("docs/security.md");
 }
 
+/// Runs what the house prints as `Try next`, one line after the other.
+const HINTS: &str = r#"
+sed -n '/^Try next/,/^Ctrl-C/s/^  //p' "$kept/1.out" > hints
+[ "$(wc -l < hints)" -ge 5 ]
+while read -r hint; do
+    echo "$hint"
+    case $hint in
+        # A curl that is told of an error succeeds; and the first ids take some seconds.
+        curl*) hint="curl -fsS --retry 20 --retry-all-errors --retry-delay 1 ${hint#curl}" ;;
+        # It would go on until somebody ends it.
+        *--watch) hint=${hint% --watch} ;;
+    esac
+    eval "$hint" </dev/null
+done < hints
+"#;
+
+#[test]
+fn every_hint_that_a_house_prints_is_true() {
+    let block = |text: &str| document::Block {
+        language: "sh".to_owned(),
+        text: text.to_owned(),
+        ..document::Block::default()
+    };
+    let house = document::Block {
+        background: Some("house".to_owned()),
+        until: Some("Ctrl-C stops it".to_owned()),
+        ..block("nagaya up\n")
+    };
+    let steps = [(1, house), (2, block(HINTS))].map(|(line, block)| document::Step {
+        line,
+        act: document::Act::Run(block),
+    });
+    runner::run("the banner", &steps);
+}
+
 #[test]
 fn every_tutorial_has_a_test_here() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
