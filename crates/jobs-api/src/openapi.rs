@@ -262,7 +262,16 @@ mod tests {
     #[test]
     fn requests_refuse_unknown_fields_in_their_schemas_too() {
         let document = document();
-        for name in ["NewJob", "Claim", "Complete", "Fail", "Settings", "NewToken"] {
+        for name in [
+            "NewJob",
+            "Claim",
+            "Complete",
+            "Fail",
+            "Settings",
+            "NewToken",
+            "Replay",
+            "RouteTest",
+        ] {
             let schema = &document["components"]["schemas"][name];
             assert_eq!(schema["additionalProperties"], json!(false), "{name}: {schema}");
         }

@@ -31,13 +31,15 @@ pub(crate) enum Sort {
     QueueFull,
     Busy,
     Timeout,
+    /// Somebody else did not take what we sent for the caller.
+    NotSent,
     Unavailable,
     Internal,
 }
 
 impl Sort {
     #[cfg(test)]
-    const ALL: [Sort; 14] = [
+    const ALL: [Sort; 15] = [
         Sort::BadRequest,
         Sort::Unauthorized,
         Sort::Forbidden,
@@ -50,6 +52,7 @@ impl Sort {
         Sort::QueueFull,
         Sort::Busy,
         Sort::Timeout,
+        Sort::NotSent,
         Sort::Unavailable,
         Sort::Internal,
     ];
@@ -68,6 +71,7 @@ impl Sort {
             Sort::QueueFull => "queue-full",
             Sort::Busy => "busy",
             Sort::Timeout => "timeout",
+            Sort::NotSent => "not-sent",
             Sort::Unavailable => "unavailable",
             Sort::Internal => "internal",
         }
@@ -87,6 +91,7 @@ impl Sort {
             Sort::QueueFull => "The queue is full",
             Sort::Busy => "Too much to do",
             Sort::Timeout => "The body did not come in time",
+            Sort::NotSent => "The other side did not take it",
             Sort::Unavailable => "The job store is out of reach",
             Sort::Internal => "The server failed",
         }
@@ -104,6 +109,7 @@ impl Sort {
             Sort::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Sort::QueueFull | Sort::Busy => StatusCode::TOO_MANY_REQUESTS,
             Sort::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Sort::NotSent => StatusCode::BAD_GATEWAY,
             Sort::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Sort::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -171,6 +171,7 @@ pub struct PutOff {
 /// Which deliveries are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
+    pub id: Option<DeliveryId>,
     pub tenant: Option<TenantId>,
     pub queue: Option<QueueName>,
     pub job: Option<JobId>,

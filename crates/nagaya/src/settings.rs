@@ -91,6 +91,7 @@ impl Settings {
         settings.refuse_open_listeners()?;
         settings.ids.check()?;
         settings.fleet.check()?;
+        settings.jobs.check()?;
         settings.webhooks.check()?;
         settings.notify.check()?;
         settings.jobs.postgres_url(&settings.house)?;

@@ -24,6 +24,7 @@ const REPLAY_MAX: usize = 10_000;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
+    id: Option<String>,
     job: Option<String>,
     queue: Option<String>,
     state: Option<String>,
@@ -37,6 +38,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -
     let caller = caller(&api, &headers, Need::Read).await?;
     let query: ListQuery = query(&uri)?;
     let wanted = Wanted {
+        id: query.id,
         job: query.job,
         queue: query.queue,
         state: query.state,
@@ -60,6 +62,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
+    id: Option<String>,
     job: Option<String>,
     queue: Option<String>,
     state: Option<String>,
@@ -74,11 +77,13 @@ pub(super) async fn replay(
 ) -> Result<Response, Refused> {
     let caller = caller(&api, &headers, Need::Enqueue).await?;
     let mut wanted: Wanted = json(&headers, &body)?;
-    if wanted.job.is_none() && wanted.queue.is_none() && wanted.state.is_none() && wanted.since.is_none() {
-        let detail = "say which deliveries: at least one of job, queue, state and since";
+    let named = [&wanted.id, &wanted.job, &wanted.state];
+    let is_named = named.into_iter().any(Option::is_some);
+    if !is_named && wanted.queue.is_none() && wanted.since.is_none() {
+        let detail = "say which deliveries: at least one of id, job, queue, state and since";
         return Err(Problem::bad_request(detail).into());
     }
-    if wanted.job.is_none() && wanted.state.is_none() {
+    if !is_named {
         // Sending again what arrived is meant only when it is said.
         wanted.state = Some(DeliveryState::GaveUp.name().to_owned());
     }
@@ -92,6 +97,10 @@ pub(super) async fn replay(
 
 impl Wanted {
     async fn filter(&self, api: &Api, caller: &Caller) -> Result<DeliveryFilter, Problem> {
+        let id = |text: &str| {
+            let bad = || Problem::bad_request("id must be the number of a delivery");
+            read_id(text).ok_or_else(bad)
+        };
         let job: Option<JobId> = self.job.as_deref().map(str::parse).transpose()?;
         let queue = match (job, &self.queue) {
             // The job's queue is looked up, so that a token for some queues need not name it.
@@ -112,6 +121,7 @@ impl Wanted {
                 .map_err(bad)
         };
         Ok(DeliveryFilter {
+            id: self.id.as_deref().map(id).transpose()?,
             tenant: caller.seeing(self.tenant.as_deref())?,
             queue: caller.queue(queue.as_deref())?,
             job,
@@ -192,6 +202,12 @@ impl From<&DeliveryView> for Line {
     }
 }
 
+/// Reads the number of a delivery, which has one form only.
+fn read_id(text: &str) -> Option<DeliveryId> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| is_plain).map(DeliveryId)
+}
+
 fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
@@ -222,6 +238,14 @@ fn read_cursor(text: &str) -> Result<DeliveryId, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delivery_has_one_number() {
+        assert_eq!(read_id("17"), Some(DeliveryId(17)));
+        for bad in ["", "0", "017", "+17", "-1", "1e3", "99999999999999999999"] {
+            assert_eq!(read_id(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_cursor_leads_back_to_its_delivery() {

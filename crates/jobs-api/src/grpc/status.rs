@@ -16,6 +16,7 @@ impl From<Problem> for Status {
             Sort::WrongState | Sort::LeaseLost | Sort::DependencyUnusable => Code::FailedPrecondition,
             Sort::QueueFull | Sort::Busy => Code::ResourceExhausted,
             Sort::Timeout => Code::DeadlineExceeded,
+            Sort::NotSent => Code::Unavailable,
             Sort::Unavailable => Code::Unavailable,
             Sort::Internal => Code::Internal,
         };

@@ -2,6 +2,7 @@
 
 mod events;
 mod jobs;
+mod outgoing;
 mod queues;
 mod table;
 mod tenants;
@@ -19,7 +20,8 @@ use crate::api::Api;
 
 /// All routes of the table.
 pub(crate) fn router() -> Router<Api> {
-    table().into_iter().fold(Router::new(), |router, route| {
-        router.route(route.path, (route.mount)())
-    })
+    let ours = table()
+        .into_iter()
+        .filter_map(|route| Some((route.path, route.mount?)));
+    ours.fold(Router::new(), |router, (path, mount)| router.route(path, mount()))
 }

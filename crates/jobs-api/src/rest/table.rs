@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::{events, jobs, queues, tenants, work, ws};
+use super::{events, jobs, outgoing, queues, tenants, work, ws};
 use crate::api::Api;
 use crate::auth::Need;
 use crate::problem::Sort;
@@ -25,7 +25,8 @@ pub(crate) struct Route {
     pub(crate) answer: Answer,
     /// Besides those that every route may answer with.
     pub(crate) problems: &'static [Sort],
-    pub(crate) mount: fn() -> MethodRouter<Api>,
+    /// Nothing for what `nagaya-deliver` serves beside us: the document is one all the same.
+    pub(crate) mount: Option<fn() -> MethodRouter<Api>>,
 }
 
 /// A parameter of the query.
@@ -66,7 +67,7 @@ pub(crate) fn used<T: ToSchema>() -> Used {
     }
 }
 
-fn body<T: ToSchema>() -> Option<Body> {
+pub(super) fn body<T: ToSchema>() -> Option<Body> {
     Some(Body {
         schema: used::<T>(),
         required: true,
@@ -80,23 +81,23 @@ fn optional_body<T: ToSchema>() -> Option<Body> {
     })
 }
 
-fn document<T: ToSchema>() -> Answer {
+pub(super) fn document<T: ToSchema>() -> Answer {
     Answer::Document(200, used::<T>())
 }
 
 const NAME: &str =
     r#"{"type":"string","minLength":1,"maxLength":128,"pattern":"^(?!\\.+$)[A-Za-z0-9._:-]+$"}"#;
 const POSITION: &str = r#"{"type":"string","pattern":"^(0|[1-9][0-9]{0,17})$"}"#;
-const TIME: &str = r#"{"type":"string","format":"date-time"}"#;
-const LIMIT: &str = r#"{"type":"integer","minimum":1,"maximum":1000}"#;
-const TEXT: &str = r#"{"type":"string"}"#;
+pub(super) const TIME: &str = r#"{"type":"string","format":"date-time"}"#;
+pub(super) const LIMIT: &str = r#"{"type":"integer","minimum":1,"maximum":1000}"#;
+pub(super) const TEXT: &str = r#"{"type":"string"}"#;
 
-const TENANT: Param = Param {
+pub(super) const TENANT: Param = Param {
     name: "tenant",
     about: "Only for callers that speak for several tenants: this one.",
     schema: NAME,
 };
-const QUEUE: Param = Param {
+pub(super) const QUEUE: Param = Param {
     name: "queue",
     about: "Only of this queue.",
     schema: NAME,
@@ -114,6 +115,7 @@ pub(crate) fn table() -> Vec<Route> {
     routes.extend(queue_routes());
     routes.extend(event_routes());
     routes.extend(admin_routes());
+    routes.extend(outgoing::routes());
     routes
 }
 
@@ -129,7 +131,7 @@ fn job_routes() -> Vec<Route> {
             body: body::<new_job::NewJob<'static>>(),
             answer: Answer::Document(201, used::<new_job::Registered>()),
             problems: &[Sort::DependencyUnusable, Sort::QueueFull],
-            mount: || post(jobs::register),
+            mount: Some(|| post(jobs::register)),
         },
         Route {
             method: "get",
@@ -179,7 +181,7 @@ fn job_routes() -> Vec<Route> {
             body: None,
             answer: document::<job::JobPage<'static>>(),
             problems: &[],
-            mount: || get(jobs::list),
+            mount: Some(|| get(jobs::list)),
         },
         Route {
             method: "post",
@@ -191,7 +193,7 @@ fn job_routes() -> Vec<Route> {
             body: body::<new_job::NewJobs<'static>>(),
             answer: Answer::Document(201, used::<new_job::RegisteredJobs<'static>>()),
             problems: &[Sort::DependencyUnusable, Sort::QueueFull],
-            mount: || post(jobs::register_many),
+            mount: Some(|| post(jobs::register_many)),
         },
         Route {
             method: "post",
@@ -203,7 +205,7 @@ fn job_routes() -> Vec<Route> {
             body: body::<job::ManyFilter>(),
             answer: document::<job::ManyChanged>(),
             problems: &[],
-            mount: || post(jobs::retry_many),
+            mount: Some(|| post(jobs::retry_many)),
         },
         Route {
             method: "post",
@@ -215,7 +217,7 @@ fn job_routes() -> Vec<Route> {
             body: body::<job::ManyFilter>(),
             answer: document::<job::ManyChanged>(),
             problems: &[],
-            mount: || post(jobs::cancel_many),
+            mount: Some(|| post(jobs::cancel_many)),
         },
         Route {
             method: "get",
@@ -231,7 +233,7 @@ fn job_routes() -> Vec<Route> {
             body: None,
             answer: document::<job::Job<'static>>(),
             problems: &[Sort::NotFound],
-            mount: || get(jobs::read),
+            mount: Some(|| get(jobs::read)),
         },
         Route {
             method: "get",
@@ -254,7 +256,7 @@ fn job_routes() -> Vec<Route> {
             body: None,
             answer: document::<job::Lines<'static>>(),
             problems: &[Sort::NotFound],
-            mount: || get(jobs::log_lines),
+            mount: Some(|| get(jobs::log_lines)),
         },
         Route {
             method: "post",
@@ -266,7 +268,7 @@ fn job_routes() -> Vec<Route> {
             body: optional_body::<job::Cancel>(),
             answer: document::<job::Changed>(),
             problems: &[Sort::NotFound, Sort::WrongState],
-            mount: || post(jobs::cancel),
+            mount: Some(|| post(jobs::cancel)),
         },
         Route {
             method: "post",
@@ -278,7 +280,7 @@ fn job_routes() -> Vec<Route> {
             body: None,
             answer: document::<job::Changed>(),
             problems: &[Sort::NotFound, Sort::WrongState],
-            mount: || post(jobs::retry),
+            mount: Some(|| post(jobs::retry)),
         },
     ]
 }
@@ -295,7 +297,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Claim<'static>>(),
             answer: document::<work_form::ClaimedJobs<'static>>(),
             problems: &[],
-            mount: || post(work::claim),
+            mount: Some(|| post(work::claim)),
         },
         Route {
             method: "post",
@@ -307,7 +309,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::ClaimAny<'static>>(),
             answer: document::<work_form::ClaimedJobs<'static>>(),
             problems: &[],
-            mount: || post(work::claim_any),
+            mount: Some(|| post(work::claim_any)),
         },
         Route {
             method: "post",
@@ -319,7 +321,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Extend<'static>>(),
             answer: document::<work_form::Extended>(),
             problems: &[Sort::LeaseLost],
-            mount: || post(work::extend),
+            mount: Some(|| post(work::extend)),
         },
         Route {
             method: "post",
@@ -331,7 +333,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Progress<'static>>(),
             answer: Answer::Nothing,
             problems: &[Sort::LeaseLost],
-            mount: || post(work::progress),
+            mount: Some(|| post(work::progress)),
         },
         Route {
             method: "post",
@@ -343,7 +345,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Log<'static>>(),
             answer: Answer::Nothing,
             problems: &[Sort::LeaseLost],
-            mount: || post(work::log),
+            mount: Some(|| post(work::log)),
         },
         Route {
             method: "post",
@@ -355,7 +357,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Complete<'static>>(),
             answer: document::<work_form::CompletedJob>(),
             problems: &[Sort::LeaseLost],
-            mount: || post(work::complete),
+            mount: Some(|| post(work::complete)),
         },
         Route {
             method: "post",
@@ -367,7 +369,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::Fail<'static>>(),
             answer: document::<work_form::FailedJob>(),
             problems: &[Sort::LeaseLost],
-            mount: || post(work::fail),
+            mount: Some(|| post(work::fail)),
         },
         Route {
             method: "post",
@@ -379,7 +381,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::CompleteMany<'static>>(),
             answer: document::<work_form::ReportOutcomes<'static>>(),
             problems: &[],
-            mount: || post(work::complete_many),
+            mount: Some(|| post(work::complete_many)),
         },
         Route {
             method: "post",
@@ -391,7 +393,7 @@ fn work_routes() -> Vec<Route> {
             body: body::<work_form::FailMany<'static>>(),
             answer: document::<work_form::ReportOutcomes<'static>>(),
             problems: &[],
-            mount: || post(work::fail_many),
+            mount: Some(|| post(work::fail_many)),
         },
     ]
 }
@@ -408,7 +410,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: document::<queue::Queues>(),
             problems: &[],
-            mount: || get(queues::queues),
+            mount: Some(|| get(queues::queues)),
         },
         Route {
             method: "get",
@@ -420,7 +422,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: document::<queue::Queue>(),
             problems: &[Sort::NotFound],
-            mount: || get(queues::queue),
+            mount: Some(|| get(queues::queue)),
         },
         Route {
             method: "put",
@@ -432,7 +434,7 @@ fn queue_routes() -> Vec<Route> {
             body: body::<queue::Settings>(),
             answer: document::<queue::Queue>(),
             problems: &[Sort::NotFound],
-            mount: || put(queues::put_queue),
+            mount: Some(|| put(queues::put_queue)),
         },
         Route {
             method: "post",
@@ -444,7 +446,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Nothing,
             problems: &[],
-            mount: || post(queues::pause),
+            mount: Some(|| post(queues::pause)),
         },
         Route {
             method: "post",
@@ -456,7 +458,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Nothing,
             problems: &[],
-            mount: || post(queues::resume),
+            mount: Some(|| post(queues::resume)),
         },
         Route {
             method: "get",
@@ -468,7 +470,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: document::<schedule::Schedules<'static>>(),
             problems: &[],
-            mount: || get(queues::schedules),
+            mount: Some(|| get(queues::schedules)),
         },
         Route {
             method: "get",
@@ -480,7 +482,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: document::<schedule::ScheduleLine<'static>>(),
             problems: &[Sort::NotFound],
-            mount: || get(queues::schedule),
+            mount: Some(|| get(queues::schedule)),
         },
         Route {
             method: "put",
@@ -492,7 +494,7 @@ fn queue_routes() -> Vec<Route> {
             body: body::<schedule::NewSchedule<'static>>(),
             answer: document::<schedule::ScheduleLine<'static>>(),
             problems: &[],
-            mount: || put(queues::put_schedule),
+            mount: Some(|| put(queues::put_schedule)),
         },
         Route {
             method: "delete",
@@ -504,7 +506,7 @@ fn queue_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Nothing,
             problems: &[Sort::NotFound],
-            mount: || delete(queues::delete_schedule),
+            mount: Some(|| delete(queues::delete_schedule)),
         },
     ]
 }
@@ -521,7 +523,7 @@ fn event_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Events,
             problems: &[Sort::NotFound],
-            mount: || get(events::job_events),
+            mount: Some(|| get(events::job_events)),
         },
         Route {
             method: "get",
@@ -547,7 +549,7 @@ fn event_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Events,
             problems: &[Sort::NotFound],
-            mount: || get(events::events),
+            mount: Some(|| get(events::events)),
         },
         Route {
             method: "get",
@@ -559,7 +561,7 @@ fn event_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Switch,
             problems: &[],
-            mount: || get(ws::open),
+            mount: Some(|| get(ws::open)),
         },
         Route {
             method: "get",
@@ -571,7 +573,7 @@ fn event_routes() -> Vec<Route> {
             body: None,
             answer: document::<event::Subscriptions>(),
             problems: &[],
-            mount: || get(events::subscriptions),
+            mount: Some(|| get(events::subscriptions)),
         },
         Route {
             method: "put",
@@ -583,7 +585,7 @@ fn event_routes() -> Vec<Route> {
             body: optional_body::<event::NewSubscription>(),
             answer: document::<event::SubscriptionLine>(),
             problems: &[],
-            mount: || put(events::put_subscription),
+            mount: Some(|| put(events::put_subscription)),
         },
         Route {
             method: "post",
@@ -595,7 +597,7 @@ fn event_routes() -> Vec<Route> {
             body: body::<event::Cursor>(),
             answer: document::<event::Cursor>(),
             problems: &[Sort::NotFound],
-            mount: || post(events::ack_subscription),
+            mount: Some(|| post(events::ack_subscription)),
         },
         Route {
             method: "delete",
@@ -607,7 +609,7 @@ fn event_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Nothing,
             problems: &[Sort::NotFound],
-            mount: || delete(events::delete_subscription),
+            mount: Some(|| delete(events::delete_subscription)),
         },
     ]
 }
@@ -624,7 +626,7 @@ fn admin_routes() -> Vec<Route> {
             body: None,
             answer: document::<tenant::Tokens<'static>>(),
             problems: &[],
-            mount: || get(tenants::tokens),
+            mount: Some(|| get(tenants::tokens)),
         },
         Route {
             method: "post",
@@ -636,7 +638,7 @@ fn admin_routes() -> Vec<Route> {
             body: body::<tenant::NewToken>(),
             answer: Answer::Document(201, used::<tenant::MadeToken<'static>>()),
             problems: &[],
-            mount: || post(tenants::make_token),
+            mount: Some(|| post(tenants::make_token)),
         },
         Route {
             method: "delete",
@@ -648,7 +650,7 @@ fn admin_routes() -> Vec<Route> {
             body: None,
             answer: Answer::Nothing,
             problems: &[Sort::NotFound],
-            mount: || delete(tenants::revoke_token),
+            mount: Some(|| delete(tenants::revoke_token)),
         },
         Route {
             method: "get",
@@ -660,7 +662,7 @@ fn admin_routes() -> Vec<Route> {
             body: None,
             answer: document::<tenant::Tenants>(),
             problems: &[],
-            mount: || get(tenants::tenants),
+            mount: Some(|| get(tenants::tenants)),
         },
         Route {
             method: "put",
@@ -672,7 +674,7 @@ fn admin_routes() -> Vec<Route> {
             body: body::<tenant::TenantSettings>(),
             answer: Answer::Nothing,
             problems: &[],
-            mount: || put(tenants::put_tenant),
+            mount: Some(|| put(tenants::put_tenant)),
         },
     ]
 }

@@ -77,7 +77,12 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
     let upgrade = upgrade
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX);
-    Ok(upgrade.on_upgrade(move |socket| serve(api, socket, caller)))
+    // The server waits at its end until the socket has been closed.
+    let tracked = api.streams.token();
+    Ok(upgrade.on_upgrade(async move |socket| {
+        serve(api, socket, caller).await;
+        drop(tracked);
+    }))
 }
 
 fn has_token(call: &Call) -> bool {

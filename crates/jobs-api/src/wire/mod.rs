@@ -5,6 +5,7 @@
 pub(crate) mod event;
 pub(crate) mod job;
 pub(crate) mod new_job;
+pub(crate) mod outgoing;
 pub(crate) mod queue;
 pub(crate) mod scalar;
 pub(crate) mod schedule;

@@ -6,7 +6,8 @@ use nagaya_jobs_api::{ApiConfig, AuthConfig};
 use serde_json::json;
 use tonic::Request;
 
-use super::house::{Client, House};
+use super::client::Client;
+use super::house::House;
 
 async fn closed_house() -> House {
     let auth = AuthConfig {

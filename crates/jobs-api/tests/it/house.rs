@@ -1,26 +1,25 @@
-//! A server on a free port, and a client for it.
+//! A server on a free port.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::http::{Request, StatusCode};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+use nagaya_deliver::api::{self as deliver, Authorize};
+use nagaya_deliver::notify::{self, Notifier};
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::postgres::{self, PgStore};
 use nagaya_jobs::service::{Config, Jobs};
 use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs_api::proto::jobs_client::JobsClient;
-use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, routes};
-use serde_json::Value;
+use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, Need, routes};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+
+use super::client::{Client, Door};
 
 /// A house of jobs; ends with the test's runtime.
 pub(crate) struct House {
@@ -69,9 +68,10 @@ impl House {
         let jobs = Jobs::start(store, config).await.unwrap();
         let closing = CancellationToken::new();
         let api = Api::new(jobs.clone(), auth, api, closing.clone());
+        let routes = routes(api.clone()).merge(outgoing(&jobs, api));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, routes(api)).await.unwrap() });
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
         House {
             address,
             jobs,
@@ -80,215 +80,54 @@ impl House {
         }
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client {
-            address: self.address,
-            http: HttpClient::builder(TokioExecutor::new()).build_http(),
-            token: None,
+    /// Where it is reached: REST and gRPC share a port.
+    pub(crate) fn door(&self) -> Door {
+        Door {
+            rest: self.address,
+            grpc: self.address,
         }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.door().client()
     }
 
     pub(crate) async fn grpc(&self) -> JobsClient<Channel> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
-        JobsClient::new(endpoint.connect().await.unwrap())
+        self.door().grpc().await
     }
 }
 
-/// Speaks REST.
-#[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) address: SocketAddr,
-    http: HttpClient<HttpConnector, Full<Bytes>>,
-    token: Option<String>,
-}
-
-/// An answer, read to its end.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: axum::http::HeaderMap,
-    pub(crate) body: Value,
-}
-
-impl Answer {
-    #[track_caller]
-    pub(crate) fn is(self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.body);
-        self.body
-    }
-
-    /// The last part of a problem's type.
-    #[track_caller]
-    pub(crate) fn problem(&self, status: u16) -> &str {
-        assert_eq!(self.status, status, "{}", self.body);
-        let media_type = self.headers["content-type"].to_str().unwrap();
-        assert_eq!(media_type, "application/problem+json");
-        assert_eq!(self.body["status"], status);
-        self.body["type"].as_str().unwrap().rsplit('/').next().unwrap()
-    }
-}
-
-impl Client {
-    pub(crate) fn with_token(mut self, token: &str) -> Client {
-        self.token = Some(token.into());
-        self
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send("GET", path, None, &[]).await
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.send("POST", path, Some(body.to_string()), &[]).await
-    }
-
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        self.send("PUT", path, Some(body.to_string()), &[]).await
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.send("DELETE", path, None, &[]).await
-    }
-
-    pub(crate) async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<String>,
-        headers: &[(&str, &str)],
-    ) -> Answer {
-        let response = self.open(method, path, body, headers).await;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let body = serde_json::from_slice(&bytes).unwrap_or(Value::String(text));
-        Answer {
-            status,
-            headers,
-            body,
-        }
-    }
-
-    async fn open(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<String>,
-        headers: &[(&str, &str)],
-    ) -> axum::http::Response<hyper::body::Incoming> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{}{path}", self.address));
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        if body.is_some() && !headers.iter().any(|(name, _)| *name == "content-type") {
-            request = request.header("content-type", "application/json");
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::from(body.unwrap_or_default())).unwrap();
-        let sent = tokio::time::timeout(Duration::from_secs(60), self.http.request(request));
-        sent.await.expect("an answer in time").unwrap()
-    }
-
-    /// Registers a job and returns its id.
-    pub(crate) async fn enqueue(&self, job: Value) -> String {
-        let body = self.post("/v1/jobs", job).await.is(201);
-        body["id"].as_str().unwrap().to_owned()
-    }
-
-    /// Claims one job.
-    pub(crate) async fn claim(&self, queue: &str) -> Value {
-        let claim = serde_json::json!({"worker": "w", "wait_seconds": 10});
-        let body = self
-            .post(&format!("/v1/queues/{queue}/claim"), claim)
-            .await
-            .is(200);
-        body["jobs"][0].clone()
-    }
-
-    /// Claims one job and ends it well.
-    pub(crate) async fn work(&self, queue: &str, result: Value) -> String {
-        let job = self.claim(queue).await;
-        let id = job["id"].as_str().unwrap().to_owned();
-        let report = serde_json::json!({"token": job["token"], "result": result});
-        self.post(&format!("/v1/jobs/{id}/complete"), report)
-            .await
-            .is(200);
-        id
-    }
-
-    pub(crate) async fn events(&self, path: &str, last_event_id: Option<&str>) -> EventStream {
-        let headers: Vec<_> = last_event_id
-            .map(|id| ("last-event-id", id))
-            .into_iter()
-            .collect();
-        let response = self.open("GET", path, None, &headers).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        EventStream {
-            body: response.into_body(),
-            text: String::new(),
-        }
-    }
-}
-
-/// Reads server-sent events.
-pub(crate) struct EventStream {
-    body: hyper::body::Incoming,
-    text: String,
-}
-
-/// One event as a browser sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct Sent {
-    pub(crate) id: String,
-    pub(crate) event: String,
-    pub(crate) data: Value,
-}
-
-impl EventStream {
-    /// The next event; nothing when the stream has ended.
-    pub(crate) async fn next(&mut self) -> Option<Sent> {
-        loop {
-            if let Some(at) = self.text.find("\n\n") {
-                let block: String = self.text.drain(..at + 2).collect();
-                if let Some(sent) = parse(&block) {
-                    return Some(sent);
-                }
-                continue;
-            }
-            self.read().await?;
-        }
-    }
-
-    /// Reads until a text has come; returns all that came, comments and all.
-    pub(crate) async fn raw_until(&mut self, text: &str) -> String {
-        while !self.text.contains(text) || !self.text.ends_with("\n\n") {
-            self.read().await.expect("the stream goes on");
-        }
-        std::mem::take(&mut self.text)
-    }
-
-    async fn read(&mut self) -> Option<()> {
-        let frame = tokio::time::timeout(Duration::from_secs(30), self.body.frame()).await;
-        let frame = frame.expect("an event in time")?.ok()?;
-        let bytes = frame.into_data().unwrap_or_default();
-        self.text.push_str(std::str::from_utf8(&bytes).unwrap());
-        Some(())
-    }
-}
-
-fn parse(block: &str) -> Option<Sent> {
-    let field = |name: &str| {
-        let values: Vec<&str> = block.lines().filter_map(|line| line.strip_prefix(name)).collect();
-        (!values.is_empty()).then(|| values.join("\n"))
-    };
-    Some(Sent {
-        id: field("id: ").unwrap_or_default(),
-        event: field("event: ")?,
-        data: serde_json::from_str(&field("data: ")?).unwrap(),
+/// Deliveries and notices, which the document of this interface describes as well.
+fn outgoing(jobs: &Jobs, api: Api) -> axum::Router {
+    let store = Arc::clone(jobs.store());
+    nagaya_deliver::api::routes(nagaya_deliver::api::Api {
+        notifier: Notifier::new(Arc::clone(&store), notify::Config::default()).unwrap(),
+        authorize: Arc::new(Doorkeeper(api)),
+        store,
     })
+}
+
+/// Asks this interface who somebody is.
+struct Doorkeeper(Api);
+
+impl Authorize for Doorkeeper {
+    fn authorize<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        need: deliver::Need,
+    ) -> BoxFuture<'a, Result<deliver::Caller, Response>> {
+        let need = match need {
+            deliver::Need::Read => Need::Read,
+            deliver::Need::Enqueue => Need::Enqueue,
+            deliver::Need::Admin => Need::Admin,
+        };
+        Box::pin(async move {
+            let visitor = self.0.admit(headers, need).await?;
+            Ok(deliver::Caller {
+                tenant: visitor.tenant,
+                is_admin: visitor.is_admin,
+                queues: visitor.queues,
+            })
+        })
+    }
 }

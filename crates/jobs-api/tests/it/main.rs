@@ -5,11 +5,13 @@
 
 mod auth;
 mod bad_input;
+mod client;
 mod cuts;
 mod document;
 mod events;
 mod fuzz;
 mod house;
+mod houses;
 mod idle;
 mod rest;
 mod sequences;

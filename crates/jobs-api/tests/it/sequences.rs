@@ -1,46 +1,33 @@
 //! Document 002's sequences: register, take, report, read; through REST and through gRPC.
+//!
+//! Here they are the bodies only: `houses` runs them in this process, the tests of the binary behind a proxy.
 
 use std::time::Duration;
 
 use nagaya_jobs_api::proto::{
     Body, ClaimRequest, CompleteRequest, EnqueueRequest, FailRequest, GetRequest, State,
 };
-use nagaya_testkit::Postgres;
 use serde_json::json;
 
-use super::house::House;
+use super::client::Door;
 
-/// Makes a test of each sequence on SQLite, and one of all of them on PostgreSQL, which takes long to start.
-macro_rules! on_every_store {
-    ($($name:ident),* $(,)?) => {
-        mod sqlite {
-            use super::House;
-
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name(&House::start().await).await;
-            })*
-        }
-
-        #[tokio::test(flavor = "multi_thread")]
-        async fn all_sequences_run_on_postgresql_too() {
-            let server = tokio::task::spawn_blocking(Postgres::start).await.unwrap();
-            $($name(&House::on_postgres(&server.create_database()).await).await;)*
+/// Hands the names of all sequences to a macro.
+macro_rules! for_each_sequence {
+    ($make:ident) => {
+        $make! {
+            a_job_is_registered_taken_done_and_read_through_rest,
+            a_job_that_always_fails_is_tried_six_times_through_rest,
+            a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing,
+            a_submitter_waits_for_the_end_through_rest,
+            a_job_is_registered_taken_done_and_read_through_grpc,
+            failures_and_lost_leases_are_told_apart_through_grpc,
         }
     };
 }
+pub(crate) use for_each_sequence;
 
-on_every_store! {
-    a_job_is_registered_taken_done_and_read_through_rest,
-    a_job_that_always_fails_is_tried_six_times_through_rest,
-    a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing,
-    a_submitter_waits_for_the_end_through_rest,
-    a_job_is_registered_taken_done_and_read_through_grpc,
-    failures_and_lost_leases_are_told_apart_through_grpc,
-}
-
-async fn a_job_is_registered_taken_done_and_read_through_rest(house: &House) {
-    let client = house.client();
+pub(crate) async fn a_job_is_registered_taken_done_and_read_through_rest(door: &Door) {
+    let client = door.client();
     let job = json!({"queue": "video", "payload": {"file": "a.mp4"}, "timeout_seconds": 30});
     let registered = client.post("/v1/jobs", job).await.is(201);
     assert_eq!(registered["state"], "waiting");
@@ -77,8 +64,8 @@ async fn a_job_is_registered_taken_done_and_read_through_rest(house: &House) {
     assert_eq!(read["history"][0]["end"], "succeeded");
 }
 
-async fn a_job_that_always_fails_is_tried_six_times_through_rest(house: &House) {
-    let client = house.client();
+pub(crate) async fn a_job_that_always_fails_is_tried_six_times_through_rest(door: &Door) {
+    let client = door.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": null, "backoff": {"kind": "none"}}))
         .await;
@@ -98,8 +85,10 @@ async fn a_job_that_always_fails_is_tried_six_times_through_rest(house: &House) 
     assert_eq!(read["history"].as_array().unwrap().len(), 6);
 }
 
-async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing(house: &House) {
-    let client = house.client();
+pub(crate) async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing(
+    door: &Door,
+) {
+    let client = door.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": 1, "timeout_seconds": 1}))
         .await;
@@ -127,8 +116,8 @@ async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_change
     assert_eq!(read["late_reports"][0]["what"], "complete");
 }
 
-async fn a_submitter_waits_for_the_end_through_rest(house: &House) {
-    let client = house.client();
+pub(crate) async fn a_submitter_waits_for_the_end_through_rest(door: &Door) {
+    let client = door.client();
     let id = client.enqueue(json!({"queue": "video", "payload": 1})).await;
     let path = format!("/v1/jobs/{id}?wait=30s");
     let waiting = tokio::spawn({
@@ -146,8 +135,8 @@ async fn a_submitter_waits_for_the_end_through_rest(house: &House) {
     );
 }
 
-async fn a_job_is_registered_taken_done_and_read_through_grpc(house: &House) {
-    let mut client = house.grpc().await;
+pub(crate) async fn a_job_is_registered_taken_done_and_read_through_grpc(door: &Door) {
+    let mut client = door.grpc().await;
     let payload = Body {
         data: vec![0, 159, 255].into(),
         content_type: "video/mp4".into(),
@@ -188,7 +177,7 @@ async fn a_job_is_registered_taken_done_and_read_through_grpc(house: &House) {
     assert_eq!(job.state(), State::Succeeded);
     assert_eq!(&job.result.unwrap().data[..], b"{\"frames\":12}");
     // REST shows the same job.
-    let read = house
+    let read = door
         .client()
         .get(&format!("/v1/jobs/{}", registered.id))
         .await
@@ -197,8 +186,8 @@ async fn a_job_is_registered_taken_done_and_read_through_grpc(house: &House) {
     assert_eq!(read["payload_content_type"], "video/mp4");
 }
 
-async fn failures_and_lost_leases_are_told_apart_through_grpc(house: &House) {
-    let mut client = house.grpc().await;
+pub(crate) async fn failures_and_lost_leases_are_told_apart_through_grpc(door: &Door) {
+    let mut client = door.grpc().await;
     let request = EnqueueRequest {
         queue: "video".into(),
         max_retries: Some(1),

@@ -29,6 +29,7 @@ fn code(state: DeliveryState) -> i16 {
 
 /// A filter with numbers in place of names.
 struct Numbers {
+    id: Option<i64>,
     tenant: Option<i32>,
     queue: Option<i32>,
     job: Option<i64>,
@@ -128,6 +129,7 @@ impl Inner {
                     &filter.since_ms,
                     &before.map_or(i64::MAX, |id| id.0),
                     &i64::try_from(limit).unwrap_or(i64::MAX),
+                    &filter.id,
                 ],
             )
             .await?;
@@ -156,6 +158,7 @@ impl Inner {
                     &filter.since_ms,
                     &now_ms,
                     &i64::try_from(limit).unwrap_or(i64::MAX),
+                    &filter.id,
                 ],
             )
             .await?;
@@ -176,6 +179,7 @@ impl Inner {
     /// Nothing when a name in it is nobody's.
     async fn numbers(&self, session: &Session, filter: &DeliveryFilter) -> Result<Option<Numbers>, Error> {
         let mut numbers = Numbers {
+            id: filter.id.map(|id| id.0),
             tenant: None,
             queue: None,
             job: filter.job.map(JobId::get),

@@ -130,6 +130,7 @@ pub(super) fn list(
         filter.state.map(code),
         filter.since_ms,
         limit,
+        filter.id.map(|id| id.0),
     ];
     let rows = all(connection, query!("deliveries/list"), values, |row| {
         raw(row, &names)
@@ -182,6 +183,7 @@ pub(super) fn replay(books: &mut Books<'_>, filter: &DeliveryFilter, limit: usiz
         filter.since_ms,
         books.now_ms,
         limit,
+        filter.id.map(|id| id.0),
     ];
     Ok(run(books.connection, query!("deliveries/replay"), values)?)
 }

@@ -180,4 +180,11 @@ pub async fn deliveries_can_be_replayed(h: &Harness) {
         ..DeliveryFilter::default()
     };
     assert_eq!(h.store.replay(one_job, 10).await.unwrap(), 1);
+    let one = DeliveryFilter {
+        id: Some(all[1].id),
+        ..DeliveryFilter::default()
+    };
+    let page = h.store.deliveries(one.clone(), None, 5).await.unwrap();
+    assert_eq!((page.items.len(), page.items[0].delivery.id), (1, all[1].id));
+    assert_eq!(h.store.replay(one, 10).await.unwrap(), 1);
 }

@@ -18,6 +18,8 @@ settings! {
         /// How long a client may take to send the head of its request, and how long a
         /// connection may stay idle. After it the connection is closed.
         head_timeout: Duration = "10s", fixed, range "100ms" to "10m";
+        /// How long a client may take nothing of what is sent to it. After it the connection is cut.
+        write_timeout: Duration = "30s", fixed, range "100ms" to "10m";
         /// How large the head of a request may be. A larger one is answered 431.
         head_max: ByteSize = "16kb", fixed, range "8kb" to "1mb";
         /// How large the body of a request may be. A larger one is answered 413.

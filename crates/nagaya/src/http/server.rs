@@ -1,7 +1,7 @@
 //! Accepts connections within limits, and lets them finish at the end.
 //!
 //! Each connection is a task. It ends when the client goes, when the client is too slow
-//! with the head of a request, or at shutdown: then a request that has begun (even if only
+//! with the head of a request or takes nothing of an answer, or at shutdown: then a request that has begun (even if only
 //! half of its head has arrived) is answered, and idle connections are closed. HTTP/1.1
 //! and HTTP/2 without TLS are told apart by the first bytes.
 
@@ -26,6 +26,7 @@ use tracing::{debug, warn};
 use super::config::HttpConfig;
 use super::problem::Problem;
 use super::routes::{HttpState, router};
+use super::stall::Stalling;
 use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
 
@@ -74,6 +75,8 @@ struct Front {
     connections: TaskTracker,
     /// Tells connections to close after the request they are at.
     closing: CancellationToken,
+    /// How many connections are open, WebSockets among them.
+    open: Arc<AtomicUsize>,
     /// How many connections were cut off with a request unfinished.
     cut: Arc<AtomicUsize>,
     shutdown: Shutdown,
@@ -113,6 +116,7 @@ impl Service for HttpServer {
             state,
             connections: TaskTracker::new(),
             closing: CancellationToken::new(),
+            open: Arc::default(),
             cut: Arc::default(),
             shutdown,
         };
@@ -144,9 +148,10 @@ impl Front {
 
     async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
         match accepted {
-            Ok((stream, peer)) if self.connections.len() < self.state.config.connections_max => {
+            Ok((stream, peer)) if self.open.load(Ordering::Relaxed) < self.state.config.connections_max => {
                 debug!(%peer, "connection opened");
-                self.connections.spawn(self.clone().serve(stream, peer));
+                let open = OpenConnection::count(&self.state, &self.open);
+                self.connections.spawn(self.clone().serve(stream, peer, open));
             }
             Ok((stream, peer)) => {
                 debug!(%peer, "connection refused, the limit is reached");
@@ -160,11 +165,18 @@ impl Front {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: SocketAddr) {
-        let _open = OpenConnection::count(&self.state);
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, open: OpenConnection) {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%peer, %error, "cannot switch off delayed sending");
         }
+        let limit = self.state.config.write_timeout;
+        let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        // What a peer that has vanished does not acknowledge fills no buffer for a long time.
+        if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(&stream, limit_ms) {
+            debug!(%peer, %error, "cannot limit how long data may stay unacknowledged");
+        }
+        // A WebSocket outlives this task and counts as open for as long.
+        let stream = Stalling::new(stream, limit, open);
         // hyper times the head of every request but the first bytes, by which it tells the
         // protocols apart; until a first request has arrived we watch the time ourselves.
         let seen_request = Arc::new(AtomicBool::new(false));
@@ -175,7 +187,9 @@ impl Front {
                 router.clone().oneshot(request)
             })
         };
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service);
+        let connection = self
+            .builder
+            .serve_connection_with_upgrades(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let first_head = tokio::time::sleep(self.state.config.head_timeout);
         tokio::pin!(first_head);
@@ -221,18 +235,26 @@ impl Front {
 }
 
 /// Counts a connection as open for as long as it lives.
-struct OpenConnection(Arc<HttpState>);
+struct OpenConnection {
+    state: Arc<HttpState>,
+    open: Arc<AtomicUsize>,
+}
 
 impl OpenConnection {
-    fn count(state: &Arc<HttpState>) -> OpenConnection {
+    fn count(state: &Arc<HttpState>, open: &Arc<AtomicUsize>) -> OpenConnection {
         state.metrics.http.connections_open.inc();
-        OpenConnection(Arc::clone(state))
+        open.fetch_add(1, Ordering::Relaxed);
+        OpenConnection {
+            state: Arc::clone(state),
+            open: Arc::clone(open),
+        }
     }
 }
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.metrics.http.connections_open.dec();
+        self.state.metrics.http.connections_open.dec();
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use nagaya_config::{ByteSize, Secret, Unset, settings};
 use nagaya_jobs::limits::Limits;
 use nagaya_jobs::service::Config;
-use nagaya_jobs_api::ApiConfig;
+use nagaya_jobs_api::{ApiConfig, PushConfig};
 use nagaya_postgres_kit::PostgresUrl;
 
 use crate::settings::HouseConfig;
@@ -37,6 +37,9 @@ settings! {
         heartbeat: Duration = "15s", fixed, range "1s" to "5m";
         /// How long a reader of events may take nothing before it loses its connection.
         stall_max: Duration = "30s", fixed, range "1s" to "10m";
+        /// Signs the calls to endpoints that queues push their jobs to: `whsec_` and 24 to 64 bytes in base64. Not
+        /// set, they are not signed.
+        push_secret: Option<Secret> = Unset, fixed;
         /// How long events are kept. A reader that was away for longer is told that there is a gap.
         events_retention: Duration = "7d", fixed, range "1m" to "365d";
         /// Whether this server takes back lost leases, starts what is due and removes what is old. One server of
@@ -58,6 +61,24 @@ impl JobsConfig {
             .parse()
             .with_context(|| format!("`{name}` cannot be used"))?;
         Ok(Some(url))
+    }
+
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.push().map(drop)
+    }
+
+    /// How jobs are pushed. Whom to is said by the queues' settings, which only administrators change.
+    pub(super) fn push(&self) -> anyhow::Result<PushConfig> {
+        let secret = self.push_secret.as_ref();
+        let secret = secret.map(|secret| nagaya_client::Secret::parse(secret.reveal()));
+        Ok(PushConfig {
+            secrets: secret
+                .transpose()
+                .context("`jobs.push_secret` cannot be used")?
+                .into_iter()
+                .collect(),
+            ..PushConfig::default()
+        })
     }
 
     pub(super) fn service(&self) -> Config {
@@ -88,6 +109,20 @@ impl JobsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_push_secret_that_is_none_is_refused_without_being_shown() {
+        let with = |text: &str| JobsConfig {
+            push_secret: Some(Secret::new(text)),
+            ..JobsConfig::default()
+        };
+        with("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").check().unwrap();
+        let error = format!("{:#}", with("hunter2").check().unwrap_err());
+        assert!(
+            error.contains("`jobs.push_secret`") && !error.contains("hunter2"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn jobs_rest_where_the_section_says_then_where_the_house_does() {

@@ -113,6 +113,8 @@ impl WebhooksConfig {
         webhook::Config {
             concurrency: self.concurrency,
             per_target: self.per_target,
+            // What a killed server had taken is due again when its try would be long over.
+            lease: self.timeout * 3,
             body: BodyConfig {
                 bytes_max: self.body_max.as_usize(),
                 public_url: self.public_url.clone(),

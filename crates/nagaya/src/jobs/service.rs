@@ -33,6 +33,7 @@ pub(crate) struct JobsService {
     api: Api,
     outgoing: Outgoing,
     gauges: Gauges,
+    push: PushConfig,
     closing: CancellationToken,
     place: &'static str,
 }
@@ -68,6 +69,7 @@ impl JobsService {
                 (Arc::new(store), "SQLite")
             }
         };
+        let push = config.push()?;
         let jobs = Jobs::start(store, config.service())
             .await
             .context("jobs cannot be served")?;
@@ -87,6 +89,7 @@ impl JobsService {
             api,
             outgoing,
             gauges,
+            push,
             closing,
             place,
         })
@@ -115,12 +118,13 @@ impl Service for JobsService {
                 api,
                 outgoing,
                 gauges,
+                push,
                 closing,
                 place,
             } = *self;
             let outgoing = tokio::spawn(outgoing.run(jobs.clone(), closing.child_token()));
             let gauges = tokio::spawn(gauges.run(closing.child_token()));
-            let push = PushDelivery::new(jobs.clone(), PushConfig::default());
+            let push = PushDelivery::new(jobs.clone(), push);
             let push = tokio::spawn(push.run(closing.child_token()));
             ready.tell(format!("in {place}"));
             ready.ready();

@@ -4,9 +4,11 @@
 
 mod change;
 mod connect;
+mod deliveries;
 mod enqueue;
 pub(crate) mod length;
 mod list;
+mod notify;
 mod push;
 mod queues;
 mod schedule;
@@ -74,6 +76,13 @@ Examples:
   nagaya jobs schedule set early '0 6 * * 1-5' mail --time-zone Asia/Tokyo
   nagaya jobs schedule remove nightly";
 
+const DELIVERIES_EXAMPLES: &str = "\
+Examples:
+  nagaya jobs deliveries --state gave_up
+  nagaya jobs deliveries show 4711
+  nagaya jobs deliveries replay 4711
+  nagaya jobs deliveries replay --failed-since 2h --queue mail";
+
 const PUSH_EXAMPLES: &str = "\
 Examples:
   nagaya jobs push --queue mail --to https://app.example.org/jobs
@@ -116,6 +125,12 @@ pub(crate) enum JobsCommand {
     /// Show, set up or remove jobs that come again
     #[command(subcommand, after_long_help = SCHEDULE_EXAMPLES)]
     Schedule(schedule::ScheduleCommand),
+    /// Show what was sent to webhooks, and send it again
+    #[command(after_long_help = DELIVERIES_EXAMPLES)]
+    Deliveries(deliveries::DeliveriesArgs),
+    /// Try how administrators are told of failures
+    #[command(subcommand)]
+    Notify(notify::NotifyCommand),
 }
 
 /// Runs one of the tools.
@@ -133,6 +148,8 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: JobsCommand) -
         JobsCommand::Cancel(args) => block_on(change::change(&loaded, change::Change::Cancel, args)),
         JobsCommand::Queues(args) => block_on(queues::queues(&loaded, args)),
         JobsCommand::Schedule(command) => block_on(schedule::schedule(&loaded, command)),
+        JobsCommand::Deliveries(args) => block_on(deliveries::deliveries(&loaded, args)),
+        JobsCommand::Notify(command) => block_on(notify::notify(&loaded, command)),
     }
 }
 

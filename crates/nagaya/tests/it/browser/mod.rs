@@ -2,6 +2,8 @@
 //!
 //! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
 
+mod results;
+
 use super::clients::{Scenario, installed};
 use super::*;
 use std::path::Path;
@@ -9,15 +11,18 @@ use std::path::Path;
 /// Runs a scenario of a script beside this file against a house.
 #[track_caller]
 fn check(scenario: &Scenario, script: &str, name: &str) {
+    scenario.run(launch(scenario.house.address("http"), script, name));
+}
+
+/// A scenario of a script beside this file, to be run against a house at an address.
+fn launch(house: SocketAddr, script: &str, name: &str) -> Launch {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/browser")
         .join(script);
-    let base = format!("http://{}", scenario.house.address("http"));
-    let launch = Launch::new("browser", "node")
+    Launch::new("browser", "node")
         .args([file])
-        .args([base, name.to_owned()])
-        .env("NODE_PATH", installed("node").join("node_modules"));
-    scenario.run(launch);
+        .args([format!("http://{house}"), name.to_owned()])
+        .env("NODE_PATH", installed("node").join("node_modules"))
 }
 
 #[test]
