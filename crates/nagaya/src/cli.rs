@@ -9,7 +9,7 @@ use nagaya_config::Flag;
 
 use crate::jobs_tools::{self, JobsCommand};
 use crate::room_tools::{self, RoomCommand};
-use crate::{bench, config_command, fanout, fleet, ids, status, terminal, up};
+use crate::{bench, config_command, fanout, fleet, ids, status, terminal, token, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,6 +140,9 @@ enum Command {
     /// Register jobs, watch them, work on them
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// Hand out tokens, list and revoke them
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Measure the house against the servers it stands in for
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -279,6 +282,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         ),
         Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Bench(BenchCommand::Room(args)) => bench::room(args),
         Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),

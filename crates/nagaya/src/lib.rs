@@ -25,6 +25,7 @@ mod status;
 mod supervisor;
 mod terminal;
 mod tiers;
+mod token;
 mod up;
 
 pub use cli::{command_line, run};

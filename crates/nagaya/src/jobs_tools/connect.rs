@@ -17,12 +17,12 @@ const TOKEN_VARIABLE: &str = "NAGAYA_TOKEN";
 pub(crate) struct ConnectArgs {
     /// Where the house listens [default: http.listen of the settings]
     #[arg(long, value_name = "URL")]
-    pub(super) url: Option<String>,
+    pub(crate) url: Option<String>,
 }
 
 /// Prepares a client for the house of the flags and settings. The token comes from the environment or is
 /// the one of the settings.
-pub(super) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
+pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
     let http: HttpConfig = loaded.section();
     let url = args.url.clone().unwrap_or_else(|| local_url(http.listen.0));
     let retry = RetryPolicy {

@@ -3,7 +3,7 @@
 //! The tools are clients like any other: they need an address and a token, and nothing of the house's data.
 
 mod change;
-mod connect;
+pub(crate) mod connect;
 mod enqueue;
 pub(crate) mod length;
 mod list;
@@ -11,7 +11,7 @@ mod push;
 mod queues;
 mod schedule;
 mod show;
-mod show_value;
+pub(crate) mod show_value;
 mod work;
 
 use std::process::ExitCode;
@@ -136,7 +136,8 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: JobsCommand) -
     }
 }
 
-fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+/// Runs a tool to its end on a runtime of its own.
+pub(crate) fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -28,6 +28,7 @@ mod room_torture;
 mod shutdown;
 mod start_failures;
 mod status;
+mod token;
 mod traces;
 
 use nagaya_testkit::{Folder, Launch, Nagaya, NagayaBuilder, Process};
