@@ -161,6 +161,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         clock,
         routes,
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
+        tokens: jobs.as_ref().map(JobsService::api),
     };
     let http = HttpServer::on(listener, Arc::new(state));
     let address = http.address().context("cannot tell the HTTP address")?;

@@ -81,6 +81,11 @@ impl JobsService {
         })
     }
 
+    /// Tells who a request is from, for routes that others serve.
+    pub(crate) fn api(&self) -> Api {
+        self.api.clone()
+    }
+
     /// The interfaces, to be served by somebody else. They check tokens themselves.
     pub(crate) fn routes(&self) -> Router {
         nagaya_jobs_api::routes(self.api.clone()).merge(self.outgoing.routes(&self.api))

@@ -28,6 +28,17 @@ fn guarded_house() -> Nagaya {
     house().env("NAGAYA_HTTP__TOKEN", "hunter2").start()
 }
 
+#[track_caller]
+fn check(house: &Nagaya, request: &str, token: &str, status: u16) -> String {
+    let head = format!("{request} HTTP/1.1\r\nauthorization: Bearer {token}\r\ncontent-length: 0");
+    let answer = ask(house.address("http"), &head);
+    assert!(
+        answer.starts_with(&format!("HTTP/1.1 {status} ")),
+        "{request}: {answer}"
+    );
+    answer
+}
+
 #[test]
 fn tokens_are_made_listed_and_revoked() {
     let house = guarded_house();
@@ -82,4 +93,47 @@ fn making_tokens_needs_an_administrator_and_a_house() {
     assert!(ran.stderr.contains("lacks the scope admin"), "{}", ran.stderr);
     let ran = run(["token", "list", "--url", "http://127.0.0.1:1"]);
     assert!(ran.stderr.contains("nothing answers at"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_token_of_the_store_opens_the_house_as_far_as_its_scopes_go() {
+    let house = guarded_house();
+    let admin = made(&house, &["boss", "--scope", "admin"]);
+    let reader = made(&house, &["reader", "--scope", "read"]);
+    let worker = made(&house, &["worker", "--scope", "work"]);
+    let tenant = made(&house, &["web", "--tenant", "shop", "--scope", "read"]);
+    for (token, status) in [
+        (&admin, 200),
+        (&reader, 200),
+        (&worker, 403),
+        (&tenant, 403),
+        (&"nagaya_unknown".to_owned(), 401),
+        (&"hunter2".to_owned(), 200),
+    ] {
+        check(&house, "GET /metrics", token, status);
+    }
+    let refused = check(&house, "POST /metrics", &reader, 403);
+    assert!(refused.contains("application/problem+json"), "{refused}");
+    assert!(refused.contains("lacks the scope admin"), "{refused}");
+    check(&house, "POST /metrics", &admin, 405);
+    let refused = check(&house, "GET /version", &tenant, 403);
+    assert!(refused.contains("application/problem+json"), "{refused}");
+    check(&house, "GET /healthz", "nagaya_unknown", 200);
+
+    token(&house, &["revoke", "boss"]);
+    check(&house, "GET /metrics", &admin, 401);
+}
+
+#[test]
+fn a_house_without_a_token_of_its_own_stays_open_but_not_to_foreign_pages() {
+    let house = house().start();
+    let url = format!("http://{}", house.address("http"));
+    let reader = run(["token", "create", "reader", "--url", &url]).stdout;
+    let reader = reader.trim();
+    let open = |head: &str| ask(house.address("http"), head);
+    assert!(open("GET /metrics HTTP/1.1").starts_with("HTTP/1.1 200 "));
+    let foreign = open("GET /metrics HTTP/1.1\r\norigin: http://evil.test");
+    assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
+    check(&house, "GET /metrics", reader, 200);
+    check(&house, "POST /metrics", reader, 403);
 }
