@@ -30,10 +30,10 @@ Examples:
 
 The command gets the payload on standard input and in the file that
 NAGAYA_JOB_PAYLOAD_FILE names; NAGAYA_JOB_ID, NAGAYA_JOB_ATTEMPT and
-NAGAYA_JOB_QUEUE say which job it is. Standard output is the result (JSON, or
-else text), standard error the job's log. Lines on file descriptor 3 are
-progress: a number from 0 to 1, 42%, a JSON object with progress and message,
-or words.
+NAGAYA_JOB_QUEUE say which job it is, TRACEPARENT which trace it belongs to.
+Standard output is the result (JSON, or else text), standard error the job's
+log. Lines on file descriptor 3 are progress: a number from 0 to 1, 42%, a JSON
+object with progress and message, or words.
 
 Exit code 0 is success, 65 a failure that no retry will mend (--permanent
 names others), all else is tried again later; 75 is the usual one for that.
