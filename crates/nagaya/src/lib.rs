@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod config_command;
 mod data_dir;
+mod demo;
 pub mod docs;
 mod fanout;
 mod fleet;

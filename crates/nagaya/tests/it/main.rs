@@ -6,6 +6,7 @@ mod bench;
 mod browser;
 mod clients;
 mod config;
+mod demo;
 mod docs;
 mod fanout_house;
 mod fanout_serve;
