@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::banner::local_url;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
+use crate::jobs_tools::connect::token;
 use crate::readiness::{Component, State};
 use crate::settings;
 use crate::terminal::{self, Paint};
@@ -36,7 +37,8 @@ pub(crate) fn status(
 ) -> anyhow::Result<ExitCode> {
     let config: HttpConfig = settings::load(global, flags)?.section();
     let url = url.unwrap_or_else(|| local_url(config.listen.0));
-    let readyz: Readyz = match get(&url, "/readyz", config.token.as_ref())? {
+    let token = token(&config);
+    let readyz: Readyz = match get(&url, "/readyz", token.as_ref())? {
         Answer {
             status: 200 | 503,
             body,
@@ -46,7 +48,7 @@ pub(crate) fn status(
             answer.status
         ),
     };
-    let version = match get(&url, "/version", config.token.as_ref())? {
+    let version = match get(&url, "/version", token.as_ref())? {
         Answer { status: 200, body } => Some(serde_json::from_str::<Version>(&body)?.version),
         _ => None,
     };

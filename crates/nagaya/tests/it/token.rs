@@ -120,6 +120,14 @@ fn a_token_of_the_store_opens_the_house_as_far_as_its_scopes_go() {
     assert!(refused.contains("application/problem+json"), "{refused}");
     check(&house, "GET /healthz", "nagaya_unknown", 200);
 
+    let url = format!("http://{}", house.address("http"));
+    let status = run_with(["status", "--url", &url], &[("NAGAYA_TOKEN", &reader)]);
+    assert!(
+        status.stdout.contains(env!("CARGO_PKG_VERSION")),
+        "{}",
+        status.stdout
+    );
+
     token(&house, &["revoke", "boss"]);
     check(&house, "GET /metrics", &admin, 401);
 }
