@@ -23,7 +23,7 @@ use crate::scripting::Scripts;
 use crate::shard::Shards;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
-use crate::tiering::Tiering;
+use crate::tiering::{Survey, Tiering};
 use crate::tracking::Tracking;
 
 /// Takes values that are too large to free while a client waits.
@@ -59,6 +59,8 @@ pub struct Server {
     pub(crate) tracking: Tracking,
     /// The cold tier, when there is one. Set once, before the first request.
     pub tiering: OnceLock<Tiering>,
+    /// What is known of large tags.
+    pub(crate) survey: Survey,
     pub(crate) reclaimer: Box<dyn Reclaimer>,
     /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
     pub(crate) reclaimed: AtomicU64,
@@ -112,6 +114,7 @@ impl Server {
             postponed: PostponedWork::default(),
             tracking: Tracking::default(),
             tiering: OnceLock::new(),
+            survey: Survey::default(),
             reclaimer,
             reclaimed: AtomicU64::new(0),
             pause: Pause::default(),

@@ -82,6 +82,15 @@ impl Breaker {
         !matches!(self.state, State::Closed { .. })
     }
 
+    /// The state in a word, for people.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.state {
+            State::Closed { .. } => "closed",
+            State::Open { .. } => "open",
+            State::Probing { .. } => "probing",
+        }
+    }
+
     fn open(&mut self, now: Instant, pause: Duration) {
         let until = now + pause;
         self.state = State::Open { until, pause };

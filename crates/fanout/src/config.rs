@@ -48,8 +48,10 @@ choices! {
 }
 
 settings! {
-    /// One request to many endpoints, every answer kept. It runs when there are endpoints.
+    /// One request to many endpoints, every answer kept.
     pub struct FanoutConfig in "fanout" {
+        /// Serve the fan-out. Until there are endpoints it answers every request with 503.
+        enabled: bool = true, fixed;
         /// Where requests are taken.
         listen: Listen = "127.0.0.1:7401", fixed, flag "--fanout-listen";
         /// The token that clients send as `Authorization: Bearer TOKEN`. Without one, any address but

@@ -132,6 +132,16 @@ impl Endpoint {
         (running, admitted.saturating_sub(running))
     }
 
+    /// Where it is, without credentials and query.
+    pub fn url(&self) -> String {
+        self.settings.target.shown()
+    }
+
+    /// The state of its breaker: `closed`, `open` or `probing`.
+    pub fn breaker_word(&self) -> &'static str {
+        self.breaker.lock().word()
+    }
+
     /// Whether it is left alone because it is down.
     pub fn is_down(&self) -> bool {
         self.breaker.lock().is_open()

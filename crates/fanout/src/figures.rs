@@ -31,6 +31,26 @@ impl Latency {
         bounds.zip(counts).collect()
     }
 
+    /// Estimates a quantile in milliseconds, spread evenly within its bucket; nothing before the first
+    /// observation. Beyond the last bound it is that bound.
+    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return None;
+        }
+        let rank = share * total as f64;
+        let (mut low, mut below) = (0.0, 0.0);
+        for (bound, count) in BOUNDS_MS.iter().zip(counts) {
+            let (bound, count) = (*bound as f64, count as f64);
+            if below + count >= rank && count > 0.0 {
+                return Some(low + (bound - low) * ((rank - below) / count).clamp(0.0, 1.0));
+            }
+            (low, below) = (bound, below + count);
+        }
+        Some(low)
+    }
+
     pub fn seconds(&self) -> f64 {
         self.sum_us.load(Ordering::Relaxed) as f64 / 1e6
     }
@@ -147,5 +167,17 @@ mod tests {
         let count = |bound: f64| buckets.iter().find(|(end, _)| *end == bound).unwrap().1;
         assert_eq!((count(0.001), count(0.002)), (2, 1));
         assert_eq!((count(0.2), count(0.3), count(f64::MAX)), (1, 1, 1));
+    }
+
+    #[test]
+    fn quantiles_are_estimated_within_their_bucket() {
+        let latency = Latency::default();
+        assert_eq!(latency.quantile_ms(0.5), None);
+        (0..90).for_each(|_| latency.record(Duration::from_micros(1500)));
+        (0..10).for_each(|_| latency.record(Duration::from_millis(40)));
+        assert_eq!(latency.quantile_ms(0.9), Some(2.0));
+        assert_eq!(latency.quantile_ms(0.95), Some(35.0));
+        latency.record(Duration::from_secs(60));
+        assert_eq!(latency.quantile_ms(1.0), Some(5000.0), "further is not known");
     }
 }

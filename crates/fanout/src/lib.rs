@@ -35,6 +35,7 @@ mod store;
 
 mod live;
 mod read_back;
+mod recent;
 
 #[cfg(test)]
 mod edges;
@@ -54,6 +55,7 @@ pub use error::Error;
 pub use figures::{BOUNDS_MS, Counts, EndpointCounts, Latency, Turned};
 pub use ids::IdSource;
 pub use outcome::{Outcome, State};
+pub use recent::RecentRequest;
 pub use request::{DEADLINE_HEADER, ID_HEADER, Outgoing, VIA_HEADER};
 pub use server::{Cut, Server};
 pub use service::Fanout;

@@ -21,6 +21,7 @@ use crate::figures::{Counts, EndpointCounts, add};
 use crate::job::{self, Done, Means};
 use crate::live::Working;
 use crate::outcome::State;
+use crate::recent::Track;
 use crate::request::Outgoing;
 use crate::store::{Batch, Store, StoreError, Written};
 use crate::traced;
@@ -52,6 +53,7 @@ pub(crate) struct Accepted {
     pub(crate) outgoing: Arc<Outgoing>,
     pub(crate) jobs: Vec<Admission>,
     pub(crate) working: Working,
+    pub(crate) track: Arc<Track>,
 }
 
 impl Runner {
@@ -65,6 +67,7 @@ impl Runner {
             outgoing,
             jobs: admissions,
             working,
+            track,
         } = accepted;
         add(&self.counts.jobs, admissions.len() as u64);
         let mut jobs: FuturesUnordered<_> = admissions
@@ -77,14 +80,20 @@ impl Runner {
         loop {
             if jobs.is_empty() && writes.is_empty() {
                 let complete_ms = Some(elapsed_ms(at));
-                self.clone().write(Arc::clone(&id), ready, complete_ms).await;
+                self.clone()
+                    .write(Arc::clone(&id), ready, complete_ms, Arc::clone(&track))
+                    .await;
+                track.finish();
                 working.progress();
                 return;
             }
             if jobs.is_empty() && !ready.is_empty() {
                 // A slow store must not make the last answers wait for the earlier ones; the mark does.
                 let ready = std::mem::take(&mut ready);
-                writes.push(Box::pin(self.clone().write(Arc::clone(&id), ready, None)));
+                let write = self
+                    .clone()
+                    .write(Arc::clone(&id), ready, None, Arc::clone(&track));
+                writes.push(Box::pin(write));
             }
             tokio::select! {
                 biased;
@@ -104,7 +113,10 @@ impl Runner {
                 () = sleep_until(flush_at), if !ready.is_empty() && !jobs.is_empty() => (),
             }
             let ready = std::mem::take(&mut ready);
-            writes.push(Box::pin(self.clone().write(Arc::clone(&id), ready, None)));
+            let write = self
+                .clone()
+                .write(Arc::clone(&id), ready, None, Arc::clone(&track));
+            writes.push(Box::pin(write));
         }
     }
 
@@ -134,7 +146,13 @@ impl Runner {
     }
 
     /// Writes answers, trying again while it makes sense, and counts what became of them.
-    async fn write(self: Arc<Runner>, id: Arc<str>, done: Vec<Done>, complete_ms: Option<u64>) {
+    async fn write(
+        self: Arc<Runner>,
+        id: Arc<str>,
+        done: Vec<Done>,
+        complete_ms: Option<u64>,
+        track: Arc<Track>,
+    ) {
         let last = done.iter().map(|done| done.answer.by).max();
         let give_up = last.unwrap_or_else(Instant::now) + RECORD_GRACE;
         let mut counted = Vec::with_capacity(done.len());
@@ -154,7 +172,7 @@ impl Runner {
         let error = loop {
             match self.write_once(&batch).await {
                 Ok(written) => {
-                    self.book(&mut batch, &mut counted, &written);
+                    self.book(&mut batch, &mut counted, &written, &track);
                     if batch.answers.is_empty() {
                         return;
                     }
@@ -175,7 +193,7 @@ impl Runner {
         }
         counted
             .iter()
-            .for_each(|counts| self.count(counts, State::StoreFailed));
+            .for_each(|counts| self.count(counts, State::StoreFailed, &track));
         self.tell_failure(batch, &error).await;
     }
 
@@ -207,13 +225,21 @@ impl Runner {
     }
 
     /// Counts what is settled and leaves the rest in the batch, with those who count it.
-    fn book(&self, batch: &mut Batch, counted: &mut Vec<Arc<EndpointCounts>>, written: &[Written]) {
+    fn book(
+        &self,
+        batch: &mut Batch,
+        counted: &mut Vec<Arc<EndpointCounts>>,
+        written: &[Written],
+        track: &Track,
+    ) {
         let answers = std::mem::take(&mut batch.answers);
         let counts = std::mem::take(counted);
         for ((answer, counts), written) in answers.into_iter().zip(counts).zip(written) {
             match written {
-                Written::Stored => self.count(&counts, answer.outcome.state),
-                Written::Late | Written::Gone | Written::Refused => self.count(&counts, State::StoreFailed),
+                Written::Stored => self.count(&counts, answer.outcome.state, track),
+                Written::Late | Written::Gone | Written::Refused => {
+                    self.count(&counts, State::StoreFailed, track);
+                }
                 Written::Unreached => {
                     batch.answers.push(answer);
                     counted.push(counts);
@@ -222,7 +248,8 @@ impl Runner {
         }
     }
 
-    fn count(&self, counts: &EndpointCounts, state: State) {
+    fn count(&self, counts: &EndpointCounts, state: State, track: &Track) {
+        track.count(state);
         self.counts.count(state);
         counts.count(state);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method};
 use nagaya_ids::mint::MintError;
+use nagaya_telemetry::{Clock, SystemClock};
 use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -26,6 +27,8 @@ use crate::ids::IdSource;
 use crate::job::Means;
 use crate::live::Live;
 use crate::outcome::{Outcome, State};
+use crate::read_back::show;
+use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::runner::{Accepted, Runner};
 use crate::store::{Record, Store, StoreError};
@@ -41,6 +44,7 @@ pub struct Fanout {
     endpoints: RwLock<Arc<EndpointSet>>,
     runner: Arc<Runner>,
     pub(crate) live: Arc<Live>,
+    recent: Arc<Recent>,
     ids: IdSource,
     handlers: Arc<Semaphore>,
     /// Jobs of all endpoints, waiting or running.
@@ -79,9 +83,14 @@ pub(crate) struct Taken {
 /// Why a request was not taken; nothing was sent to anybody.
 #[derive(Debug)]
 pub(crate) enum Refusal {
+    /// There is nobody to ask.
+    NoEndpoints,
     AllShed(Vec<(Arc<str>, ShedReason)>),
     NoId(MintError),
-    Store { id: Arc<str>, reason: String },
+    Store {
+        id: Arc<str>,
+        reason: String,
+    },
 }
 
 impl Fanout {
@@ -119,6 +128,7 @@ impl Fanout {
             endpoints: RwLock::new(Arc::new(endpoints)),
             runner: Arc::new(runner),
             live: Arc::default(),
+            recent: Arc::default(),
             ids,
             handlers: permits(config.handlers),
             jobs: Arc::default(),
@@ -139,7 +149,7 @@ impl Fanout {
         next.breaker_failures = config.breaker_failures;
         next.breaker_pause = config.breaker_pause;
         next.check()?;
-        if next.endpoints.0.is_empty() {
+        if next.endpoints.0.is_empty() && !self.endpoints().is_empty() {
             return Err(Error::Config("there are no endpoints left".to_owned()));
         }
         self.use_endpoints(&next, &next.endpoints)
@@ -173,6 +183,28 @@ impl Fanout {
         (handlers, self.live.len(), self.jobs.load(Ordering::Relaxed))
     }
 
+    /// Workers that ask an endpoint at this moment.
+    pub fn workers_busy(&self) -> usize {
+        let free = self.runner.means.workers.available_permits();
+        self.config.workers.saturating_sub(free)
+    }
+
+    /// The latest requests that this process took, newest first.
+    pub fn recent(&self, limit: usize) -> Vec<RecentRequest> {
+        self.recent.list(limit)
+    }
+
+    /// A request as the listener's `/requests/{id}` shows it; nothing if it is not there. Cancel safe.
+    pub async fn read_back(&self, id: &str) -> Result<Option<serde_json::Value>, StoreError> {
+        if !crate::ids::is_id(id) {
+            return Ok(None);
+        }
+        let limit = self.config.store_timeout;
+        let read = tokio::time::timeout(limit, self.store().read(id)).await;
+        let stored = read.map_err(|_| StoreError::TimedOut { limit })??;
+        Ok(stored.map(|stored| show(id, &stored)))
+    }
+
     /// Readers that wait for answers to requests under way.
     pub fn readers(&self) -> usize {
         self.live.readers()
@@ -202,6 +234,10 @@ impl Fanout {
     /// Cancel safe: a task of its own carries the request to its end, whether the client waits or not.
     pub(crate) async fn take(&self, arrival: Arrival, handler: Handler) -> Result<Taken, Refusal> {
         let set = self.endpoints();
+        if set.is_empty() {
+            self.runner.counts.turn_away(Turned::Shed);
+            return Err(Refusal::NoEndpoints);
+        }
         let (jobs, shed) = self.admit(&set);
         let counts = &self.runner.counts;
         if jobs.is_empty() {
@@ -218,14 +254,19 @@ impl Fanout {
         let (tell, mut told) = oneshot::channel();
         let decided = Arc::new(AtomicBool::new(false));
         let at = arrival.at;
+        let method = if arrival.outgoing.method == Method::POST {
+            "POST"
+        } else {
+            "GET"
+        };
+        let (at_ms, asked) = (SystemClock.unix_ms(), set.iter().len());
+        let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
         let carrying = Carrying {
+            recent: Arc::clone(&self.recent),
+            track: Arc::new(track),
             record: Record {
                 id: Arc::clone(&id),
-                method: if arrival.outgoing.method == Method::POST {
-                    "POST"
-                } else {
-                    "GET"
-                },
+                method,
                 url: arrival.url,
                 endpoints: Arc::clone(&set.names_json),
                 shed: shed
@@ -313,6 +354,8 @@ struct Carrying {
     jobs: Vec<Admission>,
     handler: Handler,
     live: Arc<Live>,
+    recent: Arc<Recent>,
+    track: Arc<Track>,
     runner: Arc<Runner>,
     /// Set by whoever decides first: us, that it is taken, or the one who waits, that it took too long.
     decided: Arc<AtomicBool>,
@@ -341,6 +384,7 @@ impl Carrying {
         let id = self.record.id;
         add(&self.runner.counts.accepted, 1);
         self.outgoing.identify(&id, &self.via);
+        self.recent.add(Arc::clone(&self.track));
         let accepted = Accepted {
             at: self.at,
             receipt: Receipt {
@@ -350,6 +394,7 @@ impl Carrying {
             outgoing: Arc::new(self.outgoing),
             jobs: self.jobs,
             working: self.live.begin(&id),
+            track: self.track,
             id,
         };
         // As above.

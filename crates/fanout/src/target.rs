@@ -72,6 +72,12 @@ impl Target {
         })
     }
 
+    /// The URL as people may see it: a login or a query may hold secrets.
+    pub(crate) fn shown(&self) -> String {
+        let scheme = if self.origin.https { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.path.path())
+    }
+
     /// The path with the endpoint's own query and the client's, joined as serinin does.
     pub(crate) fn path_with(&self, query: Option<&str>) -> PathAndQuery {
         let Some(query) = query else {

@@ -9,70 +9,120 @@ use crate::terminal::Paint;
 /// What the banner tells.
 pub(crate) struct Banner<'a> {
     pub(crate) room: SocketAddr,
+    /// Whether the room asks for a password, and HTTP for a token.
+    pub(crate) room_has_password: bool,
+    pub(crate) http_has_token: bool,
     pub(crate) http: SocketAddr,
-    /// Where memcached clients fetch ids, if they can.
-    pub(crate) ids: Option<SocketAddr>,
-    /// Where requests are fanned out, if they are.
-    pub(crate) fanout: Option<SocketAddr>,
     /// Whether jobs are taken.
     pub(crate) jobs: bool,
+    /// Where requests are fanned out, if they are, and to how many endpoints.
+    pub(crate) fanout: Option<(SocketAddr, usize)>,
+    /// Where memcached clients fetch ids, if they can.
+    pub(crate) ids: Option<SocketAddr>,
+    pub(crate) fleet: Fleet,
     /// Whether `http` is where `nagaya status` looks by itself.
     pub(crate) http_is_default: bool,
+    /// Whether `data` is where commands look by themselves.
+    pub(crate) data_is_default: bool,
     pub(crate) data: &'a Path,
     /// How this binary was called, for commands that can be pasted.
     pub(crate) program: &'a str,
 }
 
+/// Where the fleet is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fleet {
+    Off,
+    /// In the data folder, where commands find it.
+    InData,
+    /// In a Redis, which commands would have to be told.
+    Elsewhere,
+}
+
 impl Banner<'_> {
     pub(crate) fn render(&self, paint: Paint) -> String {
+        let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
+        let mut text = format!("\n{title} is ready\n\n");
+        let rows = self.places();
+        let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in rows {
+            let name = paint.dim(&format!("{name:width$}"));
+            writeln!(text, "  {name}  {value}").expect("writing to a string cannot fail");
+        }
+        text.push_str("\nTry next, in another terminal:\n\n");
+        for command in self.commands() {
+            writeln!(text, "  {command}").expect("writing to a string cannot fail");
+        }
+        text.push_str("\nCtrl-C stops it.\n\n");
+        text
+    }
+
+    /// Where each service listens.
+    fn places(&self) -> Vec<(&'static str, String)> {
         let url = local_url(self.http);
+        let mut rows = vec![("room", format!("{} (Redis protocol)", self.room))];
+        if self.jobs {
+            rows.push(("jobs", format!("{url}/v1/jobs (REST and gRPC)")));
+        }
+        if let Some((fanout, _)) = self.fanout {
+            rows.push(("fanout", format!("http://{fanout}")));
+        }
+        if let Some(ids) = self.ids {
+            rows.push(("ids", format!("{ids} (memcached) and {url}/v1/ids")));
+        }
+        if self.fleet != Fleet::Off {
+            rows.push(("fleet", format!("{url}/v1/fleet")));
+        }
+        rows.push(("console", format!("{url}/")));
+        if self.http.ip().is_unspecified() {
+            rows.push(("http", format!("http://{}", self.http)));
+        }
+        rows.push(("data", self.data.display().to_string()));
+        rows
+    }
+
+    /// One command to try for each service, in the same order.
+    fn commands(&self) -> Vec<String> {
+        let (url, room, program) = (local_url(self.http), reachable(self.room), self.program);
         let there = match self.http_is_default {
             true => String::new(),
             false => format!(" --url {url}"),
         };
-        let status = format!("{} status{there}", self.program);
-        let mut text = String::new();
-        let title = paint.bold(concat!("nagaya ", env!("CARGO_PKG_VERSION")));
-        let room = reachable(self.room);
-        let mut rows = vec![
-            ("Redis", self.room.to_string()),
-            ("HTTP", format!("http://{}", self.http)),
-        ];
-        if let Some(ids) = self.ids {
-            rows.push(("ids", format!("{ids} (memcached)")));
-        }
-        if let Some(fanout) = self.fanout {
-            rows.push(("fanout", format!("http://{fanout}")));
-        }
-        rows.push(("data", self.data.display().to_string()));
-        let fetch = match self.ids {
-            Some(_) => format!("  curl {url}/v1/ids\n"),
-            None => String::new(),
+        let curl = match self.http_has_token {
+            true => "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\"",
+            false => "curl",
         };
-        let enqueue = match self.jobs {
-            true => format!("  {} jobs enqueue{there} mail '{{\"to\": 7}}'\n", self.program),
-            false => String::new(),
+        let password = match self.room_has_password {
+            true => " -a \"$NAGAYA_ROOM__PASSWORD\"",
+            false => "",
         };
-        writeln!(text, "\n{title} is ready\n").expect("writing to a string cannot fail");
-        let width = rows
-            .iter()
-            .map(|(name, _)| name.len() + 1)
-            .max()
-            .unwrap_or(0)
-            .max(6);
-        for (name, value) in rows {
-            let name = paint.dim(&format!("{name:width$}"));
-            writeln!(text, "  {name}{value}").expect("writing to a string cannot fail");
-        }
-        writeln!(
-            text,
-            "\nTry next, in another terminal:\n\n  redis-cli -h {} -p {} ping\n{fetch}{enqueue}  curl {url}/readyz\n  {status}\n",
+        let mut commands = vec![format!(
+            "redis-cli -h {} -p {}{password} ping",
             room.ip(),
-            room.port(),
-        )
-        .expect("writing to a string cannot fail");
-        writeln!(text, "Ctrl-C stops it.\n").expect("writing to a string cannot fail");
-        text
+            room.port()
+        )];
+        if self.jobs {
+            commands.push(format!("{program} jobs enqueue{there} mail '{{\"to\": 7}}'"));
+        }
+        match self.fanout {
+            Some((_, 0)) => commands.push(format!("{curl} {url}/v1/fanout")),
+            Some((fanout, _)) => commands.push(format!("curl '{}/?q=1'", local_url(fanout))),
+            None => (),
+        }
+        if self.ids.is_some() {
+            commands.push(format!("{curl} {url}/v1/ids"));
+        }
+        match self.fleet {
+            Fleet::Off => (),
+            Fleet::InData if self.data_is_default => commands.push(format!("{program} fleet list")),
+            Fleet::InData => commands.push(format!(
+                "NAGAYA_HOUSE__DATA='{}' {program} fleet list",
+                self.data.display()
+            )),
+            Fleet::Elsewhere => commands.push(format!("{curl} {url}/v1/fleet")),
+        }
+        commands.push(format!("{program} status{there} --watch"));
+        commands
     }
 }
 
@@ -95,39 +145,69 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 mod tests {
     use super::*;
 
+    fn banner(http: &str, is_default: bool) -> Banner<'static> {
+        Banner {
+            room: "127.0.0.1:6380".parse().unwrap(),
+            room_has_password: false,
+            http_has_token: false,
+            http: http.parse().unwrap(),
+            jobs: true,
+            fanout: Some(("127.0.0.1:7401".parse().unwrap(), 0)),
+            ids: Some("127.0.0.1:11212".parse().unwrap()),
+            fleet: Fleet::InData,
+            http_is_default: is_default,
+            data_is_default: is_default,
+            data: Path::new("/srv/data"),
+            program: "nagaya",
+        }
+    }
+
     #[test]
-    fn the_commands_fit_the_address() {
-        let banner = |http: &str, http_is_default| {
-            let data = Path::new("/srv/data");
-            let http = http.parse().unwrap();
-            Banner {
-                room: "127.0.0.1:6380".parse().unwrap(),
-                http,
-                http_is_default,
-                ids: Some("127.0.0.1:11212".parse().unwrap()),
-                fanout: None,
-                jobs: true,
-                data,
-                program: "nagaya",
-            }
-            .render(Paint::plain())
+    fn every_service_has_its_place_and_a_command() {
+        let plain = banner("127.0.0.1:7400", true).render(Paint::plain());
+        let places = "\n\n  room     127.0.0.1:6380 (Redis protocol)\n  \
+             jobs     http://127.0.0.1:7400/v1/jobs (REST and gRPC)\n  \
+             fanout   http://127.0.0.1:7401\n  \
+             ids      127.0.0.1:11212 (memcached) and http://127.0.0.1:7400/v1/ids\n  \
+             fleet    http://127.0.0.1:7400/v1/fleet\n  \
+             console  http://127.0.0.1:7400/\n  \
+             data     /srv/data\n\n";
+        assert!(plain.contains(places), "{plain}");
+        let commands = "\n\n  redis-cli -h 127.0.0.1 -p 6380 ping\n  \
+             nagaya jobs enqueue mail '{\"to\": 7}'\n  \
+             curl http://127.0.0.1:7400/v1/fanout\n  \
+             curl http://127.0.0.1:7400/v1/ids\n  \
+             nagaya fleet list\n  \
+             nagaya status --watch\n\n";
+        assert!(plain.contains(commands), "{plain}");
+    }
+
+    #[test]
+    fn the_commands_fit_addresses_and_credentials() {
+        let moved = Banner {
+            room_has_password: true,
+            http_has_token: true,
+            fanout: Some(("127.0.0.1:7401".parse().unwrap(), 2)),
+            ..banner("0.0.0.0:80", false)
         };
-        let plain = banner("127.0.0.1:7400", true);
-        assert!(
-            plain.contains(
-                "  curl http://127.0.0.1:7400/v1/ids\n  nagaya jobs enqueue mail '{\"to\": 7}'\n  curl http://127.0.0.1:7400/readyz\n  nagaya status\n"
-            ),
-            "{plain}"
-        );
-        assert!(
-            plain.contains("  ids   127.0.0.1:11212 (memcached)\n  data  /srv/data\n"),
-            "{plain}"
-        );
-        let moved = banner("0.0.0.0:80", false);
-        assert!(
-            moved.contains("  nagaya status --url http://127.0.0.1:80\n"),
-            "{moved}"
-        );
+        let moved = moved.render(Paint::plain());
+        for line in [
+            "  redis-cli -h 127.0.0.1 -p 6380 -a \"$NAGAYA_ROOM__PASSWORD\" ping\n",
+            "  curl 'http://127.0.0.1:7401/?q=1'\n",
+            "  curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\" http://127.0.0.1:80/v1/ids\n",
+            "  NAGAYA_HOUSE__DATA='/srv/data' nagaya fleet list\n",
+            "  nagaya status --url http://127.0.0.1:80 --watch\n",
+        ] {
+            assert!(moved.contains(line), "{line} is missing in\n{moved}");
+        }
+        let off = Banner {
+            jobs: false,
+            fanout: None,
+            ids: None,
+            fleet: Fleet::Off,
+            ..banner("127.0.0.1:7400", true)
+        };
+        assert_eq!(off.commands().len(), 2);
         assert_eq!(local_url("[::]:1".parse().unwrap()), "http://[::1]:1");
     }
 }

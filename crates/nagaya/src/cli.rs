@@ -17,7 +17,7 @@ Examples:
   nagaya up --data /var/lib/nagaya     keep the data elsewhere
   nagaya --config nagaya.toml up       take settings from a file
   nagaya config show                   what is in force, and where it comes from
-  nagaya status                        ask the running house how it is
+  nagaya status --watch                how the running house is, all the time
   nagaya demo                          traffic to look at, for 100 seconds
   nagaya room export > all.jsonl       every key and value as JSON
 
@@ -34,13 +34,6 @@ Examples:
 
 Ctrl-C or SIGTERM stops it: open requests finish first. A second one ends it
 at once.";
-
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  nagaya status
-  nagaya status --url http://127.0.0.1:8080 --json
-
-Exit code 0 when every component is ready, 1 otherwise.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -133,8 +126,8 @@ enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Ask a running house how it is
-    #[command(after_long_help = STATUS_EXAMPLES)]
-    Status(StatusArgs),
+    #[command(after_long_help = status::EXAMPLES)]
+    Status(status::StatusArgs),
     /// Serve the room from real engines, or look after its data
     #[command(subcommand)]
     Room(RoomCommand),
@@ -225,16 +218,6 @@ struct SettingArgs {
     set: Vec<(String, String)>,
 }
 
-#[derive(Args)]
-struct StatusArgs {
-    /// Where the house listens [default: http.listen of the settings]
-    #[arg(long)]
-    url: Option<String>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
-}
-
 /// Runs the command that was typed and returns its exit code.
 pub fn run() -> ExitCode {
     let words = ids::accept_single_dashes(std::env::args_os().collect(), &Cli::command());
@@ -278,12 +261,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(ConfigCommand::Check { settings }) => {
             config_command::check(&global, settings.flags(&global))
         }
-        Command::Status(args) => status::status(
-            &global,
-            SettingArgs::default().flags(&global),
-            args.url,
-            args.json,
-        ),
+        Command::Status(args) => status::status(&global, SettingArgs::default().flags(&global), args),
         Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Demo(args) => demo::run(&global, SettingArgs::default().flags(&global), args),

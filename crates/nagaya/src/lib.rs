@@ -12,6 +12,7 @@ mod demo;
 pub mod docs;
 mod fanout;
 mod fleet;
+mod house;
 mod http;
 mod ids;
 mod jobs;

@@ -1,8 +1,8 @@
 //! The engine as a component of the house.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -34,6 +34,8 @@ pub(crate) struct RoomService {
     metrics: Option<Arc<Metrics>>,
     /// Where the data is kept.
     folder: PathBuf,
+    /// Set once the engine runs.
+    inside: Arc<OnceLock<Figures>>,
 }
 
 /// The socket of the engine that the house itself uses.
@@ -59,6 +61,7 @@ impl RoomService {
             bound,
             metrics: None,
             folder,
+            inside: Arc::default(),
         })
     }
 
@@ -73,12 +76,18 @@ impl RoomService {
                 bound,
                 metrics: Some(metrics),
                 folder: data_dir.join(ROOM_FOLDER),
+                inside: Arc::default(),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
                 "cannot listen on {address} for Redis clients: {source}; choose another address with --room-listen"
             )),
             Err(error) => Err(error).context("room"),
         }
+    }
+
+    /// A look inside the engine, there once it runs.
+    pub(crate) fn inside(&self) -> Arc<OnceLock<Figures>> {
+        Arc::clone(&self.inside)
     }
 
     /// Where Redis clients connect.
@@ -98,6 +107,7 @@ impl Service for RoomService {
                 bound,
                 metrics,
                 folder,
+                inside,
                 ..
             } = *self;
             let start = tokio::task::spawn_blocking(move || start(bound, &folder));
@@ -107,6 +117,8 @@ impl Service for RoomService {
             if let Some(metrics) = metrics {
                 metrics.register_room(move || read(&view));
             }
+            // Set once, here.
+            inside.set(figures.clone()).ok();
             ready.ready();
             tokio::select! {
                 () = shutdown.stopped() => {}
@@ -185,6 +197,8 @@ fn read(figures: &Figures) -> RoomFigures {
         misses: server.sum(|stats| stats.keyspace_misses.get()),
         expired: server.sum(|stats| stats.expired_keys.get()),
         used_bytes: used_bytes() as u64,
+        limit_bytes: Some(server.config().maxmemory).filter(|limit| *limit > 0),
+        tags: server.tags_in_memory(),
         commands: every
             .map(|command| CommandFigures {
                 name: &command.full_name,
@@ -201,12 +215,14 @@ fn read_tiers(server: &Server) -> TierFigures {
         return TierFigures::default();
     };
     let counters = &tiering.counters;
+    // A tier that does not answer has other metrics that say so.
+    let totals = tiering.cold.totals().unwrap_or_default();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let bounds = LOAD_BOUNDS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);
     TierFigures {
         cold_keys: tiering.cold_keys(),
-        // A tier that does not answer has other metrics that say so.
-        cold_bytes: tiering.cold.totals().map_or(0, |totals| totals.disk_bytes),
+        cold_tags: totals.tags,
+        cold_bytes: totals.disk_bytes,
         log_bytes: server.journal_bytes(),
         staleness_ms: server.staleness_ms() as u64,
         load_waits: count(&counters.waits),

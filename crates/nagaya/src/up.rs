@@ -11,21 +11,23 @@ use anyhow::Context;
 use nagaya_config::Flag;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry, TelemetryConfig};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::banner::Banner;
+use crate::banner::{Banner, Fleet};
 use crate::cli::GlobalArgs;
 use crate::data_dir::DataDir;
 use crate::fanout::{self, FanoutService};
 use crate::fleet::FleetService;
+use crate::house::{House, READERS_MAX, RoomDoor, RoomPlace};
 use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState};
 use crate::ids::{IdsService, Source};
 use crate::jobs::JobsService;
 use crate::readiness::Readiness;
 use crate::room::RoomService;
 use crate::service::Service;
-use crate::settings::{self, Settings};
+use crate::settings::{self, HouseConfig, Settings};
 use crate::signals::Signals;
 use crate::supervisor::Supervisor;
 use crate::terminal;
@@ -94,7 +96,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
 
-    let manages = settings.fleet.is_managed();
+    let manages = settings.fleet.enabled;
     let places = Places::of(&settings.house, &settings.tiers, &settings.room)?;
     let needs_backroom = settings.house.redis.is_none()
         && ((settings.ids.enabled && settings.ids.redis.is_none())
@@ -105,16 +107,16 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         settings.ids.enabled.then_some("ids"),
         manages.then_some("fleet"),
         settings.jobs.enabled.then_some("jobs"),
-        fanout::is_wanted(&settings).then_some("fanout"),
+        settings.fanout.enabled.then_some("fanout"),
         Some("http"),
     ];
     let names: Vec<&str> = names.into_iter().flatten().collect();
     let readiness = Readiness::new(&names);
-    let (room, room_address): (Box<dyn Service>, _) = match places {
+    let (room, room_address, inside): (Box<dyn Service>, _, _) = match places {
         None => {
             let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
-            let address = room.address();
-            (Box::new(room), address)
+            let (address, inside) = (room.address(), RoomPlace::Embedded(room.inside()));
+            (Box::new(room), address, inside)
         }
         Some(places) => {
             let roles = Roles {
@@ -124,9 +126,11 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
             };
             let room = TieredRoom::open(places, roles, Arc::clone(&metrics)).await?;
             let address = room.address().context("the room has no address")?;
-            (Box::new(room), address)
+            let inside = room.inside()?;
+            (Box::new(room), address, inside)
         }
     };
+    let door = RoomDoor::new(room_address, settings.room.password.clone(), inside)?;
     let ids = match settings.ids.enabled {
         true => {
             let source = Source::of_house(&settings, data.path(), &readiness)?;
@@ -135,6 +139,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         false => None,
     };
     let ids_address = ids.as_ref().map(IdsService::address);
+    let ids_view = ids.as_ref().map(IdsService::view).transpose()?.flatten();
     let fleet = match manages {
         true => Some(FleetService::of_house(&settings, data.path(), &readiness)?),
         false => None,
@@ -153,18 +158,33 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         true => Some(JobsService::open(&settings, data.path()).await?),
         false => None,
     };
+    let address = listener.address().context("cannot tell the HTTP address")?;
+    let house = Arc::new(House {
+        readiness: readiness.clone(),
+        metrics: Arc::clone(&metrics),
+        clock: Arc::clone(&clock),
+        started: clock.now(),
+        http: address,
+        room: door,
+        jobs: jobs.as_ref().map(JobsService::jobs),
+        fanout: fanout.as_ref().map(|fanout| (fanout.fanout(), fanout.address())),
+        ids: ids_view.zip(ids_address),
+        fleet: fleet.as_ref().map(FleetService::handle),
+        history: Default::default(),
+        latest: Default::default(),
+        readers: Arc::new(Semaphore::new(READERS_MAX)),
+    });
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),
         metrics,
-        started: clock.now(),
+        started: house.started,
         clock,
-        routes,
+        routes: routes.merge(house.routes()),
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
         tokens: jobs.as_ref().map(JobsService::api),
     };
     let http = HttpServer::on(listener, Arc::new(state));
-    let address = http.address().context("cannot tell the HTTP address")?;
     let backroom = match needs_backroom {
         true => Some(RoomService::backroom(data.path())?),
         false => None,
@@ -190,18 +210,30 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         LogFormat::Text => {
             let program = std::env::args().next().unwrap_or_else(|| "nagaya".to_owned());
             let http_is_default = address == HttpConfig::default().listen.0;
+            let fleet = match (manages, &settings.fleet.redis, &settings.house.redis) {
+                (false, _, _) => Fleet::Off,
+                (true, None, None) => Fleet::InData,
+                (true, _, _) => Fleet::Elsewhere,
+            };
             let banner = Banner {
                 room: room_address,
+                room_has_password: settings.room.password.is_some(),
+                http_has_token: settings.http.token.is_some(),
                 http: address,
                 http_is_default,
                 ids: ids_address,
-                fanout: fanout_address,
+                fanout: fanout_address.map(|fanout| (fanout, settings.fanout.endpoints.0.len())),
+                fleet,
                 jobs: settings.jobs.enabled,
+                data_is_default: settings.house.data == HouseConfig::default().data,
                 data: data.path(),
                 program: &program,
             };
             eprint!("{}", banner.render(terminal::stderr()));
         }
     };
-    supervisor.run(stop, on_ready).await
+    tokio::select! {
+        ended = supervisor.run(stop, on_ready) => ended,
+        () = house.keep_history() => unreachable!("it never ends"),
+    }
 }

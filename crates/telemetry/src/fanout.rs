@@ -13,6 +13,9 @@ use prometheus_client::registry::Unit;
 #[derive(Clone, Debug, Default)]
 pub struct FanoutFigures {
     pub accepted: u64,
+    /// What became of endpoints, all of them together: answers kept, and those never asked.
+    pub answers_ok: u64,
+    pub sheds: u64,
     /// Requests that were not taken, by reason.
     pub turned_away: Vec<(&'static str, u64)>,
     /// Requests between arrival and reply, requests under way, jobs under way.
@@ -75,6 +78,22 @@ impl Collector for FanoutCollector {
             None,
             accepted.metric_type(),
         )?)?;
+        let sums = [
+            (
+                "nagaya_fanout_answers_ok",
+                "Answers that came in time and are kept.",
+                figures.answers_ok,
+            ),
+            (
+                "nagaya_fanout_sheds",
+                "Endpoints that were not asked because too much was under way or they were down.",
+                figures.sheds,
+            ),
+        ];
+        for (name, help, value) in sums {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
         let help = "Requests not taken, by reason.";
         let turned = figures
             .turned_away

@@ -8,6 +8,7 @@ mod clock;
 mod config;
 mod fanout;
 mod fleet;
+pub mod history;
 mod ids;
 mod logs;
 pub mod metrics;

@@ -28,6 +28,10 @@ pub struct RoomFigures {
     pub misses: u64,
     pub expired: u64,
     pub used_bytes: u64,
+    /// Nothing when memory has no limit.
+    pub limit_bytes: Option<u64>,
+    /// Tags in memory, where somebody counts them.
+    pub tags: Option<u64>,
     pub commands: Vec<CommandFigures>,
     pub tiers: TierFigures,
 }
@@ -36,6 +40,8 @@ pub struct RoomFigures {
 #[derive(Clone, Debug, Default)]
 pub struct TierFigures {
     pub cold_keys: u64,
+    /// Tags that the cold tier has, those in memory as well.
+    pub cold_tags: u64,
     pub cold_bytes: u64,
     pub log_bytes: u64,
     pub staleness_ms: u64,
@@ -83,6 +89,12 @@ impl Collector for RoomCollector {
                 figures.tiers.cold_keys,
             ),
             (
+                "nagaya_room_cold_tags",
+                "Tags that the cold tier has.",
+                None,
+                figures.tiers.cold_tags,
+            ),
+            (
                 "nagaya_room_cold",
                 "Space that the cold tier takes on its disk.",
                 Some(&Unit::Bytes),
@@ -95,7 +107,19 @@ impl Collector for RoomCollector {
                 figures.tiers.log_bytes,
             ),
         ];
-        for (name, help, unit, value) in gauges {
+        let known = [
+            (
+                "nagaya_room_memory_limit",
+                "Memory that data, overhead and buffers may take.",
+                Some(&Unit::Bytes),
+                figures.limit_bytes,
+            ),
+            ("nagaya_room_tags", "Tags in memory, about.", None, figures.tags),
+        ];
+        let known = known
+            .into_iter()
+            .filter_map(|(name, help, unit, value)| Some((name, help, unit, value?)));
+        for (name, help, unit, value) in gauges.into_iter().chain(known) {
             let gauge = ConstGauge::new(value as f64);
             gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)?;
         }

@@ -15,9 +15,11 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 /// `--NAME-listen`.
 const LISTENERS: &[&str] = &["http", "room"];
 
-/// The pool of ids is four keys in the room and a port of its own, so only tests that ask for this
-/// listener get it.
-const IDS: &str = "ids";
+/// Services with a port of their own, which only tests get that ask for it.
+const ON_DEMAND: &[&str] = &["ids", "fanout"];
+
+/// The manager of a fleet keeps an engine of the house busy, so only tests get it that set something of it.
+const FLEET: &str = "fleet.";
 
 /// Our own binary, running `nagaya up` on free ports in a temporary data folder.
 ///
@@ -97,8 +99,17 @@ impl NagayaBuilder {
             launch = launch.args([format!("--{name}-listen"), address.to_string()]);
             listeners.push((name, address));
         }
-        if !listeners.iter().any(|(name, _)| name == IDS) {
-            launch = launch.args(["--set", "ids.enabled=false"]);
+        for service in ON_DEMAND {
+            if !listeners.iter().any(|(name, _)| name == service) {
+                launch = launch.args(["--set", &format!("{service}.enabled=false")]);
+            }
+        }
+        if !self
+            .args
+            .iter()
+            .any(|arg| arg.to_string_lossy().starts_with(FLEET))
+        {
+            launch = launch.args(["--set", "fleet.enabled=false"]);
         }
         launch = launch.args(self.args);
         for (name, value) in self.envs {

@@ -19,6 +19,8 @@ use crate::server::Server;
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;
+/// Keys read at a time when only their tags matter.
+const TAG_PAGE: usize = 64;
 
 /// What a command wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,18 @@ pub enum Question {
     Matching(Vec<u8>),
     /// The row of a tag.
     Tag(Vec<u8>),
+    /// Tags whose names begin with something, in the order of their names, after a tag.
+    Tags {
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    },
+    /// These tags, and some that come after a tag in the cold tier's own order.
+    Survey {
+        known: Vec<Vec<u8>>,
+        after: Option<Vec<u8>>,
+        limit: usize,
+    },
     /// Whether something has been saved since.
     Saved,
 }
@@ -41,6 +55,8 @@ pub enum Question {
 pub(crate) enum Answer {
     Keys(Vec<KeyRow>),
     Tag(Option<TagRow>),
+    Tags(Vec<TagRow>),
+    Survey { known: Vec<TagRow>, page: Vec<TagRow> },
     Saved,
 }
 
@@ -115,6 +131,17 @@ fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdErro
         }
         Question::Matching(pattern) => Answer::Keys(matching(cold, pattern)?),
         Question::Tag(tag) => Answer::Tag(cold.tag(tag)?),
+        Question::Tags { prefix, after, limit } => {
+            Answer::Tags(tags_with_prefix(cold, prefix, after.as_deref(), *limit)?)
+        }
+        Question::Survey { known, after, limit } => {
+            let known = known.iter().map(|tag| cold.tag(tag));
+            let known: Vec<Option<TagRow>> = known.collect::<Result<_, _>>()?;
+            Answer::Survey {
+                known: known.into_iter().flatten().collect(),
+                page: cold.tags_after(after.as_deref(), *limit)?,
+            }
+        }
         Question::Saved => Answer::Saved,
     })
 }
@@ -130,5 +157,39 @@ fn matching(cold: &dyn ColdTier, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdErro
         };
         last = Some((end.tag.clone(), end.key.clone()));
         found.extend(page.into_iter().filter(|row| glob::matches(pattern, &row.key)));
+    }
+}
+
+/// Lists tags by the order of their keys, which is that of their names. The keys of a tag but for the first
+/// ones are skipped: what comes after all of them begins behind the tag and a zero byte.
+fn tags_with_prefix(
+    cold: &dyn ColdTier,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<TagRow>, ColdError> {
+    let behind = |tag: &[u8]| [tag, b"\0"].concat();
+    let mut found = Vec::new();
+    let mut place = match after {
+        Some(tag) => Some(behind(tag)),
+        None => (!prefix.is_empty()).then(|| prefix.to_vec()),
+    };
+    loop {
+        let from = place.as_deref().map(|tag| (tag, &b""[..]));
+        let mut page = cold.keys_after(from, TAG_PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        place = Some(behind(&last.tag));
+        page.dedup_by(|a, b| a.tag == b.tag);
+        for key in page {
+            if !key.tag.starts_with(prefix) {
+                return Ok(found);
+            }
+            found.extend(cold.tag(&key.tag)?);
+            if found.len() >= limit {
+                return Ok(found);
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! ROOM.STATUS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
+//! ROOM.STATUS, ROOM.TAGS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
 
 use nagaya_room::cold::{Status, TagRow};
 
 use super::ask::{Answer, Question, ask};
 use super::evict::Stays;
+use super::tags::tags;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::notify::Events;
@@ -24,6 +25,15 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .group("room")
         .since("7.0.0")
         .about("Tells where a tag is and what the cold tier has of it.", "O(1)"),
+    cmd("ROOM.TAGS", -2, tags)
+        .flags(NOSCRIPT.and(NO_MULTI))
+        .acl(Category::KEYSPACE)
+        .group("room")
+        .since("7.0.0")
+        .about(
+            "Lists tags: those used last, the largest, or those whose names begin alike.",
+            "O(N) for N looked at, which is bounded",
+        ),
     cmd("ROOM.WARM", -2, warm)
         .flags(READONLY)
         .acl(Category::KEYSPACE)

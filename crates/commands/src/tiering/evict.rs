@@ -150,6 +150,17 @@ impl Server {
 }
 
 impl Server {
+    /// Tells how many tags are in memory, about; nothing without a cold tier, where nobody keeps count, or
+    /// while a slow script holds the shards.
+    pub fn tags_in_memory(&self) -> Option<u64> {
+        self.tiering.get()?;
+        let counts = (0..self.shards.count()).map(|number| {
+            let shard = self.shards.lock_one(number).ok()?;
+            Some(shard.tiers.tags(shard.keys.len()) as u64)
+        });
+        counts.sum()
+    }
+
     /// Tells what memory has of a tag. The caller holds no shard.
     pub fn residency(&self, tag: &[u8]) -> Residency {
         let shard = self.shards.lock_patiently(self.shards.place_of_tag(tag));
@@ -172,7 +183,7 @@ impl Db<'_> {
     }
 }
 
-fn residency(shard: &Shard, tag: &[u8]) -> Residency {
+pub(super) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
     let record = shard.tiers.records.get(tag);
     let mut found = Residency {
         resident: record.is_some(),
@@ -224,7 +235,11 @@ fn used_s(shard: &Shard, tag: &[u8]) -> u32 {
 }
 
 /// Returns the keys of a tag that are in memory.
-fn entries<'s>(keys: &'s Keyspace, tiers: &'s ShardTiers, tag: &'s [u8]) -> impl Iterator<Item = &'s Entry> {
+pub(super) fn entries<'s>(
+    keys: &'s Keyspace,
+    tiers: &'s ShardTiers,
+    tag: &'s [u8],
+) -> impl Iterator<Item = &'s Entry> {
     let own = (hash_tag(tag).len() == tag.len())
         .then(|| keys.get(hash_bytes(tag), tag))
         .flatten();
@@ -269,7 +284,7 @@ fn evict_tag(shard: &mut Shard, tiering: &Tiering, server: &Server, tag: &[u8]) 
     if hash_tag(tag).len() == tag.len() {
         discard(keys.remove(hash_bytes(tag), tag));
     }
-    if let Some(record) = tiers.records.remove(tag) {
+    if let Some(record) = tiers.take_record(tag) {
         for hash in record.keys.iter() {
             discard(keys.remove_with(hash, |entry| is_key_of(entry, tag, hash)));
         }

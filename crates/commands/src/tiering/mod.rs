@@ -27,6 +27,8 @@ mod need;
 mod queue;
 mod save;
 mod shard;
+mod survey;
+mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +51,8 @@ pub(crate) use need::{check_hash_tags, load_in_place, waits_for_load};
 pub use queue::Names;
 pub use save::Taken;
 pub(crate) use shard::ShardTiers;
+pub(crate) use survey::Survey;
+pub use survey::{KeyFigures, TagError, TagFigures, TagPlace};
 
 /// The generation of every residency: one process owns the cold tier, so nothing has to tell them apart.
 pub const GENERATION: u64 = 1;

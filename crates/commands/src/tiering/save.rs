@@ -192,7 +192,7 @@ pub(super) fn is_key_of(entry: &Entry, tag: &[u8], hash: u64) -> bool {
     hash_tag(key) == tag && hash_bytes(key) == hash
 }
 
-fn rest_of(entry: &Entry) -> Rest {
+pub(super) fn rest_of(entry: &Entry) -> Rest {
     Rest {
         kind: match entry.kind() {
             ValueKind::String => Kind::String,

@@ -38,6 +38,9 @@ pub(crate) struct ShardTiers {
     pub(super) loading: HashMap<Box<[u8]>, Loading, ahash::RandomState>,
     /// Tags that were empty when last seen, longest ago first.
     empty: VecDeque<Box<[u8]>>,
+    /// Keys with braces, and records that have some.
+    braced_keys: usize,
+    records_with_keys: usize,
 }
 
 /// A tag that is more than one key without braces.
@@ -100,27 +103,30 @@ impl Default for Hashes {
 impl Hashes {
     const FEW: usize = 64;
 
-    pub(super) fn insert(&mut self, hash: u64) {
+    /// Adds a hash; false when it was there.
+    pub(super) fn insert(&mut self, hash: u64) -> bool {
         match self {
-            Hashes::Few(few) if few.contains(&hash) => {}
+            Hashes::Few(few) if few.contains(&hash) => return false,
             Hashes::Few(few) if few.len() < Self::FEW => few.push(hash),
             Hashes::Few(few) => {
                 let mut many: HashSet<_, _> = few.drain(..).collect();
                 many.insert(hash);
                 *self = Hashes::Many(many);
             }
-            Hashes::Many(many) => {
-                many.insert(hash);
-            }
+            Hashes::Many(many) => return many.insert(hash),
         }
+        true
     }
 
-    fn remove(&mut self, hash: u64) {
+    /// Removes a hash; false when it was not there.
+    fn remove(&mut self, hash: u64) -> bool {
         match self {
-            Hashes::Few(few) => few.retain(|&other| other != hash),
-            Hashes::Many(many) => {
-                many.remove(&hash);
+            Hashes::Few(few) => {
+                let before = few.len();
+                few.retain(|&other| other != hash);
+                few.len() < before
             }
+            Hashes::Many(many) => many.remove(&hash),
         }
     }
 
@@ -152,8 +158,27 @@ impl ShardTiers {
     pub(crate) fn created(&mut self, key: &[u8], hash: u64) {
         let tag = hash_tag(key);
         if tag.len() != key.len() {
-            self.record(tag).keys.insert(hash);
+            let keys = &mut self.record(tag).keys;
+            if keys.insert(hash) {
+                let is_first = keys.len() == 1;
+                self.braced_keys += 1;
+                self.records_with_keys += usize::from(is_first);
+            }
         }
+    }
+
+    /// Tells how many tags `keys` keys of this shard have. A tag with keys of both kinds, in braces and
+    /// named like it, counts twice: to know better, all of them would have to be looked at.
+    pub(crate) fn tags(&self, keys: usize) -> usize {
+        self.records_with_keys + keys.saturating_sub(self.braced_keys)
+    }
+
+    /// Takes a record out, with what it says of its keys.
+    pub(super) fn take_record(&mut self, tag: &[u8]) -> Option<Record> {
+        let record = self.records.remove(tag)?;
+        self.braced_keys -= record.keys.len();
+        self.records_with_keys -= usize::from(!record.keys.is_empty());
+        Some(record)
     }
 
     /// Notes that a key has changed for the first time since its last snapshot.
@@ -180,10 +205,15 @@ impl ShardTiers {
         if own && !copied {
             return;
         }
-        let record = self.record(tag);
         if !own {
-            record.keys.remove(hash);
+            let keys = &mut self.record(tag).keys;
+            if keys.remove(hash) {
+                let was_last = keys.is_empty();
+                self.braced_keys -= 1;
+                self.records_with_keys -= usize::from(was_last);
+            }
         }
+        let record = self.record(tag);
         if copied {
             record.gone.insert(key.into());
             if !std::mem::replace(&mut record.queued, true) {
@@ -300,6 +330,19 @@ mod tests {
     }
 
     #[test]
+    fn tags_are_counted_as_keys_come_and_go() {
+        let mut tiers = ShardTiers::default();
+        for key in [&b"{u}a"[..], b"{u}b", b"{u}a", b"{v}a"] {
+            tiers.created(key, hash_bytes(key));
+        }
+        assert_eq!(tiers.tags(5), 4, "two in braces and two keys without");
+        tiers.removed(b"{v}a", hash_bytes(b"{v}a"), true, 0);
+        assert_eq!(tiers.tags(4), 3);
+        tiers.take_record(b"u");
+        assert_eq!(tiers.tags(2), 2);
+    }
+
+    #[test]
     fn empty_tags_are_forgotten_when_there_are_too_many() {
         let mut tiers = ShardTiers::default();
         for number in 0..3 * EMPTY_TAGS_MAX {
@@ -332,7 +375,7 @@ mod tests {
             hashes.insert(hash);
         }
         assert_eq!(hashes.len(), 200);
-        (0..199).for_each(|hash| hashes.remove(hash));
+        assert!((0..199).all(|hash| hashes.remove(hash)));
         assert_eq!(hashes.iter().collect::<Vec<_>>(), [199]);
     }
 }

@@ -175,6 +175,11 @@ fn shed_json(shed: &[(Arc<str>, ShedReason)]) -> Vec<Value> {
 fn refused(refusal: Refusal) -> Problem {
     let unavailable = |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail);
     match refusal {
+        Refusal::NoEndpoints => unavailable(
+            "there are no endpoints to send this to; name them in [fanout.endpoints] of the settings, or with \
+             --set fanout.endpoints=NAME=URL,NAME=URL"
+                .to_owned(),
+        ),
         Refusal::AllShed(shed) => unavailable("no endpoint can be asked now; try again later".to_owned())
             .with("shed", shed_json(&shed)),
         Refusal::NoId(error) => unavailable(format!("there is no id for this request: {error}")),

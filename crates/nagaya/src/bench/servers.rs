@@ -180,7 +180,7 @@ fn our_command(program: &Path, address: SocketAddr, folder: &Path) -> Command {
     command.arg("up").arg("--data").arg(folder.join("data"));
     command.args(["--log-level", "warn", "--room-listen", &address.to_string()]);
     // Its pool would be keys among those that are measured.
-    command.args(["--set", "ids.enabled=false"]);
+    command.args(["--set", "ids.enabled=false", "--set", "fleet.enabled=false"]);
     for section in settings::sections()
         .iter()
         .filter(|section| section.name != "room")

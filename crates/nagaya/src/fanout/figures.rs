@@ -12,6 +12,8 @@ pub(super) fn read(fanout: &Fanout) -> FanoutFigures {
     let (handlers, requests, jobs) = fanout.in_flight();
     FanoutFigures {
         accepted: count(&counts.accepted),
+        answers_ok: counts.outcome(State::Ok),
+        sheds: counts.outcome(State::Shed),
         turned_away: Turned::ALL
             .iter()
             .map(|why| (why.word(), counts.turned(*why)))

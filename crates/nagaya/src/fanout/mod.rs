@@ -35,16 +35,11 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: FanoutCommand)
     }
 }
 
-/// Whether the house fans anything out.
-pub(crate) fn is_wanted(settings: &Settings) -> bool {
-    !settings.fanout.endpoints.0.is_empty()
-}
-
 /// Checks the section, and what it says together with others.
 pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
     let fanout = &settings.fanout;
     fanout.check()?;
-    if !is_wanted(settings) {
+    if !fanout.enabled {
         return Ok(());
     }
     let listen = fanout.listen;
@@ -59,7 +54,9 @@ pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
         "`fanout.request_id` is \"minted\", but `ids.enabled` is false"
     );
     ensure!(
-        fanout.store != StoreKind::Embedded || !settings.room.require_hash_tag,
+        fanout.endpoints.0.is_empty()
+            || fanout.store != StoreKind::Embedded
+            || !settings.room.require_hash_tag,
         "`fanout.store` is \"embedded\", but `room.require_hash_tag` refuses its keys, which have none; choose \
          another store"
     );

@@ -12,7 +12,7 @@ use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
-use super::{Reload, figures, is_wanted, monitor, reload};
+use super::{Reload, figures, monitor, reload};
 use crate::banner::reachable;
 use crate::readiness::{Readiness, Ready};
 use crate::service::{Running, Service, Shutdown};
@@ -30,7 +30,7 @@ pub(crate) struct FanoutService {
 }
 
 impl FanoutService {
-    /// The fan-out of a house, if there are endpoints.
+    /// The fan-out of a house, unless it is switched off.
     pub(crate) async fn of_house(
         settings: &Settings,
         room: SocketAddr,
@@ -39,7 +39,7 @@ impl FanoutService {
         reload: Reload,
         metrics: &Metrics,
     ) -> anyhow::Result<Option<FanoutService>> {
-        if !is_wanted(settings) {
+        if !settings.fanout.enabled {
             return Ok(None);
         }
         let config = settings.fanout.clone();
@@ -90,6 +90,11 @@ impl FanoutService {
         self
     }
 
+    /// The service behind the listener, for those who look at it.
+    pub(crate) fn fanout(&self) -> Arc<Fanout> {
+        Arc::clone(&self.fanout)
+    }
+
     /// Where requests are taken.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
@@ -118,11 +123,10 @@ impl Service for FanoutService {
                 }
             }
             ready.ready();
-            ready.tell(format!(
-                "{} endpoints, store {}",
-                fanout.endpoints().iter().len(),
-                fanout.store().kind()
-            ));
+            ready.tell(match fanout.endpoints().iter().len() {
+                0 => "no endpoints yet; name them in [fanout.endpoints]".to_owned(),
+                endpoints => format!("{endpoints} endpoints, store {}", fanout.store().kind()),
+            });
             let (draining, cut) = (CancellationToken::new(), CancellationToken::new());
             let told = async {
                 shutdown.draining().await;

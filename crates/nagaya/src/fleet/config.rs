@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use nagaya_config::{Secret, Unset, settings};
 use nagaya_fleet::manager::{Brake, ManagerOptions, Source};
 use nagaya_fleet::name::{AppName, InstanceName};
@@ -13,11 +13,12 @@ use nagaya_redis_kit::RedisUrl;
 settings! {
     /// The workers that this house keeps running, each on exactly one instance.
     pub struct FleetConfig in "fleet" {
-        /// The app whose workers the house manages, and what commands take for `--app`. The house runs a
-        /// manager when this and `source` are set.
-        app: Option<String> = Unset, fixed;
+        /// Run a manager in the house and serve `/v1/fleet`.
+        enabled: bool = true, fixed;
+        /// The app whose workers the house manages, and what commands take for `--app`.
+        app: String = "main", fixed;
         /// Where the list of workers comes from: `https://...`, `http://...`, `file:PATH` or
-        /// `exec:COMMAND`.
+        /// `exec:COMMAND`. Not set, the manager has nothing to place until another one reads a list.
         source: Option<Secret> = Unset, fixed;
         /// What is sent as `Authorization` when the list is read over HTTP.
         source_authorization: Option<Secret> = Unset, fixed;
@@ -63,27 +64,17 @@ settings! {
 }
 
 impl FleetConfig {
-    /// Whether the house runs a manager.
-    pub(crate) fn is_managed(&self) -> bool {
-        self.app.is_some() && self.source.is_some()
-    }
-
     /// Checks what the fields say together.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.timing()?;
         self.redis_url()?;
         self.app_name()?;
         self.source()?;
-        ensure!(
-            self.source.is_none() || self.app.is_some(),
-            "`fleet.source` is set and `fleet.app` is not; name the app whose workers it lists"
-        );
         Ok(())
     }
 
-    pub(super) fn app_name(&self) -> anyhow::Result<Option<AppName>> {
-        let parse = |text: &String| AppName::new(text).context("`fleet.app` cannot be used");
-        self.app.as_ref().map(parse).transpose()
+    pub(super) fn app_name(&self) -> anyhow::Result<AppName> {
+        AppName::new(&self.app).context("`fleet.app` cannot be used")
     }
 
     pub(super) fn redis_url(&self) -> anyhow::Result<Option<RedisUrl>> {
@@ -168,34 +159,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_fit_each_other_and_manage_nothing() {
+    fn the_defaults_fit_each_other_and_list_nothing() {
         let config = FleetConfig::default();
         config.check().unwrap();
         assert_eq!(config.timing().unwrap(), Timing::default());
         assert_eq!(config.rebalance(), Rebalance::default());
         assert_eq!(config.manager(None).unwrap().brake, Brake::default());
-        assert!(!config.is_managed());
+        assert!(config.source().unwrap().is_none());
     }
 
     #[test]
     fn what_does_not_fit_is_named_without_its_secrets() {
         let error = |config: FleetConfig| format!("{:#}", config.check().unwrap_err());
         let source = Some(Secret::new("ftp://u:hunter2@h"));
-        let app = Some("devices".to_owned());
         let bad_source = error(FleetConfig {
-            source: source.clone(),
-            app,
+            source,
             ..FleetConfig::default()
         });
         assert!(
             bad_source.contains("`fleet.source`") && !bad_source.contains("hunter2"),
             "{bad_source}"
         );
-        let no_app = error(FleetConfig {
-            source: Some(Secret::new("file:list.json")),
+        let bad_app = error(FleetConfig {
+            app: "a b".to_owned(),
             ..FleetConfig::default()
         });
-        assert!(no_app.contains("`fleet.app` is not"), "{no_app}");
+        assert!(bad_app.contains("`fleet.app`"), "{bad_app}");
         let short = error(FleetConfig {
             heartbeat: Some(Duration::from_secs(4)),
             ..FleetConfig::default()

@@ -48,7 +48,7 @@ impl FleetService {
         readiness: &Readiness,
     ) -> anyhow::Result<FleetService> {
         let config = &settings.fleet;
-        let app = config.app_name()?.context("`fleet.app` is not set")?;
+        let app = config.app_name()?;
         let shared = settings.house.redis.as_ref().map(|text| text.reveal().parse());
         let shared = shared.transpose().context("`house.redis` cannot be used")?;
         let configured = config.redis_url()?.or(shared);
@@ -62,7 +62,8 @@ impl FleetService {
         })
     }
 
-    pub(super) fn handle(&self) -> ManagerHandle {
+    /// The manager, for those who look at it.
+    pub(crate) fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 

@@ -31,10 +31,9 @@ impl Target {
     pub(super) fn choose(loaded: &Loaded, args: &StoreArgs) -> anyhow::Result<Target> {
         let config: FleetConfig = loaded.section();
         let app = match &args.app {
-            Some(app) => Some(AppName::new(app).context("--app cannot be used")?),
+            Some(app) => AppName::new(app).context("--app cannot be used")?,
             None => config.app_name()?,
         };
-        let app = app.context("no app is named; pass --app NAME, or set fleet.app")?;
         if let Some(text) = &args.redis {
             let url: RedisUrl = text.parse().context("--redis cannot be used")?;
             return Ok(Target {
@@ -93,7 +92,7 @@ impl Target {
             CommandError::Store(Error::Redis(RedisError::Connect { address, .. })) if self.is_house => {
                 anyhow!(
                     "nothing answers at {address}, where the house would have its fleet; start it with `nagaya \
-                 up` and fleet.app set, run this where its data folder is (or set house.data), or name a \
+                 up`, run this where its data folder is (or set house.data), or name a \
                  Redis with --redis"
                 )
             }

@@ -8,5 +8,6 @@ mod routes;
 mod server;
 
 pub use config::HttpConfig;
+pub(crate) use problem::{Problem, echo};
 pub(crate) use routes::{HttpState, Readyz, Version};
 pub(crate) use server::{HttpListener, HttpServer};

@@ -52,6 +52,11 @@ impl HttpListener {
         })?;
         Ok(HttpListener(listener))
     }
+
+    /// The bound address, with the port the system chose if it was asked to.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
 }
 
 /// The HTTP listener, bound but not yet accepting.

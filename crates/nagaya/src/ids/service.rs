@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -21,8 +22,8 @@ use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_kit::{Client, RedisUrl};
-use nagaya_telemetry::IdsFigures;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_telemetry::{Clock, IdsFigures, SystemClock};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -30,6 +31,7 @@ use super::IdsConfig;
 use super::opening::Opening;
 use super::run::describe_end;
 use super::target::house_url;
+use crate::house::IdsView;
 use crate::readiness::{Readiness, Ready};
 use crate::service::{Running, Service, Shutdown};
 use crate::settings::Settings;
@@ -119,6 +121,7 @@ pub(crate) struct IdsService {
     opened: watch::Sender<bool>,
     opening: Opening,
     metrics: Arc<Metrics>,
+    held_since_ms: Arc<AtomicU64>,
 }
 
 impl IdsService {
@@ -173,7 +176,22 @@ impl IdsService {
             opened,
             opening,
             metrics,
+            held_since_ms: Arc::default(),
         })
+    }
+
+    /// What the house's own routes look at; nothing when the number was given by hand.
+    pub(crate) fn view(&self) -> anyhow::Result<Option<IdsView>> {
+        let Source::Leased(leased) = &self.source else {
+            return Ok(None);
+        };
+        let client = Client::new(leased.url.clone(), pool_options(&leased.options.timing))?;
+        Ok(Some(IdsView {
+            mint: Arc::clone(&self.mint),
+            stats: Arc::clone(&self.stats),
+            pool: Pool::new(Arc::new(client))?,
+            held_since_ms: Arc::clone(&self.held_since_ms),
+        }))
     }
 
     /// Where memcached clients connect.
@@ -214,6 +232,7 @@ impl Service for IdsService {
                 stats,
                 opened,
                 metrics,
+                held_since_ms,
                 ..
             } = *self;
             let mut front = Front {
@@ -223,6 +242,7 @@ impl Service for IdsService {
                 stats,
                 opened,
                 ready,
+                held_since_ms,
             };
             match source {
                 Source::Fixed(worker) => {
@@ -320,6 +340,7 @@ struct Front {
     stats: Arc<Stats>,
     opened: watch::Sender<bool>,
     ready: Ready,
+    held_since_ms: Arc<AtomicU64>,
 }
 
 impl Front {
@@ -372,6 +393,7 @@ impl Front {
     /// Makes ids with a number from now on, and begins to serve if it is the first.
     fn use_number(&mut self, permit: Arc<dyn Permit>) -> anyhow::Result<()> {
         self.mint.set_permit(Some(permit));
+        self.held_since_ms.store(SystemClock.unix_ms(), Ordering::Relaxed);
         self.opened.send_replace(true);
         if let Some((listener, config)) = self.unstarted.take() {
             let (mint, stats) = (Arc::clone(&self.mint), Arc::clone(&self.stats));

@@ -86,6 +86,11 @@ impl JobsService {
         self.api.clone()
     }
 
+    /// The service itself, for those who look at it.
+    pub(crate) fn jobs(&self) -> Jobs {
+        self.jobs.clone()
+    }
+
     /// The interfaces, to be served by somebody else. They check tokens themselves.
     pub(crate) fn routes(&self) -> Router {
         nagaya_jobs_api::routes(self.api.clone()).merge(self.outgoing.routes(&self.api))

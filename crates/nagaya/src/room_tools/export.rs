@@ -190,27 +190,35 @@ impl<W: Write> Exporter<'_, W> {
             self.counts.expired += 1;
             return Ok(());
         }
-        let value = value_as_json(&row.rest.payload);
-        let mut line = json!({
-            "tag": bytes_as_json(tag),
-            "key": bytes_as_json(&row.key),
-            "type": row.rest.kind.name(),
-            "expires_at_ms": row.rest.expires_at_ms,
-            "value": value,
-        });
-        if value.is_none() {
+        let line = line(tag, row, self.payload);
+        if line.get("error").is_some() {
             self.counts.unreadable += 1;
-            line["error"] = Value::from("the value cannot be read");
             eprintln!("the value of key {} cannot be read", shown(&row.key));
-        }
-        if self.payload || value.is_none() {
-            line["payload"] = Value::from(base64(&row.rest.payload));
         }
         writeln!(self.out, "{line}")?;
         self.counts.keys += 1;
         self.counts.bytes += (row.key.len() + row.rest.payload.len()) as u64;
         Ok(())
     }
+}
+
+/// A key as a line of an export; a value that cannot be read comes as its payload with an error.
+pub(crate) fn line(tag: &[u8], row: &Row, with_payload: bool) -> Value {
+    let value = value_as_json(&row.rest.payload);
+    let mut line = json!({
+        "tag": bytes_as_json(tag),
+        "key": bytes_as_json(&row.key),
+        "type": row.rest.kind.name(),
+        "expires_at_ms": row.rest.expires_at_ms,
+        "value": value,
+    });
+    if value.is_none() {
+        line["error"] = Value::from("the value cannot be read");
+    }
+    if with_payload || value.is_none() {
+        line["payload"] = Value::from(base64(&row.rest.payload));
+    }
+    line
 }
 
 fn tell(counts: &Counts) {

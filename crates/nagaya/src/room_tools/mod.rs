@@ -19,6 +19,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use nagaya_config::Flag;
 
+pub(crate) use export::line as export_line;
+
 use crate::cli::GlobalArgs;
 use crate::tiers;
 

@@ -21,6 +21,7 @@ use nagaya_telemetry::metrics::Metrics;
 use tokio::runtime::Handle;
 
 use super::open::{Places, Tiers};
+use crate::house::RoomPlace;
 use crate::readiness::Ready;
 use crate::service::{Running, Service, Shutdown};
 
@@ -97,6 +98,19 @@ impl TieredRoom {
             collector,
             accesses,
             metrics,
+        })
+    }
+
+    /// A look at the two tiers, beside the room's own commands.
+    pub(crate) fn inside(&self) -> anyhow::Result<RoomPlace> {
+        let options = Options {
+            client_name: "nagaya-house".to_owned(),
+            ..Options::default()
+        };
+        let redis = Client::new(self.places.redis.clone(), options)?;
+        Ok(RoomPlace::Tiered {
+            redis: Box::new(redis),
+            cold: Arc::clone(&self.tiers.cold),
         })
     }
 

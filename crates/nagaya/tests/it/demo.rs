@@ -11,10 +11,9 @@ const DEMO_LIMIT: Duration = Duration::from_secs(120);
 fn demo(house: &Nagaya, words: &[&str]) -> Ran {
     let folder = Folder::new("demo");
     let url = format!("http://{}", house.address("http"));
-    let mut launch = Launch::new("demo", BINARY)
+    let launch = Launch::new("demo", BINARY)
         .args(["demo", "--url", &url])
         .args(words);
-    launch = launch.env("NAGAYA_HOUSE__DATA", house.data());
     let process = Process::start(launch, folder.path()).unwrap();
     let status = process.wait(DEMO_LIMIT).unwrap();
     Ran {
@@ -75,9 +74,7 @@ fn a_demo_that_is_interrupted_ends_soon_and_takes_its_processes_with_it() {
     let house = house().args(["--set", "jobs.enabled=false"]).start();
     let folder = Folder::new("demo");
     let url = format!("http://{}", house.address("http"));
-    let launch = Launch::new("demo", BINARY)
-        .args(["demo", "--seconds", "600", "--url", &url])
-        .env("NAGAYA_HOUSE__DATA", house.data());
+    let launch = Launch::new("demo", BINARY).args(["demo", "--seconds", "600", "--url", &url]);
     let process = Process::start(launch, folder.path()).unwrap();
     let mut room = RespClient::connect(house.address("room")).unwrap();
     nagaya_testkit::wait::until("the fleet is there", LIMIT, || {

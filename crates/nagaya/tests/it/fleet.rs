@@ -284,7 +284,7 @@ fn what_is_missing_is_named_with_its_remedy() {
             assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
         }
     };
-    check(&["list"], 1, &["--app NAME", "fleet.app"]);
+    check(&["list"], 1, &["nothing answers at", "nagaya up", "--redis"]);
     check(
         &["list", "--app", "x"],
         1,

@@ -29,7 +29,7 @@ fn a_fresh_house_is_ready_private_and_quiet_on_stdout() {
     });
     let address = house.address("http");
     assert!(
-        stderr.contains(&format!("curl http://{address}/readyz")),
+        stderr.contains(&format!("  console  http://{address}/\n")),
         "{stderr}"
     );
     assert!(

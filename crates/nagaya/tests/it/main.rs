@@ -13,6 +13,7 @@ mod fanout_serve;
 mod fleet;
 mod fleet_http;
 mod help;
+mod house_api;
 mod http;
 mod ids_commands;
 mod ids_house;

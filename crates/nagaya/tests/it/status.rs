@@ -9,7 +9,12 @@ fn a_running_house_is_described() {
     let url = format!("http://{}", house.address("http"));
     let table = run(["status", "--url", &url]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
-    assert!(table.stdout.contains("state    ready\n") && table.stdout.contains("http     ready\n"));
+    assert!(
+        table.stdout.contains("state    ready\n") && table.stdout.contains("\nservices\nroom     ready "),
+        "{}",
+        table.stdout
+    );
+    assert!(table.stdout.contains("fanout   off\n"), "{}", table.stdout);
     let ran = run(["status", "--url", &url, "--json"]);
     let status: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(status["state"], "ready");
@@ -17,6 +22,38 @@ fn a_running_house_is_described() {
     assert_eq!(status["components"][0]["name"], "room");
     assert_eq!(status["components"][1]["name"], "jobs");
     assert_eq!(status["components"][2]["name"], "http");
+    assert_eq!(status["services"]["room"]["mode"], "embedded");
+}
+
+#[test]
+fn a_house_is_watched_until_interrupted_and_missed_while_it_is_gone() {
+    let house = house().start();
+    let url = format!("http://{}", house.address("http"));
+    let folder = Folder::new("watch");
+    let launch = Launch::new("nagaya", BINARY).args(["status", "--url", &url, "--watch", "0.1"]);
+    let watching = Process::start(launch, folder.path()).unwrap();
+    nagaya_testkit::wait::until("three blocks", LIMIT, || {
+        watching.stdout().matches("state    ready\n").count() >= 3
+    });
+    assert!(
+        watching.stdout().contains("\n\nurl "),
+        "blocks have a line between them"
+    );
+    assert!(!watching.stdout().contains('\x1b'), "a pipe is not drawn on");
+    house.shut_down();
+    nagaya_testkit::wait::until("the house is missed", LIMIT, || {
+        watching.stdout().contains("no answer: nothing answers at")
+    });
+    watching.signal(nagaya_testkit::Signal::INT);
+    assert_eq!(
+        watching.wait(LIMIT).unwrap().code(),
+        Some(1),
+        "it was not ready at last"
+    );
+    let ran = run(["status", "--url", &url, "--watch"]);
+    assert_eq!(ran.code, Some(1), "nothing to watch");
+    let ran = run(["status", "--watch", "soon"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }
 
 #[test]

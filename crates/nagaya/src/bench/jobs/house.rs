@@ -39,7 +39,10 @@ impl House {
             "--room-listen",
             "127.0.0.1:0",
         ]);
-        command.args(["--log-level", "warn", "--set", "ids.enabled=false"]);
+        command.args(["--log-level", "warn"]);
+        for service in ["ids", "fanout", "fleet"] {
+            command.args(["--set", &format!("{service}.enabled=false")]);
+        }
         if store == Store::Postgres {
             let postgres = postgres.context("PostgreSQL is not running")?;
             command
