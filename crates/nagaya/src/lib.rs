@@ -9,6 +9,7 @@ mod cli;
 mod config_command;
 mod console;
 mod data_dir;
+mod demo;
 pub mod docs;
 mod fanout;
 mod fleet;
@@ -27,6 +28,7 @@ mod status;
 mod supervisor;
 mod terminal;
 mod tiers;
+mod token;
 mod up;
 
 pub use cli::{command_line, run};

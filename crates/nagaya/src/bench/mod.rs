@@ -49,6 +49,7 @@ use plan::Plan;
 use report::Report;
 pub(crate) use results::ResultsArgs;
 pub(crate) use room::RoomArgs;
+pub(crate) use servers::spawn as spawn_child;
 
 /// Runs `nagaya bench redis`.
 pub(crate) fn redis(args: RedisArgs) -> anyhow::Result<ExitCode> {
