@@ -351,6 +351,13 @@ impl Client {
         self.transport.ask(call).await
     }
 
+    /// Any other PUT of the interface; the same again changes nothing.
+    pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
+        let mut call = Call::post(path.to_owned(), body, Repeat::Safe)?;
+        call.method = Method::PUT;
+        self.transport.ask(call).await
+    }
+
     /// Any other POST of the interface; repeated only when it certainly was not done.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
         let call = Call::post(path.to_owned(), body, Repeat::IfNotDone)?;

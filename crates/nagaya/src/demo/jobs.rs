@@ -17,6 +17,8 @@ use super::house::House;
 use super::part::{End, Part, count};
 
 const QUEUE: &str = "demo-thumbnails";
+/// How long its ended jobs can be looked at.
+const KEPT_SECONDS: u32 = 300;
 /// The pause between two registrations.
 const ENQUEUE_EVERY: Duration = Duration::from_millis(150);
 /// Jobs that are worked on at once.
@@ -67,7 +69,16 @@ impl JobsPart {
         }
     }
 
+    /// Ended jobs stay for a while, to be looked at; those of a demo need not stay for days.
+    async fn make_queue(&self) -> anyhow::Result<()> {
+        let settings =
+            json!({ "retention": { "succeeded_seconds": KEPT_SECONDS, "failed_seconds": KEPT_SECONDS } });
+        let made = self.client.put(&format!("/v1/queues/{QUEUE}"), &settings).await;
+        made.map(drop).context("the queue could not be made")
+    }
+
     async fn enqueue_until(&self, end: &End) -> anyhow::Result<()> {
+        self.make_queue().await?;
         for video in 0_u64.. {
             let payload = json!({ "video": video, "path": format!("/videos/{video}.mp4") });
             let job = NewJob::new(QUEUE, &payload)?

@@ -98,7 +98,7 @@ impl Summary {
             text.push_str(&format!("  {name} {words}\n"));
         }
         text.push_str(&match &self.left {
-            None => "\nEverything that the demo brought has been taken away.\n".to_owned(),
+            None => "\nEverything that the demo brought has been taken away; its ended jobs can be looked at for five minutes more.\n".to_owned(),
             Some(why) => format!(
                 "\n{}; the next demo clears it away.\n",
                 paint.red(&format!("Something was left behind: {why}"))
