@@ -77,7 +77,8 @@ impl<'a> Table<'a> {
                                     th role="rowheader" scope="row" { (cell) }
                                 } @else {
                                     td role="cell" data-name=(column.name) class=[column.is_number.then_some("number")] {
-                                        (cell)
+                                        // One box beside the column's name, whatever is in it; empty cells stay empty.
+                                        @if !cell.0.is_empty() { span { (cell) } }
                                     }
                                 }
                             }

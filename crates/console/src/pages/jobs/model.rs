@@ -197,7 +197,6 @@ pub(super) struct Try {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Explanation {
-    pub(super) reason: String,
     pub(super) text: String,
     pub(super) at: Option<String>,
     pub(super) ahead: Option<u64>,

@@ -24,7 +24,9 @@ pub(super) async fn show(visit: Visit, Path(id): Path<String>) -> Shown {
     };
     let content = html! {
         (heading(&visit, &job))
-        @if let Some(why) = job.explanation.as_ref().filter(|_| !job.summary.has_ended()) { (explanation(why)) }
+        @if let Some(why) = job.explanation.as_ref().filter(|_| job.lease.is_none() && !job.summary.has_ended()) {
+            (explanation(why))
+        }
         @if let Some(lease) = &job.lease { (under_way(lease, job.progress.as_ref())) }
         div.pair {
             (card("What happened", timeline(&job)))
@@ -67,16 +69,11 @@ fn heading(visit: &Visit, job: &Job) -> Markup {
     }
 }
 
-/// Why it does not run, or that it does.
 fn explanation(why: &Explanation) -> Markup {
     html! {
         section.card.remark {
-            h2 { @if why.reason == "running" { "It is running" } @else { "Why it is not running" } }
-            p {
-                (capital(&why.text))
-                @if let Some(at) = &why.at { ", " @if why.reason == "running" { "leased until " } (time_text(at)) }
-                "."
-            }
+            h2 { "Why it is not running" }
+            p { (capital(&why.text)) @if let Some(at) = &why.at { ", " (time_text(at)) } "." }
             @if !why.jobs.is_empty() {
                 p { "It waits for " @for id in &why.jobs { (job_link(id)) " " } }
             }
@@ -152,17 +149,14 @@ fn about(job: &Job) -> Markup {
     facts(&rows)
 }
 
-/// The rule as the API writes it, without its braces.
+/// The rule in words: its kind, then its lengths of time.
 fn backoff(rule: &Value) -> Option<Markup> {
-    let fields = rule.as_object()?;
-    let parts = fields
-        .iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| match value {
-            Value::String(text) => format!("{name} {text}"),
-            value => format!("{name} {value}"),
-        });
-    Some(html! { (parts.collect::<Vec<_>>().join(", ").replace('_', " ")) })
+    let kind = rule["kind"].as_str()?;
+    let lengths = rule.as_object()?.iter().filter_map(|(name, value)| {
+        let name = name.strip_suffix("_seconds")?;
+        Some(format!(", {name} {}", format::duration_seconds(value.as_f64()?)))
+    });
+    Some(html! { (kind) (lengths.collect::<String>()) })
 }
 
 fn log(lines: &[Line]) -> Markup {

@@ -84,7 +84,7 @@ fn latency_card(queue: &Queue, latency: Option<&Latency>) -> Markup {
         html! {
             (facts(&rows))
             @if jobs > 0 {
-                p.quiet { "Half, nine tenths and 99 of 100 of the last " (format::counted(jobs, "ended job")) "." }
+                p.quiet { "As long at most for 50, 90 and 99 of 100; from the newest " (format::counted(jobs, "ended job")) "." }
             }
         },
     )

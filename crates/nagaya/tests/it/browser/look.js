@@ -61,10 +61,25 @@ const text = (page, selector = 'main') => page.$eval(selector, (element) => elem
 const says = (page, words) =>
   page.waitForFunction((wanted) => document.querySelector('main').innerText.includes(wanted), {}, words);
 
+const button = (words) => `::-p-xpath(//*[self::a or self::button][normalize-space()="${words}"])`;
+
 // Presses a link or button by its words, and waits for the page that it leads to.
 async function press(page, words, { leads = true } = {}) {
-  const found = await page.waitForSelector(`::-p-xpath(//*[self::a or self::button][normalize-space()="${words}"])`);
+  const found = await page.waitForSelector(button(words));
   await (leads ? Promise.all([page.waitForNavigation(), found.click()]) : found.click());
+}
+
+// The same with the keyboard; needs no script in the page.
+async function pressByKey(page, words) {
+  await (await page.$(button(words))).focus();
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
+}
+
+// Waits for something that does not happen in a page.
+async function until(what, holds) {
+  for (const end = Date.now() + 20000; !(await holds()); await new Promise((resolve) => setTimeout(resolve, 50))) {
+    assert.ok(Date.now() < end, `waited in vain: ${what}`);
+  }
 }
 
 // Answers the dialog that a link opened.
@@ -74,4 +89,4 @@ async function confirm(page, words) {
   await Promise.all([page.waitForNavigation(), button.click()]);
 }
 
-module.exports = { accessible, api, confirm, look, press, says, text };
+module.exports = { accessible, api, confirm, look, press, pressByKey, says, text, until };

@@ -2,6 +2,8 @@
 //!
 //! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
 
+mod console;
+
 use super::clients::{Scenario, installed};
 use super::*;
 use std::path::{Path, PathBuf};
