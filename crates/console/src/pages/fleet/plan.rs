@@ -15,7 +15,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
     let plan: Plan = visit.get("/v1/fleet/plan").await?;
     let content = html! {
         p.crumbs { a href="/fleet" { "Fleet" } " / plan" }
-        p.lead { (proof(&plan)) }
+        p { (proof(&plan)) }
         (card("Steps", steps(&plan)))
         @if !plan.unplaced.is_empty() {
             (card("Fit nowhere", html! { p { (plan.unplaced.join(", ")) } }))
@@ -32,15 +32,23 @@ pub(super) async fn show(visit: Visit) -> Shown {
 
 /// Why there is no better plan.
 fn proof(plan: &Plan) -> Markup {
+    let spread = plan.spread_before;
     html! {
-        strong { (format::counted(plan.moves, "move")) }
-        ", of which no plan that ends as even needs fewer than " (plan.lower_bound)
-        ". The spread between instances goes from " (plan.spread_before) " to " (plan.spread_after) "."
+        @if plan.moves == 0 {
+            strong { "Nothing has to be moved." }
+            " The spread between instances is " (spread)
+            @if spread > 1 { ": workers are on their way already, or limits keep them where they are" }
+            "."
+        } @else {
+            strong { (format::counted(plan.moves, "move")) }
+            "; no plan that ends as even needs fewer than " (plan.lower_bound)
+            ". The spread between instances goes from " (spread) " to " (plan.spread_after) "."
+        }
     }
 }
 
 fn steps(plan: &Plan) -> Markup {
-    let mut table = Table::new("Steps of the plan", "Everything is where it should be.")
+    let mut table = Table::new("Steps of the plan", "There is no step to take.")
         .words("Worker")
         .words("From")
         .words("To");

@@ -80,7 +80,7 @@ fn numbers(room: &Room) -> Markup {
             let words = format!("{} of {}", format::bytes(used), format::bytes(limit));
             meter("Memory", used as f64 / limit as f64, &words)
         }
-        None => html! { (format::bytes(used)) span.quiet { ", no limit" } },
+        None => html! { (format::bytes(used)) " " span.quiet { "no limit" } },
     };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let rate = |rate: Option<f64>| or_dash(rate.map(format::rate));

@@ -3,6 +3,7 @@
 //! Node and its packages live in `target/clients`, where `scripts/clients` puts them.
 
 mod console;
+mod console_parts;
 mod results;
 
 use super::clients::{Scenario, installed};
