@@ -264,12 +264,7 @@ fn tags_are_found_looked_into_and_moved() {
 #[test]
 fn tags_are_bytes_and_commands_that_are_refused_say_why() {
     let house = house()
-        .args([
-            "--set",
-            "room.pinned=[\"{stay\"]",
-            "--set",
-            "room.password=secret",
-        ])
+        .args(["--set", "room.pinned={stay", "--set", "room.password=secret"])
         .start();
     let mut redis = redis(&house);
     redis.cmd(&["AUTH", "secret"]).unwrap();
