@@ -18,7 +18,7 @@ mod grpc;
 mod http;
 
 mod house;
-mod postgres;
+pub(super) mod postgres;
 mod report;
 
 use std::path::Path;

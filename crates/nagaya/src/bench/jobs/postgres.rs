@@ -17,7 +17,7 @@ const START_ATTEMPTS: usize = 300;
 const START_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it ends it, unless it was there before us.
-pub(super) struct Postgres {
+pub(in crate::bench) struct Postgres {
     /// Without the name of a database.
     url: String,
     programs: PathBuf,
@@ -37,7 +37,7 @@ impl Drop for Snapshot {
 
 impl Postgres {
     /// Starts a server in the folder, or takes the one of the URL.
-    pub(super) fn start(url: Option<&str>, folder: &Path) -> anyhow::Result<Postgres> {
+    pub(in crate::bench) fn start(url: Option<&str>, folder: &Path) -> anyhow::Result<Postgres> {
         let programs = programs()?;
         let mut postgres = Postgres {
             url: url.unwrap_or_default().trim_end_matches('/').to_owned(),
@@ -114,7 +114,7 @@ impl Postgres {
     }
 
     /// Makes an empty database and returns its URL.
-    pub(super) fn database(&self) -> anyhow::Result<String> {
+    pub(in crate::bench) fn database(&self) -> anyhow::Result<String> {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench_{}_{number}", std::process::id());
         self.sql("postgres", &format!("create database {name}"))?;
@@ -129,6 +129,12 @@ impl Postgres {
             "begin isolation level repeatable read; select pg_sleep(86400)",
         ]);
         Ok(Snapshot(spawn(command).context("psql cannot be started")?))
+    }
+
+    /// How many bytes of log were ever written.
+    pub(in crate::bench) fn log_position(&self) -> anyhow::Result<f64> {
+        let position = self.sql("postgres", "select pg_current_wal_insert_lsn() - '0/0'")?;
+        position.parse().context("the log's position is no number")
     }
 
     pub(super) fn version(&self) -> String {
