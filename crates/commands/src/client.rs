@@ -92,6 +92,8 @@ impl Mark {
     pub(crate) const CLOSING: Mark = Mark(1 << 2);
     /// It asked not to be closed for want of memory.
     pub(crate) const NO_EVICT: Mark = Mark(1 << 3);
+    /// Its request waits on another server.
+    pub(crate) const WAITS_ELSEWHERE: Mark = Mark(1 << 4);
 }
 
 impl ClientShared {
@@ -150,7 +152,14 @@ impl ClientShared {
 
     /// Tells whether it waits, for a key or for the end of a pause.
     pub fn is_waiting(&self) -> bool {
-        self.has_mark(Mark::POSTPONED) || self.blocked.lock().is_some()
+        self.has_mark(Mark::POSTPONED)
+            || self.has_mark(Mark::WAITS_ELSEWHERE)
+            || self.blocked.lock().is_some()
+    }
+
+    /// Notes whether its request waits for a key on another server.
+    pub fn set_waits_elsewhere(&self, waits: bool) {
+        self.set_mark(Mark::WAITS_ELSEWHERE, waits);
     }
 
     pub(crate) fn mark_gone(&self) {

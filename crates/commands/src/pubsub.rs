@@ -12,8 +12,8 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 
-pub use registry::Relayed;
-pub(crate) use registry::{Kind, PubSub};
+pub(crate) use registry::PubSub;
+pub use registry::{Kind, Relayed};
 pub use subscriptions::SubscriptionCounts;
 pub(crate) use subscriptions::{SharedCounts, Subscriptions, unsubscribe_all};
 

@@ -96,6 +96,19 @@ impl Server {
         self.pubsub.relay(message, is_meant)
     }
 
+    /// Returns how many connections would get a message to a channel, or to a shard channel.
+    pub fn receivers(&self, kind: crate::pubsub::Kind, channel: &[u8]) -> usize {
+        match kind {
+            crate::pubsub::Kind::Channel => self.pubsub.receivers(channel),
+            kind => self.pubsub.listeners(kind, channel),
+        }
+    }
+
+    /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
+    pub fn is_heard(&self, kind: crate::pubsub::Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
+        self.pubsub.is_heard(kind, name, is_meant)
+    }
+
     /// Makes an empty engine.
     pub fn new(
         shards: usize,

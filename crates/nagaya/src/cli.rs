@@ -53,6 +53,15 @@ Examples:
 Needs redis-server and redis-benchmark. The data is kept below TMPDIR: let it
 be on the disk that you want to know about, and not in memory.";
 
+const BENCH_PROXY_EXAMPLES: &str = "\
+Examples:
+  nagaya bench proxy --quick           see that everything works
+  nagaya bench proxy                   beside twemproxy, about half an hour
+  nagaya bench proxy --nodes 3 --depth 16 --rounds 3
+  nagaya bench proxy --saves           log, loads and staleness on PostgreSQL
+
+Needs redis-server, redis-benchmark, nutcracker (twemproxy) and PostgreSQL.";
+
 const BENCH_JOBS_EXAMPLES: &str = "\
 Examples:
   nagaya bench jobs --quick            see that everything works
@@ -167,6 +176,9 @@ enum BenchCommand {
     /// Measure what keeping data costs, and having more than memory
     #[command(after_long_help = BENCH_ROOM_EXAMPLES)]
     Room(bench::RoomArgs),
+    /// Compare the proxy with twemproxy, and measure saves and loads
+    #[command(after_long_help = BENCH_PROXY_EXAMPLES)]
+    Proxy(bench::ProxyArgs),
     /// Compare our job queue with others on the same database
     #[command(after_long_help = BENCH_JOBS_EXAMPLES)]
     Jobs(bench::JobsArgs),
@@ -280,6 +292,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Bench(BenchCommand::Room(args)) => bench::room(args),
+        Command::Bench(BenchCommand::Proxy(args)) => bench::proxy(args),
         Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),
         Command::Bench(BenchCommand::Results(args)) => bench::results(args),
         Command::Bench(BenchCommand::Fanout(args)) => bench::fanout(args),

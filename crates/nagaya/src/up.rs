@@ -97,7 +97,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let mut data = DataDir::claim(&settings.house.data)?;
 
     let manages = settings.fleet.enabled;
-    let places = Places::of(&settings.house, &settings.tiers, &settings.room)?;
+    let places = Places::of(&settings)?;
     let needs_backroom = settings.house.redis.is_none()
         && ((settings.ids.enabled && settings.ids.redis.is_none())
             || (manages && settings.fleet.redis.is_none()));

@@ -6,7 +6,9 @@
 //! its lease it would change a tag that nobody knows to be in use.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use nagaya_commands::client::ClientShared;
 use nagaya_commands::table::Command;
 use nagaya_resp::{ArgVec, Args, Proto, encode_request, parse_f64, parse_i64};
 
@@ -44,6 +46,8 @@ pub(crate) struct Blocked {
     is_cut: bool,
     give_up_us: u64,
     wake_up_us: u64,
+    /// For those who ask how many clients wait.
+    waiter: Arc<ClientShared>,
     /// Streams that are read from their present end: the arguments of key and id. Their last ids are asked
     /// for first, so that a read that is sent again misses nothing in between.
     ends: VecDeque<(usize, usize)>,
@@ -84,6 +88,7 @@ impl Worker<'_> {
             is_cut: false,
             give_up_us: self.now_us + self.shared.config.retry_for.as_micros() as u64,
             wake_up_us: 0,
+            waiter: Arc::clone(&session.client.shared),
             ends: match self.gate {
                 Some(_) if is_stream_read(request.command) => stream_ends(&request.args),
                 _ => VecDeque::new(),
@@ -171,6 +176,7 @@ impl Worker<'_> {
         let trip = self.trip(origin, resp3);
         let flight = lease.on(self.flight(trip, blocked.slot));
         self.send_on(connection, &bytes, flight);
+        blocked.waiter.set_waits_elsewhere(true);
     }
 
     /// Takes the reply to a blocking command.
@@ -206,6 +212,7 @@ impl Worker<'_> {
         }
         let connection = blocked.connection;
         session.blocked = None;
+        session.client.shared.set_waits_elsewhere(false);
         if session.client.takes_reply() {
             session.reply(reply);
         }

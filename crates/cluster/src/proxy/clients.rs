@@ -198,6 +198,8 @@ impl Worker<'_> {
     }
 
     pub(super) fn close_client(&mut self, key: Key, mut session: Box<Session>) {
+        self.note_left(&session);
+        self.end_subscribing(key);
         self.core.disconnect(&mut session.client);
         self.by_id.remove(&session.client.id());
         self.clients.remove(key);

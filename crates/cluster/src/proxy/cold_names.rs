@@ -2,11 +2,12 @@
 
 use nagaya_commands::glob;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
+use nagaya_room::cold::Kind;
 
+use super::config::Kinds;
 use super::flight::Origin;
 use super::front::Request;
 use super::inbox::{ColdAnswer, Item};
-use super::routes::Gather;
 use super::slab::Key;
 use super::worker::{Map, Worker};
 
@@ -25,54 +26,54 @@ pub(crate) struct Questions {
 struct Question {
     origin: Origin,
     pattern: Option<Vec<u8>>,
+    kinds: Kinds,
     /// Names collected so far when all are wanted; one page is the answer otherwise.
     all: Option<Vec<Vec<u8>>>,
 }
 
 impl Worker<'_> {
-    /// Asks for the part of a reply about all data.
-    pub(super) fn ask_cold(&mut self, join: Key, part: u32, gather: Gather, request: &Request<'_>) {
-        let origin = Origin::Part { join, part };
-        if gather == Gather::Sum {
-            let question = Question {
-                origin,
-                pattern: None,
-                all: None,
+    /// Asks how many keys there are in both tiers.
+    pub(super) fn count_both_tiers(&mut self, join: Key) {
+        let number = self.open_question(Question {
+            origin: Origin::Part { join, part: 0 },
+            pattern: None,
+            kinds: Kinds::All,
+            all: None,
+        });
+        let inbox = self.inbox.clone();
+        if let Some(tiering) = &self.shared.config.tiering {
+            let done = move |count: Result<u64, String>| {
+                inbox.push(Item::Cold(number, count.map(ColdAnswer::Count)));
             };
-            let number = self.open_question(question);
-            let inbox = self.inbox.clone();
-            if let Some(tiering) = &self.shared.config.tiering {
-                let done = move |count: Result<u64, String>| {
-                    inbox.push(Item::Cold(number, count.map(ColdAnswer::Count)));
-                };
-                tiering.cold_keys.count(Box::new(done));
-            }
-            return;
+            tiering.cold_keys.count(Box::new(done));
         }
-        let question = Question {
-            origin,
-            pattern: request.args.get(1).map(<[u8]>::to_vec),
-            all: Some(Vec::new()),
-        };
-        let number = self.open_question(question);
-        self.ask_cold_page(number, 0, PAGE);
     }
 
-    /// Asks for one page of a SCAN. What type a cold key has is not looked up: with TYPE none is told.
+    /// Asks for all names that match the pattern of KEYS.
+    pub(super) fn ask_cold_names(&mut self, join: Key, part: u32, request: &Request<'_>) {
+        let number = self.open_question(Question {
+            origin: Origin::Part { join, part },
+            pattern: request.args.get(1).map(<[u8]>::to_vec),
+            kinds: Kinds::All,
+            all: Some(Vec::new()),
+        });
+        self.ask_cold_page(number, Kinds::All, 0, PAGE);
+    }
+
+    /// Asks for one page of a SCAN.
     pub(super) fn scan_cold(&mut self, join: Key, cursor: u64, request: &Request<'_>) {
-        let origin = Origin::Part { join, part: 0 };
         let count = option(&request.args, b"COUNT").and_then(parse_i64);
         let count = count
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(SCAN_COUNT);
-        let no_match = option(&request.args, b"TYPE").map(|_| b"[]".to_vec());
-        let pattern = no_match.or_else(|| option(&request.args, b"MATCH").map(<[u8]>::to_vec));
+        let kinds = option(&request.args, b"TYPE").map_or(Kinds::All, kinds_named);
         let number = self.open_question(Question {
-            origin,
-            pattern,
+            origin: Origin::Part { join, part: 0 },
+            pattern: option(&request.args, b"MATCH").map(<[u8]>::to_vec),
+            kinds,
             all: None,
         });
-        self.ask_cold_page(number, cursor, count.clamp(1, PAGE));
+        self.ask_cold_page(number, kinds, cursor, count.clamp(1, PAGE));
     }
 
     fn open_question(&mut self, question: Question) -> u64 {
@@ -81,14 +82,14 @@ impl Worker<'_> {
         self.questions.asked
     }
 
-    fn ask_cold_page(&mut self, number: u64, cursor: u64, count: usize) {
+    fn ask_cold_page(&mut self, number: u64, kinds: Kinds, cursor: u64, count: usize) {
         let inbox = self.inbox.clone();
         if let Some(tiering) = &self.shared.config.tiering {
             let done = move |page: Result<(u64, Vec<Vec<u8>>), String>| {
                 let answer = page.map(|(next, keys)| ColdAnswer::Page { next, keys });
                 inbox.push(Item::Cold(number, answer));
             };
-            tiering.cold_keys.scan(cursor, count, Box::new(done));
+            tiering.cold_keys.scan(cursor, count, kinds, Box::new(done));
         }
     }
 
@@ -118,8 +119,9 @@ impl Worker<'_> {
             Some(all) => {
                 all.append(&mut keys);
                 if next != 0 {
+                    let kinds = question.kinds;
                     self.questions.open.insert(number, question);
-                    return self.ask_cold_page(number, next, PAGE);
+                    return self.ask_cold_page(number, kinds, next, PAGE);
                 }
                 out.array(all.len());
                 all.iter().for_each(|key| out.bulk(key));
@@ -133,6 +135,14 @@ impl Worker<'_> {
         }
         self.deliver(question.origin, &out.buf);
     }
+}
+
+/// Finds a type by its name, however it is written.
+fn kinds_named(name: &[u8]) -> Kinds {
+    Kind::ALL
+        .into_iter()
+        .find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+        .map_or(Kinds::None, Kinds::Only)
 }
 
 /// Finds the value behind an option of SCAN.

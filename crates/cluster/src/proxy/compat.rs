@@ -15,9 +15,11 @@ const GENERAL: &[&str] = &[
     "The keys of one command share a hash tag; others are refused with CROSSSLOT. MGET, DEL, UNLINK, EXISTS and TOUCH over several tags run tag by tag, and so does MSET where the settings allow it: others may see a part of it done.",
     "The keys of a transaction share a tag, and those that it watches. Commands about all nodes and subscriptions cannot be part of one.",
     "Scripts and functions use only the keys they declare. Their hashes are the usual ones; FUNCTION LIST WITHCODE and FUNCTION DUMP show them with a line of our own.",
-    "Names that begin with `_room:` are refused, and left out of KEYS, SCAN and RANDOMKEY; DBSIZE counts them.",
+    "Names that begin with `_room:` are refused, and left out of KEYS, SCAN, RANDOMKEY and DBSIZE. The keys of the house's pool of ids and of its fleet on the same Redis are not listed either, but counted.",
+    "SCAN tells of each key in memory by its node and of all others from the cold tier, last. A tag that comes into memory on a node that was done already, before the cold tier's turn, may be missed.",
+    "ROOM.WAITCOLD waits for everybody's writes. ROOM.EVICT takes as long as leases of the tag may run, twice when the tag was changed; a tag that is used meanwhile stays. ROOM.STATUS calls keys unsaved until no write to them can be under way. ROOM.TAGS tells keys and bytes as they were saved last.",
     "A command whose connection to its node broke gets an error that says that it may have run; it is not sent again.",
-    "PUBLISH and SPUBLISH count servers that listen, not their clients.",
+    "PUBLISH and SPUBLISH count all clients of this server that listen; another server like this one, and all its clients, count as one.",
     "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
     "SORT with a BY or GET pattern reads keys that it does not name and is refused, as in a Cluster.",
     "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere; client tracking does not.",
@@ -39,6 +41,7 @@ fn served(command: &Command) -> &'static str {
         Route::Script(Script::FunctionRestore) => "no",
         Route::Anywhere => "yes, on any node",
         Route::Keys
+        | Route::Room(_)
         | Route::Script(Script::Eval | Script::EvalSha)
         | Route::Here
         | Route::HereInTurn
@@ -50,6 +53,7 @@ fn served(command: &Command) -> &'static str {
         | Route::Unwatch
         | Route::Subscribe
         | Route::Unsubscribe
+        | Route::Publish
         | Route::ShardPublish
         | Route::Quit
         | Route::Reset => "yes",

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use nagaya_redis_kit::RedisUrl;
 use nagaya_room::access::Use;
+use nagaya_room::cold::Kind;
 use rustls::ServerConfig;
+
+use super::keeper::Keeper;
 
 /// How a proxy serves its clients and talks to the servers behind it.
 #[derive(Clone)]
@@ -44,6 +47,9 @@ pub struct Config {
     pub allow_split_mset: bool,
     /// Refuse keys without a hash tag in braces.
     pub require_hash_tag: bool,
+    /// Beginnings of names that are nobody's business, though they lie on the same servers: KEYS, SCAN and
+    /// RANDOMKEY leave them out.
+    pub hidden: Vec<Vec<u8>>,
     /// The tiering protocol. None: every tag is taken for resident.
     pub tiering: Option<Tiering>,
 }
@@ -68,6 +74,7 @@ impl Config {
             refresh_every: Duration::from_secs(30),
             allow_split_mset: false,
             require_hash_tag: false,
+            hidden: Vec::new(),
             tiering: None,
         }
     }
@@ -92,6 +99,7 @@ pub struct Tiering {
     pub loads: Arc<dyn Loads>,
     pub accesses: Arc<dyn Accesses>,
     pub cold_keys: Arc<dyn ColdKeys>,
+    pub keeper: Arc<dyn Keeper>,
 }
 
 /// Brings tags into memory.
@@ -109,13 +117,23 @@ pub trait Accesses: Send + Sync {
     fn note(&self, tag: &[u8], used: Use);
 }
 
-/// Tells of keys that are only in the cold tier.
+/// Tells of keys that no node can tell of by itself.
 pub trait ColdKeys: Send + Sync {
-    /// Lists about `count` keys from a cursor, zero at the start; returns the next one, zero at the end.
-    fn scan(&self, cursor: u64, count: usize, done: ScanDone);
+    /// Lists about `count` keys that are only in the cold tier, from a cursor, zero at the start; returns the
+    /// next one, zero at the end.
+    fn scan(&self, cursor: u64, count: usize, kinds: Kinds, done: ScanDone);
 
-    /// Counts the keys.
+    /// Counts the keys of both tiers, our own left out.
     fn count(&self, done: CountDone);
+}
+
+/// Which types of keys are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    All,
+    Only(Kind),
+    /// Those of a type that there is not.
+    None,
 }
 
 /// Called with the next cursor and the keys.

@@ -23,6 +23,10 @@ pub(crate) enum Origin {
     Blocked {
         client: Key,
     },
+    /// A client's request about tags.
+    Errand {
+        client: Key,
+    },
     /// The end of a client's WATCH.
     Watched {
         client: Key,

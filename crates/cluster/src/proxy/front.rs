@@ -174,12 +174,14 @@ impl Worker<'_> {
                 Err(refusal) => self.reply_error(session, &refusal.text()),
             },
             Route::Anywhere => self.send_anywhere(session, request),
+            Route::Publish => self.publish(session, request),
             Route::ShardPublish => self.publish_to_shard(session, request),
             Route::Everywhere(_) if self.knows_no_nodes() => return Seen::NoNodes,
             Route::Everywhere(gather) => self.send_everywhere(session, request, gather),
             Route::Here => return self.answer_here(session, request),
             Route::HereInTurn => return self.answer_in_turn(session, request),
             Route::Refused(text) => self.reply_error(session, text),
+            Route::Room(room) => return self.room(session, request, room),
             Route::Script(script) => return self.script(session, request, script),
             Route::Blocking => return self.block(session, request),
             Route::Multi => self.multi(session),
@@ -194,6 +196,7 @@ impl Worker<'_> {
             Route::Unsubscribe => return self.unsubscribe(session, request),
             Route::Quit => return self.answer_here(session, request),
             Route::Reset => {
+                self.note_left(session);
                 let seen = self.answer_in_turn(session, request);
                 if seen == Seen::Done {
                     session.queue = None;
@@ -257,17 +260,6 @@ impl Worker<'_> {
                 self.submit(request.bytes, trip, &aim);
             }
         }
-    }
-
-    fn publish_to_shard(&mut self, session: &mut Session, request: &Request<'_>) {
-        let channel = request.args.get(1).unwrap_or_default();
-        let slot = super::slots::slot_of_tag(nagaya_room::tag::tag_of(channel));
-        let trip = self.client_trip(session, request.client);
-        let aim = super::aim::Aim {
-            slot,
-            ..Default::default()
-        };
-        self.submit(request.bytes, trip, &aim);
     }
 }
 

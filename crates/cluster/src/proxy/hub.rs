@@ -4,12 +4,13 @@
 //! messages on to all; shard channels on the node of their slot. A client's SUBSCRIBE
 //! is confirmed once the node has confirmed ours, so that a message published after it
 //! is not missed. Messages are handed to the clients by the same registry as in the
-//! embedded engine. A subscription that nobody needs is given up when its next message
-//! finds no listener.
+//! embedded engine. A subscription that nobody needs any more is given up at the end of
+//! the turn. What the workers listen to on which node is known to all of them, so that
+//! PUBLISH can tell how many clients heard it.
 
 use std::collections::HashSet;
 
-use nagaya_commands::pubsub::Relayed;
+use nagaya_commands::pubsub::{Kind, Relayed};
 use nagaya_resp::{Frame, encode_request, parse_frame};
 use nagaya_room::tag::tag_of;
 
@@ -23,33 +24,24 @@ use super::worker::{Map, Worker};
 /// How long a connection may be silent before it is asked whether it is there.
 const SILENCE_US: u64 = 5_000_000;
 
-/// What can be subscribed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    Channel,
-    Pattern,
-    Shard,
-}
-
-impl Kind {
-    fn subscribe(self) -> &'static [u8] {
-        match self {
-            Kind::Channel => b"SUBSCRIBE",
-            Kind::Pattern => b"PSUBSCRIBE",
-            Kind::Shard => b"SSUBSCRIBE",
-        }
-    }
-
-    fn unsubscribe(self) -> &'static [u8] {
-        match self {
-            Kind::Channel => b"UNSUBSCRIBE",
-            Kind::Pattern => b"PUNSUBSCRIBE",
-            Kind::Shard => b"SUNSUBSCRIBE",
-        }
+fn to_listen(kind: Kind) -> &'static [u8] {
+    match kind {
+        Kind::Channel => b"SUBSCRIBE",
+        Kind::Pattern => b"PSUBSCRIBE",
+        Kind::ShardChannel => b"SSUBSCRIBE",
     }
 }
 
-type Topic = (Kind, Vec<u8>);
+fn to_stop(kind: Kind) -> &'static [u8] {
+    match kind {
+        Kind::Channel => b"UNSUBSCRIBE",
+        Kind::Pattern => b"PUNSUBSCRIBE",
+        Kind::ShardChannel => b"SUNSUBSCRIBE",
+    }
+}
+
+/// A channel or pattern, and which of them.
+pub(super) type Topic = (Kind, Vec<u8>);
 
 /// How far a subscription is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +62,10 @@ pub(crate) struct Hub {
     connections: Map<usize, Key>,
     /// Clients whose SUBSCRIBE waits, with its request and the topics that are missing.
     waiting: Map<Key, (Vec<u8>, HashSet<Topic>, u64)>,
+    /// What each connection is subscribed to, as far as its node may know.
+    pub(super) heard: Map<Key, HashSet<Topic>>,
+    /// Topics that a client has left: maybe nobody listens any more.
+    left: Vec<Topic>,
 }
 
 impl Worker<'_> {
@@ -80,7 +76,7 @@ impl Worker<'_> {
         }
         let kind = match request.command.full_name.as_bytes()[0] {
             b'p' => Kind::Pattern,
-            b's' if request.command.full_name.starts_with("ss") => Kind::Shard,
+            b's' if request.command.full_name.starts_with("ss") => Kind::ShardChannel,
             _ => Kind::Channel,
         };
         let mut missing = HashSet::new();
@@ -109,7 +105,54 @@ impl Worker<'_> {
         if !session.ring.is_empty() {
             return Seen::TooEarly;
         }
+        self.note_left(session);
         self.answer_here(session, request)
+    }
+
+    /// Notes what a client listens to, because it may stop doing so.
+    pub(super) fn note_left(&mut self, session: &Session) {
+        let topics = session.client.topics().into_iter();
+        self.hub
+            .left
+            .extend(topics.map(|(kind, name)| (kind, name.to_vec())));
+    }
+
+    /// Forgets the SUBSCRIBE of a client that is gone.
+    pub(super) fn end_subscribing(&mut self, client: Key) {
+        if let Some((_, missing, _)) = self.hub.waiting.remove(&client) {
+            self.hub.left.extend(missing);
+        }
+    }
+
+    /// Gives up subscriptions that clients have left and nobody else here has.
+    pub(super) fn leave_topics(&mut self) {
+        for topic in std::mem::take(&mut self.hub.left) {
+            let Some(Progress::Live(key)) = self.hub.topics.get(&topic).copied() else {
+                continue;
+            };
+            let is_awaited = self
+                .hub
+                .waiting
+                .values()
+                .any(|(_, missing, _)| missing.contains(&topic));
+            let is_heard = || {
+                let server = &self.shared.server;
+                server.is_heard(topic.0, &topic.1, |id| self.serves(id))
+            };
+            if !is_awaited && !is_heard() {
+                self.leave(key, &topic);
+            }
+        }
+    }
+
+    fn leave(&mut self, key: Key, topic: &Topic) {
+        self.hub.topics.remove(topic);
+        let mut bytes = Vec::new();
+        encode_request(&[to_stop(topic.0), &topic.1], &mut bytes);
+        if let Some(backend) = self.backends.get_mut(key) {
+            backend.push_raw(&bytes);
+        }
+        self.mark_backend(key);
     }
 
     /// Asks nodes for the topics that no connection has.
@@ -126,7 +169,7 @@ impl Worker<'_> {
             .collect();
         for topic in wanted {
             let node = match topic.0 {
-                Kind::Shard => self.nodes.owner(slot_of_tag(tag_of(&topic.1))),
+                Kind::ShardChannel => self.nodes.owner(slot_of_tag(tag_of(&topic.1))),
                 Kind::Channel | Kind::Pattern => self.any_node(),
             };
             let Some(connection) = node.and_then(|node| self.hub_connection(node)) else {
@@ -134,11 +177,12 @@ impl Worker<'_> {
                 continue;
             };
             let mut bytes = Vec::new();
-            encode_request(&[topic.0.subscribe(), &topic.1], &mut bytes);
+            encode_request(&[to_listen(topic.0), &topic.1], &mut bytes);
             if let Some(backend) = self.backends.get_mut(connection) {
                 backend.push_raw(&bytes);
             }
             self.mark_backend(connection);
+            self.heard_on(connection, &topic);
             self.hub.topics.insert(topic, Progress::Asked(connection));
         }
     }
@@ -166,7 +210,7 @@ impl Worker<'_> {
         match words[..] {
             [b"message", channel, payload] => {
                 let message = Relayed::Channel { channel, payload };
-                self.relay(key, Kind::Channel, channel, &message);
+                self.relay(Kind::Channel, channel, &message);
             }
             [b"pmessage", pattern, channel, payload] => {
                 let message = Relayed::Pattern {
@@ -174,42 +218,26 @@ impl Worker<'_> {
                     channel,
                     payload,
                 };
-                self.relay(key, Kind::Pattern, pattern, &message);
+                self.relay(Kind::Pattern, pattern, &message);
             }
             [b"smessage", channel, payload] => {
                 let message = Relayed::Shard { channel, payload };
-                self.relay(key, Kind::Shard, channel, &message);
+                self.relay(Kind::ShardChannel, channel, &message);
             }
             [b"subscribe", name, _] => self.topic_live((Kind::Channel, name.to_vec()), key),
             [b"psubscribe", name, _] => self.topic_live((Kind::Pattern, name.to_vec()), key),
-            [b"ssubscribe", name, _] => self.topic_live((Kind::Shard, name.to_vec()), key),
-            // The slot of a shard channel went elsewhere.
-            [b"sunsubscribe", name, _] => self.topic_ended((Kind::Shard, name.to_vec()), key),
+            [b"ssubscribe", name, _] => self.topic_live((Kind::ShardChannel, name.to_vec()), key),
+            [b"unsubscribe", name, _] => self.heard_no_more(key, &(Kind::Channel, name.to_vec())),
+            [b"punsubscribe", name, _] => self.heard_no_more(key, &(Kind::Pattern, name.to_vec())),
+            // We left a shard channel, or its slot went elsewhere.
+            [b"sunsubscribe", name, _] => self.topic_ended((Kind::ShardChannel, name.to_vec()), key),
             _ => {}
         }
     }
 
-    fn relay(&mut self, key: Key, kind: Kind, name: &[u8], message: &Relayed<'_>) {
-        if self.shared.server.relay(message, |id| self.serves(id)) > 0 {
-            return;
-        }
-        let topic = (kind, name.to_vec());
-        if self
-            .hub
-            .waiting
-            .values()
-            .any(|(_, missing, _)| missing.contains(&topic))
-        {
-            return;
-        }
-        // Nobody listens any more.
-        if self.hub.topics.remove(&topic).is_some() {
-            let mut bytes = Vec::new();
-            encode_request(&[kind.unsubscribe(), name], &mut bytes);
-            if let Some(backend) = self.backends.get_mut(key) {
-                backend.push_raw(&bytes);
-            }
-            self.mark_backend(key);
+    fn relay(&mut self, kind: Kind, name: &[u8], message: &Relayed<'_>) {
+        if self.shared.server.relay(message, |id| self.serves(id)) == 0 {
+            self.hub.left.push((kind, name.to_vec()));
         }
     }
 
@@ -225,6 +253,8 @@ impl Worker<'_> {
                 (missing.remove(&topic) && missing.is_empty()).then_some(*client)
             })
             .collect();
+        // The ones who asked may have gone meanwhile.
+        self.hub.left.push(topic.clone());
         self.hub.topics.insert(topic, Progress::Live(key));
         for client in ready {
             self.confirm_subscription(client);
@@ -254,6 +284,7 @@ impl Worker<'_> {
     }
 
     fn topic_ended(&mut self, topic: Topic, key: Key) {
+        self.heard_no_more(key, &topic);
         if self.hub.topics.get(&topic) == Some(&Progress::Live(key)) {
             self.hub.topics.insert(topic, Progress::Wanted);
             self.hub.is_any_wanted = true;
@@ -272,10 +303,15 @@ impl Worker<'_> {
                 self.refuse_subscription(client, reason);
             }
         }
-        for progress in self.hub.topics.values_mut() {
+        let mut refused = Vec::new();
+        for (topic, progress) in &mut self.hub.topics {
             if *progress == Progress::Asked(key) {
                 *progress = Progress::Wanted;
+                refused.push(topic.clone());
             }
+        }
+        for topic in refused {
+            self.heard_no_more(key, &topic);
         }
     }
 
@@ -289,7 +325,11 @@ impl Worker<'_> {
     }
 
     /// A connection that messages came from is gone: its subscriptions are asked for again.
-    pub(super) fn hub_lost(&mut self, key: Key) {
+    pub(super) fn hub_lost(&mut self, key: Key, node: usize) {
+        let node = &self.nodes.list[node].info.name;
+        for (kind, name) in self.hub.heard.remove(&key).unwrap_or_default() {
+            self.shared.ears.remove(node, kind, &name);
+        }
         self.hub.connections.retain(|_, known| *known != key);
         self.hub.is_any_wanted = true;
         for progress in self.hub.topics.values_mut() {
@@ -311,7 +351,7 @@ impl Worker<'_> {
                 };
                 let node = self.backends.get(*on).map(|backend| backend.node);
                 let is_home = match topic.0 {
-                    Kind::Shard => node == self.nodes.owner(slot_of_tag(tag_of(&topic.1))),
+                    Kind::ShardChannel => node == self.nodes.owner(slot_of_tag(tag_of(&topic.1))),
                     Kind::Channel | Kind::Pattern => {
                         node.is_some_and(|node| self.nodes.primaries.contains(&node))
                     }

@@ -11,6 +11,7 @@ use nagaya_commands::client::{Mailbox, Message};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::keeper::Outcome;
 use super::slots::Layout;
 use super::transport::Transport;
 
@@ -28,6 +29,11 @@ pub(crate) enum Item {
     Loaded {
         tag: Vec<u8>,
         ending: Result<(), String>,
+    },
+    /// What came of a client's request about tags.
+    Errand {
+        client: u64,
+        outcome: Result<Outcome, String>,
     },
     /// The answer to a question to the cold tier, for the one who waits under this number.
     Cold(u64, Result<ColdAnswer, String>),

@@ -22,7 +22,10 @@ mod send;
 mod block;
 mod burst;
 mod cold_names;
+mod ears;
 mod hub;
+mod keeper;
+mod room;
 mod script_guard;
 mod scripts;
 mod split;
@@ -53,7 +56,10 @@ mod metrics;
 mod service;
 
 pub use compat::ON_REDIS;
-pub use config::{Accesses, ColdKeys, Config, CountDone, LoadDone, Loads, ScanDone, Tiering, TlsListen};
+pub use config::{
+    Accesses, ColdKeys, Config, CountDone, Kinds, LoadDone, Loads, ScanDone, Tiering, TlsListen,
+};
 pub use error::Error;
+pub use keeper::{Errand, ErrandDone, Keeper, ListedTag, Outcome, TagOrder, TagQuery, TagStatus};
 pub use metrics::{Counter, Metrics};
 pub use service::{Handle, Proxy, Service};

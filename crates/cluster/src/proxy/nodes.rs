@@ -387,7 +387,7 @@ impl Worker<'_> {
             self.try_later(bytes, &flight, reason);
         }
         if backend.purpose == Purpose::Hub {
-            self.hub_lost(key);
+            self.hub_lost(key, backend.node);
         }
         if let Purpose::Dedicated {
             client: Some(client), ..

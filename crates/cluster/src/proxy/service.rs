@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 use super::acceptor::{self, Listener};
 use super::aim::{Reach, Rules};
 use super::config::Config;
+use super::ears::Ears;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     /// Clients' scripts, guarded.
     pub(crate) scripts: Book,
+    /// What the workers listen to.
+    pub(crate) ears: Ears,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     /// Nodes that the first worker has a connection to.
@@ -158,6 +161,7 @@ impl Service {
                 refresher: Refresher::default(),
                 tokens: Tokens::default(),
                 scripts: Book::default(),
+                ears: Ears::default(),
                 connections: AtomicUsize::new(0),
                 next_client_id: AtomicU64::new(1),
                 open_nodes: AtomicUsize::new(0),

@@ -1,6 +1,7 @@
 //! One client's connection: what it sent and was not looked at yet, what it is owed.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use nagaya_commands::client::Client;
 use nagaya_resp::RequestParser;
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) blocked: Option<Box<Blocked>>,
+    /// The client waits for an answer about tags.
+    pub(crate) errand: Option<Arc<()>>,
     /// There is more to read that was left in the socket.
     pub(crate) unread: bool,
     /// No more is read; what is owed is written, then the connection ends.
@@ -65,6 +68,7 @@ impl Session {
             queue: None,
             watch: None,
             blocked: None,
+            errand: None,
             unread: false,
             closing: false,
             in_dirty: false,

@@ -16,7 +16,7 @@ use super::worker::Worker;
 use crate::tier::keys::is_reserved;
 
 /// How often a node is asked for a random key when it only tells names of our own.
-const DRAWS: usize = 16;
+const DRAWS: usize = 64;
 
 /// How the parts become one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,11 @@ pub(crate) enum How {
     /// The elements of each part go to these places.
     Places(Vec<Vec<usize>>),
     Sum,
+    /// How many heard a message: these clients of ours in place of so many connections of ours.
+    Receivers {
+        clients: usize,
+        ours: usize,
+    },
     /// All must say the same; the first speaks.
     Same,
     /// This, when none fails.
@@ -100,7 +105,7 @@ impl Worker<'_> {
         }
     }
 
-    fn begin_join(&mut self, trip: Trip, how: How, parts: usize) -> Key {
+    pub(super) fn begin_join(&mut self, trip: Trip, how: How, parts: usize) -> Key {
         self.joins.insert(Join {
             trip,
             how,
@@ -157,12 +162,16 @@ impl Worker<'_> {
             Gather::Names => How::Names,
             Gather::All => How::All,
         };
-        let nodes = self.nodes.primaries.clone();
-        let cold = (self.gate.is_some() && matches!(gather, Gather::Sum | Gather::Names)) as usize;
         let trip = self.client_trip(session, request.client);
+        if self.gate.is_some() && gather == Gather::Sum {
+            let join = self.begin_join(trip, how, 1);
+            return self.count_both_tiers(join);
+        }
+        let nodes = self.nodes.primaries.clone();
+        let cold = usize::from(self.gate.is_some() && gather == Gather::Names);
         let join = self.begin_join(trip, how, nodes.len() + cold);
         if cold > 0 {
-            self.ask_cold(join, nodes.len() as u32, gather, request);
+            self.ask_cold_names(join, nodes.len() as u32, request);
         }
         self.send_parts(join, &nodes, request.bytes, trip);
     }
@@ -212,7 +221,7 @@ impl Worker<'_> {
             return;
         };
         if let How::AnyName { left } = &mut join.how
-            && is_no_name(reply)
+            && is_no_name(reply, &self.shared.config.hidden)
             && let Some(node) = left.pop()
         {
             let trip = join.trip;
@@ -226,17 +235,28 @@ impl Worker<'_> {
             return;
         }
         if let Some(join) = self.joins.remove(key) {
-            let places = self.nodes.primaries.len() as u64 + 1;
-            let has_cold = self.gate.is_some();
-            let reply = join.reply(places, has_cold);
+            let around = Around {
+                places: self.nodes.primaries.len() as u64 + 1,
+                has_cold: self.gate.is_some(),
+                hidden: &self.shared.config.hidden,
+            };
+            let reply = join.reply(&around);
             self.deliver(join.trip.origin, &reply);
         }
     }
 }
 
+/// What a reply depends on besides its parts.
+struct Around<'a> {
+    /// One more than there are primaries.
+    places: u64,
+    has_cold: bool,
+    hidden: &'a [Vec<u8>],
+}
+
 impl Join {
-    /// Puts the reply together. `places` is one more than there are primaries.
-    fn reply(&self, places: u64, has_cold: bool) -> Vec<u8> {
+    /// Puts the reply together.
+    fn reply(&self, around: &Around<'_>) -> Vec<u8> {
         let replies: Vec<&[u8]> = self.replies.iter().flatten().map(Vec::as_slice).collect();
         if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
             return error.to_vec();
@@ -249,10 +269,14 @@ impl Join {
         let mut out = Out::new(proto);
         match &self.how {
             How::Same => out.raw(replies[0]),
-            How::AnyName { .. } if is_no_name(replies[0]) => out.nil(),
+            How::AnyName { .. } if is_no_name(replies[0], around.hidden) => out.nil(),
             How::AnyName { .. } => out.raw(replies[0]),
             How::Told(text) => out.bulk_str(text),
             How::Sum => out.int(replies.iter().filter_map(|reply| int(reply)).sum()),
+            How::Receivers { clients, ours } => {
+                let others = int(replies[0]).unwrap_or(0) - *ours as i64;
+                out.int(*clients as i64 + others.max(0));
+            }
             How::Places(places) => {
                 let mut elements: Vec<&[u8]> = vec![b"$-1\r\n"; places.iter().map(Vec::len).sum()];
                 for (reply, places) in replies.iter().zip(places) {
@@ -273,7 +297,7 @@ impl Join {
             }
             How::Names => {
                 let names = replies.iter().flat_map(|reply| elements_of(reply));
-                write_names(&mut out, names.collect());
+                write_names(&mut out, names.collect(), around.hidden);
             }
             How::Scan { position } => {
                 let [cursor, names] = elements_of(replies[0])[..] else {
@@ -281,15 +305,15 @@ impl Join {
                 };
                 let cursor = bulk(cursor).and_then(parse_u64).unwrap_or(0);
                 let next = *position as u64 + 1;
-                let last = if has_cold { places } else { places - 1 };
+                let last = around.places - u64::from(!around.has_cold);
                 let cursor = match cursor {
                     0 if next < last => next,
                     0 => 0,
-                    more => more.saturating_mul(places) + *position as u64,
+                    more => more.saturating_mul(around.places) + *position as u64,
                 };
                 out.array(2);
                 out.bulk_str(&cursor.to_string());
-                write_names(&mut out, elements_of(names));
+                write_names(&mut out, elements_of(names), around.hidden);
             }
         }
         out.buf
@@ -297,18 +321,23 @@ impl Join {
 }
 
 /// Writes a list of names without those of our own.
-fn write_names(out: &mut Out, names: Vec<&[u8]>) {
+fn write_names(out: &mut Out, names: Vec<&[u8]>, hidden: &[Vec<u8>]) {
     let visible: Vec<&[u8]> = names
         .into_iter()
-        .filter(|name| !bulk(name).is_some_and(is_reserved))
+        .filter(|name| !bulk(name).is_some_and(|name| is_hidden(name, hidden)))
         .collect();
     out.array(visible.len());
     visible.iter().for_each(|name| out.raw(name));
 }
 
 /// Tells whether a node had no name to tell, or only one of our own.
-fn is_no_name(reply: &[u8]) -> bool {
-    reply.first() != Some(&b'-') && bulk(reply).is_none_or(is_reserved)
+fn is_no_name(reply: &[u8], hidden: &[Vec<u8>]) -> bool {
+    reply.first() != Some(&b'-') && bulk(reply).is_none_or(|name| is_hidden(name, hidden))
+}
+
+/// Tells whether a name is one of our own or of others who share the servers.
+fn is_hidden(name: &[u8], hidden: &[Vec<u8>]) -> bool {
+    is_reserved(name) || hidden.iter().any(|start| name.starts_with(start))
 }
 
 /// Returns the bytes of each element of an array or set.
@@ -360,7 +389,12 @@ mod tests {
                 .collect(),
             missing: 0,
         };
-        let reply = join.reply(4, true);
+        let around = Around {
+            places: 4,
+            has_cold: true,
+            hidden: &[b"{ids}:".to_vec()],
+        };
+        let reply = join.reply(&around);
         assert_eq!(String::from_utf8(reply).unwrap(), expected);
     }
 
@@ -386,17 +420,30 @@ mod tests {
     }
 
     #[test]
+    fn our_clients_are_counted_in_place_of_our_connections() {
+        let how = |clients, ours| How::Receivers { clients, ours };
+        check(how(5, 1), &[":1\r\n"], ":5\r\n");
+        check(how(5, 1), &[":3\r\n"], ":7\r\n");
+        check(how(0, 1), &[":0\r\n"], ":0\r\n");
+        check(how(2, 1), &["-ERR no\r\n"], "-ERR no\r\n");
+    }
+
+    #[test]
     fn no_random_key_is_one_of_our_own() {
         let how = || How::AnyName { left: Vec::new() };
         check(how(), &["$1\r\na\r\n"], "$1\r\na\r\n");
         check(how(), &["$12\r\n_room:{a}:me\r\n"], "$-1\r\n");
+        check(how(), &["$11\r\n{ids}:stats\r\n"], "$-1\r\n");
     }
 
     #[test]
     fn names_of_our_own_are_left_out() {
         check(
             How::Names,
-            &["*2\r\n$1\r\na\r\n$12\r\n_room:{a}:me\r\n", "*0\r\n"],
+            &[
+                "*2\r\n$1\r\na\r\n$12\r\n_room:{a}:me\r\n",
+                "*1\r\n$11\r\n{ids}:stats\r\n",
+            ],
             "*1\r\n$1\r\na\r\n",
         );
     }

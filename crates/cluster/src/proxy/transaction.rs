@@ -100,7 +100,7 @@ impl Worker<'_> {
                 queue.add_slot(slot, self.rules.reach);
                 queue.commands.push(sent());
             }
-            Route::Anywhere => queue.commands.push(sent()),
+            Route::Anywhere | Route::Publish => queue.commands.push(sent()),
             Route::Here => queue.commands.push(Queued::Here(ArgVec::from(&request.args))),
             Route::Unwatch => queue.commands.push(Queued::Told(b"+OK\r\n")),
             Route::Refused(text) => return Some(text.to_owned()),

@@ -1,4 +1,4 @@
-//! Lists keys that are only in the cold tier, for SCAN, KEYS and DBSIZE.
+//! Lists keys that are only in the cold tier and counts those of both, for SCAN, KEYS and DBSIZE.
 //!
 //! A cursor of SCAN is a number, a place in the cold tier is a name: the places of cursors that were handed
 //! out are remembered, up to a bound. A scan that waits longer than that must begin again.
@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use nagaya_room::clock::Clock;
 use nagaya_room::cold::{ColdTier, Status, TagRow};
 use nagaya_room::error::RoomError;
 
-use crate::proxy::{ColdKeys, CountDone, ScanDone};
+use crate::proxy::{ColdKeys, CountDone, Kinds, ScanDone};
 use crate::tier::RedisHotTier;
 
 /// Questions that may wait for their answer.
@@ -31,6 +32,7 @@ enum Question {
     Scan {
         cursor: u64,
         count: usize,
+        kinds: Kinds,
         done: ScanDone,
     },
     Count {
@@ -39,11 +41,16 @@ enum Question {
 }
 
 impl ColdKeysDesk {
-    pub fn start(tier: RedisHotTier, cold: Arc<dyn ColdTier>) -> std::io::Result<ColdKeysDesk> {
+    pub fn start(
+        tier: RedisHotTier,
+        cold: Arc<dyn ColdTier>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<ColdKeysDesk> {
         let (questions, queue) = sync_channel(QUESTIONS_MAX);
         let desk = Desk {
             tier,
             cold,
+            clock,
             places: BTreeMap::new(),
             last_cursor: 0,
         };
@@ -70,8 +77,13 @@ impl ColdKeysDesk {
 }
 
 impl ColdKeys for ColdKeysDesk {
-    fn scan(&self, cursor: u64, count: usize, done: ScanDone) {
-        self.ask(Question::Scan { cursor, count, done });
+    fn scan(&self, cursor: u64, count: usize, kinds: Kinds, done: ScanDone) {
+        self.ask(Question::Scan {
+            cursor,
+            count,
+            kinds,
+            done,
+        });
     }
 
     fn count(&self, done: CountDone) {
@@ -94,6 +106,7 @@ type Place = (Vec<u8>, Vec<u8>);
 struct Desk {
     tier: RedisHotTier,
     cold: Arc<dyn ColdTier>,
+    clock: Arc<dyn Clock>,
     places: BTreeMap<u64, Place>,
     last_cursor: u64,
 }
@@ -102,13 +115,18 @@ impl Desk {
     fn work(mut self, queue: Receiver<Question>) {
         for question in queue {
             match question {
-                Question::Scan { cursor, count, done } => done(self.scan(cursor, count)),
+                Question::Scan {
+                    cursor,
+                    count,
+                    kinds,
+                    done,
+                } => done(self.scan(cursor, count, kinds)),
                 Question::Count { done } => done(self.count().map_err(|error| error.to_string())),
             }
         }
     }
 
-    fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), String> {
+    fn scan(&mut self, cursor: u64, count: usize, kinds: Kinds) -> Result<(u64, Vec<Vec<u8>>), String> {
         let place = match cursor {
             0 => None,
             _ => Some(
@@ -119,7 +137,7 @@ impl Desk {
             ),
         };
         let (names, next) = self
-            .page(place, count.max(1))
+            .page(place, count.max(1), kinds)
             .map_err(|error| error.to_string())?;
         let Some(next) = next else {
             return Ok((0, names));
@@ -134,7 +152,12 @@ impl Desk {
 
     /// Reads about `count` keys from a place on; returns those whose tags are not in memory, and where to go
     /// on.
-    fn page(&self, place: Option<Place>, count: usize) -> Result<(Vec<Vec<u8>>, Option<Place>), RoomError> {
+    fn page(
+        &self,
+        place: Option<Place>,
+        count: usize,
+        kinds: Kinds,
+    ) -> Result<(Vec<Vec<u8>>, Option<Place>), RoomError> {
         let after = place.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
         let rows = self.cold.keys_after(after, count)?;
         let next = rows.last().filter(|_| rows.len() == count);
@@ -151,20 +174,27 @@ impl Desk {
         // Both lists are in the order of the rows.
         let mut resident = resident.into_iter().peekable();
         let mut names = Vec::new();
+        let now_ms = self.clock.unix_ms();
         for row in &rows {
             while resident.peek().is_some_and(|tag| *tag < row.tag.as_slice()) {
                 resident.next();
             }
-            if resident.peek() != Some(&row.tag.as_slice()) {
+            let is_wanted = match kinds {
+                Kinds::All => true,
+                Kinds::Only(kind) => row.kind == kind,
+                Kinds::None => false,
+            };
+            let is_over = row.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+            if is_wanted && !is_over && resident.peek() != Some(&row.tag.as_slice()) {
                 names.push(row.key.clone());
             }
         }
         Ok((names, next))
     }
 
-    /// Counts the keys of tags that were evicted and are not in memory again.
+    /// Counts the keys in memory, and those of tags that were evicted and are not in memory again.
     fn count(&self) -> Result<u64, RoomError> {
-        let (mut keys, mut after) = (0, None::<Vec<u8>>);
+        let (mut keys, mut after) = (self.tier.keys()?, None::<Vec<u8>>);
         loop {
             let page = self.cold.tags_after(after.as_deref(), TAGS_PAGE)?;
             let evicted: Vec<&TagRow> = page.iter().filter(|row| row.status == Status::Cleaned).collect();

@@ -37,7 +37,7 @@ impl Default for LoadConfig {
     fn default() -> LoadConfig {
         LoadConfig {
             threads: 16,
-            waiting_max: 10_000,
+            waiting_max: 100_000,
             retry_for: Duration::from_secs(5),
         }
     }

@@ -1,7 +1,8 @@
 //! What the processes of a distributed room do beside forwarding commands.
 //!
 //! [`Tasks`] saves and evicts, [`LoadDesk`] brings tags into memory, [`AccessDesk`] and [`Collector`] carry
-//! the news of which tags are used to the cold tier, and [`ColdKeysDesk`] lists what is only there.
+//! the news of which tags are used to the cold tier, [`ColdKeysDesk`] lists what is only there, and
+//! [`TagDesk`] answers what clients ask about tags.
 
 mod shards;
 
@@ -16,9 +17,12 @@ mod collector;
 
 mod cold_keys;
 mod for_proxy;
+mod tag_desk;
+mod tag_list;
 
 mod figures;
 
+pub use crate::tier::keys::RANGES;
 pub use access_desk::{
     AccessConfig, AccessDesk, AccessFigures, ColdOutlet, CollectorOutlet, DeliveryError, Outlet,
 };
@@ -27,5 +31,5 @@ pub use cold_keys::ColdKeysDesk;
 pub use collector::{Collector, CollectorConfig};
 pub use figures::TaskFigures;
 pub use load_desk::{LoadConfig, LoadDesk, LoadDone, LoadFigures};
-pub use shards::RANGES;
+pub use tag_desk::TagDesk;
 pub use tasks::{Tasks, TasksConfig};

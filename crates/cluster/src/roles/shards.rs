@@ -16,12 +16,9 @@ use nagaya_redis_kit::{Script, reply};
 use nagaya_room::clock::Clock;
 use nagaya_room::error::HotError;
 
-use crate::tier::keys::{PREFIX, slot_tag};
+use crate::tier::keys::{self, RANGES};
 use crate::tier::scripts::Call;
 use crate::tier::{RedisHotTier, TierPart};
-
-/// How many ranges there are.
-pub const RANGES: u16 = 16;
 
 /// A shard that can be worked on.
 #[derive(Clone, Debug)]
@@ -68,14 +65,6 @@ static JOIN: Script = Script::new(
 fn slots_of(range: u16) -> Range<u16> {
     const WIDTH: u16 = SLOTS / RANGES;
     range * WIDTH..(range + 1) * WIDTH
-}
-
-fn lease_key(first: u16) -> Vec<u8> {
-    [PREFIX, b"{", slot_tag(first).as_bytes(), b"}:shard"].concat()
-}
-
-fn workers_key() -> Vec<u8> {
-    [PREFIX, b"{", slot_tag(0).as_bytes(), b"}:workers"].concat()
 }
 
 /// The shards that one worker holds.
@@ -144,8 +133,13 @@ impl ShardLeases {
 
     /// Gives shards back.
     pub(crate) fn release(&mut self, shards: &[u16]) {
-        let release =
-            |shard: &u16| Call::new(&RELEASE, vec![lease_key(*shard)], vec![self.name.clone().into()]);
+        let release = |shard: &u16| {
+            Call::new(
+                &RELEASE,
+                vec![keys::shard(*shard)],
+                vec![self.name.clone().into()],
+            )
+        };
         let calls: Vec<Call> = shards.iter().map(release).collect();
         for error in self.tier.run_calls(&calls).into_iter().filter_map(Result::err) {
             tracing::debug!(%error, "a shard could not be given back and will run out");
@@ -158,7 +152,7 @@ impl ShardLeases {
         let sent = self.clock.now();
         let calls: Vec<Call> = shards
             .iter()
-            .map(|shard| self.call(&HOLD, lease_key(*shard)))
+            .map(|shard| self.call(&HOLD, keys::shard(*shard)))
             .collect();
         let mut failure = None;
         for (shard, answer) in shards.iter().zip(self.tier.run_calls(&calls)) {
@@ -177,7 +171,7 @@ impl ShardLeases {
 
     /// Returns how many workers there are.
     fn join(&self) -> Result<usize, HotError> {
-        let mut answers = self.tier.run_calls(&[self.call(&JOIN, workers_key())]);
+        let mut answers = self.tier.run_calls(&[self.call(&JOIN, keys::workers())]);
         let frame = answers.pop().expect("one call has one answer")?;
         Ok(reply::unsigned(&frame).map_or(1, |alive| usize::try_from(alive).unwrap_or(1)))
     }
@@ -204,7 +198,7 @@ mod tests {
     fn a_lease_lies_in_its_own_shard() {
         for range in 0..RANGES {
             let first = slots_of(range).start;
-            assert_eq!(slot::of_key(&lease_key(first)), first);
+            assert_eq!(slot::of_key(&keys::shard(first)), first);
         }
     }
 }

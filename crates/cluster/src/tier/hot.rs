@@ -179,6 +179,12 @@ impl RedisHotTier {
         self.runtime.block_on(future)
     }
 
+    /// How many tags of each slot are looked at for so many of all: some more than its fair share, since
+    /// they are not spread evenly, but nearly.
+    pub(super) fn share_of_slot(&self, limit: usize) -> usize {
+        (4 * limit / self.slots.len().max(1)).clamp(4.min(limit), limit)
+    }
+
     fn run(&self, tags: &[&[u8]], make: impl Fn(usize, &ShortRun) -> Call) -> Vec<Answer> {
         self.block_on(self.nodes.run_scripts(tags, make))
     }
@@ -314,8 +320,7 @@ impl HotTier for RedisHotTier {
     }
 
     fn coldest(&self, limit: usize, idle: Duration) -> Result<Vec<Vec<u8>>, HotError> {
-        // Some more than each slot's fair share: the coldest are not spread evenly, but nearly.
-        let share = (4 * limit / self.slots.len().max(1)).clamp(4.min(limit), limit);
+        let share = self.share_of_slot(limit);
         let last = share.saturating_sub(1).to_string();
         let list = |slot: &u16| {
             let used = keys::used(*slot);
@@ -374,12 +379,12 @@ fn skipped<T>(error: Error, instead: T) -> Result<T, HotError> {
     Ok(instead)
 }
 
-fn score(frame: &nagaya_redis_kit::Frame) -> Option<i64> {
+pub(super) fn score(frame: &nagaya_redis_kit::Frame) -> Option<i64> {
     let text = std::str::from_utf8(reply::bytes(frame)?).ok()?;
     // Scores are whole milliseconds, which a float holds exactly.
     text.parse::<f64>().ok().map(|score| score as i64)
 }
 
-fn age(now_ms: i64, since_ms: i64) -> Duration {
+pub(super) fn age(now_ms: i64, since_ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(now_ms.saturating_sub(since_ms)).unwrap_or(0))
 }

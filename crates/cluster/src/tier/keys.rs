@@ -46,6 +46,19 @@ pub fn used(slot: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(slot).as_bytes(), b"}:used"].concat()
 }
 
+/// Into how many ranges the slots are cut for the processes that save and evict.
+pub const RANGES: u16 = 16;
+
+/// The lease of a shard, which is named by its first slot.
+pub fn shard(first: u16) -> Vec<u8> {
+    [PREFIX, b"{", slot_tag(first).as_bytes(), b"}:shard"].concat()
+}
+
+/// Where the processes that save and evict note that they are alive.
+pub fn workers() -> Vec<u8> {
+    [PREFIX, b"{", slot_tag(0).as_bytes(), b"}:workers"].concat()
+}
+
 /// Returns a text that hashes to a slot: the first one in the order of base 36 numbers, least digit first.
 pub fn slot_tag(slot: u16) -> &'static str {
     static TAGS: OnceLock<Vec<String>> = OnceLock::new();

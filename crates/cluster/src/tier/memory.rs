@@ -1,12 +1,20 @@
 //! How much the nodes hold.
 
-use nagaya_redis_kit::{Endpoint, Error, reply};
+use nagaya_redis_kit::slot::SLOTS;
+use nagaya_redis_kit::{Endpoint, Error, Script, reply};
 use nagaya_room::error::HotError;
 
 use super::batch::hot_error;
 use super::hot::RedisHotTier;
 use super::keys;
 use super::nodes::Nodes;
+
+static COUNT_KEYS: Script = Script::new(
+    "count_keys",
+    include_str!("scripts/count_keys.lua"),
+    &[],
+    &["prefix", "slots", "..."],
+);
 
 /// The memory of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +50,16 @@ impl RedisHotTier {
         Ok(are_resident)
     }
 
+    /// Counts the keys in memory that are not our own. While a slot moves, those may be counted, too.
+    pub fn keys(&self) -> Result<u64, HotError> {
+        let mut keys = 0;
+        for part in self.parts()? {
+            let asked = self.block_on(self.nodes().keys(&part.server, part.tier.slots()));
+            keys += asked.map_err(hot_error)?;
+        }
+        Ok(keys)
+    }
+
     /// Counts the resident tags of this part of the tier.
     pub fn residents(&self) -> Result<u64, HotError> {
         let count = |slot: &u16| (*slot, vec![b"ZCARD".to_vec(), keys::used(*slot)]);
@@ -57,6 +75,29 @@ impl RedisHotTier {
 }
 
 impl Nodes {
+    /// The script takes no keys, since it looks at all slots of the node at one instant.
+    async fn keys(&self, server: &Endpoint, slots: &[u16]) -> Result<u64, Error> {
+        let link = self.link(server).await?;
+        let tags: String = slots
+            .iter()
+            .map(|slot| format!("{} ", keys::slot_tag(*slot)))
+            .collect();
+        let mut count = vec![
+            b"EVAL".to_vec(),
+            COUNT_KEYS.source.as_bytes().to_vec(),
+            b"0".to_vec(),
+            keys::PREFIX.to_vec(),
+            tags.into_bytes(),
+        ];
+        count.extend(slots.contains(&0).then(keys::workers));
+        let in_range = |slot: &u16| *slot / (SLOTS / keys::RANGES);
+        let shards = slots.chunk_by(|one, other| in_range(one) == in_range(other));
+        count.extend(shards.map(|shard| keys::shard(shard[0])));
+        let replies = link.run_all(&[count, vec![b"DBSIZE".to_vec()]]).await?;
+        let counted = reply::unsigned(&replies[0]).or_else(|| reply::unsigned(&replies[1]));
+        counted.ok_or_else(|| reply::unexpected("DBSIZE", &replies[1]))
+    }
+
     async fn memory(&self, server: &Endpoint) -> Result<NodeMemory, Error> {
         let link = self.link(server).await?;
         let replies = link

@@ -14,7 +14,9 @@ mod batch;
 mod hot;
 
 mod doctor;
+mod facts;
 mod memory;
 
+pub use facts::TagFacts;
 pub use hot::{Limits, RedisHotTier, TierPart};
 pub use memory::NodeMemory;

@@ -11,7 +11,7 @@ fn a_message_reaches_all_who_listen_once() {
     one.expect("SUBSCRIBE ps:a", r#"["subscribe", "ps:a", 1]"#);
     one.expect("PSUBSCRIBE ps:*", r#"["psubscribe", "ps:*", 2]"#);
     two.expect("SUBSCRIBE ps:a", r#"["subscribe", "ps:a", 1]"#);
-    publisher.say("PUBLISH ps:a hello");
+    publisher.expect("PUBLISH ps:a hello", "3");
     assert_eq!(format!("{:?}", two.receive()), r#"["message", "ps:a", "hello"]"#);
     let mut got = [format!("{:?}", one.receive()), format!("{:?}", one.receive())];
     got.sort();
@@ -24,12 +24,41 @@ fn a_message_reaches_all_who_listen_once() {
     );
     one.expect("GET k", "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context");
     one.expect("UNSUBSCRIBE ps:a", r#"["unsubscribe", "ps:a", 1]"#);
-    publisher.say("PUBLISH ps:a again");
+    publisher.expect("PUBLISH ps:a again", "2");
     assert_eq!(
         format!("{:?}", one.receive()),
         r#"["pmessage", "ps:*", "ps:a", "again"]"#
     );
     assert_eq!(format!("{:?}", two.receive()), r#"["message", "ps:a", "again"]"#);
+}
+
+#[test]
+fn those_who_left_are_not_counted_and_their_subscription_ends() {
+    let redis = Redis::start();
+    let mut config = config(&redis.url());
+    config.io_threads = 3;
+    let proxy = start(config);
+    let mut publisher = connect(&proxy);
+    let mut listeners: Vec<_> = (0..6).map(|_| connect(&proxy)).collect();
+    for listener in &mut listeners {
+        listener.say("SUBSCRIBE ps:left");
+    }
+    let mut outsider = redis.client();
+    outsider.cmd(&["SUBSCRIBE", "ps:left"]).unwrap();
+    publisher.expect("PUBLISH ps:left x", "7");
+    publisher.expect("PUBSUB CHANNELS", r#"["ps:left"]"#);
+    publisher.expect("PUBSUB NUMSUB ps:left", r#"["ps:left", 6]"#);
+    for listener in &mut listeners[..3] {
+        listener.receive();
+        listener.expect("UNSUBSCRIBE ps:left", r#"["unsubscribe", "ps:left", 0]"#);
+    }
+    publisher.expect("PUBSUB NUMSUB ps:left", r#"["ps:left", 3]"#);
+    listeners.clear();
+    drop(outsider);
+    wait::until("nobody listens on the server", LIMIT, || {
+        redis.cmd(&["PUBSUB", "NUMSUB", "ps:left"]).items()[1] == Reply::Int(0)
+    });
+    publisher.expect("PUBLISH ps:left x", "0");
 }
 
 #[test]

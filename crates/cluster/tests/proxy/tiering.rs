@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use nagaya_cluster::proxy::{
-    Accesses, ColdKeys, Config, CountDone, LoadDone, Loads, Proxy, ScanDone, Tiering,
+    Accesses, ColdKeys, Config, CountDone, Errand, ErrandDone, Keeper, Kinds, LoadDone, Loads, Outcome,
+    Proxy, ScanDone, Tiering,
 };
 use nagaya_cluster::tier::keys;
 use nagaya_cluster::tier::run::ShortRun;
 use nagaya_cluster::tier::scripts::{self, Call, Form};
 use nagaya_redis_kit::Run;
 use nagaya_room::access::Use;
+use nagaya_room::cold::Kind;
 use nagaya_room::hot::Chunk;
 use nagaya_room::protocol::{Part, Tokens};
 use nagaya_testkit::{Redis, RedisCluster, Reply, RespClient, wait};
@@ -28,6 +30,8 @@ struct FakeLoads {
     failures: Mutex<Vec<String>>,
     hold: Mutex<()>,
     noted: Mutex<HashMap<Vec<u8>, Vec<Use>>>,
+    /// Those who wait for the cold tier for ever.
+    waits: Mutex<Vec<Weak<()>>>,
 }
 
 impl FakeLoads {
@@ -39,6 +43,7 @@ impl FakeLoads {
             failures: Mutex::default(),
             hold: Mutex::default(),
             noted: Mutex::default(),
+            waits: Mutex::default(),
         })
     }
 
@@ -122,16 +127,33 @@ impl Accesses for Shared {
 }
 
 impl ColdKeys for Shared {
-    fn scan(&self, cursor: u64, _count: usize, done: ScanDone) {
+    fn scan(&self, cursor: u64, _count: usize, kinds: Kinds, done: ScanDone) {
+        let is_wanted = matches!(kinds, Kinds::All | Kinds::Only(Kind::String));
+        let names = |name: &str| {
+            let names = is_wanted.then(|| name.as_bytes().to_vec());
+            names.into_iter().collect::<Vec<_>>()
+        };
         let page = match cursor {
-            0 => (1, vec![b"cold:a".to_vec()]),
-            _ => (0, vec![b"cold:b".to_vec()]),
+            0 => (1, names("cold:a")),
+            _ => (0, names("cold:b")),
         };
         done(Ok(page));
     }
 
     fn count(&self, done: CountDone) {
-        done(Ok(2));
+        done(Ok(3));
+    }
+}
+
+impl Keeper for Shared {
+    fn ask(&self, errand: Errand, wanted: Weak<()>, done: ErrandDone) {
+        match errand {
+            Errand::Names { .. } => done(Ok(Outcome::Names(vec![b"{h}k".to_vec(), b"{h}none".to_vec()]))),
+            Errand::WaitCold { limit: None } => {
+                self.0.waits.lock().unwrap().push(wanted);
+            }
+            _ => done(Err("ERR not kept here".to_owned())),
+        }
     }
 }
 
@@ -146,7 +168,8 @@ fn tiered(url: &str, loads: &Arc<FakeLoads>) -> Config {
         allowance: Duration::from_millis(500),
         loads: shared.clone(),
         accesses: shared.clone(),
-        cold_keys: shared,
+        cold_keys: shared.clone(),
+        keeper: shared,
     });
     config
 }
@@ -489,16 +512,86 @@ fn cold_names_are_listed_after_the_hot_ones() {
     let mut names: Vec<String> = client.say("KEYS *").items().iter().map(Reply::text).collect();
     names.sort();
     assert_eq!(names, ["cold:a", "cold:b", "{h}k"]);
-    let (mut cursor, mut names) = ("0".to_owned(), Vec::new());
-    loop {
-        let page = client.say(&format!("SCAN {cursor} MATCH *k COUNT 100"));
-        cursor = page.items()[0].text();
-        names.extend(page.items()[1].items().iter().map(Reply::text));
-        if cursor == "0" {
-            break;
+    let mut scan = |options: &str| {
+        let (mut cursor, mut names) = ("0".to_owned(), Vec::new());
+        loop {
+            let page = client.say(&format!("SCAN {cursor} COUNT 100 {options}"));
+            cursor = page.items()[0].text();
+            names.extend(page.items()[1].items().iter().map(Reply::text));
+            if cursor == "0" {
+                return names;
+            }
         }
+    };
+    assert_eq!(scan("MATCH *k"), ["{h}k"]);
+    assert_eq!(scan("TYPE String"), ["{h}k", "cold:a", "cold:b"]);
+    assert!(scan("TYPE list").is_empty());
+    assert!(scan("TYPE nosuch").is_empty());
+    client.expect("DBSIZE", "3");
+}
+
+#[test]
+fn a_tag_is_erased_by_the_names_that_the_keeper_knows() {
+    let one = one_server(with_long_leases);
+    let mut client = connect(&one.proxy);
+    client.expect("SET {h}k 1", "+OK");
+    client.send("ROOM.ERASE h");
+    client.send("EXISTS {h}k");
+    assert_eq!(client.receive(), Reply::Int(1), "the other name had no key");
+    assert_eq!(client.receive(), Reply::Int(0));
+    client.expect("ROOM.STATUS h", "-ERR not kept here");
+    client.expect("ROOM.WAITCOLD x", "-ERR value is not an integer or out of range");
+}
+
+#[test]
+fn a_wait_for_the_cold_tier_ends_with_its_client() {
+    let one = one_server(with_long_leases);
+    let mut client = connect(&one.proxy);
+    client.send("ROOM.WAITCOLD 0");
+    let waits = || one.loads.waits.lock().unwrap().clone();
+    wait::until("the client waits", LIMIT, || waits().len() == 1);
+    assert_eq!(waits()[0].strong_count(), 1);
+    drop(client);
+    wait::until("nobody waits", LIMIT, || waits()[0].strong_count() == 0);
+}
+
+#[test]
+fn clients_that_wait_are_counted() {
+    let one = one_server(|config| config);
+    let (mut client, mut waiter) = (connect(&one.proxy), connect(&one.proxy));
+    let mut counts = || {
+        let info = client.say("INFO clients").text();
+        let count = |name: &str| {
+            let line = info.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split(':').nth(1).unwrap().trim().parse::<u32>().unwrap()
+        };
+        (count("connected_clients"), count("blocked_clients"))
+    };
+    assert_eq!(counts(), (2, 0));
+    waiter.send("BLPOP {b}list 0");
+    wait::until("it waits", LIMIT, || counts() == (2, 1));
+    connect(&one.proxy).say("RPUSH {b}list x");
+    waiter.receive();
+    wait::until("it waits no more", LIMIT, || counts() == (2, 0));
+    waiter.send("XREAD BLOCK 0 STREAMS {b}stream $");
+    wait::until("it waits again", LIMIT, || counts() == (2, 1));
+    drop(waiter);
+    wait::until("it is gone", LIMIT, || counts() == (1, 0));
+}
+
+#[test]
+fn names_of_the_house_are_not_listed() {
+    let one = one_server(|config| Config {
+        hidden: vec![b"{ids}:".to_vec()],
+        ..with_long_leases(config)
+    });
+    one.redis.cmd(&["SET", "{ids}:stats", "x"]);
+    let mut client = connect(&one.proxy);
+    client.expect("SET {h}k 1", "+OK");
+    client.expect("KEYS {*", r#"["{h}k"]"#);
+    for _ in 0..20 {
+        client.expect("RANDOMKEY", r#""{h}k""#);
     }
-    assert_eq!(names, ["{h}k"]);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use crate::client::{ClientShared, Message};
 const STRIPES: usize = 32;
 
 /// What a client can subscribe to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
     Channel,
     Pattern,
     /// A channel of SSUBSCRIBE; patterns do not see its messages.
@@ -156,6 +156,27 @@ impl PubSub {
     /// Returns how many listen to a channel or pattern.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.with_topics(kind, name, |topics| topics.get(name).map_or(0, HashMap::len))
+    }
+
+    /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
+    pub(crate) fn is_heard(&self, kind: Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
+        self.with_topics(kind, name, |topics| {
+            let listeners = topics.get(name).into_iter().flatten();
+            listeners.into_iter().any(|(id, _)| is_meant(*id))
+        })
+    }
+
+    /// Returns how many would get a message to a channel.
+    pub(crate) fn receivers(&self, channel: &[u8]) -> usize {
+        let mut receivers = self.listeners(Kind::Channel, channel);
+        if self.pattern_count.load(Ordering::Relaxed) > 0 {
+            let patterns = self.patterns.read();
+            let matching = patterns
+                .iter()
+                .filter(|(pattern, _)| crate::glob::matches(pattern, channel));
+            receivers += matching.map(|(_, listeners)| listeners.len()).sum::<usize>();
+        }
+        receivers
     }
 
     /// Returns how many patterns somebody listens to.

@@ -144,6 +144,14 @@ pub(super) fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
     names.into_iter().map(|(name, _)| Arc::clone(name)).collect()
 }
 
+impl Client {
+    /// Returns all that the connection listens to.
+    pub fn topics(&self) -> Vec<(Kind, Arc<[u8]>)> {
+        let of_kind = |kind: Kind| names(self, kind).into_iter().map(move |name| (kind, name));
+        Kind::ALL.into_iter().flat_map(of_kind).collect()
+    }
+}
+
 /// Returns the count that a confirmation carries: shard channels are counted apart from the rest.
 pub(super) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
     let counts = client.shared.subscriptions.get();

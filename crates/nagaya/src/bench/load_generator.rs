@@ -94,16 +94,17 @@ pub(super) fn run(plan: &Plan, server: &Server, load: Load) -> anyhow::Result<Sa
     })
 }
 
+/// What redis-benchmark says of a run.
 #[derive(Debug, PartialEq)]
-struct Figures {
-    requests_per_second: f64,
+pub(super) struct Figures {
+    pub(super) requests_per_second: f64,
     p50_ms: f64,
-    p99_ms: f64,
-    csv: String,
+    pub(super) p99_ms: f64,
+    pub(super) csv: String,
 }
 
 /// Reads the columns by their names: their order has changed between versions.
-fn parse(output: &str) -> Option<Figures> {
+pub(super) fn parse(output: &str) -> Option<Figures> {
     let mut lines = output.lines().filter(|line| line.starts_with('"'));
     let names = cells(lines.next()?);
     let csv = lines.next()?;

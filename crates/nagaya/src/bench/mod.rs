@@ -5,7 +5,8 @@
 //! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
 //! median over rounds and every verdict a ratio of two figures from the same run.
 //!
-//! `bench room` measures what keeping data costs; its parts are in [`room`]. `bench jobs` measures the job
+//! `bench room` measures what keeping data costs; its parts are in [`room`]. `bench proxy` measures the room on
+//! Redis and PostgreSQL; see [`proxy`]. `bench jobs` measures the job
 //! queue beside others; its parts are in [`jobs`]. `bench results` measures how results reach submitters; see
 //! [`results`]. `bench fanout` measures how requests are fanned out; see
 //! [`fanout`]. `bench fleet` places and moves workers; see [`fleet`].
@@ -20,9 +21,11 @@ mod throughput;
 mod fanout;
 mod fleet;
 mod jobs;
+mod proxy;
 mod results;
 mod room;
 
+mod connection;
 mod load_generator;
 mod loader;
 mod proc;
@@ -46,6 +49,7 @@ pub(crate) use fleet::FleetArgs;
 pub(crate) use jobs::JobsArgs;
 pub(crate) use options::RedisArgs;
 use plan::Plan;
+pub(crate) use proxy::ProxyArgs;
 use report::Report;
 pub(crate) use results::ResultsArgs;
 pub(crate) use room::RoomArgs;
@@ -74,6 +78,22 @@ pub(crate) fn room(args: RoomArgs) -> anyhow::Result<ExitCode> {
     tidy_up_on_signals(&folder)?;
     warn_of_debug_build();
     let report = room::measure(&plan, folder.path())?;
+    let output = if args.json { report.json()? } else { report.text() };
+    io::stdout().write_all(output.as_bytes())?;
+    if let Some(folder) = plan.target.folder()? {
+        record::write(&folder, &report.record()?)?;
+        progress(&format!("recorded in {}", folder.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `nagaya bench proxy`.
+pub(crate) fn proxy(args: ProxyArgs) -> anyhow::Result<ExitCode> {
+    let plan = proxy::Plan::new(&args)?;
+    let folder = temporary_folder()?;
+    tidy_up_on_signals(&folder)?;
+    warn_of_debug_build();
+    let report = proxy::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
     io::stdout().write_all(output.as_bytes())?;
     if let Some(folder) = plan.target.folder()? {

@@ -122,7 +122,7 @@ impl Programs {
     }
 }
 
-fn find_program(name: &str, package: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn find_program(name: &str, package: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .map(|folder| folder.join(name))

@@ -4,6 +4,7 @@
 //! are used, *tasks* save and evict. `nagaya up` has all three when the settings name both engines.
 
 mod config;
+mod doctor;
 mod open;
 mod roles;
 mod service;

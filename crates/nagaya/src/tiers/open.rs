@@ -15,7 +15,7 @@ use nagaya_room::cold::ColdTier;
 use tokio::runtime::Handle;
 
 use super::TiersConfig;
-use crate::settings::HouseConfig;
+use crate::settings::Settings;
 
 /// Where the tiers are, and how they are used.
 #[derive(Clone)]
@@ -24,15 +24,27 @@ pub(crate) struct Places {
     postgres: Secret,
     pub(super) tiers: TiersConfig,
     pub(super) room: RoomConfig,
+    /// What names of the house's other services on the same Redis begin with.
+    pub(super) hidden: Vec<Vec<u8>>,
+}
+
+/// The kinds of keys that a fleet keeps beside each other.
+const FLEET_KEYS: [&str; 5] = ["fleet", "workers", "slave", "master", "gate"];
+
+fn hidden(settings: &Settings) -> Vec<Vec<u8>> {
+    let ids = format!("{}:", settings.ids.house_namespace());
+    let app = &settings.fleet.app;
+    let fleet = FLEET_KEYS.map(|kind| format!("{{{app}}}:{kind}:"));
+    std::iter::once(ids)
+        .chain(fleet)
+        .map(String::into_bytes)
+        .collect()
 }
 
 impl Places {
     /// The places that the settings name; none when the room is in this process.
-    pub(crate) fn of(
-        house: &HouseConfig,
-        tiers: &TiersConfig,
-        room: &RoomConfig,
-    ) -> anyhow::Result<Option<Places>> {
+    pub(crate) fn of(settings: &Settings) -> anyhow::Result<Option<Places>> {
+        let house = &settings.house;
         let (redis, postgres) = match (&house.redis, &house.postgres) {
             (Some(redis), Some(postgres)) => (redis, postgres.clone()),
             (Some(_), None) => {
@@ -46,8 +58,9 @@ impl Places {
         Ok(Some(Places {
             redis: redis.reveal().parse().context("`house.redis` cannot be used")?,
             postgres,
-            tiers: tiers.clone(),
-            room: room.clone(),
+            tiers: settings.tiers.clone(),
+            room: settings.room.clone(),
+            hidden: hidden(settings),
         }))
     }
 
@@ -61,20 +74,28 @@ impl Places {
 
     /// Opens the tiers: PostgreSQL must answer, Redis may come later. Blocks.
     pub(super) fn open(&self, name: &str, runtime: Handle) -> anyhow::Result<Tiers> {
-        let hot = RedisHotTier::new(self.redis.clone(), name, self.limits(), runtime)
-            .context("the hot tier cannot be used")?;
+        let hot = self.open_hot(name, runtime)?;
+        Ok(Tiers {
+            hot,
+            cold: Arc::new(self.open_cold()?),
+            clock: Arc::new(WaitClock::default()),
+        })
+    }
+
+    /// Prepares the hot tier; nothing is connected yet.
+    pub(super) fn open_hot(&self, name: &str, runtime: Handle) -> anyhow::Result<RedisHotTier> {
+        RedisHotTier::new(self.redis.clone(), name, self.limits(), runtime)
+            .context("the hot tier cannot be used")
+    }
+
+    /// Opens the cold tier. Blocks.
+    pub(super) fn open_cold(&self) -> anyhow::Result<PostgresCold> {
         let options = nagaya_cold::postgres::Options {
             decode: self.room.decode,
             connections_max: self.tiers.connections,
             ..Default::default()
         };
-        let cold =
-            PostgresCold::open(self.postgres.reveal(), options).context("`house.postgres` cannot be used")?;
-        Ok(Tiers {
-            hot,
-            cold: Arc::new(cold),
-            clock: Arc::new(WaitClock::default()),
-        })
+        PostgresCold::open(self.postgres.reveal(), options).context("`house.postgres` cannot be used")
     }
 
     /// How old an unsaved change may become; idle tags leave after at least a lease.

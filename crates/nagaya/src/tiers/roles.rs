@@ -152,7 +152,7 @@ pub(crate) fn run(global: &GlobalArgs, base: Vec<Flag>, args: RoleArgs) -> anyho
             .filter_map(|(name, key, value)| Some(flag(name, key, value?))),
     );
     let settings = Settings::new(&settings::load(global, flags)?)?;
-    let Some(places) = Places::of(&settings.house, &settings.tiers, &settings.room)? else {
+    let Some(places) = Places::of(&settings)? else {
         bail!("this role needs --redis and --postgres (or house.redis and house.postgres in the settings)");
     };
     let roles = role.roles(&settings)?;

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use nagaya_cluster::proxy::{self, Error};
 use nagaya_cluster::roles::{
     AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
-    CollectorOutlet, LoadConfig, LoadDesk, Tasks, TasksConfig,
+    CollectorOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
 };
 use nagaya_cluster::tier::RedisHotTier;
 use nagaya_redis_kit::{Client, Options, RedisUrl};
@@ -142,7 +142,17 @@ impl Front {
         let loads =
             LoadDesk::start(loader, Arc::clone(&tiers.clock), config).context("cannot start threads")?;
         let loads = Arc::new(loads);
-        let cold_keys = ColdKeysDesk::start(tiers.hot.clone(), Arc::clone(&tiers.cold));
+        let cold_keys = ColdKeysDesk::start(
+            tiers.hot.clone(),
+            Arc::clone(&tiers.cold),
+            Arc::clone(&tiers.clock),
+        );
+        let keeper = TagDesk::new(
+            tiers.hot.clone(),
+            Arc::clone(&tiers.cold),
+            Arc::clone(&tiers.clock),
+            Arc::clone(&loads),
+        );
         let room = &places.room;
         let config = proxy::Config {
             password: room
@@ -155,6 +165,7 @@ impl Front {
             reply_limit: places.tiers.allowance,
             allow_split_mset: places.tiers.split_mset,
             require_hash_tag: room.require_hash_tag,
+            hidden: places.hidden.clone(),
             tiering: Some(proxy::Tiering {
                 lease: places.tiers.lease,
                 margin: places.tiers.lease / 10,
@@ -162,6 +173,7 @@ impl Front {
                 loads: Arc::clone(&loads) as _,
                 accesses: Arc::clone(accesses) as _,
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
+                keeper: Arc::new(keeper),
             }),
             ..proxy::Config::new(room.listen.0, places.redis.clone())
         };

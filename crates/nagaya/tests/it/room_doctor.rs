@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nagaya_testkit::{Reply, RespClient};
+use nagaya_testkit::{Postgres, Redis, Reply, RespClient};
 use serde_json::Value;
 
 use super::*;
@@ -159,4 +159,35 @@ fn a_damaged_cold_file_is_found() {
     assert_eq!(ran.code, Some(1), "{}", ran.stdout);
     let found = findings(&report);
     assert!(found.iter().any(|(part, _)| part == "cold"), "{found:?}");
+}
+
+#[test]
+fn servers_of_a_room_on_redis_and_postgresql_are_asked() {
+    let redis = Redis::with_config(&["maxmemory-policy allkeys-lru"]);
+    let postgres = Postgres::start();
+    let database = postgres.create_database();
+    let redis_url = redis.url();
+    let args = [
+        "room",
+        "doctor",
+        "--json",
+        "--redis",
+        &redis_url,
+        "--postgres",
+        &database,
+    ];
+    let ran = run(args);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let found = findings(&report);
+    assert!(found.iter().all(|(part, _)| part == "hot"), "{found:?}");
+    assert!(found[0].1.contains("maxmemory-policy allkeys-lru"), "{found:?}");
+    assert_eq!(report["facts"][1]["part"], "cold");
+    redis.kill9();
+    let ran = run(args);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let found = findings(&report);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.contains("cannot be asked"), "{found:?}");
+    assert_eq!(run([&args[..], &["--fix"]].concat()).code, Some(2));
 }

@@ -2,5 +2,7 @@
 
 mod access;
 mod loads;
+mod random_faults;
+mod tags;
 mod tasks;
 mod whole;

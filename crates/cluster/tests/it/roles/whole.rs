@@ -11,7 +11,8 @@ use std::time::Duration;
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::proxy::{Config, Proxy, Service, Tiering};
 use nagaya_cluster::roles::{
-    AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, Tasks, TasksConfig,
+    AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks,
+    TasksConfig,
 };
 use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
@@ -35,14 +36,14 @@ const LIMITS: Limits = Limits {
 };
 
 /// A cold tier and a runtime for the processes of a test.
-struct Town {
+pub(super) struct Town {
     url: String,
     runtime: Runtime,
     cold: Arc<dyn ColdTier>,
 }
 
 impl Town {
-    fn over(url: String, cold: Arc<dyn ColdTier>) -> Town {
+    pub(super) fn over(url: String, cold: Arc<dyn ColdTier>) -> Town {
         Town {
             url,
             runtime: Runtime::new().unwrap(),
@@ -67,14 +68,18 @@ impl Town {
             cold: self.cold.clone(),
         };
         let accesses = AccessDesk::start(outlet, clock.clone(), AccessConfig::default()).unwrap();
+        let loads = Arc::new(LoadDesk::start(loader, clock.clone(), LoadConfig::default()).unwrap());
         let config = Config {
             tiering: Some(Tiering {
                 lease: LIMITS.lease,
                 margin: LIMITS.lease / 10,
                 allowance: LIMITS.allowance,
-                loads: Arc::new(LoadDesk::start(loader, clock, LoadConfig::default()).unwrap()),
+                loads: loads.clone(),
                 accesses: Arc::new(accesses),
-                cold_keys: Arc::new(ColdKeysDesk::start(self.tier("scan"), self.cold.clone()).unwrap()),
+                cold_keys: Arc::new(
+                    ColdKeysDesk::start(self.tier("scan"), self.cold.clone(), clock.clone()).unwrap(),
+                ),
+                keeper: Arc::new(TagDesk::new(self.tier("tags"), self.cold.clone(), clock, loads)),
             }),
             ..Config::new("127.0.0.1:0".parse().unwrap(), self.url.parse().unwrap())
         };
@@ -124,11 +129,17 @@ fn goes_cold_and_comes_back(town: &Town) {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 50, "cold keys are listed");
+    assert_eq!(
+        client.cmd(&["DBSIZE"]).unwrap().int(),
+        50,
+        "and counted, ours are not"
+    );
     for number in 0..50 {
         let key = format!("{{u{number}}}name");
         assert_eq!(client.cmd(&["APPEND", &key, " again"]).unwrap().int(), 9);
     }
     assert_eq!(client.cmd(&["GET", "{u7}name"]).unwrap().text(), "hot again");
+    assert_eq!(client.cmd(&["DBSIZE"]).unwrap().int(), 50);
     tasks.stop();
     proxy.stop();
 }
@@ -154,11 +165,11 @@ fn a_user_rests_in_postgresql_as_rows() {
     assert_eq!(shared::postgres().psql(&database, rows).trim(), "1");
 }
 
-fn cluster_url(cluster: &RedisCluster) -> String {
+pub(super) fn cluster_url(cluster: &RedisCluster) -> String {
     format!("redis+cluster://{}", cluster.addresses()[0])
 }
 
-fn open_postgres(url: &str) -> Arc<PostgresCold> {
+pub(super) fn open_postgres(url: &str) -> Arc<PostgresCold> {
     // Nobody asks for tags that are absent, so nobody should wait for a filter.
     let options = Options {
         filter: false,
@@ -321,7 +332,7 @@ fn read_in_the_end(address: SocketAddr, key: &str) -> String {
 
 /// Lets writers loose on two proxies while something is done to the servers, and sees that they get on after
 /// every time; then reads everything again.
-fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)) {
+pub(super) fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)) {
     let proxies = [town.serve(), town.serve()];
     let addresses: Vec<SocketAddr> = proxies.iter().map(Proxy::address).collect();
     let run = Run::default();
@@ -369,6 +380,11 @@ fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)) {
             );
         }
     }
+    eprintln!(
+        "{} writes acknowledged, none lost; {} tags evicted",
+        run.acknowledged.into_inner(),
+        run.evicted.into_inner()
+    );
     proxies.into_iter().for_each(|proxy| {
         proxy.stop();
     });
@@ -402,7 +418,7 @@ fn faults_of_redis_and_postgresql_that_lose_nothing_lose_nothing_here() {
 }
 
 /// Replaces a primary by its replica, or moves some slots.
-fn move_things(cluster: &RedisCluster, round: u64) {
+pub(super) fn move_things(cluster: &RedisCluster, round: u64) {
     let mut owners: Vec<usize> = [0, 6000, 12000].map(|slot| cluster.owner_of(slot)).to_vec();
     owners.sort_unstable();
     owners.dedup();

@@ -256,7 +256,11 @@ fn run_all(house: &House, time: Duration, evicted_min: u64, disturb: impl Fn(&At
 #[test]
 fn defects_02_03_07_evictions_never_take_an_acknowledged_write() {
     let house = House::open(&[]);
-    run_all(&house, Duration::from_secs(10), 300, |_| ());
+    let (seconds, evictions) = match std::env::var_os("NAGAYA_TEST_LONG") {
+        None => (10, 300),
+        Some(_) => (180, 5000),
+    };
+    run_all(&house, Duration::from_secs(seconds), evictions, |_| ());
 }
 
 #[test]

@@ -131,6 +131,12 @@ impl Postgres {
         Ok(Snapshot(spawn(command).context("psql cannot be started")?))
     }
 
+    /// How many bytes of log were ever written.
+    pub(in crate::bench) fn log_position(&self) -> anyhow::Result<f64> {
+        let position = self.sql("postgres", "select pg_current_wal_insert_lsn() - '0/0'")?;
+        position.parse().context("the log's position is no number")
+    }
+
     pub(in crate::bench) fn version(&self) -> String {
         self.sql("postgres", "show server_version")
             .unwrap_or_else(|_| "unknown".to_owned())

@@ -16,10 +16,10 @@ use nagaya_resp::encode_request;
 use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
-use super::connection::{Connection, Reply};
 use super::memory_watch::{MemoryWatch, MostMemory};
 use super::options::Plan;
 use super::zipf::{Random, Zipf};
+use crate::bench::connection::{Connection, Reply};
 use crate::bench::progress;
 use crate::bench::servers::{Server, Side};
 use crate::bench::table::{Table, ratio};

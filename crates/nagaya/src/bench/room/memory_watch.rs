@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use serde::Serialize;
 
-use super::connection::{Connection, Reply};
+use crate::bench::connection::{Connection, Reply};
 use crate::bench::proc;
 use crate::bench::servers::Server;
 

@@ -9,7 +9,6 @@ mod options;
 mod persisted;
 mod restart;
 
-mod connection;
 mod memory_watch;
 mod report;
 mod zipf;

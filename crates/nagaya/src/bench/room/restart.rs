@@ -8,9 +8,9 @@ use nagaya_resp::encode_request;
 use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
-use super::connection::{Connection, Reply};
 use super::options::Plan;
 use super::persisted::{our_setting, redis_arguments};
+use crate::bench::connection::{Connection, Reply};
 use crate::bench::loader::fill;
 use crate::bench::progress;
 use crate::bench::servers::{Server, Side};

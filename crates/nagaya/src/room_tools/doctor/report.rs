@@ -11,6 +11,7 @@ use crate::terminal::Paint;
 #[serde(rename_all = "snake_case")]
 pub(super) enum Part {
     Folder,
+    Hot,
     Disk,
     Log,
     Cold,
@@ -21,6 +22,7 @@ impl Part {
     fn name(self) -> &'static str {
         match self {
             Part::Folder => "folder",
+            Part::Hot => "hot tier",
             Part::Disk => "disk",
             Part::Log => "log",
             Part::Cold => "cold tier",

@@ -1,4 +1,7 @@
 // Scenarios with ioredis. Usage: ioredis.js PORT SCENARIO
+//
+// The same on the embedded engine and on a Cluster: keys that one command or one transaction uses together
+// share a hash tag, and a scenario leaves no keys behind.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -120,10 +123,10 @@ const scenarios = {
 
   async blocking() {
     const r = connect();
-    const waiting = connect().blpop('a', 'b', 10);
+    const waiting = connect().blpop('{q}a', '{q}b', 10);
     await untilBlocked(r, 1);
-    await r.rpush('b', 'x');
-    assert.deepEqual(await waiting, ['b', 'x']);
+    await r.rpush('{q}b', 'x');
+    assert.deepEqual(await waiting, ['{q}b', 'x']);
     assert.equal(await connect().brpop('none', 0.1), null);
     const first = connect().blmpop(10, 1, 'c', 'LEFT', 'COUNT', 2);
     await untilBlocked(r, 1);
@@ -158,7 +161,7 @@ const scenarios = {
     const r = connect({ keyPrefix: '' });
     const pipeline = r.pipeline();
     for (let number = 0; number < 5000; number += 1) pipeline.set(`key:${number}`, number);
-    await pipeline.exec();
+    for (const [error] of await pipeline.exec()) assert.ifError(error);
     const found = new Set();
     for await (const keys of r.scanStream({ match: 'key:*', count: 250 })) keys.forEach((key) => found.add(key));
     assert.equal(found.size, 5000);
@@ -169,9 +172,19 @@ const scenarios = {
   },
 };
 
+async function cleanUp() {
+  const r = connect();
+  const found = new Set();
+  for await (const keys of r.scanBufferStream({ count: 1000 })) keys.forEach((key) => found.add(key.toString('latin1')));
+  const keys = [...found].map((key) => Buffer.from(key, 'latin1'));
+  for (let start = 0; start < keys.length; start += 1000) await r.del(...keys.slice(start, start + 1000));
+  assert.equal(await r.dbsize(), 0);
+}
+
 async function main() {
   try {
     await scenarios[process.argv[3]]();
+    await cleanUp();
   } finally {
     open.forEach((client) => client.disconnect());
   }

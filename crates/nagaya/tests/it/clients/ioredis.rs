@@ -4,7 +4,11 @@ use super::*;
 
 #[track_caller]
 fn check(name: &str) {
-    let scenario = Scenario::new();
+    check_on(&Scenario::new(), name);
+}
+
+#[track_caller]
+fn check_on(scenario: &Scenario, name: &str) {
     let launch = Launch::new("node", "node")
         .args([script("ioredis.js")])
         .args([scenario.port(), name.to_owned()])
@@ -50,4 +54,21 @@ fn a_blocked_consumer_gets_the_next_entry() {
 #[test]
 fn scan_streams_end_with_everything_found() {
     check("scan");
+}
+
+#[test]
+fn all_of_it_passes_on_a_cluster_and_postgresql() {
+    let scenario = Scenario::on_cluster();
+    for name in [
+        "dataTypes",
+        "pipelines",
+        "transactions",
+        "scripts",
+        "pubSub",
+        "blocking",
+        "streams",
+        "scan",
+    ] {
+        check_on(&scenario, name);
+    }
 }

@@ -1,5 +1,8 @@
 //! Clients that nobody here wrote, doing what their users do.
 //!
+//! Every scenario runs on the embedded engine, in a house of its own, and on a Cluster with PostgreSQL, one
+//! after the other in the same house.
+//!
 //! The Python and Node clients live in `target/clients`, where `scripts/clients` puts them.
 
 mod ioredis;
@@ -8,6 +11,7 @@ mod redis_cli;
 mod redis_py;
 
 use super::*;
+use nagaya_testkit::{Postgres, RedisCluster};
 use std::path::{Path, PathBuf};
 
 /// Longer than any scenario takes on a loaded machine.
@@ -17,6 +21,8 @@ const SCENARIO_LIMIT: Duration = Duration::from_secs(120);
 pub(super) struct Scenario {
     pub(super) house: Nagaya,
     folder: Folder,
+    /// What the house keeps its data on, unless it does so itself.
+    _engines: Option<(RedisCluster, Postgres)>,
 }
 
 impl Scenario {
@@ -29,6 +35,25 @@ impl Scenario {
         Scenario {
             house: house.start(),
             folder: Folder::new("client"),
+            _engines: None,
+        }
+    }
+
+    /// A house on a Cluster of three primaries with a replica each, and on PostgreSQL.
+    #[track_caller]
+    fn on_cluster() -> Scenario {
+        // A machine that is busy with other tests must not be taken for one with faults.
+        let cluster = RedisCluster::with_config(&["cluster-node-timeout 15000"]);
+        let postgres = Postgres::start();
+        let addresses: Vec<String> = cluster.addresses().iter().map(SocketAddr::to_string).collect();
+        let redis = format!("redis+cluster://{}", addresses.join(","));
+        let house = house()
+            .args(["--redis", &redis, "--postgres", &postgres.create_database()])
+            .args(["--set", "tiers.allowance=10s"]);
+        Scenario {
+            house: house.start(),
+            folder: Folder::new("client"),
+            _engines: Some((cluster, postgres)),
         }
     }
 
@@ -43,7 +68,9 @@ impl Scenario {
     /// Runs a client program to its end, which must be a good one, and returns what it printed.
     #[track_caller]
     pub(super) fn run(&self, launch: Launch) -> String {
-        let process = match Process::start(launch, self.folder.path()) {
+        // A folder of its own: what an earlier program printed stays out of it.
+        let folder = Folder::new("run");
+        let process = match Process::start(launch, folder.path()) {
             Ok(process) => process,
             Err(error) => panic!("{error}; scripts/test installs what is missing"),
         };

@@ -17,6 +17,15 @@ fn cli<A: AsRef<OsStr>>(scenario: &Scenario, args: impl IntoIterator<Item = A>) 
     process.stdout()
 }
 
+/// Deletes what a test has left, so that the next one counts only its own.
+#[track_caller]
+fn clean_up(scenario: &Scenario) {
+    let delete = "redis-cli -p PORT --scan | xargs -r -n 1000 redis-cli -p PORT DEL";
+    let command = delete.replace("PORT", &scenario.port());
+    scenario.run(Launch::new("sh", "sh").args(["-c", &command]));
+    assert_eq!(cli(scenario, ["DBSIZE"]), "0\n");
+}
+
 /// Feeds a file to redis-cli's standard input, by way of the shell.
 #[track_caller]
 fn feed(scenario: &Scenario, flags: &str, input: &str) -> String {
@@ -25,10 +34,9 @@ fn feed(scenario: &Scenario, flags: &str, input: &str) -> String {
     scenario.run(Launch::new("sh", "sh").args(["-c", &command]))
 }
 
-#[test]
-fn replies_are_printed_as_with_redis() {
-    let scenario = Scenario::new();
-    let check = |args: &[&str], expected: &str| assert_eq!(cli(&scenario, args), expected, "{args:?}");
+#[track_caller]
+fn replies(scenario: &Scenario) {
+    let check = |args: &[&str], expected: &str| assert_eq!(cli(scenario, args), expected, "{args:?}");
     check(&["SET", "key", "value"], "OK\n");
     check(&["GET", "key"], "value\n");
     check(&["--no-raw", "GET", "none"], "(nil)\n");
@@ -43,39 +51,62 @@ fn replies_are_printed_as_with_redis() {
     check(&["-n", "0", "PING"], "PONG\n");
 }
 
+#[track_caller]
+fn standard_input(scenario: &Scenario) {
+    let input = "MULTI\nSET a 1\nINCR a\nEXEC\nGET a\nEVAL \"return ARGV[1]\" 0 hello\n";
+    assert_eq!(feed(scenario, "", input), "OK\nQUEUED\nQUEUED\nOK\n2\n2\nhello\n");
+}
+
+#[track_caller]
+fn mass_insertion(scenario: &Scenario) {
+    let set = |number: u32| format!("*3\r\n$3\r\nSET\r\n$8\r\nkey{number:05}\r\n$1\r\nx\r\n");
+    let input: String = (0..20_000).map(set).collect();
+    let printed = feed(scenario, "--pipe", &input);
+    assert!(printed.contains("errors: 0, replies: 20000"), "{printed}");
+    assert_eq!(cli(scenario, ["DBSIZE"]), "20000\n");
+    let keys = cli(scenario, ["--scan", "--pattern", "key0001?"]);
+    assert_eq!(keys.lines().count(), 10, "{keys}");
+}
+
+#[track_caller]
+fn surveys(scenario: &Scenario) {
+    let input: String = (0..500)
+        .map(|number| format!("RPUSH list{number} a b c\nSET key{number} x\n"))
+        .collect();
+    feed(scenario, "", &input);
+    let big = cli(scenario, ["--bigkeys", "-i", "0"]);
+    assert!(big.contains("Sampled 1000 keys in the keyspace!"), "{big}");
+    let memory = cli(scenario, ["--memkeys", "-i", "0"]);
+    assert!(memory.contains("Sampled 1000 keys in the keyspace!"), "{memory}");
+    let info = cli(scenario, ["INFO", "server"]);
+    assert!(info.contains("redis_version:7.0."), "{info}");
+}
+
+#[test]
+fn replies_are_printed_as_with_redis() {
+    replies(&Scenario::new());
+}
+
 #[test]
 fn commands_from_standard_input_run_in_order() {
-    let scenario = Scenario::new();
-    let input = "MULTI\nSET a 1\nINCR a\nEXEC\nGET a\nEVAL \"return ARGV[1]\" 0 hello\n";
-    assert_eq!(
-        feed(&scenario, "", input),
-        "OK\nQUEUED\nQUEUED\nOK\n2\n2\nhello\n"
-    );
+    standard_input(&Scenario::new());
 }
 
 #[test]
 fn mass_insertion_takes_raw_protocol() {
-    let scenario = Scenario::new();
-    let set = |number: u32| format!("*3\r\n$3\r\nSET\r\n$8\r\nkey{number:05}\r\n$1\r\nx\r\n");
-    let input: String = (0..20_000).map(set).collect();
-    let printed = feed(&scenario, "--pipe", &input);
-    assert!(printed.contains("errors: 0, replies: 20000"), "{printed}");
-    assert_eq!(cli(&scenario, ["DBSIZE"]), "20000\n");
-    let keys = cli(&scenario, ["--scan", "--pattern", "key0001?"]);
-    assert_eq!(keys.lines().count(), 10, "{keys}");
+    mass_insertion(&Scenario::new());
 }
 
 #[test]
 fn its_own_surveys_run() {
-    let scenario = Scenario::new();
-    let input: String = (0..500)
-        .map(|number| format!("RPUSH list{number} a b c\nSET key{number} x\n"))
-        .collect();
-    feed(&scenario, "", &input);
-    let big = cli(&scenario, ["--bigkeys", "-i", "0"]);
-    assert!(big.contains("Sampled 1000 keys in the keyspace!"), "{big}");
-    let memory = cli(&scenario, ["--memkeys", "-i", "0"]);
-    assert!(memory.contains("Sampled 1000 keys in the keyspace!"), "{memory}");
-    let info = cli(&scenario, ["INFO", "server"]);
-    assert!(info.contains("redis_version:7.0."), "{info}");
+    surveys(&Scenario::new());
+}
+
+#[test]
+fn all_of_it_passes_on_a_cluster_and_postgresql() {
+    let scenario = Scenario::on_cluster();
+    for test in [replies, standard_input, surveys, mass_insertion] {
+        clean_up(&scenario);
+        test(&scenario);
+    }
 }

@@ -1,4 +1,8 @@
-"""Scenarios with redis-py. Usage: redis_py.py PORT SCENARIO"""
+"""Scenarios with redis-py. Usage: redis_py.py PORT SCENARIO
+
+The same on the embedded engine and on a Cluster: keys that one command or one transaction uses together
+share a hash tag, and a scenario leaves no keys behind.
+"""
 
 import sys
 import threading
@@ -118,7 +122,7 @@ def pipelines():
 def transactions():
     r = connect()
     pipe = r.pipeline(transaction=True)
-    equal(pipe.set("a", 1).incr("a").lpush("l", "x").execute(), [True, 2, 1])
+    equal(pipe.set("{t}a", 1).incr("{t}a").lpush("{t}l", "x").execute(), [True, 2, 1])
     answers = r.pipeline().set("s", "v").lpush("s", 1).get("s").execute(raise_on_error=False)
     equal(answers[0], True)
     equal("WRONGTYPE" in str(answers[1]), True)
@@ -214,10 +218,10 @@ def pubsub():
 
 def blocking():
     r = connect()
-    popped = in_background(lambda: connect().blpop(["empty", "queue"], timeout=10))
+    popped = in_background(lambda: connect().blpop(["{q}empty", "{q}queue"], timeout=10))
     until_blocked(r, 1)
-    equal(r.rpush("queue", "job"), 1)
-    equal(popped(), ("queue", "job"))
+    equal(r.rpush("{q}queue", "job"), 1)
+    equal(popped(), ("{q}queue", "job"))
     equal(connect().blpop("empty", timeout=0.1), None)
     # Who waited first is served first.
     first = in_background(lambda: connect().brpop("fair", timeout=10))
@@ -228,11 +232,11 @@ def blocking():
     equal(first(), ("fair", "1"))
     r.lpush("fair", "2")
     equal(second(), ("fair", "2"))
-    moved = in_background(lambda: connect().blmove("from", "to", 10, "LEFT", "RIGHT"))
+    moved = in_background(lambda: connect().blmove("{m}from", "{m}to", 10, "LEFT", "RIGHT"))
     until_blocked(r, 1)
-    r.pipeline().rpush("from", "a", "b").execute()
+    r.pipeline().rpush("{m}from", "a", "b").execute()
     equal(moved(), "a")
-    equal(r.lrange("to", 0, -1), ["a"])
+    equal(r.lrange("{m}to", 0, -1), ["a"])
     lowest = in_background(lambda: connect().bzpopmin("scores", timeout=10))
     until_blocked(r, 1)
     r.zadd("scores", {"high": 9, "low": 1})
@@ -314,6 +318,15 @@ def resp3():
     equal(r.pipeline().set("a", 1).incr("a").execute(), [True, 2])
 
 
+def clean_up():
+    r = connect(decode_responses=False)
+    keys = list(set(r.scan_iter(count=1000)))
+    for start in range(0, len(keys), 1000):
+        r.delete(*keys[start : start + 1000])
+    equal(r.dbsize(), 0)
+
+
 if __name__ == "__main__":
     PORT = int(sys.argv[1])
     globals()[sys.argv[2]]()
+    clean_up()

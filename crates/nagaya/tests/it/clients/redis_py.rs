@@ -4,7 +4,11 @@ use super::*;
 
 #[track_caller]
 fn check(name: &str) {
-    let scenario = Scenario::new();
+    check_on(&Scenario::new(), name);
+}
+
+#[track_caller]
+fn check_on(scenario: &Scenario, name: &str) {
     let launch = Launch::new("python3", "python3")
         .args([script("redis_py.py")])
         .args([scenario.port(), name.to_owned()])
@@ -61,4 +65,23 @@ fn scans_find_every_key_that_stays() {
 #[test]
 fn resp3_answers_in_its_own_types() {
     check("resp3");
+}
+
+#[test]
+fn all_of_it_passes_on_a_cluster_and_postgresql() {
+    let scenario = Scenario::on_cluster();
+    for name in [
+        "data_types",
+        "pipelines",
+        "transactions",
+        "watch",
+        "scripts",
+        "pubsub",
+        "blocking",
+        "streams",
+        "scan",
+        "resp3",
+    ] {
+        check_on(&scenario, name);
+    }
 }

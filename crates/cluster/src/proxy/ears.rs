@@ -1,0 +1,170 @@
+//! Publishing, and who has heard it.
+//!
+//! A node tells a publisher how many connections got its message. Ours is one of them,
+//! for all clients that listen here; so the workers note what they are subscribed to on
+//! which node, and our own clients are counted in place of our connections. A
+//! subscription counts as long as its node may count it: from when it was asked for to
+//! the confirmation of its end.
+
+use std::collections::HashMap;
+
+use nagaya_commands::glob;
+use nagaya_commands::pubsub::Kind;
+use nagaya_room::tag::tag_of;
+use parking_lot::Mutex;
+
+use super::aim::Aim;
+use super::flight::{Origin, Trip};
+use super::front::Request;
+use super::hub::Topic;
+use super::session::Session;
+use super::slab::Key;
+use super::slots::slot_of_tag;
+use super::split::How;
+use super::worker::Worker;
+
+/// How many connections of ours listen on which node.
+#[derive(Default)]
+pub(crate) struct Ears {
+    channels: Mutex<Heard>,
+    patterns: Mutex<Heard>,
+    shard_channels: Mutex<Heard>,
+}
+
+/// Names, each with the nodes where it is heard and by how many connections.
+type Heard = HashMap<Vec<u8>, HashMap<String, usize>>;
+
+impl Ears {
+    fn of(&self, kind: Kind) -> &Mutex<Heard> {
+        match kind {
+            Kind::Channel => &self.channels,
+            Kind::Pattern => &self.patterns,
+            Kind::ShardChannel => &self.shard_channels,
+        }
+    }
+
+    pub(crate) fn add(&self, node: &str, kind: Kind, name: &[u8]) {
+        let mut heard = self.of(kind).lock();
+        let nodes = heard.entry(name.to_vec()).or_default();
+        *nodes.entry(node.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn remove(&self, node: &str, kind: Kind, name: &[u8]) {
+        let mut heard = self.of(kind).lock();
+        let Some(nodes) = heard.get_mut(name) else {
+            return;
+        };
+        if let Some(count) = nodes.get_mut(node) {
+            *count -= 1;
+            if *count == 0 {
+                nodes.remove(node);
+            }
+        }
+        if nodes.is_empty() {
+            heard.remove(name);
+        }
+    }
+
+    /// Returns how many of our connections a node counts among the receivers of a message.
+    pub(crate) fn count(&self, node: &str, kind: Kind, channel: &[u8]) -> usize {
+        let at_node = |nodes: &HashMap<String, usize>| nodes.get(node).copied().unwrap_or(0);
+        let mut count = self.of(kind).lock().get(channel).map_or(0, at_node);
+        if kind == Kind::Channel {
+            let patterns = self.patterns.lock();
+            let matching = patterns
+                .iter()
+                .filter(|(pattern, _)| glob::matches(pattern, channel));
+            count += matching.map(|(_, nodes)| at_node(nodes)).sum::<usize>();
+        }
+        count
+    }
+}
+
+impl Worker<'_> {
+    /// Notes that a node may count one of our subscriptions from now on.
+    pub(super) fn heard_on(&mut self, connection: Key, topic: &Topic) {
+        let heard = self.hub.heard.entry(connection).or_default();
+        if heard.insert(topic.clone())
+            && let Some(backend) = self.backends.get(connection)
+        {
+            let node = &self.nodes.list[backend.node].info.name;
+            self.shared.ears.add(node, topic.0, &topic.1);
+        }
+    }
+
+    /// Notes that a node counts one of our subscriptions no longer.
+    pub(super) fn heard_no_more(&mut self, connection: Key, topic: &Topic) {
+        let heard = self.hub.heard.get_mut(&connection);
+        if heard.is_some_and(|heard| heard.remove(topic))
+            && let Some(backend) = self.backends.get(connection)
+        {
+            let node = &self.nodes.list[backend.node].info.name;
+            self.shared.ears.remove(node, topic.0, &topic.1);
+        }
+    }
+
+    /// Publishes a message and tells how many heard it: those of other clients of the node, and our own.
+    pub(super) fn publish(&mut self, session: &mut Session, request: &Request<'_>) {
+        let Some(node) = self.any_node() else {
+            let trip = self.client_trip(session, request.client);
+            return self.submit(request.bytes, trip, &Aim::default());
+        };
+        let trip = self.receivers_trip(session, request, Kind::Channel, node);
+        self.send_to_node(node, request.bytes, trip);
+    }
+
+    /// As [`Worker::publish`], by the slot of a shard channel.
+    pub(super) fn publish_to_shard(&mut self, session: &mut Session, request: &Request<'_>) {
+        let channel = request.args.get(1).unwrap_or_default();
+        let slot = slot_of_tag(tag_of(channel));
+        let trip = match self.nodes.owner(slot) {
+            Some(node) => self.receivers_trip(session, request, Kind::ShardChannel, node),
+            None => self.client_trip(session, request.client),
+        };
+        let aim = Aim {
+            slot,
+            ..Aim::default()
+        };
+        self.submit(request.bytes, trip, &aim);
+    }
+
+    fn receivers_trip(
+        &mut self,
+        session: &mut Session,
+        request: &Request<'_>,
+        kind: Kind,
+        node: usize,
+    ) -> Trip {
+        let channel = request.args.get(1).unwrap_or_default();
+        let clients = self.shared.server.receivers(kind, channel);
+        let node = &self.nodes.list[node].info.name;
+        let ours = self.shared.ears.count(node, kind, channel);
+        let trip = self.client_trip(session, request.client);
+        let join = self.begin_join(trip, How::Receivers { clients, ours }, 1);
+        let origin = Origin::Part { join, part: 0 };
+        Trip { origin, ..trip }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_counts_channels_and_patterns_and_shard_channels_apart() {
+        let ears = Ears::default();
+        ears.add("a", Kind::Channel, b"news");
+        ears.add("a", Kind::Channel, b"news");
+        ears.add("b", Kind::Channel, b"news");
+        ears.add("a", Kind::Pattern, b"n*");
+        ears.add("a", Kind::ShardChannel, b"news");
+        assert_eq!(ears.count("a", Kind::Channel, b"news"), 3);
+        assert_eq!(ears.count("b", Kind::Channel, b"news"), 1);
+        assert_eq!(ears.count("a", Kind::Channel, b"night"), 1);
+        assert_eq!(ears.count("a", Kind::ShardChannel, b"news"), 1);
+        ears.remove("a", Kind::Channel, b"news");
+        ears.remove("a", Kind::Pattern, b"n*");
+        ears.remove("a", Kind::Pattern, b"n*");
+        assert_eq!(ears.count("a", Kind::Channel, b"news"), 1);
+    }
+}

@@ -1,0 +1,297 @@
+//! ROOM.*: requests about tags, answered by the keeper.
+//!
+//! A client waits in such a request as in BLPOP: in its turn, and nothing behind it is looked at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nagaya_resp::{Args, Out, encode_request, parse_i64};
+use nagaya_room::tag::tag_of;
+
+use super::flight::{Job, Origin, Trip};
+use super::front::{Request, Seen};
+use super::inbox::Item;
+use super::keeper::{Errand, ListedTag, Outcome, TagOrder, TagQuery, TagStatus};
+use super::session::{Hold, Session};
+use super::slab::Key;
+use super::split::How;
+use super::worker::Worker;
+
+/// Keys that one DEL of an erased tag names.
+const ERASED_AT_ONCE: usize = 10_000;
+/// Tags that are listed, unless told.
+const LISTED: usize = 20;
+const LISTED_MAX: i64 = 1000;
+
+const SYNTAX: &str = "ERR syntax error";
+const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const NO_COLD_TIER: &str = "ERR this engine has no cold tier";
+
+/// Which of them it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Status,
+    Tags,
+    Warm,
+    Evict,
+    Erase,
+    WaitCold,
+}
+
+impl Worker<'_> {
+    /// Has a request about tags answered.
+    pub(super) fn room(&mut self, session: &mut Session, request: &Request<'_>, room: Room) -> Seen {
+        if !session.ring.is_empty() {
+            return Seen::TooEarly;
+        }
+        let Some(tiering) = &self.shared.config.tiering else {
+            self.reply_error(session, NO_COLD_TIER);
+            return Seen::Done;
+        };
+        let errand = match errand(room, &request.args) {
+            Ok(errand) => errand,
+            Err(text) => {
+                self.reply_error(session, text);
+                return Seen::Done;
+            }
+        };
+        let wanted = Arc::new(());
+        let (weak, inbox, client) = (Arc::downgrade(&wanted), self.inbox.clone(), session.client.id());
+        session.hold = Hold::Busy;
+        session.errand = Some(wanted);
+        let done = move |outcome| inbox.push(Item::Errand { client, outcome });
+        tiering.keeper.ask(errand, weak, Box::new(done));
+        Seen::Done
+    }
+
+    /// Takes what came of a client's errand.
+    pub(super) fn on_errand(&mut self, id: u64, outcome: Result<Outcome, String>) {
+        let Some(&client) = self.by_id.get(&id) else {
+            return;
+        };
+        let Some(session) = self.clients.get_mut(client) else {
+            return;
+        };
+        // It may have been told already, and ask for something else by now.
+        if session.errand.take().is_none() {
+            return;
+        }
+        let mut out = Out::new(session.client.proto());
+        match outcome {
+            Ok(Outcome::Names(names)) if !names.is_empty() => return self.erase(client, &names),
+            Ok(Outcome::Names(_)) => out.int(0),
+            Ok(Outcome::Count(count)) => out.int(count as i64),
+            Ok(Outcome::IsDone(is_done)) => out.int(i64::from(is_done)),
+            Ok(Outcome::Status(status)) => write_status(&mut out, &status),
+            Ok(Outcome::Listed { tags, cursor }) => write_tags(&mut out, &tags, cursor.as_deref()),
+            Err(text) => out.error_bytes(text.replace(['\r', '\n'], " ").as_bytes()),
+        }
+        self.end_errand(client, &out.buf);
+    }
+
+    /// Ends a client's wait.
+    pub(super) fn end_errand(&mut self, client: Key, reply: &[u8]) {
+        let Some(session) = self.clients.get_mut(client) else {
+            if self.clients.is_live(client) {
+                self.deliver_later(Origin::Errand { client }, reply.to_vec());
+            }
+            return;
+        };
+        if session.client.takes_reply() {
+            session.reply(reply);
+        }
+        self.mark_client(client);
+        self.release(client);
+    }
+
+    /// Deletes the keys of a tag as a client would.
+    fn erase(&mut self, client: Key, names: &[Vec<u8>]) {
+        let trip = self.trip(Origin::Errand { client }, false);
+        let parts = names.chunks(ERASED_AT_ONCE);
+        let join = self.begin_join(trip, How::Sum, parts.len());
+        for (part, names) in parts.enumerate() {
+            let mut words: Vec<&[u8]> = vec![b"DEL"];
+            words.extend(names.iter().map(Vec::as_slice));
+            let mut bytes = Vec::new();
+            encode_request(&words, &mut bytes);
+            let origin = Origin::Part {
+                join,
+                part: part as u32,
+            };
+            let trip = Trip { origin, ..trip };
+            self.resubmit(Job { bytes, trip });
+        }
+    }
+}
+
+/// Reads a request; fails with the text of an error reply.
+fn errand(room: Room, args: &Args<'_>) -> Result<Errand, &'static str> {
+    let tag = || tag_of(args.get(1).unwrap_or_default()).to_vec();
+    Ok(match room {
+        Room::Status => Errand::Status { tag: tag() },
+        Room::Evict => Errand::Evict { tag: tag() },
+        Room::Erase => Errand::Names { tag: tag() },
+        Room::Warm => Errand::Warm {
+            tags: args.iter().skip(1).map(|tag| tag_of(tag).to_vec()).collect(),
+        },
+        Room::WaitCold => {
+            // Everybody's writes are waited for, with ALL and without.
+            let is_known = args.len() == 2 || args.len() == 3 && args[2].eq_ignore_ascii_case(b"ALL");
+            let wait_ms = args.get(1).and_then(parse_i64).ok_or(NOT_AN_INTEGER)?;
+            match u64::try_from(wait_ms) {
+                _ if !is_known => return Err(SYNTAX),
+                Err(_) => return Err("ERR timeout is negative"),
+                Ok(wait_ms) => Errand::WaitCold {
+                    limit: (wait_ms > 0).then(|| Duration::from_millis(wait_ms)),
+                },
+            }
+        }
+        Room::Tags => Errand::List(tag_query(args)?),
+    })
+}
+
+fn tag_query(args: &Args<'_>) -> Result<TagQuery, &'static str> {
+    let is = |at: usize, word: &str| {
+        args.get(at)
+            .is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let (order, options) = match () {
+        () if is(1, "HOTTEST") => (TagOrder::Hottest, 2),
+        () if is(1, "BIGGEST") => (TagOrder::Biggest, 2),
+        () if is(1, "PREFIX") => {
+            let prefix = args.get(2).ok_or(SYNTAX)?.to_vec();
+            (TagOrder::Prefix { prefix, after: None }, 3)
+        }
+        () => return Err(SYNTAX),
+    };
+    let mut query = TagQuery { order, limit: LISTED };
+    for at in (options..args.len()).step_by(2) {
+        let value = args.get(at + 1).ok_or(SYNTAX)?;
+        match &mut query.order {
+            _ if is(at, "LIMIT") => {
+                let limit = parse_i64(value).ok_or(NOT_AN_INTEGER)?;
+                if limit < 1 {
+                    return Err("ERR value is out of range, must be positive");
+                }
+                query.limit = limit.min(LISTED_MAX) as usize;
+            }
+            TagOrder::Prefix { after, .. } if is(at, "CURSOR") => *after = Some(value.to_vec()),
+            _ => return Err(SYNTAX),
+        }
+    }
+    Ok(query)
+}
+
+fn write_status(out: &mut Out, status: &TagStatus) {
+    let fields: [(&str, Option<i64>); 6] = [
+        (
+            "resident",
+            Some(i64::from(status.is_resident && status.hot_keys > 0)),
+        ),
+        ("hot_keys", Some(status.hot_keys as i64)),
+        ("unsaved_keys", Some(status.unsaved_keys as i64)),
+        ("cold_keys", Some(status.cold_keys as i64)),
+        ("cold_bytes", Some(status.cold_bytes as i64)),
+        ("saved_at_ms", status.saved_at_ms),
+    ];
+    out.map(fields.len() + 2);
+    out.bulk(b"tag");
+    out.bulk(&status.tag);
+    out.bulk(b"status");
+    out.bulk_str(status.word());
+    for (name, value) in fields {
+        out.bulk_str(name);
+        match value {
+            Some(value) => out.int(value),
+            None => out.nil(),
+        }
+    }
+}
+
+fn write_tags(out: &mut Out, tags: &[ListedTag], cursor: Option<&[u8]>) {
+    out.array(2);
+    match cursor {
+        Some(cursor) => out.bulk(cursor),
+        None => out.nil(),
+    }
+    out.array(tags.len());
+    for listed in tags {
+        out.map(6);
+        out.bulk(b"tag");
+        out.bulk(&listed.tag);
+        out.bulk(b"keys");
+        out.int(listed.keys as i64);
+        out.bulk(b"bytes");
+        out.int(listed.bytes as i64);
+        out.bulk(b"idle");
+        match listed.idle {
+            Some(idle) => out.int(idle.as_secs() as i64),
+            None => out.nil(),
+        }
+        out.bulk(b"place");
+        out.bulk_str(listed.place());
+        out.bulk(b"dirty");
+        out.int(i64::from(listed.is_dirty));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_resp::ArgVec;
+
+    use super::*;
+
+    fn read(room: Room, line: &str) -> Result<Errand, &'static str> {
+        let args: ArgVec = line.split(' ').collect();
+        errand(room, &args.as_args())
+    }
+
+    #[test]
+    fn a_key_stands_for_its_tag() {
+        let tag = b"u7".to_vec();
+        assert_eq!(
+            read(Room::Status, "room.status {u7}:name"),
+            Ok(Errand::Status { tag: tag.clone() })
+        );
+        assert_eq!(
+            read(Room::Erase, "room.erase u7"),
+            Ok(Errand::Names { tag: tag.clone() })
+        );
+        let tags = vec![tag, b"b".to_vec()];
+        assert_eq!(read(Room::Warm, "room.warm u7 x{b}"), Ok(Errand::Warm { tags }));
+    }
+
+    #[test]
+    fn waits_are_in_milliseconds_and_zero_is_for_ever() {
+        let wait = |line: &str| read(Room::WaitCold, line);
+        let limit = Some(Duration::from_millis(20));
+        assert_eq!(wait("room.waitcold 20 all"), Ok(Errand::WaitCold { limit }));
+        assert_eq!(wait("room.waitcold 0"), Ok(Errand::WaitCold { limit: None }));
+        assert_eq!(wait("room.waitcold 0 some"), Err(SYNTAX));
+        assert_eq!(wait("room.waitcold -1"), Err("ERR timeout is negative"));
+        assert_eq!(wait("room.waitcold x"), Err(NOT_AN_INTEGER));
+    }
+
+    #[test]
+    fn lists_of_tags_take_a_limit_and_those_by_name_a_cursor() {
+        let list = |line: &str| read(Room::Tags, line);
+        let query = |order, limit| Ok(Errand::List(TagQuery { order, limit }));
+        assert_eq!(list("room.tags hottest"), query(TagOrder::Hottest, 20));
+        assert_eq!(
+            list("room.tags biggest limit 5000"),
+            query(TagOrder::Biggest, 1000)
+        );
+        let by_name = |after: Option<&[u8]>| TagOrder::Prefix {
+            prefix: b"u".to_vec(),
+            after: after.map(<[u8]>::to_vec),
+        };
+        assert_eq!(list("room.tags prefix u"), query(by_name(None), 20));
+        assert_eq!(
+            list("room.tags prefix u cursor u4 limit 3"),
+            query(by_name(Some(b"u4")), 3)
+        );
+        assert_eq!(list("room.tags hottest cursor u4"), Err(SYNTAX));
+        assert_eq!(list("room.tags hottest limit"), Err(SYNTAX));
+        assert_eq!(list("room.tags coldest"), Err(SYNTAX));
+    }
+}
