@@ -17,10 +17,13 @@ use crate::config::ConsoleConfig;
 use crate::session::SessionId;
 use crate::visit::Console;
 
+/// Status and body by method and path.
+type Answers = HashMap<(Method, String), (u16, Value)>;
+
 /// Answers by method and path without its query; remembers what it was asked.
 #[derive(Clone, Default)]
 struct FakeApi {
-    answers: Arc<Mutex<HashMap<(Method, String), (u16, Value)>>>,
+    answers: Arc<Mutex<Answers>>,
     asked: Arc<Mutex<Vec<Request>>>,
     token: Option<&'static str>,
 }

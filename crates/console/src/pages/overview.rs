@@ -12,7 +12,7 @@ use crate::chart::Unit;
 use crate::failure::Failure;
 use crate::format;
 use crate::history::History;
-use crate::html::{figure, figures, service_badge};
+use crate::html::{Tone, badge, figure, figures, meter, service_badge};
 use crate::layout::{Nav, Page};
 use crate::visit::{Visit, redirect};
 
@@ -258,10 +258,37 @@ impl Card {
                         }
                     }))
                 }
+                (memory(service))
+                @if let Some(remark) = remark(service) { p { (badge(Tone::Warning, &remark)) } }
                 (history.chart(title, unit, series).render())
             }
         }
     }
+}
+
+/// How full the room is, when it has a bound.
+fn memory(service: &Service) -> Markup {
+    let number = |key: &str| service.figures.get(key).and_then(Value::as_f64);
+    match (number("memory_bytes"), number("memory_limit_bytes")) {
+        (Some(used), Some(limit)) if limit > 0.0 => {
+            let words = format!("{} of {}", Unit::Bytes.write(used), Unit::Bytes.write(limit));
+            meter("Memory", used / limit, &words)
+        }
+        _ => html! {},
+    }
+}
+
+/// What somebody should look at.
+fn remark(service: &Service) -> Option<String> {
+    let figures = &service.figures;
+    if figures.get("is_held").and_then(Value::as_bool) == Some(true) {
+        return Some("the brake holds a change back".to_owned());
+    }
+    let paused = figures
+        .get("paused")
+        .and_then(Value::as_u64)
+        .filter(|paused| *paused > 0)?;
+    Some(format!("{} paused", format::counted(paused, "queue")))
 }
 
 #[cfg(test)]
@@ -277,8 +304,8 @@ mod tests {
             "/v1/house",
             json!({"version": "1", "uptime_seconds": 3700, "state": "ready", "url": null, "services": {
                 "room": {"state": "ready", "detail": null, "address": "127.0.0.1:6379", "mode": "embedded",
-                    "memory_bytes": 1_572_864, "keys": 12345, "clients": 2, "hit_ratio": null},
-                "jobs": {"state": "failed", "detail": "no disk", "address": null, "waiting": 3},
+                    "memory_bytes": 1_572_864, "memory_limit_bytes": 3_145_728, "keys": 12345, "clients": 2, "hit_ratio": null},
+                "jobs": {"state": "failed", "detail": "no disk", "address": null, "waiting": 3, "paused": 2},
                 "fleet": null}}),
         );
         house.answer(
@@ -293,6 +320,8 @@ mod tests {
             "up for 1 h 1 min",
             "127.0.0.1:6379",
             "no disk",
+            "1.5 MiB of 3 MiB",
+            "2 queues paused",
             "Commands. commands: 5/s now",
         ] {
             assert!(page.body.contains(part), "{part} is missing in {}", page.body);

@@ -102,6 +102,16 @@ impl Filter {
 
     /// The form. On a queue's own page the queue is fixed.
     pub(super) fn form(&self, path: &str, queues: &[Queue]) -> Markup {
+        let fixed = if queues.is_empty() {
+            self.queue.clone()
+        } else {
+            None
+        };
+        let narrows = *self
+            != Filter {
+                queue: fixed,
+                ..Filter::default()
+            };
         html! {
             form.filters method="get" action=(path) role="search" {
                 div {
@@ -133,7 +143,7 @@ impl Filter {
                 div { label for="tag" { "Tag" } input #tag name="tag" value=[self.tag.as_deref()]; }
                 div.buttons {
                     button.primary type="submit" { "Show" }
-                    @if !self.is_empty() { (link_button(path, "All")) }
+                    @if narrows { (link_button(path, "All")) }
                 }
             }
         }

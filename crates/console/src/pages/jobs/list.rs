@@ -34,7 +34,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
     let jobs = jobs_card(&visit, &filter, "/jobs", &queues).await?;
     let content = html! {
         div.pair {
-            section.card { h2 { "All queues" } div.stack { (depth_figures(&sum(&queues))) (longest(&queues)) } }
+            section.card { h2 { "All queues" } div.stack { (depth_figures(&sum(&queues), "/jobs")) (longest(&queues)) } }
             section.card { (history.chart("Jobs", Unit::PerSecond, &series).render()) }
         }
         (queues_card(&visit, &queues))
@@ -76,15 +76,20 @@ fn longest(queues: &[Queue]) -> Markup {
     html! { @if !longest.is_empty() { (bars("Waiting", Unit::Number, &longest)) } }
 }
 
-/// What a queue, or all of them, holds.
-pub(super) fn depth_figures(depth: &Depth) -> Markup {
+/// What a queue, or all of them, holds; each number leads to its jobs in the listing of that page.
+pub(super) fn depth_figures(depth: &Depth, path: &str) -> Markup {
+    let cells = [
+        ("Ready", "waiting", depth.ready),
+        ("Blocked", "waiting", depth.blocked),
+        ("Running", "running", depth.running),
+        ("Scheduled", "scheduled", depth.scheduled),
+        ("Succeeded", "succeeded", depth.succeeded),
+        ("Failed", "failed", depth.failed),
+    ];
     figures(html! {
-        (figure("Ready", format::count(depth.ready)))
-        (figure("Blocked", format::count(depth.blocked)))
-        (figure("Running", format::count(depth.running)))
-        (figure("Scheduled", format::count(depth.scheduled)))
-        (figure("Succeeded", format::count(depth.succeeded)))
-        (figure("Failed", format::count(depth.failed)))
+        @for (name, state, count) in cells {
+            (figure(name, html! { a href={ (path) "?state=" (state) } { (format::count(count)) } }))
+        }
     })
 }
 

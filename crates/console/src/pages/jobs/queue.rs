@@ -2,14 +2,12 @@
 
 use axum::extract::Path;
 use axum::http::Method;
-use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::filter::Filter;
 use super::list::{depth_figures, jobs_card, queue_badge, waiting_for};
 use super::model::{Latency, Queue, Spread};
-use crate::failure::Failure;
 use crate::form::encode;
 use crate::format;
 use crate::html::{Question, Tone, action, card, facts, figure, figures, time_text};
@@ -38,7 +36,7 @@ pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Shown {
                 @if visit.rights().admin && !queue.paused { (action(&format!("{path}/pause"), "Pause", Tone::Plain)) }
             }
         }
-        section.card { h2 { "Now" } (depth_figures(&queue.depth)) }
+        section.card { h2 { "Now" } (depth_figures(&queue.depth, &path)) }
         div.pair {
             (latency_card(&queue, latency.as_ref()))
             (card("Ever", passed_figures(&queue)))
@@ -149,14 +147,14 @@ fn ask(visit: &Visit, name: &str, verb: &str, text: Markup, button: &str) -> Sho
 }
 
 pub(super) async fn pause(visit: Visit, Path(name): Path<String>) -> Shown {
-    Ok(set(&visit, &name, "pause").await?)
+    set(&visit, &name, "pause").await
 }
 
 pub(super) async fn resume(visit: Visit, Path(name): Path<String>) -> Shown {
-    Ok(set(&visit, &name, "resume").await?)
+    set(&visit, &name, "resume").await
 }
 
-async fn set(visit: &Visit, name: &str, verb: &str) -> Result<Response, Failure> {
+async fn set(visit: &Visit, name: &str, verb: &str) -> Shown {
     let path = format!("/v1/queues/{}/{verb}", encode(name));
     visit.send(Method::POST, &path, None).await?;
     Ok(redirect(&format!("{}?done={verb}", page_path(name))))

@@ -18,7 +18,7 @@ const LOOKS = [
 async function look(page, name) {
   for (const { name: how, scheme, width, height } of LOOKS) {
     await page.setViewport({ width, height });
-    // Without movement: colours on their way from one scheme to the other are neither.
+    // Without motion: colours that are still on their way to the new scheme would be judged as well.
     await page.emulateMediaFeatures([
       { name: 'prefers-color-scheme', value: scheme },
       { name: 'prefers-reduced-motion', value: 'reduce' },
