@@ -38,6 +38,8 @@ use crate::settings::Settings;
 
 /// How often it is looked whether the number may still be used.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the engine of the house is asked at the start before it counts as broken.
+const OWN_ROOM_TRIES: u32 = 20;
 /// What a request for ids waits beyond the delay of a new number.
 const OPENING_SLACK: Duration = Duration::from_secs(2);
 
@@ -279,13 +281,7 @@ async fn lease(
             () = engine => (),
             () = shutdown.stopped() => return Ok(Vec::new()),
         }
-        match make_missing_pool(&pool, room.range).await {
-            // A Redis elsewhere may come later; until then no number is found, and this is tried again.
-            Err(error) if room.readiness.is_none() => {
-                warn!(error = format!("{error:#}"), "pool not made yet")
-            }
-            made => made?,
-        }
+        make_first_pool(&pool, room).await?;
     }
     let holder = Holder::start(pool.clone(), leased.options)?;
     front.register(metrics, Some(holder.status()));
@@ -317,6 +313,24 @@ async fn lease(
         }
         () = shutdown.cut() => Ok(vec!["the number was not given back; it stays reserved for a while".to_owned()]),
     }
+}
+
+/// Makes the pool at the start. An engine in this very process is asked several times: a busy machine may keep
+/// it from answering the first time.
+async fn make_first_pool(pool: &Pool, room: &OwnRoom) -> anyhow::Result<()> {
+    for _ in 1..OWN_ROOM_TRIES {
+        match make_missing_pool(pool, room.range).await {
+            Ok(()) => return Ok(()),
+            // A Redis elsewhere may come later; until then no number is found, and this is tried again.
+            Err(error) if room.readiness.is_none() => {
+                warn!(error = format!("{error:#}"), "pool not made yet");
+                return Ok(());
+            }
+            Err(error) => tracing::debug!(error = format!("{error:#}"), "pool not made at first"),
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    make_missing_pool(pool, room.range).await
 }
 
 async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Result<()> {

@@ -98,6 +98,8 @@ fn ids(ids: &Value) -> Words {
             held.unwrap_or_default()
         )
     });
+    // Until the number may be used, its own words say when that is.
+    let number_of = number_of.or_else(|| ids["detail"].as_str().map(str::to_owned));
     let numbers = number(ids, "numbers_held").zip(number(ids, "numbers_free"));
     vec![
         number_of,
@@ -173,6 +175,11 @@ mod tests {
             json!({"number": 3, "fence": 9, "held_seconds": 75, "minted_per_second": 0.0, "numbers_held": 1,
                 "numbers_free": 1022, "clock_skew_ms": 0}),
             "number 3 (fence 9), held 1m 15s, 0 ids/s, 1 of 1023 numbers held",
+        );
+        check(
+            "ids",
+            json!({"number": null, "detail": "number 1, to be used in 3.3 s", "minted_per_second": 0.0}),
+            "number 1, to be used in 3.3 s, 0 ids/s",
         );
         check(
             "fanout",

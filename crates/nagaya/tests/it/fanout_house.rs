@@ -77,8 +77,11 @@ fn ids_come_from_the_number_of_the_house() {
 }
 
 #[test]
-fn without_endpoints_there_is_no_listener() {
-    let house = house().listener("fanout").start();
+fn switched_off_there_is_no_listener() {
+    let house = house()
+        .listener("fanout")
+        .args(["--set", "fanout.enabled=false"])
+        .start();
     assert!(TcpStream::connect(house.address("fanout")).is_err());
     assert!(!house.get("/metrics").unwrap().body.contains("nagaya_fanout"));
 }

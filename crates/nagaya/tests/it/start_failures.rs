@@ -36,7 +36,15 @@ fn a_taken_port_names_the_flag_that_moves_it() {
     let address = taken.local_addr().unwrap().to_string();
     let folder = Folder::new("taken");
     let data = folder.path().join("deep/data");
-    let ran = run(["up", "--http-listen", &address, "--data", data.to_str().unwrap()]);
+    let ran = run([
+        "up",
+        "--fanout-listen",
+        "127.0.0.1:0",
+        "--http-listen",
+        &address,
+        "--data",
+        data.to_str().unwrap(),
+    ]);
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stderr.contains(&address) && ran.stderr.contains("--http-listen"),

@@ -266,10 +266,13 @@ pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<
     let tag = tag_of(&uri)?;
     let name = tag.clone();
     let inside = house.room.inside(move |server| {
-        let rows = server.tag_rows_in_memory(&name)?;
-        match server.tiering.get() {
-            Some(tiering) if rows.is_empty() => Ok(rows_at_rest(&*tiering.cold, &name)?),
-            _ => Ok(rows),
+        // What was just erased may still be at rest.
+        let Some((figures, _)) = server.tag_figures(&name)? else {
+            return Ok(Vec::new());
+        };
+        match (figures.place, server.tiering.get()) {
+            (TagPlace::Disk, Some(tiering)) => Ok(rows_at_rest(&*tiering.cold, &name)?),
+            _ => Ok(server.tag_rows_in_memory(&name)?),
         }
     });
     let rows = match inside.await {
