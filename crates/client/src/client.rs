@@ -344,6 +344,13 @@ impl Client {
         self.transport.ask(Call::get(path.to_owned())).await
     }
 
+    /// Any DELETE of the interface; repeated only when it certainly was not done.
+    pub async fn delete(&self, path: &str) -> Result<Value, Error> {
+        let mut call = Call::get(path.to_owned());
+        (call.method, call.repeat) = (Method::DELETE, Repeat::IfNotDone);
+        self.transport.ask(call).await
+    }
+
     /// Any other POST of the interface; repeated only when it certainly was not done.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
         let call = Call::post(path.to_owned(), body, Repeat::IfNotDone)?;

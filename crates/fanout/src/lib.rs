@@ -44,6 +44,7 @@ mod complaint;
 mod error;
 mod figures;
 mod ids;
+mod traced;
 
 pub use client::{Fetch, FetchError, Fetched, Place};
 pub use config::{FanoutConfig, NodeChoice, RequestIdKind, StoreKind};

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body_util::Full;
 
 use crate::target::Target;
+use crate::traced;
 
 /// Tells an endpoint which request this is.
 pub const ID_HEADER: &str = "nagaya-request-id";
@@ -41,6 +42,11 @@ impl Outgoing {
         for name in forwarded {
             for value in sent.get_all(name) {
                 headers.append(name.clone(), value.clone());
+            }
+        }
+        for name in traced::HEADERS {
+            if let Some(value) = sent.get(&name) {
+                headers.insert(name, value.clone());
             }
         }
         if let Some(kind) = sent.get(CONTENT_TYPE).filter(|_| method == Method::POST) {
@@ -126,6 +132,7 @@ mod tests {
             ("content-type", "text/x"),
             ("cookie", "c=1"),
             ("x-trace", "t"),
+            ("traceparent", "p"),
             ("nagaya-request-id", "forged"),
         ]);
         let allowed = [HeaderName::from_static("x-trace")];
@@ -141,6 +148,7 @@ mod tests {
         assert_eq!(header("host"), Some("h:81"));
         assert_eq!(header("content-type"), Some("text/x"));
         assert_eq!(header("x-trace"), Some("t"));
+        assert_eq!(header("traceparent"), Some("p"));
         assert_eq!(header("cookie"), None);
         assert_eq!(header("nagaya-request-id"), Some("id-1"));
         assert_eq!(header("nagaya-deadline-ms"), Some("7"));

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::complaint::Complaint;
 use crate::deadline::Receipt;
@@ -23,6 +24,7 @@ use crate::outcome::State;
 use crate::recent::Track;
 use crate::request::Outgoing;
 use crate::store::{Batch, Store, StoreError, Written};
+use crate::traced;
 
 /// How long it is tried to record that something failed, after the last deadline of a batch. Bodies are
 /// refused by then.
@@ -130,12 +132,16 @@ impl Runner {
         let (runner, outgoing) = (Arc::clone(self), Arc::clone(outgoing));
         async move {
             let endpoint = Arc::clone(&admission.endpoint);
+            let span = traced::fetch(&endpoint.name);
+            let outgoing = traced::below(&span, outgoing);
             let work = job::run(admission, outgoing, deadline, receipt, Arc::clone(&runner.means));
-            tokio::select! {
+            let done = tokio::select! {
                 biased;
-                done = work => done,
+                done = work.instrument(span.clone()) => done,
                 () = runner.cut.cancelled() => job::abandoned(&endpoint, deadline, receipt),
-            }
+            };
+            span.record("outcome", done.answer.outcome.state.word());
+            done
         }
     }
 
@@ -207,7 +213,8 @@ impl Runner {
 
     async fn write_once(&self, batch: &Batch) -> Result<Vec<Written>, StoreError> {
         let began = Instant::now();
-        let written = self.store.write(batch).await;
+        let writing = self.store.write(batch);
+        let written = writing.instrument(traced::store(batch.answers.len())).await;
         self.counts.store_latency.record(began.elapsed());
         add(&self.counts.batches, 1);
         match written {

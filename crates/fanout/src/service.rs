@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::client::{Fetch, HttpClient};
@@ -31,6 +32,7 @@ use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::runner::{Accepted, Runner};
 use crate::store::{Record, Store, StoreError};
+use crate::traced;
 
 /// How many fan-outs a request may pass before it is taken for a loop that hides its traces.
 const HOPS_MAX: usize = 8;
@@ -61,6 +63,8 @@ pub(crate) type Handler = OwnedSemaphorePermit;
 /// A client's request with what endpoints get of it.
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
+    /// All that is done for it is below this.
+    pub(crate) span: Span,
     pub(crate) url: String,
     pub(crate) outgoing: Outgoing,
     /// The fan-outs that it has passed.
@@ -282,7 +286,7 @@ impl Fanout {
             decided: Arc::clone(&decided),
             tell,
         };
-        self.tasks.spawn(carrying.carry());
+        self.tasks.spawn(carrying.carry().instrument(arrival.span));
         let limit = self.config.timeout;
         let reason = match timeout_at(at + limit, &mut told).await {
             // It is told just now, then, or has ended without a word.
@@ -401,7 +405,8 @@ impl Carrying {
     async fn store(&self) -> Result<Option<u64>, String> {
         let counts = &self.runner.counts;
         let began = Instant::now();
-        let written = self.runner.store.record(&self.record).await;
+        let recording = self.runner.store.record(&self.record);
+        let written = recording.instrument(traced::store(0)).await;
         counts.store_latency.record(began.elapsed());
         add(&counts.records, 1);
         written.map_err(|error| {

@@ -15,19 +15,30 @@ use nagaya_jobs::store::JobStore;
 use nagaya_jobs::token::Lease;
 use nagaya_jobs::view::{Explanation, JobView};
 use nagaya_jobs::{Error, JobId, NewJob, QueueName};
+use tracing::Instrument;
 
 use crate::feed::Feed;
+use crate::traced::Attempts;
+
+/// How attempts end, in their spans.
+const SUCCEEDED: &str = "succeeded";
+const FAILED: &str = "failed";
 
 /// The service, and the feed of its events.
 pub(crate) struct Desk {
     jobs: Jobs,
     feed: Feed,
+    attempts: Attempts,
 }
 
 impl Desk {
     pub(crate) fn new(jobs: Jobs) -> Desk {
         let feed = Feed::start(jobs.clone());
-        Desk { jobs, feed }
+        Desk {
+            jobs,
+            feed,
+            attempts: Attempts::default(),
+        }
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn JobStore> {
@@ -63,7 +74,12 @@ impl Desk {
         request
             .lease
             .map_or(Ok(()), |lease| check_lease("timeout", lease))?;
-        self.jobs.claim(request, wait).await
+        let worker = request.worker.clone();
+        let mut claimed = self.jobs.claim(request, wait).await?;
+        for one in &mut claimed {
+            self.attempts.begin(one, &worker);
+        }
+        Ok(claimed)
     }
 
     /// Reads the token of a report; it must be of that job, when one is named.
@@ -85,22 +101,42 @@ impl Desk {
     }
 
     pub(crate) async fn complete(&self, report: Completion) -> Result<Completed, Error> {
-        one(self.jobs.complete(vec![report]).await?)
+        let lease = report.lease;
+        let span = self.attempts.report(&lease);
+        let done = one(self.jobs.complete(vec![report]).instrument(span).await?)?;
+        self.attempts.end(&lease, SUCCEEDED);
+        Ok(done)
     }
 
     pub(crate) async fn complete_many(
         &self,
         reports: Vec<Completion>,
     ) -> Result<Vec<Result<Completed, Error>>, Error> {
-        self.jobs.complete(reports).await
+        let leases: Vec<Lease> = reports.iter().map(|report| report.lease).collect();
+        let done = self.jobs.complete(reports).await?;
+        self.end_all(&leases, &done, SUCCEEDED);
+        Ok(done)
     }
 
     pub(crate) async fn fail(&self, report: Failure) -> Result<Failed, Error> {
-        one(self.jobs.fail(vec![report]).await?)
+        let lease = report.lease;
+        let span = self.attempts.report(&lease);
+        let done = one(self.jobs.fail(vec![report]).instrument(span).await?)?;
+        self.attempts.end(&lease, FAILED);
+        Ok(done)
+    }
+
+    fn end_all<T>(&self, leases: &[Lease], done: &[Result<T, Error>], outcome: &'static str) {
+        for (lease, _) in leases.iter().zip(done).filter(|(_, done)| done.is_ok()) {
+            self.attempts.end(lease, outcome);
+        }
     }
 
     pub(crate) async fn fail_many(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
-        self.jobs.fail(reports).await
+        let leases: Vec<Lease> = reports.iter().map(|report| report.lease).collect();
+        let done = self.jobs.fail(reports).await?;
+        self.end_all(&leases, &done, FAILED);
+        Ok(done)
     }
 
     /// Returns when the lease ends.
@@ -108,7 +144,10 @@ impl Desk {
         extension
             .length
             .map_or(Ok(()), |length| check_lease("timeout", length))?;
-        one(self.jobs.extend(vec![extension]).await?)
+        let (lease, length) = (extension.lease, extension.length);
+        let until = one(self.jobs.extend(vec![extension]).await?)?;
+        self.attempts.extend(&lease, length);
+        Ok(until)
     }
 
     pub(crate) async fn progress(&self, report: ProgressReport) -> Result<(), Error> {

@@ -10,6 +10,7 @@ mod desk;
 mod call;
 mod cursor;
 mod problem;
+mod traced;
 mod wire;
 
 mod feed;

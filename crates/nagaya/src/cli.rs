@@ -9,7 +9,7 @@ use nagaya_config::Flag;
 
 use crate::jobs_tools::{self, JobsCommand};
 use crate::room_tools::{self, RoomCommand};
-use crate::{bench, config_command, fanout, fleet, ids, status, terminal, up};
+use crate::{bench, config_command, demo, fanout, fleet, ids, status, terminal, token, up};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +18,7 @@ Examples:
   nagaya --config nagaya.toml up       take settings from a file
   nagaya config show                   what is in force, and where it comes from
   nagaya status --watch                how the running house is, all the time
+  nagaya demo                          traffic to look at, for 100 seconds
   nagaya room export > all.jsonl       every key and value as JSON
 
 Settings come from the defaults, the file given by --config, the environment
@@ -133,6 +134,12 @@ enum Command {
     /// Register jobs, watch them, work on them
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// Make traffic against a running house, and show what it does
+    #[command(after_long_help = demo::EXAMPLES)]
+    Demo(demo::DemoArgs),
+    /// Hand out tokens, list and revoke them
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Measure the house against the servers it stands in for
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -257,6 +264,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::status(&global, SettingArgs::default().flags(&global), args),
         Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Demo(args) => demo::run(&global, SettingArgs::default().flags(&global), args),
+        Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
         Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
         Command::Bench(BenchCommand::Room(args)) => bench::room(args),
         Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),

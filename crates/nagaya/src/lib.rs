@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod config_command;
 mod data_dir;
+mod demo;
 pub mod docs;
 mod fanout;
 mod fleet;
@@ -26,6 +27,7 @@ mod status;
 mod supervisor;
 mod terminal;
 mod tiers;
+mod token;
 mod up;
 
 pub use cli::{command_line, run};

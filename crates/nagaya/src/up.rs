@@ -182,6 +182,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         clock,
         routes: routes.merge(house.routes()),
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
+        tokens: jobs.as_ref().map(JobsService::api),
     };
     let http = HttpServer::on(listener, Arc::new(state));
     let backroom = match needs_backroom {

@@ -18,6 +18,7 @@ mod otlp;
 mod process;
 mod room;
 mod tiers;
+pub mod trace;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};

@@ -52,6 +52,7 @@ pub(crate) fn add_layer(
         .with_tracer(provider.tracer("nagaya"))
         .with_filter(ours);
     layers.push(layer.boxed());
+    crate::trace::switch_on();
     let timeout = config.otlp_timeout;
     Ok((Some(Exporter { provider, timeout }), layers))
 }

@@ -29,6 +29,8 @@ pub struct Delivery<'a> {
     pub token: &'a str,
     pub content_type: &'a str,
     pub payload: &'a [u8],
+    /// The trace that the endpoint's own spans belong to.
+    pub traceparent: Option<&'a str>,
 }
 
 /// An address that takes jobs.
@@ -144,6 +146,9 @@ impl Endpoint {
         let signatures = self.secrets.iter().map(sign).collect::<Vec<_>>().join(" ");
         if !signatures.is_empty() {
             own.push((HeaderName::from_static("webhook-signature"), &signatures));
+        }
+        if let Some(traceparent) = delivery.traceparent {
+            own.push((HeaderName::from_static("traceparent"), traceparent));
         }
         for (name, value) in own {
             headers.insert(name, HeaderValue::try_from(value)?);

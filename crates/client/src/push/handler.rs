@@ -24,6 +24,7 @@ impl Handler for Push {
             token: attempt.token(),
             content_type: attempt.claimed().content_type(),
             payload: &payload,
+            traceparent: attempt.claimed().traceparent.as_deref(),
         };
         tokio::select! {
             outcome = self.endpoint.call(&delivery) => outcome,

@@ -9,20 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Uri;
 use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Uri};
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{Delivery, DeliveryTry, PutOff, TryOutcome, TryReport};
 use nagaya_jobs::event::{Event, EventFilter, EventKind};
 use nagaya_jobs::service::Jobs;
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::{Error, TenantId};
+use nagaya_telemetry::trace::{self, TRACEPARENT};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::body::{BodyConfig, message, message_id};
 use super::held::{Held, Waiting};
@@ -328,11 +329,12 @@ impl Deliverer {
             let value = HeaderValue::try_from(value).expect("digits and base64 make a header");
             message.headers.insert(name, value);
         }
+        let traced = in_trace(delivery, &mut message.headers);
         let sent = Instant::now();
-        let reply = self
+        let posting = self
             .client
-            .post(&delivery.webhook.url, message.headers, message.body)
-            .await;
+            .post(&delivery.webhook.url, message.headers, message.body);
+        let reply = posting.instrument(traced).await;
         let latency = sent.elapsed();
         let tries = delivery.tries + 1;
         let verdict = judge(reply.as_ref(), tries, at_ms + span_ms(latency), rand::random());
@@ -418,6 +420,23 @@ fn target(url: &str) -> String {
         .ok()
         .and_then(|uri| authority(&uri))
         .unwrap_or_else(|| url.to_owned())
+}
+
+/// The try as a span of the job's trace, which the submitter's headers name; the receiver's own hang below it.
+fn in_trace(delivery: &Delivery, headers: &mut HeaderMap) -> Span {
+    let parent = headers
+        .get(TRACEPARENT)
+        .and_then(|value| value.to_str().ok())
+        .filter(|_| trace::is_on());
+    let Some(parent) = parent else {
+        return Span::none();
+    };
+    let span = info_span!("webhook_delivery", job = %delivery.job, number = delivery.tries + 1);
+    trace::hang(&span, Some(parent), None);
+    if let Some(value) = trace::traceparent(&span).and_then(|text| HeaderValue::try_from(text).ok()) {
+        headers.insert(TRACEPARENT, value);
+    }
+    span
 }
 
 fn cut(mut text: String) -> String {

@@ -19,6 +19,7 @@ use crate::ids;
 use crate::read_back::{Follower, Wanted, parse_timeout, show};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::service::{Arrival, Fanout, Refusal, Taken};
+use crate::traced;
 
 /// Where requests are read back; everything else is fanned out.
 const READ_BACK: &str = "/requests/";
@@ -89,6 +90,7 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let arrival = Arrival {
         at,
+        span: traced::request(head.method.as_str(), &head.headers),
         url: path.to_owned(),
         via: (!via.is_empty()).then(|| via.join(", ")),
         outgoing: Outgoing::new(

@@ -24,6 +24,7 @@ use crate::proto::{
     RetryResponse, complete_batch_response, enqueue_batch_response,
 };
 use crate::rest::{cancel_one, check_reason, cut, log_lines, page_limit, readable_queue, retry_one, seen};
+use crate::traced;
 use crate::wire::new_job::client_queue;
 use crate::wire::work::{claim_max, progress as checked_progress};
 
@@ -33,7 +34,8 @@ pub(super) async fn enqueue(
     message: EnqueueRequest,
 ) -> Result<EnqueueResponse, Problem> {
     let caller = api.auth.caller(headers, Need::Enqueue).await?;
-    let job = convert::new_job(&caller, message)?;
+    let mut job = convert::new_job(&caller, message)?;
+    traced::adopt(&mut job, traced::of_request(headers).as_ref());
     Ok(api.desk.enqueue(job).await?.into())
 }
 
@@ -45,7 +47,12 @@ pub(super) async fn enqueue_batch(
     use enqueue_batch_response::{Item, item::Outcome};
     let caller = api.auth.caller(headers, Need::Enqueue).await?;
     check_batch(api, message.jobs.len())?;
-    let jobs = message.jobs.into_iter().map(|job| convert::new_job(&caller, job));
+    let trace = traced::of_request(headers);
+    let jobs = message.jobs.into_iter().map(|job| {
+        let mut job = convert::new_job(&caller, job)?;
+        traced::adopt(&mut job, trace.as_ref());
+        Ok::<_, Problem>(job)
+    });
     let jobs = jobs.collect::<Result<_, _>>()?;
     let outcomes = api.desk.enqueue_many(jobs).await?.into_iter();
     let items = outcomes.map(|outcome| Item {

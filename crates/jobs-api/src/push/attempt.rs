@@ -9,7 +9,9 @@ use nagaya_jobs::request::{Completion, Extension, Failure};
 use nagaya_jobs::service::{Claimed, Jobs};
 use nagaya_jobs::state::FailureTerms;
 use nagaya_jobs::{Error, token::Lease};
+use nagaya_telemetry::trace;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, info_span};
 
 /// Parts of the lease after which it is extended.
 const EXTENSIONS_PER_LEASE: u32 = 3;
@@ -38,6 +40,22 @@ impl Attempt {
 
     /// Calls the endpoint and reports what came of it, unless the lease is lost meanwhile.
     pub(super) async fn run(self, cut: CancellationToken) {
+        let span = self.span();
+        self.attend(cut, trace::traceparent(&span)).instrument(span).await;
+    }
+
+    /// The attempt in the job's trace, where spans are exported.
+    fn span(&self) -> Span {
+        let (job, lease) = (&self.claimed.job, self.lease());
+        let Some(context) = job.trace.as_ref().filter(|_| trace::is_on()) else {
+            return Span::none();
+        };
+        let span = info_span!("job_attempt", job = %lease.id, attempt = lease.attempt, queue = %job.queue, worker = "push");
+        trace::hang(&span, Some(&context.parent), context.state.as_deref());
+        span
+    }
+
+    async fn attend(&self, cut: CancellationToken, traceparent: Option<String>) {
         let id = self.lease().id.to_string();
         let delivery = Delivery {
             job: &id,
@@ -46,6 +64,12 @@ impl Attempt {
             token: &self.claimed.token,
             content_type: self.claimed.job.payload.content_type(),
             payload: &self.claimed.job.payload.bytes,
+            traceparent: traceparent.as_deref().or(self
+                .claimed
+                .job
+                .trace
+                .as_ref()
+                .map(|trace| trace.parent.as_str())),
         };
         let outcome = tokio::select! {
             outcome = self.endpoint.call(&delivery) => outcome,

@@ -16,6 +16,7 @@ use crate::auth::{Caller, Need};
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
 use crate::problem::{Problem, Sort};
+use crate::traced;
 use crate::wire::job::{Cancel, Changed, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary};
 use crate::wire::new_job::{
     NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
@@ -27,10 +28,12 @@ const PAGE_DEFAULT: usize = 100;
 
 pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let caller = call.caller(&api, Need::Enqueue).await?;
+    let trace = traced::of_request(call.headers());
     let body = call.json(&api).await?;
     let form: NewJob<'_> = parse(&body)?;
     let tenant = caller.acting_for(form.tenant())?;
-    let job = form.into_job(tenant, &body)?;
+    let mut job = form.into_job(tenant, &body)?;
+    traced::adopt(&mut job, trace.as_ref());
     caller.check_queue(&job.queue)?;
     let registered = Registered::from(api.desk.enqueue(job).await?);
     Ok(answer(StatusCode::CREATED, &registered))
@@ -38,6 +41,7 @@ pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Respo
 
 pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let caller = call.caller(&api, Need::Enqueue).await?;
+    let trace = traced::of_request(call.headers());
     let body = call.json(&api).await?;
     let forms: NewJobs<'_> = parse(&body)?;
     check_batch(&api, forms.jobs.len())?;
@@ -46,7 +50,8 @@ pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<
         let job = caller
             .acting_for(form.tenant())
             .and_then(|tenant| form.into_job(tenant, &body));
-        let job = job.and_then(|job| {
+        let job = job.and_then(|mut job| {
+            traced::adopt(&mut job, trace.as_ref());
             caller.check_queue(&job.queue)?;
             api.desk.check(&job)?;
             Ok(job)

@@ -46,6 +46,7 @@ pub(crate) use options::RedisArgs;
 use plan::Plan;
 use report::Report;
 pub(crate) use room::RoomArgs;
+pub(crate) use servers::spawn as spawn_child;
 
 /// Runs `nagaya bench redis`.
 pub(crate) fn redis(args: RedisArgs) -> anyhow::Result<ExitCode> {

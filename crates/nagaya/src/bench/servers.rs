@@ -205,7 +205,7 @@ fn redis_command(program: &Path, address: SocketAddr) -> Command {
 ///
 /// Call it on the main thread only: the signal comes when the thread that started the child ends.
 #[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
-pub(super) fn spawn(mut command: Command) -> io::Result<Child> {
+pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
     let parent = std::process::id();
     let hook = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;

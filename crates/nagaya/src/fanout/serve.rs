@@ -141,6 +141,7 @@ impl Plan {
                 clock,
                 routes: Default::default(),
                 self_guarded: axum::Router::new(),
+                tokens: None,
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

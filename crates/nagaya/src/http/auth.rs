@@ -1,11 +1,17 @@
-//! The bearer token, when one is configured.
+//! Who may use the house's own routes.
+//!
+//! Where jobs are kept there are tokens, and the jobs' API answers who a request is from: the house's own token and
+//! the scope `admin` may do everything, `read` may look. A house without jobs knows only its own token.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use nagaya_config::Secret;
+use nagaya_jobs::TenantId;
+use nagaya_jobs_api::{Api, Need, Visitor};
 use subtle::ConstantTimeEq;
 
 use super::problem::Problem;
@@ -14,30 +20,64 @@ use super::routes::HttpState;
 /// Paths that need no token: probes seldom have one, and webhooks have a check of their own.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", nagaya_fleet_api::WEBHOOK_PATH];
 
-/// Lets a request pass if it may, else answers 401.
+/// Lets a request pass if it may, else answers 401 or 403.
 pub(super) async fn require_token(
     State(state): State<Arc<HttpState>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(token) = &state.config.token else {
+    if OPEN_PATHS.contains(&request.uri().path()) {
         return next.run(request).await;
+    }
+    let refused = match &state.tokens {
+        Some(tokens) => refuse_visitor(tokens, request.headers(), request.method()).await,
+        None => refuse_stranger(state.config.token.as_ref(), request.headers()),
     };
-    let sent = request
-        .headers()
+    match refused {
+        None => next.run(request).await,
+        Some(response) => response,
+    }
+}
+
+/// Asks the jobs' API, in whose store the tokens are, and returns the answer for those who may not.
+///
+/// The room and the fan-out know no tenants, so a token that is bound to one, or to some queues, shows nothing of them.
+async fn refuse_visitor(tokens: &Api, headers: &HeaderMap, method: &Method) -> Option<Response> {
+    let need = match *method {
+        Method::GET | Method::HEAD => Need::Read,
+        _ => Need::Admin,
+    };
+    match tokens.admit(headers, need).await {
+        Ok(visitor) if sees_the_house(&visitor) => None,
+        Ok(_) => {
+            let detail = "the token is for one tenant or for some queues; the whole house is shown to tokens of the \
+                          tenant default that are not bound to queues, and to those with the scope admin";
+            Some(Problem::new(StatusCode::FORBIDDEN, detail).into_response())
+        }
+        Err(response) => Some(response),
+    }
+}
+
+fn sees_the_house(visitor: &Visitor) -> bool {
+    visitor.is_admin || (visitor.tenant == TenantId::default_tenant() && visitor.queues.is_empty())
+}
+
+/// Returns the answer for those who do not have the house's own token, if it has one.
+fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Response> {
+    let token = token?;
+    let sent = headers
         .get(header::AUTHORIZATION)
         .map(HeaderValue::as_bytes)
         .and_then(bearer);
-    let known = sent.is_some_and(|sent| sent.ct_eq(token.reveal().as_bytes()).into());
-    if known || OPEN_PATHS.contains(&request.uri().path()) {
-        return next.run(request).await;
+    if sent.is_some_and(|sent| sent.ct_eq(token.reveal().as_bytes()).into()) {
+        return None;
     }
     let detail = "this needs the header `Authorization: Bearer TOKEN` with the token of `http.token`";
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    response
+    Some(response)
 }
 
 fn bearer(header: &[u8]) -> Option<&[u8]> {
@@ -57,5 +97,18 @@ mod tests {
         assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
         assert_eq!(bearer(b"Basic abc"), None);
         assert_eq!(bearer(b"Bearer"), None);
+    }
+
+    #[test]
+    fn only_unbound_tokens_and_administrators_see_the_whole_house() {
+        let sees = |tenant: &str, is_admin: bool, queues: &[&str]| {
+            sees_the_house(&Visitor {
+                tenant: TenantId::new(tenant).unwrap(),
+                is_admin,
+                queues: queues.iter().map(|queue| queue.to_string()).collect(),
+            })
+        };
+        assert!(sees("default", false, &[]) && sees("shop", true, &["mail"]));
+        assert!(!sees("shop", false, &[]) && !sees("default", false, &["mail"]));
     }
 }

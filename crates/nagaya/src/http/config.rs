@@ -9,9 +9,12 @@ settings! {
     pub struct HttpConfig in "http" {
         /// Where it listens. Any address but loopback needs a token or `house.insecure`.
         listen: Listen = "127.0.0.1:7400", fixed, flag "--http-listen";
-        /// The token that callers send as `Authorization: Bearer TOKEN`. Not set, everybody
-        /// who reaches the listener may ask anything. `/healthz` and `/readyz` are open in
-        /// any case: what probes a house seldom has credentials.
+        /// The token that callers send as `Authorization: Bearer TOKEN`; it may do everything.
+        /// Tokens made with `nagaya token create` work beside it: `admin` does everything,
+        /// `read` may look. Not set, whoever reaches the listener without a token may ask
+        /// anything, also when tokens were made, except web pages of another origin; a token
+        /// that is sent counts for what it is. `/healthz` and `/readyz` are open in any case:
+        /// what probes a house seldom has credentials.
         token: Option<Secret> = Unset, fixed;
         /// How many connections may be open at once. One more is answered 503 and closed.
         connections_max: usize = 1024, fixed, range 1 to 1000000, unit "connections";

@@ -31,6 +31,8 @@ pub(crate) struct HttpState {
     pub(crate) routes: Router,
     /// The same, but these check tokens and the sizes of bodies themselves.
     pub(crate) self_guarded: Router,
+    /// Knows the tokens of the store, where there is one.
+    pub(crate) tokens: Option<nagaya_jobs_api::Api>,
 }
 
 /// The answer of `/readyz`.

@@ -124,6 +124,7 @@ impl Plan {
                 clock,
                 routes,
                 self_guarded: axum::Router::new(),
+                tokens: None,
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

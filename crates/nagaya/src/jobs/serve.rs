@@ -105,6 +105,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         clock,
         routes: axum::Router::new(),
         self_guarded: jobs.routes(),
+        tokens: Some(jobs.api()),
     };
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;

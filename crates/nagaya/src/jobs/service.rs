@@ -95,6 +95,11 @@ impl JobsService {
         })
     }
 
+    /// Tells who a request is from, for routes that others serve.
+    pub(crate) fn api(&self) -> Api {
+        self.api.clone()
+    }
+
     /// The service itself, for those who look at it.
     pub(crate) fn jobs(&self) -> Jobs {
         self.jobs.clone()

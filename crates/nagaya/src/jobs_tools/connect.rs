@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use nagaya_client::{Client, RetryPolicy};
-use nagaya_config::Loaded;
+use nagaya_config::{Loaded, Secret};
 
 use crate::banner::local_url;
 use crate::http::HttpConfig;
@@ -17,12 +17,12 @@ const TOKEN_VARIABLE: &str = "NAGAYA_TOKEN";
 pub(crate) struct ConnectArgs {
     /// Where the house listens [default: http.listen of the settings]
     #[arg(long, value_name = "URL")]
-    pub(super) url: Option<String>,
+    pub(crate) url: Option<String>,
 }
 
 /// Prepares a client for the house of the flags and settings. The token comes from the environment or is
 /// the one of the settings.
-pub(super) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
+pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
     let http: HttpConfig = loaded.section();
     let url = args.url.clone().unwrap_or_else(|| local_url(http.listen.0));
     let retry = RetryPolicy {
@@ -31,12 +31,16 @@ pub(super) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Cli
         ..RetryPolicy::default()
     };
     let mut builder = Client::builder(&url).retry(retry);
+    if let Some(token) = token(&http) {
+        builder = builder.token(token.reveal());
+    }
+    builder.build().context("the house cannot be spoken to")
+}
+
+/// The token of the environment, or the house's own of the settings.
+pub(crate) fn token(http: &HttpConfig) -> Option<Secret> {
     let told = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty());
-    let token = told.or_else(|| http.token.as_ref().map(|token| token.reveal().to_owned()));
-    if let Some(token) = token {
-        builder = builder.token(token);
-    }
-    builder.build().context("the house cannot be spoken to")
+    told.map(Secret::new).or_else(|| http.token.clone())
 }

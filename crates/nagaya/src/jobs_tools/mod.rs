@@ -3,7 +3,7 @@
 //! The tools are clients like any other: they need an address and a token, and nothing of the house's data.
 
 mod change;
-mod connect;
+pub(crate) mod connect;
 mod deliveries;
 mod enqueue;
 pub(crate) mod length;
@@ -13,7 +13,7 @@ mod push;
 mod queues;
 mod schedule;
 mod show;
-mod show_value;
+pub(crate) mod show_value;
 mod work;
 
 use std::process::ExitCode;
@@ -32,10 +32,10 @@ Examples:
 
 The command gets the payload on standard input and in the file that
 NAGAYA_JOB_PAYLOAD_FILE names; NAGAYA_JOB_ID, NAGAYA_JOB_ATTEMPT and
-NAGAYA_JOB_QUEUE say which job it is. Standard output is the result (JSON, or
-else text), standard error the job's log. Lines on file descriptor 3 are
-progress: a number from 0 to 1, 42%, a JSON object with progress and message,
-or words.
+NAGAYA_JOB_QUEUE say which job it is, TRACEPARENT which trace it belongs to.
+Standard output is the result (JSON, or else text), standard error the job's
+log. Lines on file descriptor 3 are progress: a number from 0 to 1, 42%, a JSON
+object with progress and message, or words.
 
 Exit code 0 is success, 65 a failure that no retry will mend (--permanent
 names others), all else is tried again later; 75 is the usual one for that.
@@ -153,7 +153,8 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: JobsCommand) -
     }
 }
 
-fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+/// Runs a tool to its end on a runtime of its own.
+pub(crate) fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -7,7 +7,7 @@ use serde_json::Value;
 const SHORT_CHARS: usize = 60;
 
 /// An aligned table without lines.
-pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -40,7 +40,7 @@ pub(super) fn short(text: &str) -> String {
 }
 
 /// A time as the house tells it, without its fraction of a second.
-pub(super) fn time(value: Option<&Value>) -> String {
+pub(crate) fn time(value: Option<&Value>) -> String {
     match value {
         Some(Value::Number(ms)) => {
             let at = ms

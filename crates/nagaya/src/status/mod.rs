@@ -20,6 +20,7 @@ pub(crate) use ask::{Answer, get_within};
 use crate::banner::local_url;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
+use crate::jobs_tools::connect::token;
 use crate::settings;
 use crate::terminal;
 use report::Report;
@@ -33,7 +34,8 @@ Examples:
 
 Each service has a line: its state, where it listens, and its figures. Rates
 are those of the last seconds. A house that asks for a token tells little
-without it; set http.token in the settings or NAGAYA_HTTP__TOKEN.
+without it; set http.token in the settings, or NAGAYA_TOKEN to one that
+may look.
 
 Exit code 0 when every component is ready, 1 otherwise.";
 
@@ -61,7 +63,7 @@ pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) ->
     let config: HttpConfig = settings::load(global, flags)?.section();
     let target = Target {
         url: args.url.unwrap_or_else(|| local_url(config.listen.0)),
-        token: config.token,
+        token: token(&config),
     };
     if let Some(every) = args.watch {
         return watch::watch(target, every, args.json);

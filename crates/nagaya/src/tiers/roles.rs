@@ -243,6 +243,7 @@ impl Plan {
                 clock,
                 routes: axum::Router::new(),
                 self_guarded: axum::Router::new(),
+                tokens: None,
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

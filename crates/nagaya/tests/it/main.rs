@@ -6,6 +6,7 @@ mod bench;
 mod browser;
 mod clients;
 mod config;
+mod demo;
 mod deploy;
 mod docs;
 mod fanout_house;
@@ -37,6 +38,7 @@ mod shell_blocks;
 mod shutdown;
 mod start_failures;
 mod status;
+mod token;
 mod traces;
 
 use nagaya_testkit::{Folder, Launch, Nagaya, NagayaBuilder, Process};

@@ -89,7 +89,7 @@ impl CommandHandler {
 
     fn start(&self, attempt: &Attempt, payload: &NamedTempFile) -> Result<Started, Failure> {
         let (number, fd) = (attempt.number().to_string(), PROGRESS_FD.to_string());
-        let variables: [(&str, &OsStr); 6] = [
+        let mut variables: Vec<(&str, &OsStr)> = vec![
             ("NAGAYA_JOB_ID", attempt.id().as_ref()),
             ("NAGAYA_JOB_ATTEMPT", number.as_ref()),
             ("NAGAYA_JOB_QUEUE", attempt.queue().as_ref()),
@@ -97,6 +97,9 @@ impl CommandHandler {
             ("NAGAYA_JOB_PAYLOAD_FILE", payload.path().as_ref()),
             ("NAGAYA_JOB_PROGRESS_FD", fd.as_ref()),
         ];
+        if let Some(traceparent) = &attempt.claimed().traceparent {
+            variables.push(("TRACEPARENT", traceparent.as_ref()));
+        }
         process::start(&self.command, &variables, Arc::clone(&self.guardian))
             .map_err(|error| Failure::retry(format!("the command could not be started: {error}")))
     }

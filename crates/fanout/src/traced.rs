@@ -1,0 +1,61 @@
+//! The spans of a request: itself, one per endpoint, and its writes to the store.
+//!
+//! They are made only where spans are exported. The caller's trace goes on to the endpoints in any case.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use nagaya_telemetry::trace::{self, TRACEPARENT, TRACESTATE};
+use tracing::{Span, info_span};
+
+use crate::request::Outgoing;
+
+/// Headers of a trace, which endpoints get as they are unless we have spans of our own.
+pub(crate) const HEADERS: [HeaderName; 2] = [
+    HeaderName::from_static(TRACEPARENT),
+    HeaderName::from_static(TRACESTATE),
+];
+
+/// The span of a whole request, in the trace that the client names.
+pub(crate) fn request(method: &str, headers: &HeaderMap) -> Span {
+    if !trace::is_on() {
+        return Span::none();
+    }
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let span = info_span!("fanout_request", method);
+    trace::hang(&span, text(TRACEPARENT), text(TRACESTATE));
+    span
+}
+
+/// The span of one endpoint's part, below that of the request.
+pub(crate) fn fetch(endpoint: &str) -> Span {
+    match trace::is_on() {
+        true => info_span!("fanout_fetch", endpoint, outcome = tracing::field::Empty),
+        false => Span::none(),
+    }
+}
+
+/// The span of a write to the store.
+pub(crate) fn store(answers: usize) -> Span {
+    match trace::is_on() {
+        true => info_span!("fanout_store", answers),
+        false => Span::none(),
+    }
+}
+
+/// What an endpoint gets, with the span that its own hang below.
+pub(crate) fn below(span: &Span, outgoing: Arc<Outgoing>) -> Arc<Outgoing> {
+    let parent = trace::traceparent(span).and_then(|text| HeaderValue::try_from(text).ok());
+    match parent {
+        None => outgoing,
+        Some(parent) => {
+            let mut own = Arc::unwrap_or_clone(outgoing);
+            own.headers.insert(HEADERS[0].clone(), parent);
+            Arc::new(own)
+        }
+    }
+}
