@@ -2,9 +2,10 @@
 //!
 //! A claim begins to look a little behind where the last one found its jobs: while some old snapshot keeps dead
 //! rows from being cleaned away, those in front need not be walked again. It is only a hint: after a short claim,
-//! and now and then, the look begins at the front.
+//! and now and then, the look begins at the front. A look that had to walk over much is put off a little before it
+//! is repeated, so that a queue that keeps running dry does not spend its time on rows that nobody can clean away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use nagaya_postgres_kit::{Row, Session};
@@ -28,6 +29,13 @@ use crate::token::Lease;
 const LOOK_BACK: i64 = 2_000 << 22;
 /// Every so many claims the look begins at the front.
 const FROM_FRONT_EVERY: u32 = 64;
+/// How long a hint outlives the last job of its tenant. What it hides, a late commit before it, waits no longer.
+const DRY_HINT_KEPT_FOR: Duration = Duration::from_secs(5);
+/// A look from the front that took longer than this is not repeated at once.
+const DEAR_LOOK: Duration = Duration::from_millis(20);
+/// So many times as long as a dear look took, there is no other one; but never longer than the second.
+const DEAR_LOOK_REST: u32 = 9;
+const DEAR_LOOK_REST_MAX: Duration = Duration::from_secs(1);
 /// How long another server's new tenant in a queue may go unseen.
 const PARTIES_KEPT_FOR: Duration = Duration::from_millis(250);
 
@@ -37,6 +45,8 @@ pub(super) struct Hint {
     rank: i16,
     pos: i64,
     claims: u32,
+    /// Since when nothing was found there.
+    dry_since: Option<Instant>,
 }
 
 impl Hint {
@@ -245,6 +255,43 @@ impl Inner {
         slots: Slots<'_>,
         now_ms: i64,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
+        let began = Instant::now();
+        let rests_until = self.front_rests_until(queue.id);
+        if rests_until.is_some_and(|until| began < until) {
+            return Ok(Vec::new());
+        }
+        let claimed = self.look_from_front(session, queue, tenant, slots, now_ms).await;
+        self.note_look(queue.id, began.elapsed());
+        claimed
+    }
+
+    fn front_rests_until(&self, queue: i32) -> Option<Instant> {
+        let rests = self.front_rests.lock().expect("no holder of this lock can panic");
+        rests.get(&queue).copied()
+    }
+
+    /// Puts the next look from the front off when this one was dear.
+    fn note_look(&self, queue: i32, took: Duration) {
+        let mut rests = self.front_rests.lock().expect("no holder of this lock can panic");
+        match took > DEAR_LOOK {
+            true => {
+                let rest = (took * DEAR_LOOK_REST).min(DEAR_LOOK_REST_MAX);
+                rests.insert(queue, Instant::now() + rest);
+            }
+            false => {
+                rests.remove(&queue);
+            }
+        }
+    }
+
+    async fn look_from_front(
+        &self,
+        session: &Session,
+        queue: &Queue,
+        tenant: Option<i32>,
+        slots: Slots<'_>,
+        now_ms: i64,
+    ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
         self.parties
             .lock()
             .expect("no holder of this lock can panic")
@@ -328,8 +375,10 @@ impl Inner {
                     rank: 0,
                     pos: 0,
                     claims: 0,
+                    dry_since: None,
                 });
             (hint.rank, hint.pos) = (row.get(6), row.get(7));
+            hint.dry_since = None;
         }
         drop(known);
         if let Some(row) = rows.first() {
@@ -420,14 +469,8 @@ impl Inner {
             )
             .await?;
         if !hints.is_empty() {
-            // Whoever has no jobs any more needs no hint, so that hints do not pile up.
-            let mut known = self.hints.lock().expect("no holder of this lock can panic");
-            if let Some(known) = known.get_mut(&queue.id) {
-                known.retain(|tenant, _| {
-                    !hints.contains_key(tenant) || rows.iter().any(|row| row.get::<_, i32>(0) == *tenant)
-                });
-            }
-            drop(known);
+            let with_jobs = rows.iter().map(|row| row.get(0)).collect();
+            self.drop_dry_hints(queue.id, &hints, &with_jobs);
             if rows.is_empty() {
                 return Ok(None);
             }
@@ -451,6 +494,23 @@ impl Inner {
             .insert(queue.id, seen);
         let mut rounds = self.rounds.lock().expect("no holder of this lock can panic");
         Ok(Some(rounds.entry(queue.id).or_default().split(&parties, wanted)))
+    }
+
+    /// Whoever has had no jobs for a while needs no hint, so that hints do not pile up. Until then it stays: a queue
+    /// that runs dry and fills again would else be walked from its front each time.
+    fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, Hint>, with_jobs: &BTreeSet<i32>) {
+        let now = Instant::now();
+        let mut known = self.hints.lock().expect("no holder of this lock can panic");
+        let Some(known) = known.get_mut(&queue) else {
+            return;
+        };
+        known.retain(|tenant, hint| {
+            if !asked.contains_key(tenant) || with_jobs.contains(tenant) {
+                return true;
+            }
+            let since = *hint.dry_since.get_or_insert(now);
+            now.duration_since(since) < DRY_HINT_KEPT_FOR
+        });
     }
 
     /// Notes that a tenant has got a ready job: claims must not pass it over.

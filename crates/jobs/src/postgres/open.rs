@@ -95,6 +95,7 @@ impl PgStore {
             ids: Mutex::new(IdMaker::new(number, 0)),
             rounds: Mutex::new(HashMap::new()),
             hints: Mutex::new(HashMap::new()),
+            front_rests: Mutex::new(HashMap::new()),
             parties: Mutex::new(HashMap::new()),
             passed: Counters::default(),
             listener: RwLock::new(None),

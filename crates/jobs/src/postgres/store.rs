@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nagaya_postgres_kit::{Connection, Notifier, Pool};
+use tokio::time::Instant;
 
 use super::claim::{Hint, Parties};
 use super::clock::Time;
@@ -53,6 +54,8 @@ pub(super) struct Inner {
     pub(super) rounds: Mutex<HashMap<i32, fair::Round<i32>>>,
     /// Where to begin to look for ready jobs of a queue and a tenant.
     pub(super) hints: Mutex<HashMap<i32, BTreeMap<i32, Hint>>>,
+    /// Until when a queue is not looked through from its front, because that was dear.
+    pub(super) front_rests: Mutex<HashMap<i32, Instant>>,
     /// Who has jobs in a queue, as last seen.
     pub(super) parties: Mutex<HashMap<i32, Parties>>,
     pub(super) passed: Counters,
