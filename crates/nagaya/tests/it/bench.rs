@@ -113,6 +113,46 @@ fn the_room_is_measured_in_all_its_parts_and_recorded() {
     }
 }
 
+/// Runs `nagaya bench proxy` and returns its report. Its servers take their time to start.
+#[track_caller]
+fn proxy(words: &str) -> Value {
+    let folder = Folder::new("bench");
+    let out = folder.path().join("record");
+    let common = ["bench", "proxy", "--quick", "--json", "--out"];
+    let launch = Launch::new("nagaya", BINARY).args(common).args([&out]);
+    let bench = Process::start(launch.args(words.split(' ')), folder.path()).unwrap();
+    bench.wait(6 * LIMIT).unwrap();
+    let ran = finish(bench);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let summary = std::fs::read_to_string(out.join("summary.md")).unwrap();
+    assert!(summary.contains("nagaya room serve"), "{summary}");
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+#[test]
+fn the_proxy_is_measured_beside_twemproxy_and_directly() {
+    let report = proxy("--nodes 1,2 --depth 16 --requests 1000 --clients 5 --keyspace 100");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{report}");
+    for row in rows {
+        assert!(row["throughput_ratio"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["direct_rps"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert_eq!(report["raw"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn saves_and_loads_are_measured_on_postgresql() {
+    let report = proxy("--saves --seconds 1");
+    let saves = &report["saves"];
+    assert_eq!(saves["loads_of_one_tag"], 1, "{saves}");
+    assert!(
+        saves["wal_bytes_per_change"].as_f64().unwrap() < 5120.0,
+        "{saves}"
+    );
+    assert_eq!(saves["loads"].as_array().unwrap().len(), 3, "{saves}");
+}
+
 #[test]
 fn the_fleet_is_measured_in_all_its_scenarios_and_recorded() {
     let folder = Folder::new("bench");
