@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::pubsub::{SharedCounts, SubscriptionCounts, Subscriptions};
 use crate::shard::Scope;
 use crate::table::Command;
-use crate::tiering::{Answer, Question};
+use crate::tiering::{Answers, Question};
 use crate::tracking::ClientTracking;
 
 /// Something another thread has for a connection.
@@ -55,7 +55,7 @@ pub struct ClientShared {
     gone: AtomicBool,
     pub(crate) blocked: Mutex<Option<Arc<Waiter>>>,
     /// What the cold tier said to the question of the request at hand.
-    pub(crate) answer: Mutex<Option<Answer>>,
+    pub(crate) answers: Mutex<Answers>,
     /// Where in the journal the latest change is that another thread made for it.
     pub(crate) served_position: AtomicU64,
     /// Whom the connection acts for; none for the user `default`.
@@ -216,6 +216,8 @@ pub struct Client {
     pub(crate) question: Option<Question>,
     /// Why the request at hand is to be refused: what it waited for did not come.
     pub refusal: Option<Arc<str>>,
+    /// Whether the request at hand has asked the cold tier something.
+    pub(crate) asks: bool,
     /// How deep inside EXEC or a script the current command runs; no command waits there.
     pub(crate) nesting: u32,
     /// The current command was called by a script.
@@ -261,7 +263,7 @@ impl Client {
             proto: AtomicU8::new(2),
             gone: AtomicBool::new(false),
             blocked: Mutex::new(None),
-            answer: Mutex::new(None),
+            answers: Mutex::default(),
             served_position: AtomicU64::new(0),
             account: Mutex::new(None),
             subscriptions: SharedCounts::default(),
@@ -302,6 +304,7 @@ impl Client {
             load_waits: 0,
             question: None,
             refusal: None,
+            asks: false,
             nesting: 0,
             in_script: false,
             journal_position: 0,

@@ -255,6 +255,7 @@ impl<'s> Core<'s> {
             return Executed::Postponed;
         }
         if let Some(refusal) = client.refusal.take() {
+            client.ends_asking();
             self.refuse(client, &args, &CommandError::coded(refusal.to_string()), out);
             return Executed::Done;
         }
@@ -439,7 +440,10 @@ impl<'s> Core<'s> {
                 && let Some(tiering) = db.tiering
             {
                 tiering.pass_on(question, &client.shared);
+                client.asks = true;
                 executed = Executed::Waiting;
+            } else {
+                client.ends_asking();
             }
             if let Some(request) = client.block_request.take() {
                 let owned = ArgVec::from(&args);

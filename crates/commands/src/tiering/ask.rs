@@ -4,6 +4,9 @@
 //! the handler returns without a reply, somebody asks the cold tier, and the
 //! request runs again, now with the answer. Inside a script or transaction, where
 //! nobody can wait, the cold tier is asked in place.
+//!
+//! A request may run again before its answer is there, and ask again: what comes for it
+//! later must not be taken for the answer to a later request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,12 +63,51 @@ pub(crate) enum Answer {
     Saved,
 }
 
+/// A question on its way, with its number among those of its client.
+#[derive(Debug)]
+pub struct Asked {
+    number: u64,
+    question: Question,
+}
+
+/// What a client has asked and was told.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    /// The number of the latest question.
+    latest: u64,
+    /// The first question of the request at hand, while it has no answer.
+    first: Option<u64>,
+    got: Option<(u64, Answer)>,
+}
+
+impl Answers {
+    fn number(&mut self) -> u64 {
+        self.latest += 1;
+        self.first.get_or_insert(self.latest);
+        self.latest
+    }
+
+    /// Takes the answer to the request at hand; one to a request before it is dropped.
+    fn take(&mut self) -> Option<Answer> {
+        let (number, answer) = self.got.take()?;
+        if number < self.first? {
+            return None;
+        }
+        self.first = None;
+        Some(answer)
+    }
+
+    fn forget(&mut self) {
+        self.first = None;
+    }
+}
+
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
 pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {
     let Some(tiering) = ctx.db.tiering else {
         return Ok(None);
     };
-    if let Some(answer) = ctx.client.shared.answer.lock().take() {
+    if let Some(answer) = ctx.client.shared.answers.lock().take() {
         return Ok(Some(answer));
     }
     if ctx.client.nesting > 0 {
@@ -78,6 +120,13 @@ pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<An
 }
 
 impl Client {
+    /// The request at hand has ended: whatever comes for it now is for nobody.
+    pub(crate) fn ends_asking(&mut self) {
+        if std::mem::take(&mut self.asks) {
+            self.shared.answers.lock().forget();
+        }
+    }
+
     /// Tells whether everything that was written before this request is saved (SAVE); if not, the request
     /// has to run again once the saver has gone round.
     pub(crate) fn is_saved(&mut self, tiering: &Tiering) -> bool {
@@ -98,20 +147,22 @@ impl Tiering {
         if question == Question::Saved {
             self.wait_for_save(client);
         } else {
+            let number = client.answers.lock().number();
+            let asked = Asked { number, question };
             let client = Arc::clone(client);
             // When nobody takes orders any more, the engine is ending and so are its clients.
-            self.loads.send(super::Order::Ask(question, client)).ok();
+            self.loads.send(super::Order::Ask(asked, client)).ok();
         }
     }
 }
 
 impl Server {
     /// Asks the cold tier and lets the client that wants to know go on.
-    pub fn answer(&self, question: &Question, client: &ClientShared) {
+    pub fn answer(&self, asked: &Asked, client: &ClientShared) {
         let Some(tiering) = self.tiering.get() else { return };
-        let refusal = match reply_to(&*tiering.cold, question) {
+        let refusal = match reply_to(&*tiering.cold, &asked.question) {
             Ok(answer) => {
-                *client.answer.lock() = Some(answer);
+                client.answers.lock().got = Some((asked.number, answer));
                 None
             }
             Err(error) => {

@@ -141,7 +141,6 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
         Err(Stays::NotResident) => ctx.out.int(0),
         Err(Stays::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),
         Err(Stays::Unsaved) => {
-            ctx.client.shared.answer.lock().take();
             if ctx.client.waited_ms(ctx.db.now_ms()) > EVICT_WAIT_MS {
                 return Err(CommandError::err("the tag could not be saved in time, it stays"));
             }
@@ -185,7 +184,6 @@ fn wait_cold(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Some(tiering) = ctx.db.tiering else {
         return Err(no_cold_tier());
     };
-    ctx.client.shared.answer.lock().take();
     if all && ctx.client.waiting_since_ms.is_none() {
         // From now on this client waits as if it had written all of it.
         let end = tiering.log_end();

@@ -42,8 +42,8 @@ use parking_lot::Mutex;
 
 use crate::client::{ClientShared, Message};
 
-pub use ask::Question;
-pub(crate) use ask::{Answer, ask};
+pub(crate) use ask::{Answer, Answers, ask};
+pub use ask::{Asked, Question};
 pub(crate) use cursors::{Cursors, Found};
 pub use evict::{Residency, Stays};
 pub use load::LoadOrder;
@@ -64,7 +64,7 @@ pub type LogEnd = Box<dyn Fn() -> u64 + Send + Sync>;
 pub enum Order {
     Load(LoadOrder),
     /// A question of a client.
-    Ask(Question, Arc<ClientShared>),
+    Ask(Asked, Arc<ClientShared>),
     /// Whoever takes this takes no more.
     End,
 }
