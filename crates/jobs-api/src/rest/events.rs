@@ -217,13 +217,22 @@ pub(crate) async fn subscribe(
 ) -> Result<Subscription, Problem> {
     check_name(&name)?;
     let store = api.desk.store();
-    let cursor = match after {
-        Some(after) => after,
-        None => store.log_bounds().await?.head,
-    };
+    let head = store.log_bounds().await?.head;
+    let cursor = after.unwrap_or(head);
+    check_position(cursor, head)?;
     Ok(store
         .subscribe(caller.acting_for(None)?, name, filter, cursor)
         .await?)
+}
+
+/// Beyond the end are events that nobody has seen: a cursor there would skip them.
+fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
+    match cursor <= head {
+        true => Ok(()),
+        false => Err(Problem::bad_request(format!(
+            "cursor {cursor} is beyond the end of the log, which is {head}"
+        ))),
+    }
 }
 
 pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -233,6 +242,7 @@ pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Resu
     let Cursor { cursor } = parse(&body)?;
     subscription(&api, &caller, &name).await?;
     let tenant = caller.acting_for(None)?;
+    check_position(cursor.0, api.desk.store().log_bounds().await?.head)?;
     let cursor = api.desk.store().advance(tenant, name, cursor.0).await?;
     Ok(ok(&Cursor {
         cursor: Number(cursor),

@@ -145,6 +145,14 @@ async fn a_subscription_keeps_its_cursor_on_the_server() {
     assert_eq!(stream.next().await.unwrap().data["job"], json!(done[1]));
     let listed = client.get("/v1/subscriptions").await.is(200);
     assert_eq!(listed["subscriptions"][0]["cursor"], json!(first.id));
+    let beyond = client
+        .post("/v1/subscriptions/billing/ack", json!({"cursor": "1000000"}))
+        .await;
+    assert_eq!(
+        beyond.problem(400),
+        "bad-request",
+        "events nobody has seen cannot be acknowledged"
+    );
     client.delete("/v1/subscriptions/billing").await.is(204);
     let gone = client.get("/v1/events?subscription=billing").await;
     assert_eq!(gone.problem(404), "not-found");
