@@ -23,12 +23,6 @@ const ONLY_SQLITE: &[&str] = &[
     "keys/list_in_tag",
     // The statement that writes tells what was there before.
     "keys/size",
-    // The kit has its own.
-    "migrations/count_objects",
-    "migrations/create",
-    "migrations/delete",
-    "migrations/find",
-    "migrations/insert",
     // Part of adding.
     "totals/raise_newest",
 ];
