@@ -63,6 +63,8 @@ impl House {
             "127.0.0.1:0",
         ]);
         command.args(["--log-level", "warn"]);
+        // Connections of the part before may not be closed yet when the next one begins.
+        command.args(["--set", "http.connections_max=20000"]);
         for service in ["ids", "fanout", "fleet"] {
             command.args(["--set", &format!("{service}.enabled=false")]);
         }
