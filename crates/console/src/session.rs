@@ -100,7 +100,7 @@ impl Sessions {
         self.open.lock().remove(&id.hash());
     }
 
-    /// The word that forms of this session carry. Without a session there is one for everybody: a foreign page
+    /// The word that the forms of someone signed in carry. Nobody signed in, there is one for everybody: a foreign page
     /// cannot read it, which is all that counts.
     pub(crate) fn form_word(&self, id: Option<&SessionId>) -> String {
         let mut digest = Sha256::new();

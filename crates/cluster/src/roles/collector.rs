@@ -27,6 +27,8 @@ pub(crate) const NOTE: &str = "ROOM.NOTE";
 const READ_BYTES: usize = 64 * 1024;
 /// How long a sender may be silent. Senders speak every few seconds and connect again if need be.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// After accepting has failed, mostly for want of file descriptors: trying at once would only burn CPU.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LIMITS: Limits = Limits {
     bulk_bytes_max: 1 << 20,
     args_max: 64 << 10,
@@ -98,7 +100,7 @@ impl Collector {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a sender could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
