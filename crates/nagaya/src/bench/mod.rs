@@ -48,8 +48,9 @@ pub(crate) use fanout::FanoutArgs;
 pub(crate) use fleet::FleetArgs;
 pub(crate) use jobs::JobsArgs;
 pub(crate) use options::RedisArgs;
-use plan::Plan;
+use plan::{Plan, Target};
 pub(crate) use proxy::ProxyArgs;
+use record::Record;
 use report::Report;
 pub(crate) use results::ResultsArgs;
 pub(crate) use room::RoomArgs;
@@ -58,110 +59,83 @@ pub(crate) use servers::spawn as spawn_child;
 /// Runs `nagaya bench redis`.
 pub(crate) fn redis(args: RedisArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(&args)?;
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = measure(&plan, &folder)?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench room`.
 pub(crate) fn room(args: RoomArgs) -> anyhow::Result<ExitCode> {
     let plan = room::Plan::new(&args)?;
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = room::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench proxy`.
 pub(crate) fn proxy(args: ProxyArgs) -> anyhow::Result<ExitCode> {
     let plan = proxy::Plan::new(&args)?;
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = proxy::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench jobs`.
 pub(crate) fn jobs(args: JobsArgs) -> anyhow::Result<ExitCode> {
     let plan = jobs::Plan::new(&args);
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = jobs::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench results`.
 pub(crate) fn results(args: ResultsArgs) -> anyhow::Result<ExitCode> {
     let plan = results::Plan::new(&args);
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = results::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench fanout`.
 pub(crate) fn fanout(args: FanoutArgs) -> anyhow::Result<ExitCode> {
     let plan = fanout::Plan::new(&args)?;
-    let folder = temporary_folder()?;
-    tidy_up_on_signals(&folder)?;
-    warn_of_debug_build();
+    let folder = begin()?;
     let report = fanout::measure(&plan, folder.path())?;
     let output = if args.json { report.json()? } else { report.text() };
-    io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
-        progress(&format!("recorded in {}", folder.display()));
-    }
-    Ok(ExitCode::SUCCESS)
+    end(&output, &plan.target, || report.record())
 }
 
 /// Runs `nagaya bench fleet`.
 pub(crate) fn fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
     let plan = fleet::Plan::new(&args)?;
+    let folder = begin()?;
+    let report = fleet::measure(&plan, &folder)?;
+    let output = if args.json { report.json()? } else { report.text() };
+    end(&output, &plan.target, || report.record())
+}
+
+/// What every measurement begins with: a folder for its servers that goes when it ends, however it ends.
+fn begin() -> anyhow::Result<TempDir> {
     let folder = temporary_folder()?;
     tidy_up_on_signals(&folder)?;
     warn_of_debug_build();
-    let report = fleet::measure(&plan, &folder)?;
-    let output = if args.json { report.json()? } else { report.text() };
+    Ok(folder)
+}
+
+/// What it ends with: the figures are printed, and recorded where that is wanted.
+fn end(
+    output: &str,
+    target: &Target,
+    record: impl FnOnce() -> anyhow::Result<Record>,
+) -> anyhow::Result<ExitCode> {
     io::stdout().write_all(output.as_bytes())?;
-    if let Some(folder) = plan.target.folder()? {
-        record::write(&folder, &report.record()?)?;
+    if let Some(folder) = target.folder()? {
+        record::write(&folder, &record()?)?;
         progress(&format!("recorded in {}", folder.display()));
     }
     Ok(ExitCode::SUCCESS)
