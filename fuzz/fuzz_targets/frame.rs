@@ -3,7 +3,7 @@
 #![no_main]
 #![allow(dead_code, reason = "the checks of the other target come along")]
 
-#[path = "../../crates/resp/tests/it/checks.rs"]
+#[path = "../../crates/base/resp/tests/it/checks.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::check_frame(bytes));

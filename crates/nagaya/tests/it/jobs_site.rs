@@ -1,9 +1,9 @@
 //! Servers of jobs behind a real load balancer, as document 002 draws them.
 
 #[allow(dead_code, reason = "the tests of the API use the rest of it")]
-#[path = "../../../jobs-api/tests/it/client.rs"]
+#[path = "../../../jobs/api/tests/it/client.rs"]
 pub(crate) mod client;
-#[path = "../../../jobs-api/tests/it/sequences.rs"]
+#[path = "../../../jobs/api/tests/it/sequences.rs"]
 pub(crate) mod sequences;
 
 use super::*;

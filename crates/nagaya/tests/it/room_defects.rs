@@ -1,5 +1,5 @@
 //! Defects of the original room that only a whole server can show. The table of all 25 is in
-//! `crates/commands/src/tiering/defects.rs`.
+//! `crates/room/commands/src/tiering/defects.rs`.
 
 use nagaya_testkit::{Nagaya, Reply, RespClient};
 

@@ -26,7 +26,7 @@ async fn schemathesis_finds_nothing() {
         ..ApiConfig::default()
     };
     let house = House::with(open, api, Config::default()).await;
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients/py");
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/clients/py");
     assert!(
         installed.join("schemathesis").exists(),
         "schemathesis is missing; scripts/clients installs it"

@@ -6,7 +6,7 @@ use std::path::Path;
 const FILES: [&str; 2] = ["nagaya/ids/v1/ids.proto", "katsubushi/katsubushi.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new("../../proto");
+    let folder = Path::new("../../../proto");
     let descriptors = protox::compile(FILES, [folder])?;
     tonic_prost_build::configure()
         .build_transport(false)

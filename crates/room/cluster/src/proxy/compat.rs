@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_committed_compat_file_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../COMPAT.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../COMPAT.md");
         let wanted = nagaya_commands::compat::compat_markdown(&ON_REDIS);
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, &wanted).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 const FILE: &str = "nagaya/jobs/v1/jobs.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new("../../proto");
+    let folder = Path::new("../../../proto");
     let descriptors = protox::compile([FILE], [folder])?;
     tonic_prost_build::configure()
         .build_transport(false)

@@ -16,7 +16,7 @@ const SCENARIO_LIMIT: Duration = Duration::from_secs(60);
 #[track_caller]
 fn check(name: &str) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let installed = here.join("../../target/clients/py");
+    let installed = here.join("../../../target/clients/py");
     assert!(
         installed.join("pymemcache").is_dir(),
         "{} has no pymemcache; run scripts/clients",

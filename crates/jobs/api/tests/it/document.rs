@@ -15,7 +15,7 @@ async fn the_document_is_served() {
 /// `UPDATE_DOCS=1 cargo test -p nagaya-jobs-api --test it document` writes it anew.
 #[test]
 fn docs_hold_the_document() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi.json");
     let text = nagaya_jobs_api::openapi_text();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &text).unwrap();
