@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use nagaya_config::{ByteSize, Listen, Secret, Unset, choices, settings};
-use nagaya_redis_kit::RedisUrl;
+use nagaya_redis_client::RedisUrl;
 
 use crate::endpoints::{ENDPOINTS_MAX, Endpoints};
 use crate::error::Error;

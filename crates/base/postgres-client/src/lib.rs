@@ -30,7 +30,7 @@ pub use connector::Connector;
 pub use error::{Error, Kind};
 pub use listener::{Event, Listener};
 pub use migrate::{Migration, Migrations};
-pub use nagaya_dial::Backoff;
+pub use nagaya_net::Backoff;
 pub use notifier::Notifier;
 pub use pool::{Connection, Options, Pool, PoolStatus};
 pub use session::{Param, Session};

@@ -8,7 +8,7 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use nagaya_dial::Backoff;
+use nagaya_net::Backoff;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nagaya_config::Secret;
-use nagaya_dial::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
+use nagaya_net::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
 
 const DEFAULT_PORT: u16 = 5432;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use nagaya_dial::Backoff;
+use nagaya_net::Backoff;
 use nagaya_resp::Frame;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;

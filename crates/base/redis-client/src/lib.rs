@@ -34,7 +34,7 @@ pub use confirm::{Confirmed, Need};
 pub use connection::{Connection, Run};
 pub use discover::SlotRange;
 pub use error::{Error, Fault, ServerError};
-pub use nagaya_dial::Backoff;
+pub use nagaya_net::Backoff;
 pub use nagaya_resp::Frame;
 pub use script::Script;
 pub use subscriber::{Event, Subscriber, Topics};

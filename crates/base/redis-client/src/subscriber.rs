@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_dial::Backoff;
+use nagaya_net::Backoff;
 use nagaya_resp::{Frame, encode_request};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nagaya_config::Secret;
-use nagaya_dial::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
+use nagaya_net::url::{ENCODED, decode, decode_some, encode, host_and_port, without_secrets};
 use percent_encoding::AsciiSet;
 
 /// A namespace that is a hash tag stays readable.

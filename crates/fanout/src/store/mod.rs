@@ -99,7 +99,7 @@ impl Stored {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{0}")]
-    Redis(#[from] nagaya_redis_kit::Error),
+    Redis(#[from] nagaya_redis_client::Error),
     #[error("memcached at {address}: {reason}")]
     Memcached { address: String, reason: String },
     #[error("the store did not answer within {limit:?}")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_redis_kit::RedisUrl;
+use nagaya_redis_client::RedisUrl;
 use nagaya_telemetry::Clock;
 
 use super::{DiscardStore, MemcachedStore, MemoryStore, RedisStore, Store};

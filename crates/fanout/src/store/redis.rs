@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nagaya_redis_kit::{Client, Error, Frame, Options, RedisUrl, Script, reply};
+use nagaya_redis_client::{Client, Error, Frame, Options, RedisUrl, Script, reply};
 
 use super::{Batch, LATE_DETAIL, Record, Store, StoreError, Stored, Written};
 use crate::names::{COMPLETE, ENDPOINTS, OUTCOME_PREFIX};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nagaya_redis_kit::{Event, Subscriber, Topics};
+use nagaya_redis_client::{Event, Subscriber, Topics};
 use serde_json::{Value, json};
 
 use crate::name::{InstanceName, WorkerId};

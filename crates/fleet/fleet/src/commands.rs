@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Client, Options, RedisUrl};
+use nagaya_redis_client::{Client, Options, RedisUrl};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use nagaya_redis_kit::tls::{self, TlsConnector};
+use nagaya_redis_client::tls::{self, TlsConnector};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -21,7 +21,7 @@ use nagaya_fanout::{
     Batch, EndpointConfig, Fanout, FanoutConfig, IdSource, Record, Server, Store, StoreError, StoreKind,
     Stored, Written, open_store,
 };
-use nagaya_redis_kit::{Client as Redis, RedisUrl};
+use nagaya_redis_client::{Client as Redis, RedisUrl};
 use nagaya_telemetry::SystemClock;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -17,7 +17,7 @@ use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::name::AppName;
 use nagaya_fleet::status::Status;
 use nagaya_fleet::store::Store;
-use nagaya_redis_kit::{Client as Redis, RedisUrl};
+use nagaya_redis_client::{Client as Redis, RedisUrl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;

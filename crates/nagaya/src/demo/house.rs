@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use nagaya_client::{Client, Error};
 use nagaya_config::{Loaded, Secret};
 use nagaya_engine::RoomConfig;
-use nagaya_redis_kit::{Client as Redis, Options, RedisUrl};
+use nagaya_redis_client::{Client as Redis, Options, RedisUrl};
 use nagaya_resp::Frame;
 use serde::Deserialize;
 use serde_json::Value;

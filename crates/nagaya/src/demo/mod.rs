@@ -27,7 +27,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::future::join_all;
 use nagaya_config::{Flag, Loaded};
-use nagaya_redis_kit::reply;
+use nagaya_redis_client::reply;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 

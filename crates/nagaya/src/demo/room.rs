@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use nagaya_redis_kit::{Client as Redis, reply};
+use nagaya_redis_client::{Client as Redis, reply};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use nagaya_fanout::{Fanout, FanoutConfig, IdSource, RequestIdKind, Server, StoreKind, open_store};
 use nagaya_ids::mint::Mint;
-use nagaya_redis_kit::RedisUrl;
+use nagaya_redis_client::RedisUrl;
 use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;

@@ -9,7 +9,7 @@ use nagaya_fleet::commands::{self, RunnerOptions};
 use nagaya_fleet::name::{InstanceName, check_label};
 use nagaya_fleet::store::Offer;
 use nagaya_fleet::timing::Timing;
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 
 use super::FleetConfig;
 use super::args::AgentArgs;

@@ -8,7 +8,7 @@ use nagaya_fleet::manager::{Brake, ManagerOptions, Source};
 use nagaya_fleet::name::{AppName, InstanceName};
 use nagaya_fleet::protocol::Rebalance;
 use nagaya_fleet::timing::{Timing, Wish};
-use nagaya_redis_kit::RedisUrl;
+use nagaya_redis_client::RedisUrl;
 
 settings! {
     /// The workers that this house keeps running, each on exactly one instance.

@@ -9,7 +9,7 @@ use nagaya_config::Loaded;
 use nagaya_fleet::commands::{CommandError, StoreOptions};
 use nagaya_fleet::name::AppName;
 use nagaya_fleet::store::Error;
-use nagaya_redis_kit::{Endpoint, Error as RedisError, RedisUrl, Topology};
+use nagaya_redis_client::{Endpoint, Error as RedisError, RedisUrl, Topology};
 
 use super::FleetConfig;
 use super::args::StoreArgs;

@@ -8,7 +8,7 @@ use nagaya_config::{Listen, Secret, Unset, settings};
 use nagaya_ids::layout::Layout;
 use nagaya_ids::lease::{Timing, Wish};
 use nagaya_ids::pool::DEFAULT_NAMESPACE;
-use nagaya_redis_kit::RedisUrl;
+use nagaya_redis_client::RedisUrl;
 
 /// The pool in the house's own room. The braces make its keys one hash tag.
 pub(crate) const HOUSE_NAMESPACE: &str = "{ids}";

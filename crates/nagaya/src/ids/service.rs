@@ -21,7 +21,7 @@ use nagaya_ids::pool::{Error as PoolError, Pool};
 use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
-use nagaya_redis_kit::{Client, RedisUrl};
+use nagaya_redis_client::{Client, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, IdsFigures, SystemClock};
 use tokio::sync::watch;

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use nagaya_config::Loaded;
 use nagaya_ids::lease::{Timing, pool_options};
 use nagaya_ids::pool::{Error, Pool};
-use nagaya_redis_kit::{Client, Endpoint, Error as RedisError, Options, RedisUrl, Topology};
+use nagaya_redis_client::{Client, Endpoint, Error as RedisError, Options, RedisUrl, Topology};
 
 use super::IdsConfig;
 use crate::room::backroom_socket;

@@ -7,7 +7,7 @@ use nagaya_config::{ByteSize, Secret, Unset, settings};
 use nagaya_jobs::limits::Limits;
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::{ApiConfig, PushConfig};
-use nagaya_postgres_kit::PostgresUrl;
+use nagaya_postgres_client::PostgresUrl;
 
 use crate::settings::HouseConfig;
 

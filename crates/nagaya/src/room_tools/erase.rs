@@ -13,8 +13,8 @@ use anyhow::bail;
 use clap::Args;
 use nagaya_cold::sqlite::{Options, SqliteCold};
 use nagaya_resp::Frame;
-use nagaya_room::cold::{ColdError, ColdTier};
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::cold::{ColdError, ColdTier};
+use nagaya_tiering::tag::tag_of;
 
 use super::client::Client;
 use super::confirm::{self, Said};

@@ -11,9 +11,9 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_cold::sqlite::SqliteCold;
 use nagaya_cold::{base64, bytes_as_json, value_as_json};
-use nagaya_room::cold::{ColdTier, Row, TagRow};
-use nagaya_room::tag::tag_of;
 use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_tiering::cold::{ColdTier, Row, TagRow};
+use nagaya_tiering::tag::tag_of;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 

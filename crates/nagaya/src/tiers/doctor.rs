@@ -1,6 +1,6 @@
 //! Looks at the servers of a room on real engines, for `nagaya room doctor`.
 
-use nagaya_room::cold::{ColdTier, Finding, Totals};
+use nagaya_tiering::cold::{ColdTier, Finding, Totals};
 
 use super::open::Places;
 

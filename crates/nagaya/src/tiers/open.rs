@@ -9,9 +9,9 @@ use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_config::Secret;
 use nagaya_engine::RoomConfig;
-use nagaya_redis_kit::RedisUrl;
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::ColdTier;
+use nagaya_redis_client::RedisUrl;
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::ColdTier;
 use tokio::runtime::Handle;
 
 use super::TiersConfig;

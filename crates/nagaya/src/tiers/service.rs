@@ -12,12 +12,12 @@ use nagaya_cluster::roles::{
     CollectorOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
 };
 use nagaya_cluster::tier::RedisHotTier;
-use nagaya_redis_kit::{Client, Options, RedisUrl};
-use nagaya_room::hot::HotTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::saver::SaverConfig;
+use nagaya_redis_client::{Client, Options, RedisUrl};
 use nagaya_telemetry::TiersFigures;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::saver::SaverConfig;
 use tokio::runtime::Handle;
 
 use super::open::{Places, Tiers};

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nagaya_room::clock::Clock;
+use nagaya_tiering::clock::Clock;
 
 /// The clocks of the operating system. Time in which the machine slept is not counted, so whoever waits by
 /// this clock waits too long rather than too short. It is not for holders of leases.

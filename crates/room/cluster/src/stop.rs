@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nagaya_room::clock::Clock;
+use nagaya_tiering::clock::Clock;
 
 /// A word that is said once and heard by all who share it.
 #[derive(Clone, Debug, Default)]

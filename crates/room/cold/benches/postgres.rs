@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
-use nagaya_room::cold::{Change, Claimed, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
 use nagaya_testkit::Postgres;
+use nagaya_tiering::cold::{Change, Claimed, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 
 /// An odd factor shuffles the numbers below a power of two without repeating one.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

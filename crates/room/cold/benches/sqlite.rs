@@ -11,9 +11,9 @@
 use std::time::Instant;
 
 use nagaya_cold::{Options, SqliteCold};
-use nagaya_room::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
+use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 
 const READS: u64 = 50_000;
 /// An odd factor shuffles the numbers below a power of two without repeating one.

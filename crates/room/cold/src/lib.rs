@@ -1,6 +1,6 @@
 //! The cold tier: where tags rest on disk.
 //!
-//! One implementation of [`nagaya_room::cold::ColdTier`] per database, each in a
+//! One implementation of [`nagaya_tiering::cold::ColdTier`] per database, each in a
 //! module of its own with its SQL in files beside it.
 
 pub mod postgres;
@@ -10,6 +10,6 @@ mod decode;
 mod numbers;
 
 pub use decode::{base64, bytes_as_json, value_as_json};
-pub use nagaya_sqlite_kit::SchemaError;
+pub use nagaya_sqlite_client::SchemaError;
 pub use postgres::PostgresCold;
 pub use sqlite::{OpenError, Options, SqliteCold};

@@ -1,6 +1,6 @@
 //! The numbers that stand for our words in columns. Numbers are never given anew.
 
-use nagaya_room::cold::{Kind, Status};
+use nagaya_tiering::cold::{Kind, Status};
 
 pub(crate) fn of_kind(kind: Kind) -> i16 {
     match kind {

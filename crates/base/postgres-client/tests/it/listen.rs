@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Event, Listener, Notifier};
+use nagaya_postgres_client::{Event, Listener, Notifier};
 use nagaya_testkit::{TcpProxy, shared};
 use tokio::time::timeout;
 

@@ -10,7 +10,7 @@ mod tls;
 
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Options, Pool};
+use nagaya_postgres_client::{Options, Pool};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-use nagaya_postgres_kit::{Kind, Migration, Migrations};
+use nagaya_postgres_client::{Kind, Migration, Migrations};
 use nagaya_testkit::shared;
 
 use crate::{block_on, pool};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Error, Kind, Options, Pool};
+use nagaya_postgres_client::{Error, Kind, Options, Pool};
 use nagaya_testkit::{Direction, Postgres, TcpProxy, shared};
 
 use crate::{block_on, impatient_pool, options, pool};

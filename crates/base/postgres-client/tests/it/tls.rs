@@ -1,7 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use nagaya_postgres_kit::{Error, Kind};
+use nagaya_postgres_client::{Error, Kind};
 use nagaya_testkit::Postgres;
 
 use crate::{block_on, pool};

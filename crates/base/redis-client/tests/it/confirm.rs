@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_redis_kit::{Error, Frame, Need, Script};
+use nagaya_redis_client::{Error, Frame, Need, Script};
 use nagaya_testkit::{Redis, RedisReplicas};
 
 use crate::{block_on, client};

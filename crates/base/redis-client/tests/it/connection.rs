@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_redis_kit::{Backoff, Client, Error, Fault, Frame, Options, Script, reply};
+use nagaya_redis_client::{Backoff, Client, Error, Fault, Frame, Options, Script, reply};
 use nagaya_testkit::{Direction, Redis, TcpProxy};
 
 use crate::{block_on, client};

@@ -10,7 +10,7 @@ mod topology;
 
 use std::time::Duration;
 
-use nagaya_redis_kit::{Client, Options};
+use nagaya_redis_client::{Client, Options};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_redis_kit::{Event, Subscriber, Topics};
+use nagaya_redis_client::{Event, Subscriber, Topics};
 use nagaya_testkit::{Redis, TcpProxy};
 
 use crate::{PATIENCE, block_on, client};

@@ -1,6 +1,6 @@
 //! Sentinels and clusters.
 
-use nagaya_redis_kit::{Error, Frame};
+use nagaya_redis_client::{Error, Frame};
 use nagaya_testkit::{Failover, RedisCluster, RedisSentinel, SENTINEL_SERVICE};
 
 use crate::{block_on, client};
@@ -68,7 +68,7 @@ fn commands_reach_the_node_that_has_their_key() {
             let owner = &cluster.nodes()[cluster.owner_of(cluster.slot_of(key))];
             assert_eq!(owner.cmd(&["GET", key]).text(), key);
             assert_eq!(
-                nagaya_redis_kit::slot::of_key(key.as_bytes()),
+                nagaya_redis_client::slot::of_key(key.as_bytes()),
                 cluster.slot_of(key)
             );
         }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use tokio_util::sync::CancellationToken;
 
 use crate::name::{InstanceName, WorkerId};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Event, Subscriber, Topics};
+use nagaya_redis_client::{Event, Subscriber, Topics};
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;

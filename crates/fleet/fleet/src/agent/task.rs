@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nagaya_redis_kit::Backoff;
+use nagaya_redis_client::Backoff;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::runner::{Attempt, Ended, Identity, Question, Runner, StopSignal};

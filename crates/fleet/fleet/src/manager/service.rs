@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nagaya_redis_kit::{Event, Subscriber, Topics};
+use nagaya_redis_client::{Event, Subscriber, Topics};
 use tokio_util::sync::CancellationToken;
 
 use super::reconcile::difference;

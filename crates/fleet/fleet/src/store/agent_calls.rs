@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Frame, Need, reply};
+use nagaya_redis_client::{Frame, Need, reply};
 
 use super::record::{
     Beat, InstanceState, Joined, List, Listed, ListedState, Offer, read_tokens, write_labels, write_option,

@@ -1,6 +1,6 @@
 //! Why a call to the fleet's store failed.
 
-use nagaya_redis_kit::{Error as RedisError, Fault};
+use nagaya_redis_client::{Error as RedisError, Fault};
 
 use crate::name::{BadName, InstanceName, WorkerId};
 

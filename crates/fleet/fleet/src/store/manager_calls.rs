@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Frame, reply};
+use nagaya_redis_client::{Frame, reply};
 use sha1::{Digest, Sha1};
 
 use super::record::{InstanceRecord, Look, Place, write_demand};

@@ -15,7 +15,7 @@ mod scripts;
 
 use std::sync::Arc;
 
-use nagaya_redis_kit::{Client, Connection, Frame, Script, reply};
+use nagaya_redis_client::{Client, Connection, Frame, Script, reply};
 
 use crate::name::{AppName, InstanceName};
 
@@ -152,7 +152,7 @@ impl Store {
     }
 }
 
-async fn run_name(connection: &Connection) -> Result<String, nagaya_redis_kit::Error> {
+async fn run_name(connection: &Connection) -> Result<String, nagaya_redis_client::Error> {
     let run = connection.run().await?;
     let part = |text: &str| text.chars().take(RUN_CHARS).collect::<String>();
     Ok(format!("{}:{}", part(&run.run_id), part(&run.replication_id)))

@@ -1,7 +1,7 @@
 //! What people and their tools ask of the store: document 000's single operations, drains, events,
 //! and the gate.
 
-use nagaya_redis_kit::{Client, reply};
+use nagaya_redis_client::{Client, reply};
 
 use super::manager_calls::Install;
 use super::record::{InstanceState, Look, PlaceState, write_demand};

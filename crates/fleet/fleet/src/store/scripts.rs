@@ -1,6 +1,6 @@
 //! The fleet's Lua scripts, one file each, behind a prelude that they share.
 
-use nagaya_redis_kit::Script;
+use nagaya_redis_client::Script;
 
 const APP_KEYS: &[&str] = &["instances", "places", "meta", "configs", "events"];
 const INSTANCE_KEYS: &[&str] = &[

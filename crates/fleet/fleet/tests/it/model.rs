@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nagaya_fleet::name::{InstanceName, WorkerId};
 use nagaya_fleet::simulator::ModelStore;
 use nagaya_fleet::store::{Beat, InstanceState, Joined, Look, Offer, Place, Running, Store};
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 
 use crate::support::{SHOWN, block_on, install, instance, quick, shared_store, whole, worker};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_fleet::agent::{AgentOptions, CodeRunner};
 use nagaya_fleet::store::{Pass, Store, pass_gate};
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::RedisReplicas;
 
 use crate::ledger::Ledger;

@@ -4,7 +4,7 @@ use nagaya_fleet::store::{
     Beat, Error, InstanceState, ListedState, Offer, Pass, PlaceState, Running, Store, pass_gate,
 };
 use nagaya_fleet::timing::Timing;
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::shared;
 
 use crate::support::{

@@ -9,7 +9,7 @@ use nagaya_fleet::manager::{ManagerHandle, ManagerOptions};
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
 use nagaya_fleet::store::{Install, Joined, Look, Offer, Place, Store};
 use nagaya_fleet::timing::{Timing, Wish};
-use nagaya_redis_kit::{Client, Options};
+use nagaya_redis_client::{Client, Options};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Backoff, Need, Options, Run};
+use nagaya_redis_client::{Backoff, Need, Options, Run};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,6 @@
 //! Making a pool and changing its range.
 
-use nagaya_redis_kit::reply;
+use nagaya_redis_client::reply;
 
 use super::{Error, Member, Pool, caller_now, scripts, status, text_at};
 

@@ -1,6 +1,6 @@
 //! Why a call to the pool failed.
 
-use nagaya_redis_kit::{Error as RedisError, Fault};
+use nagaya_redis_client::{Error as RedisError, Fault};
 
 use super::member::BadMember;
 

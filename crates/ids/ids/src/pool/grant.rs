@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_redis_kit::{Confirmed, Connection, Error as RedisError, Frame, Need, Run, Script, reply};
+use nagaya_redis_client::{Confirmed, Connection, Error as RedisError, Frame, Need, Run, Script, reply};
 
 use super::{Error, Member, Pool, caller_now, scripts, seconds, status, text_at};
 

@@ -15,7 +15,7 @@ mod scripts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Client, Connection, Frame, Topology, reply};
+use nagaya_redis_client::{Client, Connection, Frame, Topology, reply};
 
 pub use error::Error;
 pub use grant::{Extension, GetAnswer, GetCall, Grant, HolderId, Phase, Refusal};
@@ -53,7 +53,7 @@ impl Pool {
             stats: key("stats"),
             leases: key("leases"),
         };
-        let slot = |key: &str| nagaya_redis_kit::slot::of_key(key.as_bytes());
+        let slot = |key: &str| nagaya_redis_client::slot::of_key(key.as_bytes());
         let together = slot(&keys.ids) == slot(&keys.clients) && slot(&keys.ids) == slot(&keys.leases);
         if matches!(client.url().topology, Topology::Cluster { .. }) && !together {
             return Err(Error::NamespaceWithoutTag { namespace });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use comfy_table::{Table, presets};
-use nagaya_redis_kit::{Frame, reply};
+use nagaya_redis_client::{Frame, reply};
 use serde_json::{Value, json};
 
 use super::{Error, Member, Pool};

@@ -1,6 +1,6 @@
 //! The pool's Lua scripts, one file each, behind a prelude that they share.
 
-use nagaya_redis_kit::Script;
+use nagaya_redis_client::Script;
 
 macro_rules! script {
     ($file:literal, $keys:expr, $args:expr) => {

@@ -1,7 +1,7 @@
 //! What holders cost their Redis.
 
 use nagaya_ids::pool::Phase;
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::Redis;
 
 use crate::support::{block_on, call, grant, holder, pool_of};

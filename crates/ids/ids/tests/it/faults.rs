@@ -5,7 +5,7 @@ use std::time::Duration;
 use nagaya_ids::lease::{End, Holder, HolderOptions, Status};
 use nagaya_ids::permit::Permit;
 use nagaya_ids::pool::Error;
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::{
     Direction, Redis, RedisCluster, RedisSentinel, Reply, SENTINEL_SERVICE, TcpProxy, wait,
 };
@@ -316,9 +316,9 @@ fn a_sentinels_failover_is_followed() {
 fn a_cluster_needs_braces_and_survives_a_failover() {
     let cluster = RedisCluster::start();
     let seed = cluster.addresses()[0];
-    let options = nagaya_redis_kit::Options::default();
+    let options = nagaya_redis_client::Options::default();
     let url = format!("redis+cluster://{seed}?ns=plain").parse().unwrap();
-    let client = std::sync::Arc::new(nagaya_redis_kit::Client::new(url, options).unwrap());
+    let client = std::sync::Arc::new(nagaya_redis_client::Client::new(url, options).unwrap());
     let refused = nagaya_ids::pool::Pool::new(client);
     assert!(matches!(refused, Err(Error::NamespaceWithoutTag { .. })));
     let pool = pool_at(&format!("redis+cluster://{seed}?ns={{pool}}"));

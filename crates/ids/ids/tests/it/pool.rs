@@ -1,7 +1,7 @@
 //! The scripts, one by one.
 
 use nagaya_ids::pool::{Error, Extension, GetAnswer, Phase, Refusal};
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::{Redis, Reply};
 
 use crate::support::{block_on, call, grant, holder, pool_of, proven};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_ids::lease::Timing;
 use nagaya_ids::pool::{GetAnswer, GetCall, Grant, HolderId, Pool};
-use nagaya_redis_kit::{Client, Need, Options};
+use nagaya_redis_client::{Client, Need, Options};
 use nagaya_testkit::Redis;
 
 /// A runtime that a test drives from its own thread, beside the testkit's blocking calls.

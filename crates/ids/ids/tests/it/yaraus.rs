@@ -1,7 +1,7 @@
 //! A pool that an original yaraus made and uses beside us.
 
 use nagaya_ids::pool::{Entry, Extension, Phase, Refusal};
-use nagaya_redis_kit::Need;
+use nagaya_redis_client::Need;
 use nagaya_testkit::{Redis, Reply};
 
 use crate::support::{block_on, call, grant, holder, pool_of};

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use nagaya_redis_kit::tls;
+use nagaya_redis_client::tls;
 use tokio::time::{Instant, timeout_at};
 
 use super::allow::Allow;

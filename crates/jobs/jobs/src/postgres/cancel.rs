@@ -1,6 +1,6 @@
 //! Ending jobs by hand.
 
-use nagaya_postgres_kit::{Connection, Session};
+use nagaya_postgres_client::{Connection, Session};
 
 use super::error::damaged;
 use super::keyed::RUNS_MAX;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 use tokio::time::Instant;
 
 use super::error::damaged;
@@ -141,7 +141,7 @@ impl Inner {
 
     async fn claim_group(
         &self,
-        session: &mut nagaya_postgres_kit::Connection,
+        session: &mut nagaya_postgres_client::Connection,
         queue: &Queue,
         tenant: Option<i32>,
         wishes: &mut [Wish<'_>],

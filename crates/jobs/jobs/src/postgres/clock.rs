@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nagaya_postgres_kit::Session;
+use nagaya_postgres_client::Session;
 use tokio::time::Instant;
 
 use crate::clock::{Clock, span_ms};

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nagaya_postgres_kit::{Connection, Session};
+use nagaya_postgres_client::{Connection, Session};
 
 use super::flags;
 use super::late::What;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 
 use super::error::damaged;
 use super::store::Inner;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use nagaya_postgres_kit::{Connection, Kind, Session};
+use nagaya_postgres_client::{Connection, Kind, Session};
 
 use super::flags;
 use super::keyed::Fault;
@@ -221,7 +221,7 @@ impl Inner {
         drafts: &[&Draft],
         now_ms: i64,
         places: Places,
-    ) -> Result<HashSet<JobId>, nagaya_postgres_kit::Error> {
+    ) -> Result<HashSet<JobId>, nagaya_postgres_client::Error> {
         let ids: Vec<i64> = drafts.iter().map(|one| one.id.get()).collect();
         let queues: Vec<i32> = drafts.iter().map(|one| one.queue.id).collect();
         let tenants: Vec<i32> = drafts.iter().map(|one| one.tenant.id).collect();

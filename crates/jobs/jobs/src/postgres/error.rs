@@ -1,6 +1,6 @@
 //! The kit's errors in the words of the job store.
 
-use nagaya_postgres_kit as kit;
+use nagaya_postgres_client as kit;
 
 use crate::error::Error;
 

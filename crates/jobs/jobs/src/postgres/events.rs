@@ -1,6 +1,6 @@
 //! The ordered log, and readers that it remembers.
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 
 use super::error::damaged;
 use super::store::Inner;

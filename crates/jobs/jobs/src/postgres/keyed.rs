@@ -1,7 +1,7 @@
 //! Registrations that need more than rows: keys that somebody holds, unique keys, dependencies, places, and
 //! queues with a depth cap. One transaction each.
 
-use nagaya_postgres_kit::{Connection, Kind, Session};
+use nagaya_postgres_client::{Connection, Kind, Session};
 
 use super::enqueue::Draft;
 use super::flags;
@@ -189,7 +189,7 @@ impl Inner {
         parents: &[JobId],
         replaces: Option<i64>,
         now_ms: i64,
-    ) -> Result<bool, nagaya_postgres_kit::Error> {
+    ) -> Result<bool, nagaya_postgres_client::Error> {
         let parents: Vec<i64> = parents.iter().map(|id| id.get()).collect();
         let row = session
             .query_one(
@@ -240,7 +240,7 @@ enum Found {
 /// Whose fault it is that a registration failed.
 pub(super) enum Fault {
     Item(Error),
-    Store(nagaya_postgres_kit::Error),
+    Store(nagaya_postgres_client::Error),
     /// Another registration was faster with the same key.
     KeyTaken,
 }
@@ -261,8 +261,8 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<nagaya_postgres_kit::Error> for Fault {
-    fn from(error: nagaya_postgres_kit::Error) -> Fault {
+impl From<nagaya_postgres_client::Error> for Fault {
+    fn from(error: nagaya_postgres_client::Error) -> Fault {
         Fault::Store(error)
     }
 }

@@ -1,6 +1,6 @@
 //! Reports with a token that is not the running attempt's: repeats of what was taken, or too late.
 
-use nagaya_postgres_kit::Session;
+use nagaya_postgres_client::Session;
 
 use super::step::{end_of, state_of};
 use super::store::Inner;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Migration, Migrations, Notifier, Pool, PostgresUrl};
+use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl};
 
 use super::clock::Time;
 use super::names::Names;
@@ -61,7 +61,7 @@ impl PgStore {
     /// tokio runtime that the store is used in.
     pub async fn open(url: &PostgresUrl, options: Options) -> Result<PgStore, Error> {
         let pool = |setup: &str, connections_max| {
-            let options = nagaya_postgres_kit::Options {
+            let options = nagaya_postgres_client::Options {
                 application_name: "nagaya-jobs".into(),
                 connections_max,
                 setup: vec![setup.to_owned()],

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use nagaya_postgres_kit::Session;
+use nagaya_postgres_client::Session;
 
 use crate::error::Error;
 use crate::queue::Passed;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 
 use super::error::damaged;
 use super::step::{end_of, state_of};

@@ -121,7 +121,7 @@ impl Inner {
 
     async fn progress_one(
         &self,
-        session: &mut nagaya_postgres_kit::Connection,
+        session: &mut nagaya_postgres_client::Connection,
         report: ProgressReport,
         now_ms: i64,
     ) -> Result<(), Error> {
@@ -208,7 +208,7 @@ impl Inner {
     /// The error for a report that cannot be a repeat.
     async fn refuse(
         &self,
-        session: &nagaya_postgres_kit::Session,
+        session: &nagaya_postgres_client::Session,
         lease: crate::token::Lease,
         what: What<'_>,
         now_ms: i64,

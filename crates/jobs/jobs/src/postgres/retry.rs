@@ -1,6 +1,6 @@
 //! Letting jobs that have ended run again.
 
-use nagaya_postgres_kit::Connection;
+use nagaya_postgres_client::Connection;
 
 use super::step::{PastAttempt, Step, spot};
 use super::store::Inner;

@@ -1,6 +1,6 @@
 //! Schedules and their runs.
 
-use nagaya_postgres_kit::{Connection, Row, Session};
+use nagaya_postgres_client::{Connection, Row, Session};
 
 use super::keyed::RUNS_MAX;
 use super::step::Step;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nagaya_postgres_kit::{Connection, Notifier, Pool};
+use nagaya_postgres_client::{Connection, Notifier, Pool};
 use tokio::time::Instant;
 
 use super::claim::{Hint, Parties};

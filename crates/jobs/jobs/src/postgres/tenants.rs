@@ -1,6 +1,6 @@
 //! Tenants, their tokens, and facts.
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 
 use super::error::damaged;
 use super::store::Inner;

@@ -1,7 +1,7 @@
 //! What must be done now and then: expired leases, due times, dependents, retention. Rows are taken with SKIP
 //! LOCKED, so that several servers at it share the work.
 
-use nagaya_postgres_kit::Session;
+use nagaya_postgres_client::Session;
 
 use super::step::{Ending, Step, running, spot, state_of};
 use super::store::Inner;

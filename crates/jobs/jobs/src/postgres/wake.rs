@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use nagaya_postgres_kit::{Event, Listener};
+use nagaya_postgres_client::{Event, Listener};
 use tokio::task::JoinHandle;
 
 use super::store::Inner;

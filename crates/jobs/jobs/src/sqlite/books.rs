@@ -83,7 +83,7 @@ impl Run {
 
 /// Reads a job's id.
 pub(super) fn job_id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<JobId> {
-    JobId::new(row.get(column)?).ok_or_else(|| nagaya_sqlite_kit::strange_value(column, "job id"))
+    JobId::new(row.get(column)?).ok_or_else(|| nagaya_sqlite_client::strange_value(column, "job id"))
 }
 
 impl Books<'_> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_sqlite_kit::strange_value;
+use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row, params};
 
 use super::books::{Books, job_id};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nagaya_sqlite_kit::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
 use rusqlite::ffi;
 
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The log of events, and the readers that have a name.
 
-use nagaya_sqlite_kit::strange_value;
+use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row, params};
 
 use super::books::{Books, job_id};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nagaya_sqlite_kit::strange_value;
+use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row};
 
 use super::sql::{all, query};

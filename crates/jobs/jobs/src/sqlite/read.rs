@@ -1,7 +1,7 @@
 //! Reading jobs: everything about one, or a line for a listing.
 
 use bytes::Bytes;
-use nagaya_sqlite_kit::strange_value;
+use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row};
 
 use super::books::{Run, job_id};

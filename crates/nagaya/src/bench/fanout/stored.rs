@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
-use nagaya_redis_kit::{Client, Options, RedisUrl, reply};
+use nagaya_redis_client::{Client, Options, RedisUrl, reply};
 use serde_json::Value;
 
 /// Requests looked at in one go.

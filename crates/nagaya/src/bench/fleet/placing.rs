@@ -12,7 +12,7 @@ use nagaya_fleet::plan::{Fleet, Instance, Worker};
 use nagaya_fleet::protocol::{Rebalance, decide};
 use nagaya_fleet::store::{Install, Offer, Store};
 use nagaya_fleet::timing::Timing;
-use nagaya_redis_kit::{Client, Options, RedisUrl};
+use nagaya_redis_client::{Client, Options, RedisUrl};
 
 use super::{Plan, Row};
 use crate::bench::servers::{Server, Side};

@@ -15,9 +15,9 @@ use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_resp::encode_request;
-use nagaya_room::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
-use nagaya_room::loader::{Loader, LoaderConfig};
 use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::loader::{Loader, LoaderConfig};
 use serde::Serialize;
 
 use super::engines::{self, Running};

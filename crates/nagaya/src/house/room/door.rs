@@ -9,8 +9,8 @@ use nagaya_commands::server::Server;
 use nagaya_commands::tiering::TagError;
 use nagaya_config::Secret;
 use nagaya_engine::Figures;
-use nagaya_redis_kit::{Client, Error, Frame, Options, RedisUrl};
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_redis_client::{Client, Error, Frame, Options, RedisUrl};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use crate::banner::reachable;
 use crate::http::Problem;

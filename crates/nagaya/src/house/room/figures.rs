@@ -1,6 +1,6 @@
 //! The room in a few figures.
 
-use nagaya_redis_kit::{Client, reply};
+use nagaya_redis_client::{Client, reply};
 use nagaya_telemetry::history::Now;
 use serde_json::{Value, json};
 

@@ -9,8 +9,8 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use nagaya_commands::tiering::TagPlace;
-use nagaya_redis_kit::reply;
-use nagaya_room::cold::{ColdError, ColdTier, Row, TagRow};
+use nagaya_redis_client::reply;
+use nagaya_tiering::cold::{ColdError, ColdTier, Row, TagRow};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Tags and keys as they are listed.
 
 use nagaya_commands::tiering::{KeyFigures, TagFigures};
-use nagaya_redis_kit::{Frame, reply};
-use nagaya_room::cold::Row;
+use nagaya_redis_client::{Frame, reply};
+use nagaya_tiering::cold::Row;
 use serde_json::{Map, Value, json};
 
 use super::bytes;

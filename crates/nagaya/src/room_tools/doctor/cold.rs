@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_cold::sqlite::{Options, Scope, SqliteCold};
 use nagaya_cold::{OpenError, SchemaError};
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::report::{Part, Remedy, Report};
 use crate::room_tools::place::Place;

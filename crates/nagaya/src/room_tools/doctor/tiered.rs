@@ -1,6 +1,6 @@
 //! The room on Redis and PostgreSQL: the settings of the servers, and what rests.
 
-use nagaya_room::cold::Finding;
+use nagaya_tiering::cold::Finding;
 
 use super::report::{Part, Report};
 use crate::room_tools::size::{count, human};

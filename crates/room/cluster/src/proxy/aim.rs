@@ -4,7 +4,7 @@ use nagaya_commands::keyfind::each_key;
 use nagaya_commands::spec::{OW, RM, RW, WRITE};
 use nagaya_commands::table::Command;
 use nagaya_resp::Args;
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::tag::tag_of;
 
 use super::slots::slot_of_tag;
 use crate::tier::keys::is_reserved;

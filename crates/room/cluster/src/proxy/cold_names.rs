@@ -2,7 +2,7 @@
 
 use nagaya_commands::glob;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
-use nagaya_room::cold::Kind;
+use nagaya_tiering::cold::Kind;
 
 use super::config::Kinds;
 use super::flight::Origin;

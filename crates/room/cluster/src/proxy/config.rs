@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::RedisUrl;
-use nagaya_room::access::Use;
-use nagaya_room::cold::Kind;
+use nagaya_redis_client::RedisUrl;
+use nagaya_tiering::access::Use;
+use nagaya_tiering::cold::Kind;
 use rustls::ServerConfig;
 
 use super::keeper::Keeper;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use nagaya_commands::glob;
 use nagaya_commands::pubsub::Kind;
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::tag::tag_of;
 use parking_lot::Mutex;
 
 use super::aim::Aim;

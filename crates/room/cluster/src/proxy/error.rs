@@ -20,5 +20,5 @@ pub enum Error {
     #[error("cannot use TLS to the servers: {0}")]
     Tls(String),
     #[error("cannot use the address of the servers")]
-    Redis(#[source] nagaya_redis_kit::Error),
+    Redis(#[source] nagaya_redis_client::Error),
 }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use nagaya_commands::pubsub::{Kind, Relayed};
 use nagaya_resp::{Frame, encode_request, parse_frame};
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::tag::tag_of;
 
 use super::backend::{Purpose, State};
 use super::front::{Request, Seen};

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Client, Endpoint};
+use nagaya_redis_client::{Client, Endpoint};
 use parking_lot::{Condvar, Mutex};
 
 use super::inbox::{Inbox, Item};
@@ -90,7 +90,7 @@ impl Refresher {
     }
 }
 
-fn resolve(ranges: &[nagaya_redis_kit::SlotRange]) -> Result<Layout, String> {
+fn resolve(ranges: &[nagaya_redis_client::SlotRange]) -> Result<Layout, String> {
     let mut layout = Layout::default();
     for range in ranges {
         let name = range.owner.to_string();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_room::access::Use;
+use nagaya_tiering::access::Use;
 
 use super::flight::{Held, Origin};
 use super::gate::Step;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_resp::{Args, Out, encode_request, parse_i64};
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::tag::tag_of;
 
 use super::flight::{Job, Origin, Trip};
 use super::front::{Request, Seen};

@@ -10,8 +10,8 @@ use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::{ReclaimInline, Server};
-use nagaya_redis_kit::{Client, Options, Topology};
-use nagaya_room::protocol::Tokens;
+use nagaya_redis_client::{Client, Options, Topology};
+use nagaya_tiering::protocol::Tokens;
 use rustls::ClientConfig;
 
 use super::acceptor::{self, Listener};
@@ -126,7 +126,7 @@ impl Service {
         }
         let tls = match config.redis.tls {
             false => None,
-            true => Some(nagaya_redis_kit::tls::config(config.redis.ca.as_deref()).map_err(Error::Tls)?),
+            true => Some(nagaya_redis_client::tls::config(config.redis.ca.as_deref()).map_err(Error::Tls)?),
         };
         let options = Options {
             connect_limit: config.connect_limit,

@@ -92,8 +92,8 @@ mod tests {
             "\u{ff}\u{0}xyz",
         ] {
             assert_eq!(
-                slot_of_tag(nagaya_room::tag::tag_of(tag.as_bytes())),
-                nagaya_redis_kit::slot::of_key(tag.as_bytes()),
+                slot_of_tag(nagaya_tiering::tag::tag_of(tag.as_bytes())),
+                nagaya_redis_client::slot::of_key(tag.as_bytes()),
                 "{tag}"
             );
         }

@@ -5,7 +5,7 @@
 //! others may come.
 
 use nagaya_resp::{Out, Proto, encode_request, parse_i64, scan_frame};
-use nagaya_room::tag::tag_of;
+use nagaya_tiering::tag::tag_of;
 
 use super::flight::{Origin, Trip};
 use super::front::Request;

@@ -3,8 +3,8 @@
 //! The touches of one turn share a pipeline per node, with the node's run read behind
 //! them: they count only if it is the one that was passed.
 
-use nagaya_redis_kit::Run;
-use nagaya_room::protocol::Touched;
+use nagaya_redis_client::Run;
+use nagaya_tiering::protocol::Touched;
 
 use super::backend::State;
 use super::flight::Origin;

@@ -96,7 +96,7 @@ impl Worker<'_> {
             }
             Route::ShardPublish => {
                 let channel = request.args.get(1).unwrap_or_default();
-                let slot = slot_of_tag(nagaya_room::tag::tag_of(channel));
+                let slot = slot_of_tag(nagaya_tiering::tag::tag_of(channel));
                 queue.add_slot(slot, self.rules.reach);
                 queue.commands.push(sent());
             }

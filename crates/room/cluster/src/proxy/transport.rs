@@ -81,7 +81,7 @@ impl Transport {
         let tls = match tls {
             None => None,
             Some((config, host)) => {
-                let name = nagaya_redis_kit::tls::server_name(host).map_err(io::Error::other)?;
+                let name = nagaya_redis_client::tls::server_name(host).map_err(io::Error::other)?;
                 let client = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
                 Some(Connection::Client(client))
             }

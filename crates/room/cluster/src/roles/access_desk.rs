@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_redis_kit::{Backoff, Client, reply};
-use nagaya_room::access::{AccessLog, Use};
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::{Access, ColdTier};
+use nagaya_redis_client::{Backoff, Client, reply};
+use nagaya_tiering::access::{AccessLog, Use};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::{Access, ColdTier};
 use tokio::runtime::Handle;
 
 use super::collector::NOTE;

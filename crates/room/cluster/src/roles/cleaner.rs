@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::ColdTier;
-use nagaya_room::error::RoomError;
-use nagaya_room::evictor::Evictor;
-use nagaya_room::hot::HotTier;
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::error::RoomError;
+use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::hot::HotTier;
 
 use super::figures::TaskCounters;
 use crate::stop::{Stop, StoppableClock};
@@ -159,7 +159,7 @@ mod tests {
             ..CleanConfig::default()
         };
         let memory = NodeMemory {
-            server: nagaya_redis_kit::Endpoint::Unix("s".into()),
+            server: nagaya_redis_client::Endpoint::Unix("s".into()),
             used_bytes: 0,
             max_bytes,
         };

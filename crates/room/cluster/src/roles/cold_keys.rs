@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::{ColdTier, Status, TagRow};
-use nagaya_room::error::RoomError;
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::{ColdTier, Status, TagRow};
+use nagaya_tiering::error::RoomError;
 
 use crate::proxy::{ColdKeys, CountDone, Kinds, ScanDone};
 use crate::tier::RedisHotTier;

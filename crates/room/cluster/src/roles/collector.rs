@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nagaya_config::Secret;
 use nagaya_resp::{Args, Limits, Out, Parsed, Proto, RequestParser, parse_i64};
-use nagaya_room::cold::Access;
+use nagaya_tiering::cold::Access;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagaya_room::evictor::EvictReport;
-use nagaya_room::saver::SaveReport;
+use nagaya_tiering::evictor::EvictReport;
+use nagaya_tiering::saver::SaveReport;
 
 /// Counts since the start, and the state now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

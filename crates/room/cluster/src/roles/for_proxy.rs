@@ -1,6 +1,6 @@
 //! What the proxy asks of its surroundings, answered by the desks.
 
-use nagaya_room::access::Use;
+use nagaya_tiering::access::Use;
 
 use super::access_desk::AccessDesk;
 use super::load_desk::LoadDesk;

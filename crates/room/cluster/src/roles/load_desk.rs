@@ -12,10 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_redis_kit::Backoff;
-use nagaya_room::clock::Clock;
-use nagaya_room::error::RoomError;
-use nagaya_room::loader::{Flights, Loader};
+use nagaya_redis_client::Backoff;
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::error::RoomError;
+use nagaya_tiering::loader::{Flights, Loader};
 
 use crate::stop::Stop;
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nagaya_redis_kit::{Backoff, Endpoint};
-use nagaya_room::saver::Saver;
+use nagaya_redis_client::{Backoff, Endpoint};
+use nagaya_tiering::saver::Saver;
 
 use super::shards::Shard;
 use crate::tier::TierPart;

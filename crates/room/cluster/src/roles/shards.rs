@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::slot::SLOTS;
-use nagaya_redis_kit::{Script, reply};
-use nagaya_room::clock::Clock;
-use nagaya_room::error::HotError;
+use nagaya_redis_client::slot::SLOTS;
+use nagaya_redis_client::{Script, reply};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::error::HotError;
 
 use crate::tier::keys::{self, RANGES};
 use crate::tier::scripts::Call;
@@ -184,7 +184,7 @@ impl ShardLeases {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_redis_kit::slot;
+    use nagaya_redis_client::slot;
 
     use super::*;
 

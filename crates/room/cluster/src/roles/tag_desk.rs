@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::{ColdTier, TagRow};
-use nagaya_room::error::RoomError;
-use nagaya_room::evictor::Evictor;
-use nagaya_room::hot::HotTier;
-use nagaya_room::saver::{Saver, SaverConfig};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::{ColdTier, TagRow};
+use nagaya_tiering::error::RoomError;
+use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::saver::{Saver, SaverConfig};
 
 use super::load_desk::LoadDesk;
 use super::tag_list;

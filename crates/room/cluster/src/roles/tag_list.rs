@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nagaya_room::cold::{ColdTier, TagRow};
-use nagaya_room::hot::HotTier;
+use nagaya_tiering::cold::{ColdTier, TagRow};
+use nagaya_tiering::hot::HotTier;
 
 use super::tag_desk::{Failure, Shared};
 use crate::proxy::{ListedTag, TagOrder, TagQuery};

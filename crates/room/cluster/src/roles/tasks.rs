@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::ColdTier;
-use nagaya_room::saver::{Saver, SaverConfig};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::saver::{Saver, SaverConfig};
 
 use super::cleaner::{CleanConfig, Cleaner};
 use super::figures::{TaskCounters, TaskFigures};

@@ -1,7 +1,7 @@
 //! Many tags at once: each node gets its share as one pipeline, all nodes at the same time.
 
-use nagaya_redis_kit::{Error, Frame, reply};
-use nagaya_room::error::HotError;
+use nagaya_redis_client::{Error, Frame, reply};
+use nagaya_tiering::error::HotError;
 
 use super::keys;
 use super::nodes::{Nodes, Words};
@@ -220,7 +220,7 @@ impl Nodes {
 
 /// What one node is asked for.
 struct Share {
-    server: nagaya_redis_kit::Endpoint,
+    server: nagaya_redis_client::Endpoint,
     members: Vec<usize>,
 }
 

@@ -1,8 +1,8 @@
 //! Looks for settings of the servers that the protocol cannot live with, or only badly.
 
-use nagaya_redis_kit::{Endpoint, Error, Frame, reply};
-use nagaya_room::cold::Finding;
-use nagaya_room::error::HotError;
+use nagaya_redis_client::{Endpoint, Error, Frame, reply};
+use nagaya_tiering::cold::Finding;
+use nagaya_tiering::error::HotError;
 
 use super::batch::hot_error;
 use super::hot::RedisHotTier;

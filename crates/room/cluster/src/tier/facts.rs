@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nagaya_redis_kit::{Frame, reply};
-use nagaya_room::error::HotError;
+use nagaya_redis_client::{Frame, reply};
+use nagaya_tiering::error::HotError;
 
 use super::batch::hot_error;
 use super::hot::{RedisHotTier, age, score};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_redis_kit::slot::SLOTS;
-use nagaya_redis_kit::{Client, Endpoint, Error, Frame, Options, RedisUrl, reply};
-use nagaya_room::error::HotError;
-use nagaya_room::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, Settled, TagCopy};
-use nagaya_room::protocol::{Begun, Token, Touched};
-use nagaya_room::wait::Timing;
+use nagaya_redis_client::slot::SLOTS;
+use nagaya_redis_client::{Client, Endpoint, Error, Frame, Options, RedisUrl, reply};
+use nagaya_tiering::error::HotError;
+use nagaya_tiering::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, Settled, TagCopy};
+use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::wait::Timing;
 use tokio::runtime::Handle;
 
 use crate::stop::Stop;
@@ -379,7 +379,7 @@ fn skipped<T>(error: Error, instead: T) -> Result<T, HotError> {
     Ok(instead)
 }
 
-pub(super) fn score(frame: &nagaya_redis_kit::Frame) -> Option<i64> {
+pub(super) fn score(frame: &nagaya_redis_client::Frame) -> Option<i64> {
     let text = std::str::from_utf8(reply::bytes(frame)?).ok()?;
     // Scores are whole milliseconds, which a float holds exactly.
     text.parse::<f64>().ok().map(|score| score as i64)

@@ -10,7 +10,7 @@
 
 use std::sync::OnceLock;
 
-use nagaya_redis_kit::slot::{self, SLOTS};
+use nagaya_redis_client::slot::{self, SLOTS};
 
 /// What every name of our own begins with. Clients are refused such keys.
 pub const PREFIX: &[u8] = b"_room:";
@@ -103,7 +103,7 @@ fn base36(mut number: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_room::tag::tag_of;
+    use nagaya_tiering::tag::tag_of;
     use proptest::prelude::*;
 
     use super::*;

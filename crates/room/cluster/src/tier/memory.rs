@@ -1,8 +1,8 @@
 //! How much the nodes hold.
 
-use nagaya_redis_kit::slot::SLOTS;
-use nagaya_redis_kit::{Endpoint, Error, Script, reply};
-use nagaya_room::error::HotError;
+use nagaya_redis_client::slot::SLOTS;
+use nagaya_redis_client::{Endpoint, Error, Script, reply};
+use nagaya_tiering::error::HotError;
 
 use super::batch::hot_error;
 use super::hot::RedisHotTier;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nagaya_redis_kit::slot::SLOTS;
-use nagaya_redis_kit::{Client, Connection, Endpoint, Error, Frame, Run, reply};
+use nagaya_redis_client::slot::SLOTS;
+use nagaya_redis_client::{Client, Connection, Endpoint, Error, Frame, Run, reply};
 use tokio::time::Instant;
 
 use super::run::ShortRun;

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use nagaya_redis_kit::Run;
+use nagaya_redis_client::Run;
 
 /// How many characters of each id are kept. Both are 40 random hex digits.
 const KEPT: usize = 16;

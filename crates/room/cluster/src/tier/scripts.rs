@@ -1,4 +1,4 @@
-//! The steps of [`nagaya_room::protocol`] as scripts, one file each, and their typed wrappers.
+//! The steps of [`nagaya_tiering::protocol`] as scripts, one file each, and their typed wrappers.
 //!
 //! A script runs where the tag is and as one step. It is given the node's run (see [`super::run`]) and
 //! refuses a tag that another run wrote; registration alone has no condition. Where a script could stop
@@ -7,11 +7,11 @@
 //!
 //! The dirty list and the probe need no script: they are a pipeline of plain commands.
 
-use nagaya_redis_kit::{Frame, Script, reply};
+use nagaya_redis_client::{Frame, Script, reply};
 use nagaya_resp::encode_request;
-use nagaya_room::cold::{Change, Kind, Rest, Snapshot, Version};
-use nagaya_room::hot::{Chunk, Installed, Settled, TagCopy};
-use nagaya_room::protocol::{Begun, Token, Touched};
+use nagaya_tiering::cold::{Change, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::hot::{Chunk, Installed, Settled, TagCopy};
+use nagaya_tiering::protocol::{Begun, Token, Touched};
 
 use super::keys;
 use super::run::ShortRun;

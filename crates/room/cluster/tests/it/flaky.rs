@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagaya_room::cold::{
+use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
     Totals, Version,
 };
-use nagaya_room::reference::MemoryCold;
+use nagaya_tiering::reference::MemoryCold;
 
 #[derive(Default)]
 pub(crate) struct Flaky {

@@ -12,12 +12,12 @@ use nagaya_cluster::proxy::{
 use nagaya_cluster::tier::keys;
 use nagaya_cluster::tier::run::ShortRun;
 use nagaya_cluster::tier::scripts::{self, Call, Form};
-use nagaya_redis_kit::Run;
-use nagaya_room::access::Use;
-use nagaya_room::cold::Kind;
-use nagaya_room::hot::Chunk;
-use nagaya_room::protocol::{Part, Tokens};
+use nagaya_redis_client::Run;
 use nagaya_testkit::{Redis, RedisCluster, Reply, RespClient, wait};
+use nagaya_tiering::access::Use;
+use nagaya_tiering::cold::Kind;
+use nagaya_tiering::hot::Chunk;
+use nagaya_tiering::protocol::{Part, Tokens};
 
 use crate::support::{LIMIT, cluster_url, config, connect, start};
 

@@ -14,7 +14,7 @@
 //!    "ask" after that. The bits are looked at first and the clock second.
 //! 2. Whoever makes a row, or finds one that was never saved, waits for the lag after
 //!    the row was surely there, and only then takes the first snapshot. That wait is
-//!    [`ColdTier::ensure`](nagaya_room::cold::ColdTier::ensure), which comes before the
+//!    [`ColdTier::ensure`](nagaya_tiering::cold::ColdTier::ensure), which comes before the
 //!    first snapshot anyway.
 //! 3. Whoever finds a row that was never saved waits the same time before claiming it.
 //!
@@ -43,8 +43,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Error, Pool, Session};
-use nagaya_room::filter::{Existence, Filter};
+use nagaya_postgres_client::{Error, Pool, Session};
+use nagaya_tiering::filter::{Existence, Filter};
 use tokio::time::{Instant, sleep};
 
 use super::error::Failure;

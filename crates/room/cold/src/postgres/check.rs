@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nagaya_postgres_kit::Session;
-use nagaya_room::cold::Finding;
+use nagaya_postgres_client::Session;
+use nagaya_tiering::cold::Finding;
 
 use super::error::Failure;
 use super::totals::{self, Sums};

@@ -1,7 +1,7 @@
 //! What PostgreSQL's failures mean to the room.
 
-use nagaya_postgres_kit::{Error, Kind, ParseError};
-use nagaya_room::cold::ColdError;
+use nagaya_postgres_client::{Error, Kind, ParseError};
+use nagaya_tiering::cold::ColdError;
 
 /// Why a cold tier could not be opened.
 #[derive(Debug, thiserror::Error)]

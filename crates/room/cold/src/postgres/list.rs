@@ -1,7 +1,7 @@
 //! Rows and facts one by one and in lists.
 
-use nagaya_postgres_kit::{Row, Session};
-use nagaya_room::cold::{KeyRow, TagRow};
+use nagaya_postgres_client::{Row, Session};
+use nagaya_tiering::cold::{KeyRow, TagRow};
 
 use super::error::Failure;
 use super::rows::{kind_of, sql_limit, status_of, unsigned, version_at};

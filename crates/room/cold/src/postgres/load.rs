@@ -1,8 +1,8 @@
 //! Reading what rests of a tag, with and without claiming it.
 
 use futures_util::future::join4;
-use nagaya_postgres_kit::{Row, Session};
-use nagaya_room::cold::{self, Claimed, Loaded, Rest};
+use nagaya_postgres_client::{Row, Session};
+use nagaya_tiering::cold::{self, Claimed, Loaded, Rest};
 
 use super::absence::Absence;
 use super::error::Failure;

@@ -20,8 +20,8 @@ mod rows;
 mod save;
 mod totals;
 
-use nagaya_postgres_kit::{Pool, Session};
-use nagaya_room::cold::{
+use nagaya_postgres_client::{Pool, Session};
+use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
     Totals, Version,
 };

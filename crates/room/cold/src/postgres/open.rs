@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_postgres_kit::{Migration, Migrations, Pool, PostgresUrl};
+use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
 use tokio::runtime::{self, Runtime};
 
 use super::absence::{self, Absence};
@@ -93,14 +93,14 @@ fn runtime() -> Result<Runtime, OpenError> {
 }
 
 fn pool(url: &PostgresUrl, options: &Options) -> Result<Pool, OpenError> {
-    let options = nagaya_postgres_kit::Options {
+    let options = nagaya_postgres_client::Options {
         application_name: "nagaya cold tier".into(),
         // The filter has one of its own.
         connections_max: options.connections_max.max(1) + usize::from(options.filter),
         acquire_timeout: options.acquire_timeout,
         call_timeout: options.call_timeout,
         setup: vec![SETUP.to_owned()],
-        ..nagaya_postgres_kit::Options::default()
+        ..nagaya_postgres_client::Options::default()
     };
     Ok(Pool::new(url, options)?)
 }
@@ -115,7 +115,7 @@ async fn filter_lag(pool: &Pool, wanted: Option<Duration>) -> Result<Duration, O
     let settled = list::fact(&session, FILTER_LAG).await;
     let settled = settled.map_err(|failure| OpenError::Tier(cold_error(failure)))?;
     let text = String::from_utf8(settled.unwrap_or_default()).unwrap_or_default();
-    let damaged = || nagaya_room::cold::ColdError::Damaged {
+    let damaged = || nagaya_tiering::cold::ColdError::Damaged {
         what: format!("the fact {FILTER_LAG} is not a number: {text}"),
     };
     let lag_ms = text.parse().map_err(|_| OpenError::Tier(damaged()))?;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join;
-use nagaya_postgres_kit::{Row, Session};
-use nagaya_room::cold::Version;
+use nagaya_postgres_client::{Row, Session};
+use nagaya_tiering::cold::Version;
 
 use super::error::Failure;
 use super::rows::{bounded, sql_limit};

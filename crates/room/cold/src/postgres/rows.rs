@@ -1,7 +1,7 @@
 //! How our words are kept in columns.
 
-use nagaya_postgres_kit::Row;
-use nagaya_room::cold::{Kind, Status, Version};
+use nagaya_postgres_client::Row;
+use nagaya_tiering::cold::{Kind, Status, Version};
 
 use super::error::Failure;
 use crate::numbers;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join3};
-use nagaya_postgres_kit::{Param, Session};
-use nagaya_room::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
+use nagaya_postgres_client::{Param, Session};
+use nagaya_tiering::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
 use tokio::time::Instant;
 
 use super::absence::Absence;

@@ -1,7 +1,7 @@
 //! Sums over the whole tier, moved along with what they sum up.
 
-use nagaya_postgres_kit::{Error, Row, Session};
-use nagaya_room::cold::{Totals, Version};
+use nagaya_postgres_client::{Error, Row, Session};
+use nagaya_tiering::cold::{Totals, Version};
 
 use super::error::Failure;
 use super::rows::{unsigned, version_at};

@@ -1,9 +1,9 @@
 //! Looking for damage: the file itself, what tags say of their keys, payloads
 //! that no longer restore, keys without a tag, and the sums.
 
-use nagaya_room::cold::Finding;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
+use nagaya_tiering::cold::Finding;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result};
 
 use super::totals::{self, Sums};

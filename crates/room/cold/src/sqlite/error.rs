@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nagaya_room::cold::ColdError;
-use nagaya_sqlite_kit::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
+use nagaya_tiering::cold::ColdError;
 
 /// Why the file of a cold tier could not be opened.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! Rows for people and for walks over everything.
 
-use nagaya_room::cold::{KeyRow, TagRow, Version};
+use nagaya_tiering::cold::{KeyRow, TagRow, Version};
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
 use super::rows::{kind_of, status_of};

@@ -1,6 +1,6 @@
 //! Reading what rests of a tag, with and without claiming it.
 
-use nagaya_room::cold::{Claimed, Loaded, Rest, Row, Version};
+use nagaya_tiering::cold::{Claimed, Loaded, Rest, Row, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::kind_of;

@@ -1,6 +1,6 @@
 //! The schema of a cold tier's file.
 
-use nagaya_sqlite_kit::{Migration, Schema};
+use nagaya_sqlite_client::{Migration, Schema};
 
 pub(super) const SCHEMA: Schema = Schema {
     what: "a cold tier",

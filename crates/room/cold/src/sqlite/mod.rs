@@ -20,7 +20,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
-use nagaya_room::cold::{
+use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
     Totals, Version,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nagaya_room::cold::Version;
+use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::list::{self, sql_limit};

@@ -1,7 +1,7 @@
 //! How our words are kept in columns.
 
-use nagaya_room::cold::{Kind, Status};
-use nagaya_sqlite_kit::strange_value;
+use nagaya_sqlite_client::strange_value;
+use nagaya_tiering::cold::{Kind, Status};
 use rusqlite::{Result, Row};
 
 use crate::numbers;

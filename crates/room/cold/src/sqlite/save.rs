@@ -3,7 +3,7 @@
 //! Work is done in the order of the tags' bytes: neighbours are on the same pages
 //! of the index, so a page is read and changed once per commit.
 
-use nagaya_room::cold::{Access, Change, Committed, Snapshot, Status, Version};
+use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::{kind_number, status_number};

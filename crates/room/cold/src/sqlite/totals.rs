@@ -1,6 +1,6 @@
 //! Sums over the whole tier, moved along with what they sum up.
 
-use nagaya_room::cold::Version;
+use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, Result, params};
 
 const ADD: &str = include_str!("queries/totals/add.sql");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use nagaya_cold::{Options, SqliteCold};
-use nagaya_room::cold::{Claimed, ColdTier, Committed};
+use nagaya_tiering::cold::{Claimed, ColdTier, Committed};
 
 use crate::support::{Place, assert_sound, payload, put, rows, save, snapshot, version};
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::thread;
 
-use nagaya_room::cold::{ColdTier, Committed};
+use nagaya_tiering::cold::{ColdTier, Committed};
 
 use crate::support::{Place, assert_sound, child_path, open, put, snapshot, start_child, version};
 

@@ -1,7 +1,7 @@
 //! JSON beside the payload.
 
 use nagaya_cold::{Options, SqliteCold};
-use nagaya_room::cold::ColdTier;
+use nagaya_tiering::cold::ColdTier;
 use rusqlite::Connection;
 
 use crate::support::{Place, gone, put, save};

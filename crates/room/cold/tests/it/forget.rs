@@ -1,6 +1,6 @@
 //! What is left on the disk of a tag that was erased.
 
-use nagaya_room::cold::ColdTier;
+use nagaya_tiering::cold::ColdTier;
 
 use crate::support::{Place, assert_sound, gone, put, save};
 

@@ -3,7 +3,7 @@
 use std::thread;
 
 use nagaya_cold::{Options, SqliteCold};
-use nagaya_room::cold::{ColdError, ColdTier, Committed};
+use nagaya_tiering::cold::{ColdError, ColdTier, Committed};
 
 use crate::support::{Place, assert_sound, put, rows, save, snapshot, version};
 

@@ -1,7 +1,7 @@
 //! Opening, reopening, and files that are not ours.
 
 use nagaya_cold::{OpenError, Options, SchemaError, SqliteCold};
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 use rusqlite::Connection;
 
 use crate::support::{Place, assert_sound, payload, put, rows, save};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nagaya_room::cold::ColdTier;
+use nagaya_tiering::cold::ColdTier;
 
 use crate::support::{Place, assert_sound, child_path, open, put, rows, save, start_child};
 

@@ -1,6 +1,6 @@
 //! What is kept of tags and keys.
 
-use nagaya_room::cold::{Access, Claimed, ColdTier, Committed, Status, Totals};
+use nagaya_tiering::cold::{Access, Claimed, ColdTier, Committed, Status, Totals};
 
 use crate::support::{Place, assert_sound, expiring, gone, payload, put, rows, save, snapshot, version};
 

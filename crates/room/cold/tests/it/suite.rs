@@ -1,7 +1,7 @@
 //! What every cold tier must do.
 
 mod plain {
-    use nagaya_room::cold::ColdTier;
+    use nagaya_tiering::cold::ColdTier;
 
     use crate::support::Place;
 
@@ -9,13 +9,13 @@ mod plain {
         case(&Place::new().open());
     }
 
-    nagaya_room::cold_suite!(with_sqlite);
+    nagaya_tiering::cold_suite!(with_sqlite);
 }
 
 /// The same with one reader and JSON beside the payloads.
 mod decoding {
     use nagaya_cold::{Options, SqliteCold};
-    use nagaya_room::cold::ColdTier;
+    use nagaya_tiering::cold::ColdTier;
 
     use crate::support::Place;
 
@@ -29,13 +29,13 @@ mod decoding {
         case(&SqliteCold::open(place.path(), options).unwrap());
     }
 
-    nagaya_room::cold_suite!(with_sqlite);
+    nagaya_tiering::cold_suite!(with_sqlite);
 }
 
 /// On PostgreSQL, with nobody else around.
 mod postgres {
     use nagaya_cold::postgres::Options;
-    use nagaya_room::cold::ColdTier;
+    use nagaya_tiering::cold::ColdTier;
 
     use crate::postgres::{unfiltered, with_tier};
 
@@ -47,13 +47,13 @@ mod postgres {
         with_tier("plain", options, case);
     }
 
-    nagaya_room::cold_suite!(with_postgres);
+    nagaya_tiering::cold_suite!(with_postgres);
 }
 
 /// The same with one connection and a filter that answers for absent tags.
 mod postgres_filtered {
     use nagaya_cold::postgres::Options;
-    use nagaya_room::cold::ColdTier;
+    use nagaya_tiering::cold::ColdTier;
 
     use crate::postgres::{filtered, with_tier};
 
@@ -65,5 +65,5 @@ mod postgres_filtered {
         with_tier("filtered", options, case);
     }
 
-    nagaya_room::cold_suite!(with_postgres);
+    nagaya_tiering::cold_suite!(with_postgres);
 }

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use nagaya_cold::sqlite::Scope;
 use nagaya_cold::{Options, SqliteCold};
-use nagaya_room::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
+use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
 use tempfile::TempDir;
 
 /// A directory with one file in it, removed at the end.

@@ -1,7 +1,7 @@
 //! KEYS and SCAN.
 
-use nagaya_room::cold::KeyRow;
 use nagaya_store::table::Keyed;
+use nagaya_tiering::cold::KeyRow;
 
 use super::Reply;
 use crate::ctx::Ctx;

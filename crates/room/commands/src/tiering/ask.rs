@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_room::cold::{ColdError, ColdTier, KeyRow, TagRow};
+use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
 use super::Tiering;
 use crate::client::{Client, ClientShared, Message};

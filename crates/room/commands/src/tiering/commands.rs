@@ -1,6 +1,6 @@
 //! ROOM.STATUS, ROOM.TAGS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
 
-use nagaya_room::cold::{Status, TagRow};
+use nagaya_tiering::cold::{Status, TagRow};
 
 use super::ask::{Answer, Question, ask};
 use super::evict::Stays;

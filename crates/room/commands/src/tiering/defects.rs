@@ -28,7 +28,7 @@
 //! | 24 | no memory limit | `crates/nagaya/tests/it/room_defects.rs`: `defect_24_memory_stays_under_the_limit` |
 //! | 25 | no AUTH, open ports, secrets and values in logs | `crates/nagaya/tests/it/room_defects.rs`: `defect_25_secrets_and_values_stay_out_of_the_log` |
 
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::tests::House;
 use super::{LoadOrder, Order, Stays};

@@ -13,11 +13,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_room::cold::{ColdError, Loaded};
 use nagaya_store::entry::Marks;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
 use nagaya_store::value::Value;
+use nagaya_tiering::cold::{ColdError, Loaded};
 
 use super::shard::Loading;
 use super::{Order, Tiering};

@@ -1,6 +1,6 @@
 //! Which tags are in memory, which have changed, and how they come and go.
 //!
-//! The tiering protocol of `nagaya-room` in its embedded form: the shard's lock
+//! The tiering protocol of `nagaya-tiering` in its embedded form: the shard's lock
 //! stands for the scripts, one process for the leases. What is left of the
 //! protocol is this:
 //!
@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use nagaya_room::cold::{ColdTier, Totals, Version};
-use nagaya_room::filter::{Existence, Filter};
+use nagaya_tiering::cold::{ColdTier, Totals, Version};
+use nagaya_tiering::filter::{Existence, Filter};
 use parking_lot::Mutex;
 
 use crate::client::{ClientShared, Message};

@@ -1,7 +1,7 @@
 //! What a request needs of the tiers before it may run.
 
 use nagaya_resp::Args;
-use nagaya_room::cold::ColdError;
+use nagaya_tiering::cold::ColdError;
 
 use crate::client::Client;
 use crate::db::Db;

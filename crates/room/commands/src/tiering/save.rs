@@ -9,12 +9,12 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_room::cold::{Change, Kind, Rest, Snapshot};
 use nagaya_store::entry::{Entry, Marks};
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::ValueKind;
+use nagaya_tiering::cold::{Change, Kind, Rest, Snapshot};
 
 use super::Tiering;
 use super::queue::Names;

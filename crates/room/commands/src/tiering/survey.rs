@@ -8,11 +8,11 @@
 
 use std::collections::HashMap;
 
-use nagaya_room::cold::{ColdError, Row, TagRow};
 use nagaya_store::entry::{Entry, Marks};
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
+use nagaya_tiering::cold::{ColdError, Row, TagRow};
 use parking_lot::Mutex;
 
 use super::evict::{entries, residency};

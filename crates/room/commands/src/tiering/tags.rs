@@ -1,6 +1,6 @@
 //! ROOM.TAGS: which tags there are.
 
-use nagaya_room::cold::TagRow;
+use nagaya_tiering::cold::TagRow;
 
 use super::ask::{Answer, Question, ask};
 use super::survey::{self, TagFigures, TagOrder, WalkPlace};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-use nagaya_room::cold::{ColdError, ColdTier};
-use nagaya_room::reference::MemoryCold;
+use nagaya_tiering::cold::{ColdError, ColdTier};
+use nagaya_tiering::reference::MemoryCold;
 
 use super::{Order, Stays, Taken, Tiering};
 use crate::client::Message;

@@ -11,9 +11,9 @@ use nagaya_commands::shard::hash_tag;
 use nagaya_commands::testing::Session;
 use nagaya_commands::tiering::{Order, Taken, Tiering};
 use nagaya_resp::{Frame, parse_frame};
-use nagaya_room::cold::{ColdTier, Snapshot, Version};
-use nagaya_room::reference::MemoryCold;
 use nagaya_store::rng::Rng;
+use nagaya_tiering::cold::{ColdTier, Snapshot, Version};
+use nagaya_tiering::reference::MemoryCold;
 
 use crate::diff_list;
 use crate::harness::{seed, words};

@@ -2,7 +2,7 @@
 
 use nagaya_commands::server::Server;
 use nagaya_commands::tiering::Tiering;
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 
 /// The fact's name. Its value is the log's position, eight bytes, and what FUNCTION DUMP gives.
 const FACT: &str = "functions";

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use nagaya_commands::tiering::Tiering;
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
 
 pub use recovery::{RecoveryError, checkpoint};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::effects::{EffectBuf, ReplayError};
 use nagaya_commands::server::Server;
-use nagaya_room::cold::{ColdError, ColdTier};
+use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};
 
 use super::functions;

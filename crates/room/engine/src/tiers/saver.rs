@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use nagaya_commands::effects::JournalError;
 use nagaya_commands::tiering::{GENERATION, Taken, Tiering};
-use nagaya_room::cold::{ColdError, Committed, Snapshot, Version};
+use nagaya_tiering::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
 
 use super::signal::{Signal, Woken};

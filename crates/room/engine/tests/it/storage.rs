@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nagaya_engine::{Bound, Engine, Fsync, RoomConfig, Storage};
-use nagaya_room::cold::{
+use nagaya_testkit::{Reply, RespClient, wait};
+use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
     Totals, Version,
 };
-use nagaya_room::reference::MemoryCold;
-use nagaya_testkit::{Reply, RespClient, wait};
+use nagaya_tiering::reference::MemoryCold;
 use nagaya_wal::faults::FaultyFiles;
 
 use crate::harness::{LIMIT, ask, client};

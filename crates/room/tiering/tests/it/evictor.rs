@@ -2,14 +2,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::{ColdTier, Status};
-use nagaya_room::error::HotError;
-use nagaya_room::evictor::Evictor;
-use nagaya_room::hot::{Chunk, DirtyPage, HotTier, Installed, Settled, TagCopy};
-use nagaya_room::protocol::{Begun, Token, Touched};
-use nagaya_room::reference::{ManualClock, MemoryHot};
-use nagaya_room::wait::Timing;
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::{ColdTier, Status};
+use nagaya_tiering::error::HotError;
+use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::hot::{Chunk, DirtyPage, HotTier, Installed, Settled, TagCopy};
+use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::reference::{ManualClock, MemoryHot};
+use nagaya_tiering::wait::Timing;
 
 use crate::house::{House, SETTLE};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nagaya_room::cold::ColdTier;
+use nagaya_tiering::cold::ColdTier;
 use proptest::prelude::*;
 
 use crate::house::House;

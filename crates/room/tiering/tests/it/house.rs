@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_room::cold::{ColdTier, Kind, Rest};
-use nagaya_room::evictor::Evictor;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::protocol::Touched;
-use nagaya_room::reference::{ManualClock, MemoryCold, MemoryHot};
-use nagaya_room::saver::{Saver, SaverConfig};
-use nagaya_room::wait::Timing;
+use nagaya_tiering::cold::{ColdTier, Kind, Rest};
+use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::protocol::Touched;
+use nagaya_tiering::reference::{ManualClock, MemoryCold, MemoryHot};
+use nagaya_tiering::saver::{Saver, SaverConfig};
+use nagaya_tiering::wait::Timing;
 
 pub(crate) const SETTLE: Duration = Duration::from_secs(7);
 pub(crate) const STALENESS: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ impl House {
 
     /// Loads the tag of a key and sets the key.
     pub(crate) fn set(&self, key: &[u8], value: &[u8]) {
-        self.loader.load(nagaya_room::tag::tag_of(key)).unwrap();
+        self.loader.load(nagaya_tiering::tag::tag_of(key)).unwrap();
         let rest = Rest {
             kind: Kind::String,
             payload: value.to_vec(),
@@ -81,13 +81,13 @@ impl House {
 
     /// Loads the tag of a key and deletes the key.
     pub(crate) fn delete(&self, key: &[u8]) {
-        self.loader.load(nagaya_room::tag::tag_of(key)).unwrap();
+        self.loader.load(nagaya_tiering::tag::tag_of(key)).unwrap();
         assert_eq!(self.hot.write(key, None), Touched::Granted);
     }
 
     /// Loads the tag of a key and reads the key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.loader.load(nagaya_room::tag::tag_of(key)).unwrap();
+        self.loader.load(nagaya_tiering::tag::tag_of(key)).unwrap();
         self.hot.peek(key).map(|rest| rest.payload)
     }
 
@@ -95,7 +95,7 @@ impl House {
     pub(crate) fn cold_value(&self, key: &[u8]) -> Option<Vec<u8>> {
         let loaded = self
             .cold
-            .read(&[nagaya_room::tag::tag_of(key)])
+            .read(&[nagaya_tiering::tag::tag_of(key)])
             .unwrap()
             .remove(0)?;
         loaded

@@ -2,14 +2,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use nagaya_room::cold::{
+use nagaya_tiering::cold::{
     Access, Change, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Kind, Loaded, Rest, Snapshot,
     Status, TagRow, Totals, Version,
 };
-use nagaya_room::hot::HotTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::protocol::{Begun, Token, Touched};
-use nagaya_room::reference::MemoryCold;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::reference::MemoryCold;
 
 use crate::house::House;
 

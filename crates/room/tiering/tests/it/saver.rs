@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use nagaya_room::cold::{ColdTier, Status};
-use nagaya_room::hot::HotTier;
-use nagaya_room::saver::SaveReport;
+use nagaya_tiering::cold::{ColdTier, Status};
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::saver::SaveReport;
 
 use crate::house::{House, SETTLE, STALENESS};
 

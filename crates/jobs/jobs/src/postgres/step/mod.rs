@@ -8,7 +8,7 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nagaya_postgres_kit::{Row, Session};
+use nagaya_postgres_client::{Row, Session};
 
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
 

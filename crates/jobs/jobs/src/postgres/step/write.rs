@@ -1,6 +1,6 @@
 //! Writing down what a step has gathered.
 
-use nagaya_postgres_kit::Session;
+use nagaya_postgres_client::Session;
 use serde::Serialize;
 
 use super::{Step, Told, spot};

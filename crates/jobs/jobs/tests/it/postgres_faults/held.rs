@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_jobs::clock::ManualClock;
 use nagaya_jobs::postgres::PgStore;
-use nagaya_postgres_kit::{Connection, Options, Pool};
+use nagaya_postgres_client::{Connection, Options, Pool};
 use nagaya_testkit::shared;
 use tokio::time::Instant;
 

@@ -8,10 +8,10 @@ use nagaya_cluster::roles::{
     AccessConfig, AccessDesk, ColdOutlet, Collector, CollectorConfig, CollectorOutlet,
 };
 use nagaya_config::Secret;
-use nagaya_redis_kit::{Client, Options};
-use nagaya_room::access::Use;
-use nagaya_room::cold::ColdTier;
+use nagaya_redis_client::{Client, Options};
 use nagaya_testkit::{Reply, RespClient, wait};
+use nagaya_tiering::access::Use;
+use nagaya_tiering::cold::ColdTier;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 

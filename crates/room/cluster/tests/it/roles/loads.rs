@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::roles::{LoadConfig, LoadDesk};
-use nagaya_redis_kit::slot;
-use nagaya_room::loader::{Loader, LoaderConfig};
+use nagaya_redis_client::slot;
 use nagaya_testkit::{Redis, RedisCluster};
+use nagaya_tiering::loader::{Loader, LoaderConfig};
 
 use crate::flaky::Flaky;
 use crate::tier::bench::Bench;

@@ -11,10 +11,10 @@ use nagaya_cluster::roles::{
     AccessConfig, AccessDesk, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
 };
 use nagaya_cluster::tier::{Limits, RedisHotTier};
-use nagaya_room::cold::ColdTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::saver::SaverConfig;
 use nagaya_testkit::{Redis, Reply, RespClient};
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::saver::SaverConfig;
 use tokio::runtime::Runtime;
 
 use crate::flaky::Flaky;

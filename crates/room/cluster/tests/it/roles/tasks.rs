@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::roles::{CleanConfig, RANGES, Tasks, TasksConfig};
-use nagaya_room::cold::ColdTier;
-use nagaya_room::hot::HotTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::protocol::Touched;
-use nagaya_room::saver::SaverConfig;
-use nagaya_room::tag::tag_of;
 use nagaya_testkit::{Redis, RedisCluster, wait};
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::protocol::Touched;
+use nagaya_tiering::saver::SaverConfig;
+use nagaya_tiering::tag::tag_of;
 
 use crate::flaky::Flaky;
 use crate::tier::bench::Bench;

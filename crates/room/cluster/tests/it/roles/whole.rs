@@ -17,12 +17,12 @@ use nagaya_cluster::roles::{
 use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::ColdTier;
-use nagaya_room::hot::HotTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::saver::SaverConfig;
 use nagaya_testkit::{Failover, Postgres, Redis, RedisCluster, Reply, RespClient, shared, wait};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::saver::SaverConfig;
 use tokio::runtime::Runtime;
 
 use crate::flaky::Flaky;
@@ -203,7 +203,7 @@ fn defect_19_a_herd_at_a_cold_user_causes_one_read_and_no_error() {
 fn a_load_whose_server_died_is_taken_over() {
     let redis = Redis::start();
     let town = Town::over(redis.url(), Arc::new(Flaky::default()));
-    let token = nagaya_room::protocol::Tokens::default().draw();
+    let token = nagaya_tiering::protocol::Tokens::default().draw();
     town.tier("dead").begin(b"u", token).unwrap();
     let proxy = town.serve();
     let mut client = client(proxy.address());

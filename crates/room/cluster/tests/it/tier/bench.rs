@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nagaya_cluster::tier::scripts::{self, Form};
 use nagaya_cluster::tier::{Limits, RedisHotTier};
-use nagaya_redis_kit::{Client, Error, Frame, Options, reply};
-use nagaya_room::hot::HotTier;
-use nagaya_room::protocol::{Token, Tokens, Touched};
-use nagaya_room::tag::tag_of;
+use nagaya_redis_client::{Client, Error, Frame, Options, reply};
 use nagaya_testkit::wait;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::protocol::{Token, Tokens, Touched};
+use nagaya_tiering::tag::tag_of;
 use tokio::runtime::Runtime;
 
 const PATIENCE: Duration = Duration::from_secs(30);

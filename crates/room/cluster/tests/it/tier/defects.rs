@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use nagaya_redis_kit::reply;
-use nagaya_room::cold::{ColdTier, Committed};
-use nagaya_room::hot::{Chunk, HotTier, Installed};
-use nagaya_room::protocol::{Part, Touched};
+use nagaya_redis_client::reply;
 use nagaya_testkit::{Direction, Redis, TcpProxy};
+use nagaya_tiering::cold::{ColdTier, Committed};
+use nagaya_tiering::hot::{Chunk, HotTier, Installed};
+use nagaya_tiering::protocol::{Part, Touched};
 
 use super::house::House;
 
@@ -72,7 +72,7 @@ fn defect_11_a_loader_that_was_replaced_installs_nothing() {
     house.write(b"{u}x", &[b"SET", b"{u}x", b"new"]);
     let part = Part {
         generation: 2,
-        saved: nagaya_room::cold::Version::default(),
+        saved: nagaya_tiering::cold::Version::default(),
         is_last: true,
     };
     let chunk = Chunk {

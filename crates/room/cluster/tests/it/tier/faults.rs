@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use nagaya_redis_kit::slot;
-use nagaya_room::cold::{ColdTier, Committed};
-use nagaya_room::hot::HotTier;
-use nagaya_room::protocol::Touched;
-use nagaya_room::saver::SaveReport;
+use nagaya_redis_client::slot;
 use nagaya_testkit::{
     Failover, Redis, RedisCluster, RedisReplicas, RedisSentinel, Reply, SENTINEL_SERVICE, wait,
 };
+use nagaya_tiering::cold::{ColdTier, Committed};
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::protocol::Touched;
+use nagaya_tiering::saver::SaveReport;
 
 use super::house::House;
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_redis_kit::Frame;
-use nagaya_room::cold::{ColdTier, Rest};
-use nagaya_room::evictor::{EvictReport, Evictor};
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::reference::MemoryCold;
-use nagaya_room::saver::{Saver, SaverConfig};
-use nagaya_room::tag::tag_of;
+use nagaya_redis_client::Frame;
+use nagaya_tiering::cold::{ColdTier, Rest};
+use nagaya_tiering::evictor::{EvictReport, Evictor};
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::reference::MemoryCold;
+use nagaya_tiering::saver::{Saver, SaverConfig};
+use nagaya_tiering::tag::tag_of;
 
 use super::bench::Bench;
 

@@ -1,10 +1,10 @@
 //! Slots that move to another node while tags in them are worked on.
 
-use nagaya_redis_kit::slot;
-use nagaya_room::error::HotError;
-use nagaya_room::hot::HotTier;
-use nagaya_room::protocol::Touched;
+use nagaya_redis_client::slot;
 use nagaya_testkit::RedisCluster;
+use nagaya_tiering::error::HotError;
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::protocol::Touched;
 
 use super::house::House;
 

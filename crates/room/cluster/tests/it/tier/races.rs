@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::tier::{Limits, RedisHotTier};
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
-use nagaya_room::evictor::Evictor;
-use nagaya_room::saver::{Saver, SaverConfig};
 use nagaya_testkit::{Redis, Reply};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::saver::{Saver, SaverConfig};
 use tokio::runtime::Runtime;
 
 use super::bench::LIMITS;

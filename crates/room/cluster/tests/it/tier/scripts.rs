@@ -1,18 +1,18 @@
 //! What the scripts must do beyond what every hot tier does.
 
-use nagaya_redis_kit::reply;
-use nagaya_room::cold::{ColdTier, Kind};
-use nagaya_room::error::HotError;
-use nagaya_room::hot::{Chunk, HotTier, Installed, Settled};
-use nagaya_room::protocol::{Begun, Part, Touched};
+use nagaya_redis_client::reply;
 use nagaya_testkit::{Redis, RedisCluster};
+use nagaya_tiering::cold::{ColdTier, Kind};
+use nagaya_tiering::error::HotError;
+use nagaya_tiering::hot::{Chunk, HotTier, Installed, Settled};
+use nagaya_tiering::protocol::{Begun, Part, Touched};
 
 use super::bench::Bench;
 use super::house::House;
 
 const LAST: Part = Part {
     generation: 1,
-    saved: nagaya_room::cold::Version {
+    saved: nagaya_tiering::cold::Version {
         generation: 0,
         snap: 0,
     },
@@ -179,7 +179,7 @@ fn odd_tags_go_through_a_whole_life_on_a_cluster() {
     let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
     for key in [&b""[..], b"}", b"a}b", b"{}x", b"x{", b"{{odd}}", b"\xff}\0"] {
         house.set(key, b"1");
-        let tag = nagaya_room::tag::tag_of(key);
+        let tag = nagaya_tiering::tag::tag_of(key);
         house.evict(tag);
         assert_eq!(house.bench.get(key), None, "{}", String::from_utf8_lossy(key));
         assert_eq!(house.get(key), Some(b"1".to_vec()));

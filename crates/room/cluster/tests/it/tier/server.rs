@@ -11,13 +11,13 @@ use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::tier::run::ShortRun;
 use nagaya_cluster::tier::scripts::{self, Form};
 use nagaya_cluster::tier::{Limits, RedisHotTier};
-use nagaya_redis_kit::Run;
-use nagaya_room::clock::Clock;
-use nagaya_room::cold::ColdTier;
-use nagaya_room::loader::{Loader, LoaderConfig};
-use nagaya_room::protocol::{Tokens, Touched};
-use nagaya_room::tag::tag_of;
+use nagaya_redis_client::Run;
 use nagaya_testkit::{Reply, RespClient};
+use nagaya_tiering::clock::Clock;
+use nagaya_tiering::cold::ColdTier;
+use nagaya_tiering::loader::{Loader, LoaderConfig};
+use nagaya_tiering::protocol::{Tokens, Touched};
+use nagaya_tiering::tag::tag_of;
 
 pub(crate) struct Server {
     address: SocketAddr,
@@ -165,7 +165,7 @@ impl Server {
 fn run_of(client: &mut RespClient) -> io::Result<Run> {
     let text = client.cmd(&["INFO"])?.text();
     let field = |name| {
-        nagaya_redis_kit::reply::info_field(&text, name)
+        nagaya_redis_client::reply::info_field(&text, name)
             .unwrap_or_default()
             .to_owned()
     };

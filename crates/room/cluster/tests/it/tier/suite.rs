@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use nagaya_redis_kit::slot;
-use nagaya_room::hot::HotTier;
-use nagaya_room::suite::hot::HotBench;
+use nagaya_redis_client::slot;
 use nagaya_testkit::{Failover, Redis, RedisCluster, shared};
+use nagaya_tiering::hot::HotTier;
+use nagaya_tiering::suite::hot::HotBench;
 
 use super::bench::Bench;
 
@@ -50,7 +50,7 @@ mod standalone {
         });
     }
 
-    nagaya_room::hot_suite!(with_redis);
+    nagaya_tiering::hot_suite!(with_redis);
 }
 
 mod cluster {
@@ -80,5 +80,5 @@ mod cluster {
         cluster.failover(cluster.replica_of(owner), Failover::Graceful);
     }
 
-    nagaya_room::hot_suite!(with_cluster);
+    nagaya_tiering::hot_suite!(with_cluster);
 }

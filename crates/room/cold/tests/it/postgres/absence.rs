@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
-use nagaya_room::cold::{Claimed, ColdTier, Committed};
 use nagaya_testkit::{Postgres, shared, wait};
+use nagaya_tiering::cold::{Claimed, ColdTier, Committed};
 
 use super::{PATIENCE, filtered, open_at, save};
 use crate::support::{put, snapshot, version};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
-use nagaya_room::cold::{ColdError, ColdTier, Committed};
 use nagaya_testkit::{Direction, Postgres, TcpProxy, shared, wait};
+use nagaya_tiering::cold::{ColdError, ColdTier, Committed};
 
 use super::{PATIENCE, load, open_at, save, unfiltered};
 use crate::support::{payload, put, snapshot, version};

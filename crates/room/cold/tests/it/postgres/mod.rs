@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
-use nagaya_room::cold::{ColdTier, Committed, Loaded};
 use nagaya_testkit::shared;
+use nagaya_tiering::cold::{ColdTier, Committed, Loaded};
 
 use crate::support::{snapshot, version};
 
@@ -77,7 +77,7 @@ pub(crate) fn open_at(url: &str, options: Options) -> PostgresCold {
 
 /// Makes the tag's row if needed and commits one snapshot of generation 1.
 #[track_caller]
-pub(crate) fn save(cold: &PostgresCold, tag: &[u8], snap: u64, changes: Vec<nagaya_room::cold::Change>) {
+pub(crate) fn save(cold: &PostgresCold, tag: &[u8], snap: u64, changes: Vec<nagaya_tiering::cold::Change>) {
     cold.ensure(&[tag]).unwrap();
     let outcome = cold
         .commit(&[snapshot(tag, version(1, snap), changes)], 1_000)

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use nagaya_room::cold::{Claimed, ColdTier, Committed};
 use nagaya_testkit::shared;
+use nagaya_tiering::cold::{Claimed, ColdTier, Committed};
 
 use super::{load, open, open_at, save, unfiltered};
 use crate::support::{gone, payload, put, snapshot, version};
@@ -144,11 +144,11 @@ fn calls_on_the_same_tags_in_any_order_do_not_stop_each_other() {
                         0 => drop(cold.erase(tags[0]).unwrap()),
                         1 => drop(cold.purge(0, i64::MAX, 10).unwrap()),
                         2 => cold
-                            .set_status(&tags, nagaya_room::cold::Status::Cleaned)
+                            .set_status(&tags, nagaya_tiering::cold::Status::Cleaned)
                             .unwrap(),
                         3 => cold.wipe(version(1, snap / 2)).unwrap(),
                         _ => {
-                            let accesses = tags.iter().map(|tag| nagaya_room::cold::Access {
+                            let accesses = tags.iter().map(|tag| nagaya_tiering::cold::Access {
                                 tag: tag.to_vec(),
                                 read_at_ms: Some(snap as i64),
                                 written_at_ms: None,

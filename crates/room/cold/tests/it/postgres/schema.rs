@@ -4,12 +4,12 @@ use std::thread;
 
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::{OpenError, Options};
-use nagaya_room::cold::{Change, ColdTier, Kind, Rest};
 use nagaya_store::hash::Hash;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_store::value::ValueRef;
 use nagaya_testkit::shared;
+use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest};
 
 use super::{load, open, open_at, save, unfiltered};
 use crate::support::{child_path, gone, put, start_child};

@@ -1,6 +1,6 @@
 //! What a save costs: it grows with what changed, not with the tag.
 
-use nagaya_room::cold::{Change, Kind, Rest};
+use nagaya_tiering::cold::{Change, Kind, Rest};
 
 use super::{open_at, save, unfiltered};
 

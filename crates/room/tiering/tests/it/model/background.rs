@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nagaya_room::cold::Version;
-use nagaya_room::loader::Load;
-use nagaya_room::protocol::{Part, Run, Token};
-use nagaya_room::saver::Notes;
-use nagaya_room::wait::{RoundTrip, Timing, Wait};
+use nagaya_tiering::cold::Version;
+use nagaya_tiering::loader::Load;
+use nagaya_tiering::protocol::{Part, Run, Token};
+use nagaya_tiering::saver::Notes;
+use nagaya_tiering::wait::{RoundTrip, Timing, Wait};
 
 use super::scenario::{Claim, Fence, Guards, Scenario};
 use super::world::{Cell, Life, NOW, TICK, TagRow, World, Wrong};

@@ -1,7 +1,7 @@
 //! The hot node's steps: the crate's protocol functions, and how each guard is taken away.
 
-use nagaya_room::hot::Installed;
-use nagaya_room::protocol::{self, Begun, Install, Run, State, Taken, Token, Touched};
+use nagaya_tiering::hot::Installed;
+use nagaya_tiering::protocol::{self, Begun, Install, Run, State, Taken, Token, Touched};
 
 use super::background::Chunk;
 use super::scenario::{ChunkToken, Guards};

@@ -1,6 +1,6 @@
 //! What can happen next, and the search through it.
 
-use nagaya_room::protocol::Run;
+use nagaya_tiering::protocol::Run;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::background::{EvictorRole, LoaderRole, SaverRole};

@@ -1,6 +1,6 @@
 //! A server: its lease, and what it has sent.
 
-use nagaya_room::protocol::Touched;
+use nagaya_tiering::protocol::Touched;
 
 use super::scenario::{Guards, Operation, Registration, Scenario};
 use super::world::{Cell, Life, World, Wrong};

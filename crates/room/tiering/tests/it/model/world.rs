@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::time::Duration;
 
-use nagaya_room::cold::Version;
-use nagaya_room::protocol::{Meta, Run, State, TagState, Token};
-use nagaya_room::saver::Note;
-use nagaya_room::wait::Wait;
+use nagaya_tiering::cold::Version;
+use nagaya_tiering::protocol::{Meta, Run, State, TagState, Token};
+use nagaya_tiering::saver::Note;
+use nagaya_tiering::wait::Wait;
 
 use super::background::{EvictorRole, LoaderRole, SaverRole};
 use super::scenario::{Budget, Guards, Scenario, Start};
