@@ -1,0 +1,1 @@
+//! Clocks that rules are handed.

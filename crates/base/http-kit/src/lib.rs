@@ -1,0 +1,1 @@
+//! Problem documents, HTTP client and server parts that all services share.

@@ -1,0 +1,1 @@
+//! Process groups, their guardian, and signals.

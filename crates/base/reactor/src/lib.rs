@@ -1,0 +1,1 @@
+//! Poller, inbox, slab, listeners and transport of the event loops.

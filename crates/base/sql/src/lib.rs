@@ -1,0 +1,1 @@
+//! Named SQL blocks, typed rows and checked migrations.

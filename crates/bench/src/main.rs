@@ -1,0 +1,3 @@
+//! Measures nagaya beside its peers.
+
+fn main() {}

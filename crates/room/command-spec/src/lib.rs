@@ -1,0 +1,1 @@
+//! What the command table says of a command: arity, flags, key positions.

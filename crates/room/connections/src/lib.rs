@@ -1,0 +1,1 @@
+//! Who is connected, as whom, and listening to what.

@@ -1,0 +1,1 @@
+//! Sessions, ACL checks, dispatch, transactions and scripts.

@@ -1,0 +1,1 @@
+//! Shards and their locks, expiry, effects, residency of tags.
