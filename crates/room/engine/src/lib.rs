@@ -15,7 +15,6 @@ mod acceptor;
 mod connection;
 mod event_loop;
 mod inbox;
-mod transport;
 
 mod tiers;
 
