@@ -4,7 +4,6 @@
 //! nobody depends on it. This is the one crate that chooses which components run.
 
 mod banner;
-mod bench;
 mod cli;
 mod config_command;
 mod console;

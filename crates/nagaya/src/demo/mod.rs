@@ -6,6 +6,7 @@
 //!
 //! Everything runs on the main thread: the kernel ends the child processes of a thread that ends.
 
+mod child;
 mod house;
 
 mod fanout;

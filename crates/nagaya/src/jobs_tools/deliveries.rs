@@ -7,11 +7,10 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use nagaya_client::Client;
-use nagaya_config::Loaded;
+use nagaya_config::{Loaded, with_unit};
 use serde_json::{Map, Value, json};
 
 use super::connect::{ConnectArgs, connect};
-use super::length::with_unit;
 use super::show_value::{plain, short, table, time};
 
 /// Deliveries asked for at a time.

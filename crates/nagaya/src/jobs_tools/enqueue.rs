@@ -10,11 +10,10 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use nagaya_client::{Client, NewJob, RawValue, State};
-use nagaya_config::Loaded;
+use nagaya_config::{Loaded, with_unit};
 use serde_json::json;
 
 use super::connect::{ConnectArgs, connect};
-use super::length::with_unit;
 
 /// Jobs in one registration of many.
 const BATCH: usize = 500;

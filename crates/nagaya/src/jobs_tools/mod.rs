@@ -6,7 +6,6 @@ mod change;
 pub(crate) mod connect;
 mod deliveries;
 mod enqueue;
-pub(crate) mod length;
 mod list;
 mod notify;
 mod push;

@@ -6,11 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use nagaya_client::{CancellationToken, Endpoint, Push, Secret, Worker};
-use nagaya_config::Loaded;
+use nagaya_config::{Loaded, with_unit};
 use nagaya_telemetry::{Telemetry, TelemetryConfig};
 
 use super::connect::{ConnectArgs, connect};
-use super::length::with_unit;
 use super::work::worker_name;
 use crate::signals::Signals;
 

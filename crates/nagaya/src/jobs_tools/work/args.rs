@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use nagaya_config::ByteSize;
+use nagaya_config::{ByteSize, with_unit};
 
 use crate::jobs_tools::connect::ConnectArgs;
-use crate::jobs_tools::length::with_unit;
 
 #[derive(Args)]
 pub(crate) struct WorkArgs {
