@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
-use crate::jobs_tools::{self, JobsCommand};
-use crate::room_tools::{self, RoomCommand};
-use crate::{config_command, demo, fanout, fleet, ids, status, terminal, token, up};
+use crate::app::{terminal, up};
+use crate::jobs::{self, tools::JobsCommand};
+use crate::room::{self, tools::RoomCommand};
+use crate::{config_command, demo, fanout, fleet, ids, status, token};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -196,8 +197,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             config_command::check(&global, settings.flags(&global))
         }
         Command::Status(args) => status::status(&global, SettingArgs::default().flags(&global), args),
-        Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
-        Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Room(command) => room::tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Jobs(command) => jobs::tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Demo(args) => demo::run(&global, SettingArgs::default().flags(&global), args),
         Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
         Command::Completions { shell } => {

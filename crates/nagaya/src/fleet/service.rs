@@ -16,9 +16,9 @@ use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use super::target::house_url;
-use crate::readiness::{Readiness, Ready};
-use crate::service::{Running, Service, Shutdown};
-use crate::settings::Settings;
+use crate::app::readiness::{Readiness, Ready};
+use crate::app::service::{Running, Service, Shutdown};
+use crate::app::settings::Settings;
 
 /// A manager that does not run yet.
 pub(crate) struct FleetService {

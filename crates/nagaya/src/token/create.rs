@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::list::tokens;
 use super::{PATH, TENANT};
-use crate::jobs_tools::connect::{ConnectArgs, connect};
+use crate::jobs::tools::connect::{ConnectArgs, connect};
 
 #[derive(Args)]
 pub(crate) struct CreateArgs {
