@@ -19,6 +19,7 @@ pub mod manager;
 pub mod commands;
 pub mod status;
 
+#[cfg(any(test, feature = "simulator"))]
 pub mod simulator;
 
 pub mod clock;

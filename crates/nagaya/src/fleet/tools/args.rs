@@ -40,6 +40,7 @@ pub(crate) enum FleetCommand {
     Confirm(ConfirmArgs),
     /// Try to break the promises in virtual time, with your own settings
     #[command(after_long_help = examples::SIMULATE)]
+    #[cfg(feature = "simulator")]
     Simulate(SimulateArgs),
 }
 
@@ -278,6 +279,7 @@ pub(crate) struct ConfirmArgs {
     pub(super) json: bool,
 }
 
+#[cfg(feature = "simulator")]
 #[derive(Args)]
 pub(crate) struct SimulateArgs {
     /// Worlds to try

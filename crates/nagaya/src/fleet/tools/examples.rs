@@ -74,6 +74,7 @@ Examples:
 Confirms what is held now. A later list that would stop other workers is held
 again. Exit code 1 when nothing is held.";
 
+#[cfg(feature = "simulator")]
 pub(super) const SIMULATE: &str = "\
 Examples:
   nagaya fleet simulate

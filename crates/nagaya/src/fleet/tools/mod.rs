@@ -8,6 +8,7 @@ mod manager;
 
 mod look;
 mod operate;
+#[cfg(feature = "simulator")]
 mod simulate;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: FleetCommand) 
         FleetCommand::Drain(args) => operate::drain(&loaded, &args),
         FleetCommand::Ask(args) => operate::ask(&loaded, &args),
         FleetCommand::Confirm(args) => operate::confirm(&loaded, &args),
+        #[cfg(feature = "simulator")]
         FleetCommand::Simulate(args) => simulate::run(&loaded, &args),
     }
 }
