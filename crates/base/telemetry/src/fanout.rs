@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
+
+use crate::metrics::{LatencyFigures, Stats};
 
 /// The figures at one moment.
 #[derive(Clone, Debug, Default)]
@@ -49,28 +50,9 @@ pub struct EndpointFigures {
     pub latency: LatencyFigures,
 }
 
-/// A histogram: counts by upper end in seconds, and the sum.
-#[derive(Clone, Debug, Default)]
-pub struct LatencyFigures {
-    pub buckets: Vec<(f64, u64)>,
-    pub seconds: f64,
-}
-
-/// Asks the fan-out at each scrape.
-pub(crate) struct FanoutCollector {
-    pub(crate) read: Box<dyn Fn() -> FanoutFigures + Send + Sync>,
-}
-
-impl fmt::Debug for FanoutCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FanoutCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for FanoutCollector {
+impl Stats for FanoutFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = (self.read)();
-        let accepted = ConstCounter::new(figures.accepted);
+        let accepted = ConstCounter::new(self.accepted);
         let help = "Requests taken.";
         accepted.encode(encoder.encode_descriptor(
             "nagaya_fanout_requests",
@@ -82,12 +64,12 @@ impl Collector for FanoutCollector {
             (
                 "nagaya_fanout_answers_ok",
                 "Answers that came in time and are kept.",
-                figures.answers_ok,
+                self.answers_ok,
             ),
             (
                 "nagaya_fanout_sheds",
                 "Endpoints that were not asked because too much was under way or they were down.",
-                figures.sheds,
+                self.sheds,
             ),
         ];
         for (name, help, value) in sums {
@@ -95,14 +77,14 @@ impl Collector for FanoutCollector {
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
         let help = "Requests not taken, by reason.";
-        let turned = figures
+        let turned = self
             .turned_away
             .iter()
             .map(|(why, count)| ([("reason", *why)], *count));
         counters(&mut encoder, "nagaya_fanout_turned_away", help, turned)?;
-        encode_gauges(&mut encoder, &figures)?;
-        encode_store(&mut encoder, &figures.store)?;
-        encode_endpoints(&mut encoder, &figures.endpoints)
+        encode_gauges(&mut encoder, self)?;
+        encode_store(&mut encoder, &self.store)?;
+        encode_endpoints(&mut encoder, &self.endpoints)
     }
 }
 
@@ -175,17 +157,7 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &StoreFigures) -> fm
     let help = "Time of a write to the store.";
     let name = "nagaya_fanout_store_write";
     let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-    encode_latency(&mut family, &label, &store.latency)
-}
-
-fn encode_latency(
-    family: &mut MetricEncoder<'_>,
-    label: &[(&'static str, &str); 1],
-    latency: &LatencyFigures,
-) -> fmt::Result {
-    let count = latency.buckets.iter().map(|(_, count)| count).sum();
-    let mut one = family.encode_family(label)?;
-    one.encode_histogram::<NoLabelSet>(latency.seconds, count, &latency.buckets, None)
+    store.latency.encode(family.encode_family(&label)?)
 }
 
 fn encode_endpoints(encoder: &mut DescriptorEncoder<'_>, endpoints: &[EndpointFigures]) -> fmt::Result {
@@ -225,11 +197,8 @@ fn encode_endpoints(encoder: &mut DescriptorEncoder<'_>, endpoints: &[EndpointFi
     let name = "nagaya_fanout_fetch";
     let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
     for endpoint in endpoints {
-        encode_latency(
-            &mut family,
-            &[("endpoint", endpoint.name.as_str())],
-            &endpoint.latency,
-        )?;
+        let label = [("endpoint", endpoint.name.as_str())];
+        endpoint.latency.encode(family.encode_family(&label)?)?;
     }
     Ok(())
 }

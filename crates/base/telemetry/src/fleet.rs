@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
+
+use crate::metrics::Stats;
 
 /// The figures at one moment, as one manager sees the fleet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,45 +33,33 @@ pub struct FleetFigures {
     pub double_run: Duration,
 }
 
-/// Asks the manager at each scrape.
-pub(crate) struct FleetCollector {
-    pub(crate) read: Box<dyn Fn() -> FleetFigures + Send + Sync>,
-}
-
-impl fmt::Debug for FleetCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FleetCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for FleetCollector {
+impl Stats for FleetFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = (self.read)();
         let counters = [
             (
                 "nagaya_fleet_placed",
                 "Workers given to an instance by this manager.",
-                figures.placed,
+                self.placed,
             ),
             (
                 "nagaya_fleet_moves",
                 "Running workers that this manager asked to move.",
-                figures.moves,
+                self.moves,
             ),
             (
                 "nagaya_fleet_deaths",
                 "Instances that this manager declared dead.",
-                figures.deaths,
+                self.deaths,
             ),
             (
                 "nagaya_fleet_syncs",
                 "Outside lists read and applied.",
-                figures.syncs,
+                self.syncs,
             ),
             (
                 "nagaya_fleet_sync_failures",
                 "Outside lists that could not be read.",
-                figures.sync_failures,
+                self.sync_failures,
             ),
         ];
         for (name, help, value) in counters {
@@ -81,12 +70,12 @@ impl Collector for FleetCollector {
             (
                 "nagaya_fleet_dark",
                 "Worker time without a running copy, as far as this manager saw it.",
-                figures.dark,
+                self.dark,
             ),
             (
                 "nagaya_fleet_double_run",
                 "Worker time past a lease, in which alone a second copy can have run.",
-                figures.double_run,
+                self.double_run,
             ),
         ];
         for (name, help, value) in times {
@@ -98,27 +87,27 @@ impl Collector for FleetCollector {
             (
                 "nagaya_fleet_workers",
                 "Workers that are installed.",
-                figures.workers,
+                self.workers,
             ),
             (
                 "nagaya_fleet_instances_live",
                 "Instances that take workers.",
-                figures.live_instances,
+                self.live_instances,
             ),
             (
                 "nagaya_fleet_unplaced",
                 "Workers that fit nowhere.",
-                figures.unplaced,
+                self.unplaced,
             ),
             (
                 "nagaya_fleet_spread",
                 "Most minus fewest workers on the instances that take any.",
-                figures.spread,
+                self.spread,
             ),
             (
                 "nagaya_fleet_held_stops",
                 "Stops that wait for a confirmation.",
-                figures.held_stops,
+                self.held_stops,
             ),
         ];
         for (name, help, value) in gauges {

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
+
+use crate::metrics::Stats;
 
 /// The figures at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,32 +27,20 @@ pub struct IdsFigures {
     pub clock_behind_ms: i64,
 }
 
-/// Asks the maker of ids at each scrape.
-pub(crate) struct IdsCollector {
-    pub(crate) read: Box<dyn Fn() -> IdsFigures + Send + Sync>,
-}
-
-impl fmt::Debug for IdsCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdsCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for IdsCollector {
+impl Stats for IdsFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = (self.read)();
         let counters = [
-            ("nagaya_ids_issued", "Ids given out.", figures.issued),
-            ("nagaya_ids_requests", "Requests for ids.", figures.requests),
+            ("nagaya_ids_issued", "Ids given out.", self.issued),
+            ("nagaya_ids_requests", "Requests for ids.", self.requests),
             (
                 "nagaya_ids_requests_failed",
                 "Requests for ids that got an error.",
-                figures.requests_failed,
+                self.requests_failed,
             ),
             (
                 "nagaya_ids_connections_refused",
                 "Memcached clients turned away because the limit was reached.",
-                figures.connections_refused,
+                self.connections_refused,
             ),
         ];
         for (name, help, value) in counters {
@@ -66,18 +55,18 @@ impl Collector for IdsCollector {
             "nagaya_ids_connections_open",
             "Memcached clients connected now.",
             None,
-            figures.connections as f64,
+            self.connections as f64,
         )?;
         gauge(
             "nagaya_ids_usable",
             "1 while ids may be made, 0 while no number is held or its lease is late.",
             None,
-            if figures.usable { 1.0 } else { 0.0 },
+            if self.usable { 1.0 } else { 0.0 },
         )?;
-        let skew = figures.clock_behind_ms as f64 / 1000.0;
+        let skew = self.clock_behind_ms as f64 / 1000.0;
         let help = "How far the wall clock is ahead of the clock that ids are stamped with.";
         gauge("nagaya_ids_clock_behind", help, Some(&Unit::Seconds), skew)?;
-        if let Some((worker, fence)) = figures.worker {
+        if let Some((worker, fence)) = self.worker {
             gauge("nagaya_ids_worker", "The number in use.", None, worker as f64)?;
             gauge(
                 "nagaya_ids_fence",

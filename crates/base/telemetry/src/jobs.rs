@@ -5,14 +5,13 @@
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::fanout::LatencyFigures;
+use crate::metrics::{LatencyFigures, Stats};
 
 /// The figures at one moment.
 #[derive(Clone, Debug, Default)]
@@ -57,52 +56,32 @@ pub struct CallFigures {
     pub items: u64,
 }
 
-/// Asks for the figures at each scrape.
-pub(crate) struct JobsCollector {
-    pub(crate) read: Box<dyn Fn() -> JobsFigures + Send + Sync>,
-}
-
-impl fmt::Debug for JobsCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobsCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for JobsCollector {
+impl Stats for JobsFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = (self.read)();
-        encode_queues(&mut encoder, &figures.queues)?;
-        let batches = figures
+        encode_queues(&mut encoder, &self.queues)?;
+        let batches = self
             .calls
             .iter()
             .map(|call| ([("call", call.name)], call.batches));
         let help = "Batches that went to the store; each is at most one commit.";
         counters(&mut encoder, "nagaya_jobs_batches", help, batches)?;
-        let items = figures
-            .calls
-            .iter()
-            .map(|call| ([("call", call.name)], call.items));
+        let items = self.calls.iter().map(|call| ([("call", call.name)], call.items));
         let help = "Jobs, reports or claimed jobs in those batches.";
         counters(&mut encoder, "nagaya_jobs_batch_items", help, items)?;
         let help = "Time from registration to the first attempt.";
-        histogram(
-            &mut encoder,
-            "nagaya_jobs_until_start",
-            help,
-            &figures.until_start,
-        )?;
+        histogram(&mut encoder, "nagaya_jobs_until_start", help, &self.until_start)?;
         let help = "Time of attempts that were claimed and reported at this server.";
-        histogram(&mut encoder, "nagaya_jobs_run", help, &figures.run)?;
-        encode_log(&mut encoder, &figures)?;
+        histogram(&mut encoder, "nagaya_jobs_run", help, &self.run)?;
+        encode_log(&mut encoder, self)?;
         let outcomes = |all: &[(&'static str, u64)]| {
             let label = |(outcome, count): &(&'static str, u64)| ([("outcome", *outcome)], *count);
             all.iter().map(label).collect::<Vec<_>>()
         };
         let help = "Tries of webhooks by this server, by outcome.";
-        let deliveries = outcomes(&figures.deliveries).into_iter();
+        let deliveries = outcomes(&self.deliveries).into_iter();
         counters(&mut encoder, "nagaya_jobs_deliveries", help, deliveries)?;
         let help = "Tries of notices to administrators by this server, by outcome.";
-        let notices = outcomes(&figures.notices).into_iter();
+        let notices = outcomes(&self.notices).into_iter();
         counters(&mut encoder, "nagaya_jobs_notices", help, notices)
     }
 }
@@ -220,9 +199,7 @@ fn histogram(
     help: &str,
     times: &LatencyFigures,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-    let count = times.buckets.iter().map(|(_, count)| count).sum();
-    family.encode_histogram::<NoLabelSet>(times.seconds, count, &times.buckets, None)
+    times.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
 }
 
 #[cfg(test)]
@@ -236,7 +213,7 @@ mod tests {
     #[test]
     fn a_scrape_tells_of_queues_batches_and_times() {
         let metrics = Metrics::new("1.2.3", Arc::new(ManualClock::at_unix_ms(0)));
-        metrics.register_jobs(|| JobsFigures {
+        metrics.register(|| JobsFigures {
             queues: vec![QueueFigures {
                 name: "mail".to_owned(),
                 waiting: 3,

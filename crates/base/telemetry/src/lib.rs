@@ -22,10 +22,11 @@ pub mod trace;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
-pub use fanout::{EndpointFigures, FanoutFigures, LatencyFigures, StoreFigures};
+pub use fanout::{EndpointFigures, FanoutFigures, StoreFigures};
 pub use fleet::FleetFigures;
 pub use ids::IdsFigures;
 pub use jobs::{CallFigures, JobsFigures, QueueFigures};
 pub use logs::{Error, Telemetry};
+pub use metrics::LatencyFigures;
 pub use room::{CommandFigures, RoomFigures, TierFigures};
 pub use tiers::TiersFigures;

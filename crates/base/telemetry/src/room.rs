@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
+
+use crate::metrics::Stats;
 
 /// What one command did so far.
 #[derive(Clone, Copy, Debug)]
@@ -54,57 +55,45 @@ pub struct TierFigures {
     pub load_seconds: f64,
 }
 
-/// Asks the engine at each scrape.
-pub(crate) struct RoomCollector {
-    pub(crate) read: Box<dyn Fn() -> RoomFigures + Send + Sync>,
-}
-
-impl fmt::Debug for RoomCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RoomCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for RoomCollector {
+impl Stats for RoomFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = (self.read)();
         let gauges = [
             (
                 "nagaya_room_connections_open",
                 "Redis clients connected now.",
                 None,
-                figures.connections,
+                self.connections,
             ),
-            ("nagaya_room_keys", "Keys in memory.", None, figures.keys),
+            ("nagaya_room_keys", "Keys in memory.", None, self.keys),
             (
                 "nagaya_room_memory_used",
                 "Memory the process has allocated and not freed.",
                 Some(&Unit::Bytes),
-                figures.used_bytes,
+                self.used_bytes,
             ),
             (
                 "nagaya_room_cold_keys",
                 "Keys that are only in the cold tier.",
                 None,
-                figures.tiers.cold_keys,
+                self.tiers.cold_keys,
             ),
             (
                 "nagaya_room_cold_tags",
                 "Tags that the cold tier has.",
                 None,
-                figures.tiers.cold_tags,
+                self.tiers.cold_tags,
             ),
             (
                 "nagaya_room_cold",
                 "Space that the cold tier takes on its disk.",
                 Some(&Unit::Bytes),
-                figures.tiers.cold_bytes,
+                self.tiers.cold_bytes,
             ),
             (
                 "nagaya_room_log",
                 "Length of the write-ahead log.",
                 Some(&Unit::Bytes),
-                figures.tiers.log_bytes,
+                self.tiers.log_bytes,
             ),
         ];
         let known = [
@@ -112,9 +101,9 @@ impl Collector for RoomCollector {
                 "nagaya_room_memory_limit",
                 "Memory that data, overhead and buffers may take.",
                 Some(&Unit::Bytes),
-                figures.limit_bytes,
+                self.limit_bytes,
             ),
-            ("nagaya_room_tags", "Tags in memory, about.", None, figures.tags),
+            ("nagaya_room_tags", "Tags in memory, about.", None, self.tags),
         ];
         let known = known
             .into_iter()
@@ -127,53 +116,53 @@ impl Collector for RoomCollector {
             (
                 "nagaya_room_connections_refused",
                 "Clients turned away because the limit was reached.",
-                figures.connections_refused,
+                self.connections_refused,
             ),
-            ("nagaya_room_hits", "Lookups that found their key.", figures.hits),
-            ("nagaya_room_misses", "Lookups that found no key.", figures.misses),
+            ("nagaya_room_hits", "Lookups that found their key.", self.hits),
+            ("nagaya_room_misses", "Lookups that found no key.", self.misses),
             (
                 "nagaya_room_expired",
                 "Keys removed because their time had come.",
-                figures.expired,
+                self.expired,
             ),
             (
                 "nagaya_room_load_waits",
                 "Requests that waited for a tag to be loaded.",
-                figures.tiers.load_waits,
+                self.tiers.load_waits,
             ),
             (
                 "nagaya_room_loads_failed",
                 "Loads that the cold tier could not answer.",
-                figures.tiers.loads_failed,
+                self.tiers.loads_failed,
             ),
             (
                 "nagaya_room_evicted_tags",
                 "Tags that left memory and stayed in the cold tier.",
-                figures.tiers.evicted_tags,
+                self.tiers.evicted_tags,
             ),
             (
                 "nagaya_room_saved_keys",
                 "Keys written to the cold tier.",
-                figures.tiers.saved_keys,
+                self.tiers.saved_keys,
             ),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
-        let staleness = ConstGauge::new(figures.tiers.staleness_ms as f64 / 1000.0);
+        let staleness = ConstGauge::new(self.tiers.staleness_ms as f64 / 1000.0);
         staleness.encode(encoder.encode_descriptor(
             "nagaya_room_staleness",
             "Age of the oldest change that the cold tier lacks.",
             Some(&Unit::Seconds),
             staleness.metric_type(),
         )?)?;
-        encode_loads(&mut encoder, &figures.tiers)?;
+        encode_loads(&mut encoder, &self.tiers)?;
         encode_commands(
             &mut encoder,
             "nagaya_room_commands",
             "Commands run.",
-            &figures.commands,
+            &self.commands,
             |command| command.calls,
         )?;
         let help = "Commands that ended in an error reply.";
@@ -181,7 +170,7 @@ impl Collector for RoomCollector {
             &mut encoder,
             "nagaya_room_commands_failed",
             help,
-            &figures.commands,
+            &self.commands,
             |command| command.failed,
         )
     }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
+
+use crate::metrics::Stats;
 
 /// The figures at one moment; zero for roles that this process does not have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,93 +39,81 @@ pub struct TiersFigures {
     pub news_dropped: u64,
 }
 
-/// Asks the room at each scrape.
-pub(crate) struct TiersCollector {
-    pub(crate) read: Box<dyn Fn() -> TiersFigures + Send + Sync>,
-}
-
-impl fmt::Debug for TiersCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TiersCollector").finish_non_exhaustive()
-    }
-}
-
-impl Collector for TiersCollector {
+impl Stats for TiersFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let one = (self.read)();
         let counters = [
             (
                 "nagaya_tiers_commands",
                 "Requests that clients sent.",
-                one.commands,
+                self.commands,
             ),
             (
                 "nagaya_tiers_redirects",
                 "MOVED and ASK that were followed.",
-                one.redirects,
+                self.redirects,
             ),
             (
                 "nagaya_tiers_retries",
                 "Commands sent again because they surely had not run.",
-                one.retries,
+                self.retries,
             ),
             (
                 "nagaya_tiers_lost",
                 "Commands whose connection broke under them.",
-                one.lost,
+                self.lost,
             ),
             (
                 "nagaya_tiers_late",
                 "Replies that came too late to be told as such.",
-                one.late,
+                self.late,
             ),
             (
                 "nagaya_tiers_touches",
                 "Tags asked for on their nodes.",
-                one.touches,
+                self.touches,
             ),
-            ("nagaya_tiers_leases", "Leases granted.", one.leases_granted),
+            ("nagaya_tiers_leases", "Leases granted.", self.leases_granted),
             (
                 "nagaya_tiers_registrations",
                 "Keys registered as about to be written.",
-                one.registrations,
+                self.registrations,
             ),
             (
                 "nagaya_tiers_waits",
                 "Commands that waited for their tag.",
-                one.waits,
+                self.waits,
             ),
-            ("nagaya_tiers_loads", "Tags brought into memory.", one.loaded),
+            ("nagaya_tiers_loads", "Tags brought into memory.", self.loaded),
             (
                 "nagaya_tiers_loads_failed",
                 "Loads that failed.",
-                one.loads_failed,
+                self.loads_failed,
             ),
             (
                 "nagaya_tiers_saves",
                 "Snapshots of tags committed to the cold tier.",
-                one.saved,
+                self.saved,
             ),
             (
                 "nagaya_tiers_saves_refused",
                 "Snapshots refused because the cold tier has something newer.",
-                one.saves_refused,
+                self.saves_refused,
             ),
-            ("nagaya_tiers_evictions", "Tags that left memory.", one.evicted),
+            ("nagaya_tiers_evictions", "Tags that left memory.", self.evicted),
             (
                 "nagaya_tiers_task_errors",
                 "Rounds of saving or evicting that failed.",
-                one.task_errors,
+                self.task_errors,
             ),
             (
                 "nagaya_tiers_news",
                 "Tags whose use was written down.",
-                one.news_delivered,
+                self.news_delivered,
             ),
             (
                 "nagaya_tiers_news_dropped",
                 "Uses of tags that were forgotten.",
-                one.news_dropped,
+                self.news_dropped,
             ),
         ];
         for (name, help, value) in counters {
@@ -132,33 +121,33 @@ impl Collector for TiersCollector {
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
         let gauges = [
-            ("nagaya_tiers_connections", "Clients connected.", one.connections),
+            ("nagaya_tiers_connections", "Clients connected.", self.connections),
             (
                 "nagaya_tiers_nodes_open",
                 "Nodes that requests can be sent to.",
-                one.nodes_open,
+                self.nodes_open,
             ),
             (
                 "nagaya_tiers_loads_waiting",
                 "Tags that wait to be loaded.",
-                one.loads_waiting,
+                self.loads_waiting,
             ),
             (
                 "nagaya_tiers_shards",
                 "Parts of the slots that this process saves.",
-                one.shards,
+                self.shards,
             ),
             (
                 "nagaya_tiers_nodes_full",
                 "Nodes above their high-water mark.",
-                one.nodes_full,
+                self.nodes_full,
             ),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(value as f64);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
-        let staleness = ConstGauge::new(one.staleness.as_secs_f64());
+        let staleness = ConstGauge::new(self.staleness.as_secs_f64());
         let help = "Age of the oldest change that is not known to be saved.";
         staleness.encode(encoder.encode_descriptor(
             "nagaya_tiers_staleness",

@@ -80,7 +80,7 @@ impl FleetService {
 
     pub(crate) fn register(&self, metrics: &Metrics) {
         let status = self.handle.status();
-        metrics.register_fleet(move || figures(&status.borrow()));
+        metrics.register(move || figures(&status.borrow()));
     }
 }
 

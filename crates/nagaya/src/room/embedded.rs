@@ -115,7 +115,7 @@ impl Service for RoomService {
             let figures = engine.figures();
             let view = figures.clone();
             if let Some(metrics) = metrics {
-                metrics.register_room(move || read(&view));
+                metrics.register(move || read(&view));
             }
             // Set once, here.
             inside.set(figures.clone()).ok();

@@ -78,7 +78,7 @@ impl FanoutService {
             .address()
             .context("cannot tell the address of the fan-out")?;
         let read = Arc::clone(&fanout);
-        metrics.register_fanout(move || figures::read(&read));
+        metrics.register(move || figures::read(&read));
         Ok(FanoutService {
             fanout,
             server,

@@ -432,7 +432,7 @@ impl Front {
 
     fn register(&self, metrics: &Metrics, status: Option<watch::Receiver<Status>>) {
         let (mint, stats) = (Arc::clone(&self.mint), Arc::clone(&self.stats));
-        metrics.register_ids(move || {
+        metrics.register(move || {
             let stats = stats.snapshot(&mint);
             let usable = match &status {
                 None => true,

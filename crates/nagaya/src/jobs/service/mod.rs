@@ -89,7 +89,7 @@ impl JobsService {
         let outgoing = Outgoing::new(&jobs, &settings.webhooks, &settings.notify)?;
         let gauges = outgoing.gauges();
         let read = gauges.clone();
-        metrics.register_jobs(move || read.read());
+        metrics.register(move || read.read());
         Ok(JobsService {
             jobs,
             api,

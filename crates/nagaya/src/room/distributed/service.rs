@@ -241,7 +241,7 @@ impl Service for TieredRoom {
                 loads,
                 accesses: Arc::clone(&accesses),
             };
-            metrics.register_tiers(move || figures.read());
+            metrics.register(move || figures.read());
             let collecting = collector.map(|collector| {
                 let shutdown = shutdown.clone();
                 tokio::spawn(collector.run(async move { shutdown.stopped().await }))

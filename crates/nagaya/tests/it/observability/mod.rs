@@ -49,7 +49,7 @@ fn families() -> Families {
     });
 
     let metrics = Metrics::new("0", Arc::new(SystemClock));
-    metrics.register_tiers(TiersFigures::default);
+    metrics.register(TiersFigures::default);
     let mut families = parse(&metrics.render().unwrap());
     families.extend(parse(&told));
     families
