@@ -17,6 +17,7 @@ pub mod ask;
 pub mod manager;
 
 pub mod commands;
+pub mod metrics;
 pub mod status;
 
 #[cfg(any(test, feature = "simulator"))]

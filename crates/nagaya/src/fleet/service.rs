@@ -8,10 +8,10 @@ use axum::Router;
 use nagaya_config::Secret;
 use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::manager::{self, ManagerHandle, ManagerOptions, ManagerStatus};
+use nagaya_fleet::metrics::FleetFigures;
 use nagaya_fleet::store::Store;
 use nagaya_fleet_api::FleetApi;
 use nagaya_fleet_api::webhook::Guard;
-use nagaya_telemetry::FleetFigures;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 

@@ -10,9 +10,9 @@ use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::server::Server;
 use nagaya_commands::table;
 use nagaya_commands::tiering::LOAD_BOUNDS_US;
+use nagaya_engine::metrics::{CommandFigures, RoomFigures, TierFigures};
 use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, Storage, used_bytes};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{CommandFigures, RoomFigures, TierFigures};
 
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};

@@ -20,6 +20,7 @@ mod transport;
 mod tiers;
 
 mod memory;
+pub mod metrics;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use nagaya_fanout::metrics::{EndpointFigures, FanoutFigures, StoreFigures};
 use nagaya_fanout::{Endpoint, Fanout, Latency, State, Turned};
-use nagaya_telemetry::{EndpointFigures, FanoutFigures, LatencyFigures, StoreFigures};
+use nagaya_telemetry::metrics::LatencyFigures;
 
 /// Reads everything for a scrape.
 pub(super) fn read(fanout: &Fanout) -> FanoutFigures {

@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow, bail};
 use axum::Router;
 use nagaya_ids::clock::{BootClock, SystemBootClock};
 use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
+use nagaya_ids::metrics::IdsFigures;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::{FixedPermit, Permit};
 use nagaya_ids::pool::{Error as PoolError, Pool};
@@ -25,7 +26,7 @@ use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, IdsFigures, SystemClock};
+use nagaya_telemetry::{Clock, SystemClock};
 use tokio::sync::watch;
 use tracing::{info, warn};
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use nagaya_deliver::notify::Notifier;
 use nagaya_deliver::webhook::Deliverer;
+use nagaya_jobs::metrics::{CallFigures, JobsFigures, QueueFigures};
 use nagaya_jobs::queue::QueueView;
 use nagaya_jobs::service::{Jobs, Times};
-use nagaya_telemetry::{CallFigures, JobsFigures, LatencyFigures, QueueFigures};
+use nagaya_telemetry::metrics::LatencyFigures;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;

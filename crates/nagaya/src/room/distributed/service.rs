@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use nagaya_cluster::metrics::TiersFigures;
 use nagaya_cluster::proxy::{self, Error};
 use nagaya_cluster::roles::{
     AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
@@ -13,7 +14,6 @@ use nagaya_cluster::roles::{
 };
 use nagaya_cluster::tier::RedisHotTier;
 use nagaya_redis_client::{Client, Options, RedisUrl};
-use nagaya_telemetry::TiersFigures;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};

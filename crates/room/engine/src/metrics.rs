@@ -2,13 +2,12 @@
 
 use std::fmt;
 
+use nagaya_telemetry::metrics::Stats;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::Stats;
 
 /// What one command did so far.
 #[derive(Clone, Copy, Debug)]

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
+use nagaya_telemetry::metrics::{LatencyFigures, Stats};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::{LatencyFigures, Stats};
 
 /// The figures at one moment.
 #[derive(Clone, Debug, Default)]

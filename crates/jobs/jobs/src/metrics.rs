@@ -5,13 +5,12 @@
 
 use std::fmt;
 
+use nagaya_telemetry::metrics::{LatencyFigures, Stats};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::{LatencyFigures, Stats};
 
 /// The figures at one moment.
 #[derive(Clone, Debug, Default)]
@@ -207,8 +206,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clock::ManualClock;
-    use crate::metrics::Metrics;
+    use nagaya_telemetry::ManualClock;
+    use nagaya_telemetry::metrics::Metrics;
 
     #[test]
     fn a_scrape_tells_of_queues_batches_and_times() {

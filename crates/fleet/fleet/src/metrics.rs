@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use nagaya_telemetry::metrics::Stats;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::Stats;
 
 /// The figures at one moment, as one manager sees the fleet.
 #[derive(Clone, Copy, Debug, Default)]

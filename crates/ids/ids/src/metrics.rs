@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use nagaya_telemetry::metrics::Stats;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::Stats;
 
 /// The figures at one moment.
 #[derive(Clone, Copy, Debug, Default)]
