@@ -409,6 +409,3 @@ impl Lanes<'_> {
         )
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,122 @@
+//! Writing down what a step has gathered.
+
+use nagaya_jobs::error::Error;
+use nagaya_postgres_client::Session;
+use serde::Serialize;
+
+use super::{Step, Told, spot};
+use crate::sql::Queries;
+
+impl Step<'_> {
+    /// Writes everything and returns what to tell after the commit. Nothing may follow but the commit: the gate
+    /// is held.
+    pub(crate) async fn finish(mut self) -> Result<Told, Error> {
+        let session = self.session;
+        insert(
+            session,
+            include_str!("../queries/steps/insert_attempts.sql"),
+            &self.attempts,
+        )
+        .await?;
+        insert(
+            session,
+            include_str!("../queries/steps/insert_done.sql"),
+            &self.done,
+        )
+        .await?;
+        insert(
+            session,
+            include_str!("../queries/steps/insert_delayed.sql"),
+            &self.delayed,
+        )
+        .await?;
+        insert(
+            session,
+            include_str!("../queries/steps/insert_blocked.sql"),
+            &self.blocked,
+        )
+        .await?;
+        if !self.unique_gone.is_empty() {
+            let delete = include_str!("../queries/steps/delete_unique.sql");
+            session.run(delete, &[&self.unique_gone]).await?;
+        }
+        let ended: Vec<i64> = self.done.iter().map(|row| row.id).collect();
+        if !ended.is_empty() {
+            let note = include_str!("../queries/steps/note_resolve.sql");
+            self.told.resolves = session.run(note, &[&ended]).await? > 0;
+        }
+        self.grant_places().await?;
+        insert(
+            session,
+            include_str!("../queries/steps/insert_ready.sql"),
+            &self.ready,
+        )
+        .await?;
+        self.write_log().await?;
+        Ok(self.told)
+    }
+
+    /// Hands out the places of concurrency keys, to those that wait for them, in turn. A key's row is locked by
+    /// a statement of its own, so that the next one sees everything that was done under the lock before.
+    async fn grant_places(&mut self) -> Result<(), Error> {
+        for ((queue, key), mut work) in std::mem::take(&mut self.keys) {
+            let find = match work.sets_limit {
+                true => include_str!("../queries/steps/limit_place.sql"),
+                false => include_str!("../queries/steps/find_place.sql"),
+            };
+            let row = self.session.row(find, &[&queue, &key, &work.most]).await?;
+            let place: i64 = row.get(0);
+            for waiting in &mut work.waiting {
+                waiting.place = Some(place);
+            }
+            insert(
+                self.session,
+                include_str!("../queries/steps/insert_blocked.sql"),
+                &work.waiting,
+            )
+            .await?;
+            let grant = include_str!("../queries/steps/grant_place.sql");
+            for row in &self.session.rows(grant, &[&place, &work.left]).await? {
+                self.make_ready(&spot(row)?).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_log(&mut self) -> Result<(), Error> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        let rows = self
+            .session
+            .rows(include_str!("../queries/steps/log.sql"), &[&json(&self.events)])
+            .await?;
+        let mut seqs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        seqs.sort_unstable();
+        self.told.head = seqs.last().copied();
+        let deliveries: Vec<_> = std::mem::take(&mut self.deliveries)
+            .into_iter()
+            .map(|(event, mut delivery)| {
+                delivery.seq = seqs[event];
+                delivery
+            })
+            .collect();
+        insert(
+            self.session,
+            include_str!("../queries/steps/insert_deliveries.sql"),
+            &deliveries,
+        )
+        .await
+    }
+}
+
+async fn insert<R: Serialize>(session: &Session, sql: &'static str, rows: &[R]) -> Result<(), Error> {
+    if !rows.is_empty() {
+        session.run(sql, &[&json(rows)]).await?;
+    }
+    Ok(())
+}
+
+fn json<R: Serialize>(rows: &[R]) -> String {
+    serde_json::to_string(rows).expect("rows have string keys and no floats")
+}

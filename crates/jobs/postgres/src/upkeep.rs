@@ -1,0 +1,202 @@
+//! What must be done now and then: expired leases, due times, dependents, retention. Rows are taken with SKIP
+//! LOCKED, so that several servers at it share the work.
+
+use nagaya_jobs::error::Error;
+use nagaya_jobs::id::JobId;
+use nagaya_jobs::request::{NextTimes, Round};
+use nagaya_jobs::state::{AttemptEnd, State, after_expiry};
+use nagaya_postgres_client::Session;
+
+use crate::sql::{Queries, begin, commit};
+use crate::step::{Ending, Step, running, spot, state_of};
+use crate::store::Inner;
+
+/// Most rows in one transaction, whatever is asked for.
+const BATCH_MAX: usize = 1_000;
+/// What an attempt whose lease ran out is said to have failed with.
+const LEASE_RAN_OUT: &str = "the lease ran out";
+
+fn round(rows: usize, limit: usize) -> Round {
+    Round {
+        rows,
+        more: rows >= limit,
+    }
+}
+
+fn bound(limit: usize) -> (usize, i64) {
+    let limit = limit.min(BATCH_MAX);
+    (limit, i64::try_from(limit).unwrap_or(i64::MAX))
+}
+
+impl Inner {
+    pub(crate) async fn sweep_expired(&self, limit: usize) -> Result<Round, Error> {
+        let (limit, rows_max) = bound(limit);
+        let mut session = self.hot().await?;
+        if let Err(error) = self.passed.flush(&session, self.server).await {
+            tracing::debug!(%error, "counts of jobs are written later");
+        }
+        let now_ms = self.time.now(&session).await?;
+        let transaction = begin(&mut session).await?;
+        let rows = transaction
+            .rows(
+                include_str!("queries/upkeep/take_expired.sql"),
+                &[&now_ms, &rows_max],
+            )
+            .await?;
+        let mut step = Step::new(self, &transaction, now_ms);
+        for row in &rows {
+            let row = running(row)?;
+            let next = after_expiry(row.tries());
+            step.attempt_over(row, AttemptEnd::LeaseLost, LEASE_RAN_OUT, next)
+                .await?;
+        }
+        let told = step.finish().await?;
+        commit(transaction).await?;
+        let resolves = told.resolves;
+        self.tell(told);
+        drop(session);
+        self.resolve_soon(resolves).await;
+        Ok(round(rows.len(), limit))
+    }
+
+    pub(crate) async fn move_due(&self, limit: usize) -> Result<Round, Error> {
+        let (limit, rows_max) = bound(limit);
+        let mut session = self.hot().await?;
+        let now_ms = self.time.now(&session).await?;
+        let transaction = begin(&mut session).await?;
+        let rows = transaction
+            .rows(include_str!("queries/upkeep/take_due.sql"), &[&now_ms, &rows_max])
+            .await?;
+        let mut step = Step::new(self, &transaction, now_ms);
+        for row in &rows {
+            step.place(spot(row)?, now_ms).await?;
+        }
+        let told = step.finish().await?;
+        commit(transaction).await?;
+        self.tell(told);
+        Ok(round(rows.len(), limit))
+    }
+
+    pub(crate) async fn resolve_dependents(&self, limit: usize) -> Result<Round, Error> {
+        let (limit, rows_max) = bound(limit);
+        let mut session = self.hot().await?;
+        let mut rows = 0;
+        loop {
+            let now_ms = self.time.now(&session).await?;
+            let transaction = begin(&mut session).await?;
+            let parents = transaction
+                .rows(include_str!("queries/upkeep/lock_ended.sql"), &[&rows_max])
+                .await?;
+            if parents.is_empty() {
+                break;
+            }
+            let mut step = Step::new(self, &transaction, now_ms);
+            let mut resolved = Vec::with_capacity(parents.len());
+            for row in &parents {
+                let Some(parent) = JobId::new(row.get(0)) else {
+                    continue;
+                };
+                resolved.push(parent.get());
+                rows += match row.get::<_, Option<i16>>(1).map(state_of) {
+                    Some(State::Succeeded) => release_dependents(&mut step, &transaction, parent).await?,
+                    Some(_) => cancel_dependents(&mut step, &transaction, parent).await?,
+                    // It runs again: they wait for its next ending.
+                    None => 0,
+                };
+            }
+            transaction
+                .run(include_str!("queries/upkeep/delete_resolve.sql"), &[&resolved])
+                .await?;
+            // Cancelling some may be an ending that others wait for: the next turn of the loop finds it.
+            let told = step.finish().await?;
+            commit(transaction).await?;
+            self.tell(told);
+            if rows >= limit {
+                break;
+            }
+        }
+        Ok(round(rows, limit))
+    }
+
+    pub(crate) async fn purge(&self, limit: usize) -> Result<Round, Error> {
+        let (limit, rows_max) = bound(limit);
+        let session = self.cool().await?;
+        let now_ms = self.time.now(&session).await?;
+        let jobs = session
+            .row(
+                include_str!("queries/upkeep/purge_jobs.sql"),
+                &[&now_ms, &rows_max],
+            )
+            .await?;
+        let keys = session
+            .row(
+                include_str!("queries/upkeep/purge_keys.sql"),
+                &[&now_ms, &rows_max],
+            )
+            .await?;
+        // Endings that nobody was told of, should a server have died between a commit and its look.
+        session
+            .run(
+                include_str!("queries/upkeep/note_all_ended_parents.sql"),
+                &[&rows_max],
+            )
+            .await?;
+        let jobs = usize::try_from(jobs.get::<_, i64>(0)).unwrap_or(0);
+        let keys = usize::try_from(keys.get::<_, i64>(0)).unwrap_or(0);
+        Ok(Round {
+            rows: jobs + keys,
+            more: jobs >= limit || keys >= limit,
+        })
+    }
+
+    pub(crate) async fn next_times(&self) -> Result<NextTimes, Error> {
+        let session = self.cool().await?;
+        let row = session
+            .row(include_str!("queries/upkeep/next_times.sql"), &[])
+            .await?;
+        Ok(NextTimes {
+            due_ms: row.get(0),
+            lease_ms: row.get(1),
+            schedule_ms: row.get(2),
+            delivery_ms: row.get(3),
+            purge_ms: row.get(4),
+        })
+    }
+}
+
+async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
+    let rows = session
+        .rows(
+            include_str!("queries/upkeep/release_dependents.sql"),
+            &[&parent.get()],
+        )
+        .await?;
+    for row in &rows {
+        if row.get::<_, i32>(8) == 0 {
+            let run_at_ms: i64 = row.get(9);
+            step.place(spot(row)?, run_at_ms).await?;
+        }
+    }
+    Ok(rows.len())
+}
+
+async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
+    let rows = session
+        .rows(
+            include_str!("queries/upkeep/take_dependents.sql"),
+            &[&parent.get()],
+        )
+        .await?;
+    for row in &rows {
+        let ending = Ending {
+            state: State::Cancelled,
+            run: None,
+            error: Some(format!(
+                "job {parent}, on which this one depends, did not succeed"
+            )),
+            result: None,
+        };
+        step.end(spot(row)?, ending).await?;
+    }
+    Ok(rows.len())
+}

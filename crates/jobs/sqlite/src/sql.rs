@@ -1,0 +1,43 @@
+//! Small helpers around prepared statements.
+
+use nagaya_jobs::error::Error;
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::error::store_error;
+
+/// The text of a query, by its name below `queries/`.
+macro_rules! query {
+    ($name:literal) => {
+        include_str!(concat!("queries/", $name, ".sql"))
+    };
+}
+pub(crate) use query;
+
+/// Runs a statement and returns how many rows it changed.
+pub(crate) fn run(connection: &Connection, sql: &str, values: impl Params) -> Result<usize, Error> {
+    let run = || connection.prepare_cached(sql)?.execute(values);
+    run().map_err(store_error)
+}
+
+/// Reads the first row, if there is one.
+pub(crate) fn first<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, Error> {
+    let first = || connection.prepare_cached(sql)?.query_row(values, read).optional();
+    first().map_err(store_error)
+}
+
+/// Reads all rows.
+pub(crate) fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Error> {
+    let all =
+        || -> rusqlite::Result<Vec<T>> { connection.prepare_cached(sql)?.query_map(values, read)?.collect() };
+    all().map_err(store_error)
+}

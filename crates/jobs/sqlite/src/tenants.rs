@@ -1,0 +1,125 @@
+//! Tenants, API tokens and facts.
+
+use nagaya_jobs::error::Error;
+use nagaya_jobs::name::TenantId;
+use nagaya_jobs::tenant::{ApiToken, Scopes, Tenant};
+use rusqlite::{Connection, Row, params};
+
+use crate::books::Books;
+use crate::sql::{all, first, query, run};
+
+pub(crate) fn put(books: &mut Books<'_>, name: &TenantId, weight: u32) -> Result<(), Error> {
+    let weight = weight.max(1);
+    let num = books.tenant_num(name)?;
+    run(
+        books.connection,
+        query!("tenants/set_weight"),
+        params![num, weight],
+    )?;
+    if let Some(tenant) = books.memory.tenants.get_mut(&num) {
+        tenant.weight = weight;
+    }
+    Ok(())
+}
+
+pub(crate) fn list(connection: &Connection) -> Result<Vec<Tenant>, Error> {
+    let rows = all(connection, query!("tenants/all"), [], |row| {
+        Ok((row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
+    })?;
+    let tenant = |(name, weight, created_at_ms): (String, u32, i64)| {
+        Ok(Tenant {
+            id: TenantId::new(&name)?,
+            weight,
+            created_at_ms,
+        })
+    };
+    rows.into_iter().map(tenant).collect()
+}
+
+pub(crate) fn put_token(books: &mut Books<'_>, token: &ApiToken) -> Result<(), Error> {
+    let tenant = books.tenant_num(&token.tenant)?;
+    let values = params![
+        tenant,
+        token.name,
+        token.hash,
+        token.scopes.bits(),
+        token.queues.join(" "),
+        token.created_at_ms,
+        token.expires_at_ms,
+    ];
+    run(books.connection, query!("tokens/put"), values)?;
+    Ok(())
+}
+
+struct Raw {
+    name: String,
+    tenant: String,
+    hash: [u8; 32],
+    scopes: i16,
+    queues: String,
+    created_at_ms: i64,
+    expires_at_ms: Option<i64>,
+}
+
+impl Raw {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
+        Ok(Raw {
+            name: row.get(0)?,
+            tenant: row.get(1)?,
+            hash: row.get(2)?,
+            scopes: row.get(3)?,
+            queues: row.get(4)?,
+            created_at_ms: row.get(5)?,
+            expires_at_ms: row.get(6)?,
+        })
+    }
+
+    fn token(self) -> Result<ApiToken, Error> {
+        Ok(ApiToken {
+            name: self.name,
+            tenant: TenantId::new(&self.tenant)?,
+            hash: self.hash,
+            scopes: Scopes::of_bits(self.scopes),
+            queues: self.queues.split_whitespace().map(str::to_owned).collect(),
+            created_at_ms: self.created_at_ms,
+            expires_at_ms: self.expires_at_ms,
+        })
+    }
+}
+
+pub(crate) fn token(connection: &Connection, hash: &[u8; 32]) -> Result<Option<ApiToken>, Error> {
+    let raw = first(connection, query!("tokens/find"), [hash], Raw::read)?;
+    raw.map(Raw::token).transpose()
+}
+
+pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Result<Vec<ApiToken>, Error> {
+    let rows = all(
+        connection,
+        query!("tokens/list"),
+        [tenant.map(TenantId::as_str)],
+        Raw::read,
+    )?;
+    rows.into_iter().map(Raw::token).collect()
+}
+
+pub(crate) fn revoke(books: &mut Books<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
+    let tenant = books.known_tenant(tenant);
+    Ok(run(books.connection, query!("tokens/delete"), params![tenant, name])? > 0)
+}
+
+pub(crate) fn fact(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    Ok(first(connection, query!("facts/get"), [name], |row| row.get(0))?)
+}
+
+pub(crate) fn set_fact(books: &Books<'_>, name: &str, value: &[u8]) -> Result<(), Error> {
+    run(books.connection, query!("facts/set"), params![name, value])?;
+    Ok(())
+}
+
+pub(crate) fn fact_or(books: &Books<'_>, name: &str, value: &[u8]) -> Result<Vec<u8>, Error> {
+    if let Some(there) = fact(books.connection, name)? {
+        return Ok(there);
+    }
+    set_fact(books, name, value)?;
+    Ok(value.to_vec())
+}
