@@ -20,7 +20,10 @@ use nagaya_jobs::request::{
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::state::State;
-use nagaya_jobs::store::{Answer, Answers, JobStore};
+use nagaya_jobs::store::{
+    Answer, Answers, DeliveryQueue, EventLog, JobQueue, JobReader, Maintenance, QueueAdmin, Schedules,
+    StoreClock, StoreControl, Tenants,
+};
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_postgres_client::{Connection, Notifier, Pool};
@@ -99,7 +102,7 @@ impl Inner {
     }
 }
 
-impl JobStore for PgStore {
+impl JobQueue for PgStore {
     fn enqueue(&self, jobs: Vec<NewJob>) -> Answers<'_, Enqueued> {
         Box::pin(self.inner.enqueue(jobs))
     }
@@ -135,7 +138,9 @@ impl JobStore for PgStore {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
         Box::pin(self.inner.retry(ids))
     }
+}
 
+impl JobReader for PgStore {
     fn read(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<JobView>>> {
         Box::pin(self.inner.read(ids))
     }
@@ -160,7 +165,9 @@ impl JobStore for PgStore {
     fn explain(&self, id: JobId) -> Answer<'_, Option<Explanation>> {
         Box::pin(self.inner.explain(id))
     }
+}
 
+impl QueueAdmin for PgStore {
     fn queues(&self) -> Answer<'_, Vec<QueueView>> {
         Box::pin(self.inner.queue_views(None))
     }
@@ -176,7 +183,9 @@ impl JobStore for PgStore {
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()> {
         Box::pin(self.inner.set_paused(name, paused))
     }
+}
 
+impl Schedules for PgStore {
     fn put_schedule(&self, schedule: Schedule) -> Answer<'_, ScheduleView> {
         Box::pin(self.inner.put_schedule(schedule))
     }
@@ -196,7 +205,9 @@ impl JobStore for PgStore {
     fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool> {
         Box::pin(self.inner.fire(firings))
     }
+}
 
+impl Maintenance for PgStore {
     fn sweep_expired(&self, limit: usize) -> Answer<'_, Round> {
         Box::pin(self.inner.sweep_expired(limit))
     }
@@ -220,7 +231,9 @@ impl JobStore for PgStore {
     fn next_times(&self) -> Answer<'_, NextTimes> {
         Box::pin(self.inner.next_times())
     }
+}
 
+impl EventLog for PgStore {
     fn events_after(&self, after: u64, filter: EventFilter, limit: usize) -> Answer<'_, EventPage> {
         Box::pin(self.inner.events_after(after, filter, limit))
     }
@@ -250,7 +263,9 @@ impl JobStore for PgStore {
     fn unsubscribe(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         Box::pin(self.inner.unsubscribe(tenant, name))
     }
+}
 
+impl DeliveryQueue for PgStore {
     fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>> {
         Box::pin(self.inner.claim_deliveries(limit, lease))
     }
@@ -275,7 +290,9 @@ impl JobStore for PgStore {
     fn replay(&self, filter: DeliveryFilter, limit: usize) -> Answer<'_, usize> {
         Box::pin(self.inner.replay(filter, limit))
     }
+}
 
+impl Tenants for PgStore {
     fn put_tenant(&self, tenant: TenantId, weight: u32) -> Answer<'_, ()> {
         Box::pin(self.inner.put_tenant(tenant, weight))
     }
@@ -299,7 +316,18 @@ impl JobStore for PgStore {
     fn revoke_token(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         Box::pin(self.inner.revoke_token(tenant, name))
     }
+}
 
+impl StoreClock for PgStore {
+    fn now_ms(&self) -> Answer<'_, i64> {
+        Box::pin(async move {
+            let session = self.inner.cool().await?;
+            self.inner.time.now(&session).await
+        })
+    }
+}
+
+impl StoreControl for PgStore {
     fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
         Box::pin(self.inner.fact(name))
     }
@@ -310,13 +338,6 @@ impl JobStore for PgStore {
 
     fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
         Box::pin(self.inner.fact_or(name, value))
-    }
-
-    fn now_ms(&self) -> Answer<'_, i64> {
-        Box::pin(async move {
-            let session = self.inner.cool().await?;
-            self.inner.time.now(&session).await
-        })
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {

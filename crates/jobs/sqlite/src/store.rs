@@ -17,7 +17,10 @@ use nagaya_jobs::request::{
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::state::State;
-use nagaya_jobs::store::{Answer, Answers, JobStore};
+use nagaya_jobs::store::{
+    Answer, Answers, DeliveryQueue, EventLog, JobQueue, JobReader, Maintenance, QueueAdmin, Schedules,
+    StoreClock, StoreControl, Tenants,
+};
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use rusqlite::Connection;
@@ -73,7 +76,7 @@ impl SqliteJobs {
     }
 }
 
-impl JobStore for SqliteJobs {
+impl JobQueue for SqliteJobs {
     fn enqueue(&self, jobs: Vec<NewJob>) -> Answers<'_, Enqueued> {
         self.write_each(jobs, enqueue::enqueue)
     }
@@ -114,7 +117,9 @@ impl JobStore for SqliteJobs {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
         self.write_each(ids, |books, id| manage::retry(books, *id))
     }
+}
 
+impl JobReader for SqliteJobs {
     fn read(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<JobView>>> {
         self.read_with(move |connection| {
             let names = Names::read(connection)?;
@@ -145,7 +150,9 @@ impl JobStore for SqliteJobs {
         let now_ms = self.inner.clock.unix_ms();
         self.read_with(move |connection| explain::explain(connection, id, now_ms))
     }
+}
 
+impl QueueAdmin for SqliteJobs {
     fn queues(&self) -> Answer<'_, Vec<QueueView>> {
         self.read_with(|connection| queues::queues(connection, None))
     }
@@ -161,7 +168,9 @@ impl JobStore for SqliteJobs {
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()> {
         self.write(move |books| queues::set_paused(books, &name, paused))
     }
+}
 
+impl Schedules for SqliteJobs {
     fn put_schedule(&self, schedule: Schedule) -> Answer<'_, ScheduleView> {
         self.write(move |books| schedules::put(books, &schedule))
     }
@@ -182,7 +191,9 @@ impl JobStore for SqliteJobs {
     fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool> {
         self.write_each(firings, schedules::fire)
     }
+}
 
+impl Maintenance for SqliteJobs {
     fn sweep_expired(&self, limit: usize) -> Answer<'_, Round> {
         self.write(move |books| upkeep::sweep_expired(books, limit))
     }
@@ -206,7 +217,9 @@ impl JobStore for SqliteJobs {
     fn next_times(&self) -> Answer<'_, NextTimes> {
         self.read_with(upkeep::next_times)
     }
+}
 
+impl EventLog for SqliteJobs {
     fn events_after(&self, after: u64, filter: EventFilter, limit: usize) -> Answer<'_, EventPage> {
         self.read_with(move |connection| events::after(connection, after, &filter, limit))
     }
@@ -236,7 +249,9 @@ impl JobStore for SqliteJobs {
     fn unsubscribe(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         self.write(move |books| events::unsubscribe(books, &tenant, &name))
     }
+}
 
+impl DeliveryQueue for SqliteJobs {
     fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>> {
         self.write(move |books| deliveries::claim(books, limit, lease))
     }
@@ -266,7 +281,9 @@ impl JobStore for SqliteJobs {
     fn replay(&self, filter: DeliveryFilter, limit: usize) -> Answer<'_, usize> {
         self.write(move |books| deliveries::replay(books, &filter, limit))
     }
+}
 
+impl Tenants for SqliteJobs {
     fn put_tenant(&self, tenant: TenantId, weight: u32) -> Answer<'_, ()> {
         self.write(move |books| tenants::put(books, &tenant, weight))
     }
@@ -290,7 +307,16 @@ impl JobStore for SqliteJobs {
     fn revoke_token(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
         self.write(move |books| tenants::revoke(books, &tenant, &name))
     }
+}
 
+impl StoreClock for SqliteJobs {
+    fn now_ms(&self) -> Answer<'_, i64> {
+        let now_ms = self.inner.clock.unix_ms();
+        Box::pin(async move { Ok(now_ms) })
+    }
+}
+
+impl StoreControl for SqliteJobs {
     fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
         self.read_with(move |connection| tenants::fact(connection, &name))
     }
@@ -301,11 +327,6 @@ impl JobStore for SqliteJobs {
 
     fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
         self.write(move |books| tenants::fact_or(books, &name, &value))
-    }
-
-    fn now_ms(&self) -> Answer<'_, i64> {
-        let now_ms = self.inner.clock.unix_ms();
-        Box::pin(async move { Ok(now_ms) })
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {

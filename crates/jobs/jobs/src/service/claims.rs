@@ -21,7 +21,7 @@ use crate::limits::CLAIM_MAX;
 use crate::name::QueueName;
 use crate::request::{ClaimRequest, ClaimedJob, Failure};
 use crate::state::FailureTerms;
-use crate::store::JobStore;
+use crate::store::JobQueue;
 use crate::token::Lease;
 
 /// A job and the token of its attempt.
@@ -47,7 +47,7 @@ pub(super) struct Claims {
 
 impl Claims {
     pub(super) fn start(
-        store: &Arc<dyn JobStore>,
+        store: Arc<dyn JobQueue>,
         hub: &Arc<Hub>,
         config: &Config,
         counts: &Arc<Counts>,
@@ -56,7 +56,7 @@ impl Claims {
     ) -> Claims {
         let (requests, received) = mpsc::channel(config.waiting_claims_max.max(1));
         let desk = Desk {
-            store: Arc::clone(store),
+            store,
             hub: Arc::clone(hub),
             counts: Arc::clone(counts),
             waiting: VecDeque::new(),
@@ -103,7 +103,7 @@ fn now() -> Instant {
 }
 
 struct Desk {
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn JobQueue>,
     hub: Arc<Hub>,
     counts: Arc<Counts>,
     /// In order of arrival.

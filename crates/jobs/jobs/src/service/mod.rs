@@ -31,7 +31,7 @@ use crate::request::{
     ProgressReport,
 };
 use crate::state::{Next, State};
-use crate::store::JobStore;
+use crate::store::{JobQueue, JobStore, StoreControl};
 use crate::token::{Lease, SECRET_BYTES, SECRET_FACT, TokenKey};
 use claims::Claims;
 use duties::Duties;
@@ -114,7 +114,7 @@ impl Jobs {
         let tasks = TaskTracker::new();
         let counts = Arc::new(Counts::default());
         let lanes = Lanes {
-            store: &store,
+            store: store.clone(),
             config: &config,
             counts: &counts,
             tasks: &tasks,
@@ -126,8 +126,8 @@ impl Jobs {
             extensions: lanes.extensions(),
             progress: lanes.progress(),
             logs: lanes.logs(),
-            claims: Claims::start(&store, &hub, &config, &counts, &shutdown, &tasks),
-            tail: Tail::start(&store, &hub, &config, &shutdown, &tasks),
+            claims: Claims::start(store.clone(), &hub, &config, &counts, &shutdown, &tasks),
+            tail: Tail::start(store.clone(), &hub, &config, &shutdown, &tasks),
             duties: Duties::start(&store, &config, &shutdown, &tasks),
             counts,
             store,
@@ -258,7 +258,7 @@ impl Jobs {
     /// Follows the log from a position on.
     pub fn follow(&self, after: u64, filter: EventFilter) -> Follower {
         Follower::new(
-            &self.inner.store,
+            self.inner.store.clone(),
             &self.inner.hub,
             after,
             filter,
@@ -298,7 +298,7 @@ impl Jobs {
 }
 
 /// Reads the secret that all servers of a store share, or makes it.
-async fn token_key(store: &dyn JobStore) -> Result<TokenKey, Error> {
+async fn token_key(store: &dyn StoreControl) -> Result<TokenKey, Error> {
     let fresh = TokenKey::random().secret().to_vec();
     let secret = store.fact_or(SECRET_FACT.to_owned(), fresh).await?;
     let secret: [u8; SECRET_BYTES] = secret.try_into().map_err(|_| Error::Damaged {
@@ -309,7 +309,7 @@ async fn token_key(store: &dyn JobStore) -> Result<TokenKey, Error> {
 
 /// Makes the lanes: which calls are joined, and how many.
 struct Lanes<'a> {
-    store: &'a Arc<dyn JobStore>,
+    store: Arc<dyn JobQueue>,
     config: &'a Config,
     counts: &'a Arc<Counts>,
     tasks: &'a TaskTracker,
@@ -336,7 +336,7 @@ impl Lanes<'_> {
     }
 
     fn enqueues(&self) -> Lane<NewJob, Enqueued> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         let bounds = self.bounds(self.config.enqueue_batch_max);
         Lane::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
             let store = Arc::clone(&store);
@@ -345,7 +345,7 @@ impl Lanes<'_> {
     }
 
     fn completions(&self) -> Lane<Completion, Completed> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         Lane::start(
             self.reports(),
             self.meter(Call::Complete),
@@ -358,7 +358,7 @@ impl Lanes<'_> {
     }
 
     fn failures(&self) -> Lane<Failure, Failed> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         Lane::start(
             self.reports(),
             self.meter(Call::Fail),
@@ -371,7 +371,7 @@ impl Lanes<'_> {
     }
 
     fn extensions(&self) -> Lane<Extension, i64> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         Lane::start(
             self.reports(),
             self.meter(Call::Extend),
@@ -384,7 +384,7 @@ impl Lanes<'_> {
     }
 
     fn progress(&self) -> Lane<ProgressReport, ()> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         Lane::start(
             self.reports(),
             self.meter(Call::Progress),
@@ -397,7 +397,7 @@ impl Lanes<'_> {
     }
 
     fn logs(&self) -> Lane<LogReport, ()> {
-        let store = Arc::clone(self.store);
+        let store = Arc::clone(&self.store);
         Lane::start(
             self.reports(),
             self.meter(Call::Log),

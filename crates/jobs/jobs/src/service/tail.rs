@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::event::{Event, EventFilter};
 use crate::id::JobId;
 use crate::state::State;
-use crate::store::JobStore;
+use crate::store::{EventLog, JobReader};
 
 /// Events that the task reads at a time.
 const PAGE: usize = 1_000;
@@ -30,18 +30,13 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) fn start(
-        store: &Arc<dyn JobStore>,
+        store: Arc<dyn EventLog>,
         hub: &Arc<Hub>,
         config: &Config,
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Tail {
-        tasks.spawn(run(
-            Arc::clone(store),
-            Arc::clone(hub),
-            config.poll,
-            shutdown.clone(),
-        ));
+        tasks.spawn(run(store, Arc::clone(hub), config.poll, shutdown.clone()));
         Tail {
             hub: Arc::clone(hub),
             poll: config.poll,
@@ -52,7 +47,7 @@ impl Tail {
     /// Waits until a job has ended, the time is over, or the server goes down.
     pub(super) async fn wait_until_ended(
         &self,
-        store: &dyn JobStore,
+        store: &dyn JobReader,
         id: JobId,
         wait: Duration,
     ) -> Result<Option<State>, Error> {
@@ -76,7 +71,7 @@ impl Tail {
     }
 }
 
-async fn run(store: Arc<dyn JobStore>, hub: Arc<Hub>, poll: Duration, shutdown: CancellationToken) {
+async fn run(store: Arc<dyn EventLog>, hub: Arc<Hub>, poll: Duration, shutdown: CancellationToken) {
     let mut head = hub.head();
     let mut after = *head.borrow_and_update();
     loop {
@@ -114,7 +109,7 @@ pub enum Step {
 
 /// A reader of the log with a cursor of its own.
 pub struct Follower {
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn EventLog>,
     place: Place,
     filter: EventFilter,
     after: u64,
@@ -123,14 +118,14 @@ pub struct Follower {
 
 impl Follower {
     pub(super) fn new(
-        store: &Arc<dyn JobStore>,
+        store: Arc<dyn EventLog>,
         hub: &Arc<Hub>,
         after: u64,
         filter: EventFilter,
         poll: Duration,
     ) -> Follower {
         Follower {
-            store: Arc::clone(store),
+            store,
             place: hub.wait_for(&filter),
             filter,
             after,

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use nagaya_jobs::clock::ManualClock;
 use nagaya_jobs::request::{ClaimedJob, Completed, Completion, Finding};
+use nagaya_jobs::store::{JobQueue, StoreControl};
 use nagaya_jobs::suite::START_MS;
 use nagaya_jobs::token::Lease;
-use nagaya_jobs::{Error, JobId, JobStore, NewJob};
+use nagaya_jobs::{Error, JobId, NewJob};
 use nagaya_jobs_postgres::{Options, PgStore};
 use tokio::time::{Instant, sleep, timeout};
 

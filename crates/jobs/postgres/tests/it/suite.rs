@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nagaya_jobs::JobStore;
 use nagaya_jobs::clock::ManualClock;
+use nagaya_jobs::store::StoreControl;
 use nagaya_jobs::suite::{Case, Harness, START_MS};
 use nagaya_jobs_postgres::{Options, PgStore};
 use nagaya_testkit::shared;

@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use nagaya_jobs::{Error, JobId, JobStore, State};
+use nagaya_jobs::store::{JobQueue, JobReader, QueueAdmin, StoreControl};
+use nagaya_jobs::{Error, JobId, State};
 
 use crate::support::{assert_sound, block_on, child, child_path, job, one_test, open};
 

@@ -10,7 +10,8 @@ use nagaya_jobs::backoff::Backoff;
 use nagaya_jobs::job::{Concurrency, NewJob};
 use nagaya_jobs::request::{Completion, Failed, Failure};
 use nagaya_jobs::state::{FailureTerms, Next};
-use nagaya_jobs::{JobId, JobStore, State};
+use nagaya_jobs::store::{JobQueue, JobReader, Maintenance, StoreControl};
+use nagaya_jobs::{JobId, State};
 use nagaya_jobs_sqlite::SqliteJobs;
 
 use crate::support::{assert_sound, block_on, child_path, job, open, start_child, wants};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use nagaya_jobs::error::Fault;
 use nagaya_jobs::request::Completion;
-use nagaya_jobs::{Error, JobId, JobStore, State};
+use nagaya_jobs::store::{JobQueue, JobReader, QueueAdmin, StoreControl};
+use nagaya_jobs::{Error, JobId, State};
 use nagaya_jobs_sqlite::{Options, SqliteJobs};
 
 use crate::support::{assert_sound, block_on, job, open, open_with, wants};

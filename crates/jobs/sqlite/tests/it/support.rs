@@ -9,7 +9,8 @@ use std::time::Duration;
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::job::{Body, NewJob};
 use nagaya_jobs::request::{ClaimRequest, Finding};
-use nagaya_jobs::{JobStore, QueueName, TenantId};
+use nagaya_jobs::store::StoreControl;
+use nagaya_jobs::{QueueName, TenantId};
 use nagaya_jobs_sqlite::{Options, SqliteJobs};
 
 /// Where a child finds the path of its store.

@@ -21,7 +21,7 @@ use super::Config;
 use crate::clock::span;
 use crate::error::Error;
 use crate::request::NextTimes;
-use crate::store::JobStore;
+use crate::store::{JobStore, Maintenance};
 
 pub use schedule_clock::fire_due;
 
@@ -54,7 +54,7 @@ impl Duties {
         }
         let beat = |name, nudge| Beat {
             name,
-            store: Arc::clone(store),
+            store: store.clone(),
             shutdown: shutdown.clone(),
             nudge,
         };
@@ -62,7 +62,10 @@ impl Duties {
         tasks.spawn(expiry_sweeper::run(beat("expiry sweeper", quiet())));
         tasks.spawn(due_mover::run(beat("due mover", scheduled)));
         tasks.spawn(dependents::run(beat("dependents", quiet())));
-        tasks.spawn(schedule_clock::run(beat("schedule clock", quiet())));
+        tasks.spawn(schedule_clock::run(
+            beat("schedule clock", quiet()),
+            store.clone(),
+        ));
         tasks.spawn(retention::run(
             beat("retention", quiet()),
             config.events_retention,
@@ -79,7 +82,7 @@ impl Duties {
 /// The rhythm of one duty.
 struct Beat {
     name: &'static str,
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn Maintenance>,
     shutdown: CancellationToken,
     nudge: Arc<Notify>,
 }
@@ -88,7 +91,7 @@ impl Beat {
     /// Repeats rounds of work until the server goes down. A round tells whether there is more at once.
     async fn repeat<'a, F, R>(&'a self, next: fn(&NextTimes) -> Option<i64>, round: F)
     where
-        F: Fn(&'a dyn JobStore) -> R,
+        F: Fn(&'a dyn Maintenance) -> R,
         R: Future<Output = Result<bool, Error>>,
     {
         while !self.shutdown.is_cancelled() {

@@ -1,23 +1,26 @@
 //! Starts the runs of schedules.
 
+use std::sync::Arc;
+
 use super::Beat;
 use crate::error::Error;
 use crate::job::{Idempotency, NewJob};
 use crate::request::Firing;
 use crate::schedule::{Due, ScheduleView, Times, run_key};
-use crate::store::JobStore;
+use crate::store::Schedules;
 
 /// Schedules of one round.
 const ROUND: usize = 64;
 /// When a schedule that cannot be read is looked at again, milliseconds.
 const UNREADABLE_MS: i64 = 3_600_000;
 
-pub(super) async fn run(beat: Beat) {
-    beat.repeat(|times| times.schedule_ms, fire_due).await;
+pub(super) async fn run(beat: Beat, schedules: Arc<dyn Schedules>) {
+    let round = |_| fire_due(&*schedules);
+    beat.repeat(|times| times.schedule_ms, round).await;
 }
 
 /// Starts the runs that are due. Returns whether there may be more.
-pub async fn fire_due(store: &dyn JobStore) -> Result<bool, Error> {
+pub async fn fire_due(store: &dyn Schedules) -> Result<bool, Error> {
     let due = store.due_schedules(ROUND).await?;
     if due.is_empty() {
         return Ok(false);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use nagaya_jobs::error::LostWhy;
 use nagaya_jobs::request::{Completed, Extension};
+use nagaya_jobs::store::{JobQueue, Maintenance};
 use nagaya_jobs::suite::START_MS;
-use nagaya_jobs::{Error, JobStore, State};
+use nagaya_jobs::{Error, State};
 use nagaya_testkit::shared;
 
 use super::{assert_sound, claim, done, enqueue, open, open_timed, run};

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nagaya_jobs::event::EventFilter;
+use nagaya_jobs::store::{EventLog, JobReader};
 use nagaya_jobs::token::Lease;
-use nagaya_jobs::{JobId, JobStore, State};
+use nagaya_jobs::{JobId, State};
 use nagaya_jobs_postgres::PgStore;
 
 use super::assert_sound;

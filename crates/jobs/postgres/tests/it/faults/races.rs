@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use nagaya_jobs::State;
 use nagaya_jobs::job::{Concurrency, Idempotency};
 use nagaya_jobs::request::{Failure, FoundBy};
 use nagaya_jobs::state::FailureTerms;
-use nagaya_jobs::{JobStore, State};
+use nagaya_jobs::store::{JobQueue, JobReader, Maintenance};
 use nagaya_testkit::shared;
 
 use super::{assert_sound, claim, complete, enqueue, held, open_timed, run};

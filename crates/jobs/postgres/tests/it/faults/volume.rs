@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nagaya_jobs::JobStore;
 use nagaya_jobs::job::Concurrency;
+use nagaya_jobs::store::{Maintenance, QueueAdmin};
 use nagaya_jobs::suite::START_MS;
 use nagaya_testkit::shared;
 use tokio::time::Instant;
