@@ -39,7 +39,7 @@ use crate::name::{QueueName, TenantId};
 use crate::queue::{QueueSettings, QueueView};
 use crate::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, Round,
+    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use crate::schedule::{Schedule, ScheduleView};
 use crate::state::State;
@@ -197,20 +197,20 @@ pub trait Schedules: StoreClock {
 /// Periodic work on the store. Any server may run any of it at any time; two at once share the rows.
 pub trait Maintenance: StoreClock {
     /// Takes back jobs whose lease has expired, oldest first.
-    fn sweep_expired(&self, limit: usize) -> Answer<'_, Round>;
+    fn sweep_expired(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Makes scheduled jobs ready whose time has come, oldest first.
-    fn move_due(&self, limit: usize) -> Answer<'_, Round>;
+    fn move_due(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Applies endings to the jobs that depend on them: the last success makes a dependent ready, any other
     /// ending cancels it. A store may do part or all of this with the ending itself.
-    fn resolve_dependents(&self, limit: usize) -> Answer<'_, Round>;
+    fn resolve_dependents(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Removes jobs whose retention is over, and keys whose window is. A job with a pending delivery stays.
-    fn purge(&self, limit: usize) -> Answer<'_, Round>;
+    fn purge(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Removes the oldest events, those written before `before_ms`.
-    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, Round>;
+    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Returns when each kind of work is next due.
     fn next_times(&self) -> Answer<'_, NextTimes>;
@@ -294,13 +294,13 @@ pub trait Tenants: Send + Sync + 'static {
 /// The store as a whole: its metadata, its listener, its consistency and its end.
 pub trait StoreControl: StoreClock {
     /// Reads a metadata value.
-    fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>>;
+    fn metadata(&self, name: String) -> Answer<'_, Option<Vec<u8>>>;
 
     /// Writes a metadata value.
-    fn set_fact(&self, name: String, value: Vec<u8>) -> Answer<'_, ()>;
+    fn set_metadata(&self, name: String, value: Vec<u8>) -> Answer<'_, ()>;
 
     /// Returns a metadata value, set to `value` when there was none. All callers see the first value.
-    fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>>;
+    fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>>;
 
     /// Sets the listener for ready queues and new events. Replaces the previous one.
     fn set_listener(&self, listener: Arc<dyn Listener>);

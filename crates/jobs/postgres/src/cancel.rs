@@ -6,10 +6,10 @@ use nagaya_jobs::request::CancelRequest;
 use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_postgres_client::{Connection, Session};
 
+use crate::constrained_enqueue::RUNS_MAX;
 use crate::error::damaged;
-use crate::keyed::RUNS_MAX;
 use crate::sql::{Queries, begin, commit};
-use crate::step::{Ending, Spot, Step, running, spot};
+use crate::step::{Ending, JobPosition, Step, position, running};
 use crate::store::Inner;
 
 impl Inner {
@@ -52,20 +52,21 @@ impl Inner {
             let now_ms = self.time.now(session).await?;
             let transaction = begin(session).await?;
             let mut step = Step::new(self, &transaction, now_ms);
-            let Some((spot, was)) = withdraw(&mut step, &transaction, id, reason.as_deref()).await? else {
+            let Some((position, was)) = withdraw(&mut step, &transaction, id, reason.as_deref()).await?
+            else {
                 continue;
             };
             let ending = Ending {
                 state: State::Cancelled,
-                run: None,
+                success: None,
                 error: reason.clone(),
                 result: None,
             };
-            step.end(spot, ending).await?;
-            let told = step.finish().await?;
+            step.end(position, ending).await?;
+            let after_commit = step.finish().await?;
             commit(transaction).await?;
-            *resolves |= told.resolves;
-            self.tell(told);
+            *resolves |= after_commit.resolves;
+            self.publish(after_commit);
             return Ok(was);
         }
         Err(Error::Busy)
@@ -78,38 +79,38 @@ async fn withdraw(
     session: &Session,
     id: JobId,
     reason: Option<&str>,
-) -> Result<Option<(Spot, State)>, Error> {
+) -> Result<Option<(JobPosition, State)>, Error> {
     let key = id.get();
     if let Some(row) = session
         .row_opt(include_str!("queries/steps/take_any_running.sql"), &[&key])
         .await?
     {
         let row = running(&row)?;
-        step.keep_attempt(&row, AttemptEnd::Cancelled, reason);
-        step.leave_place(&row.spot)?;
-        return Ok(Some((row.spot, State::Running)));
+        step.record_attempt(&row, AttemptEnd::Cancelled, reason);
+        step.release_slot(&row.position)?;
+        return Ok(Some((row.position, State::Running)));
     }
     if let Some(row) = session
         .row_opt(include_str!("queries/steps/take_ready.sql"), &[&key])
         .await?
     {
-        let spot = spot(&row)?;
-        step.leave_place(&spot)?;
-        return Ok(Some((spot, State::Waiting)));
+        let position = position(&row)?;
+        step.release_slot(&position)?;
+        return Ok(Some((position, State::Waiting)));
     }
     if let Some(row) = session
         .row_opt(include_str!("queries/steps/take_delayed.sql"), &[&key])
         .await?
     {
-        return Ok(Some((spot(&row)?, State::Scheduled)));
+        return Ok(Some((position(&row)?, State::Scheduled)));
     }
     let row = session
         .row_opt(include_str!("queries/steps/take_blocked.sql"), &[&key])
         .await?;
     let Some(row) = row else { return Ok(None) };
-    let spot = spot(&row)?;
-    if spot.id != id {
-        return Err(damaged(format!("job {id} was looked for, {} found", spot.id)));
+    let position = position(&row)?;
+    if position.id != id {
+        return Err(damaged(format!("job {id} was looked for, {} found", position.id)));
     }
-    Ok(Some((spot, State::Waiting)))
+    Ok(Some((position, State::Waiting)))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::error::Error;
-use nagaya_jobs::fair::Party;
+use nagaya_jobs::fair::ReadyTenant;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::queue::EventDetail;
@@ -27,22 +27,22 @@ use crate::store::Inner;
 
 /// How far behind the last job found a claim begins to look, in positions: two seconds of them, for servers whose
 /// clocks differ and registrations that commit late.
-const LOOK_BACK: i64 = 2_000 << 22;
+const SCAN_BACK: i64 = 2_000 << 22;
 /// Every so many claims the look begins at the front.
-const FROM_FRONT_EVERY: u32 = 64;
+const FRONT_SCAN_EVERY: u32 = 64;
 /// How long a hint outlives the last job of its tenant. What it hides, a late commit before it, waits no longer.
-const DRY_HINT_KEPT_FOR: Duration = Duration::from_secs(5);
+const DRY_HINT_TTL: Duration = Duration::from_secs(5);
 /// A look from the front that took longer than this is not repeated at once.
-const DEAR_LOOK: Duration = Duration::from_millis(20);
+const SLOW_SCAN: Duration = Duration::from_millis(20);
 /// So many times as long as a dear look took, there is no other one; but never longer than the second.
-const DEAR_LOOK_REST: u32 = 9;
-const DEAR_LOOK_REST_MAX: Duration = Duration::from_secs(1);
+const SLOW_SCAN_DELAY_FACTOR: u32 = 9;
+const SLOW_SCAN_DELAY_MAX: Duration = Duration::from_secs(1);
 /// How long another server's new tenant in a queue may go unseen.
-const PARTIES_KEPT_FOR: Duration = Duration::from_millis(250);
+const READY_TENANTS_TTL: Duration = Duration::from_millis(250);
 
 /// Where ready jobs were last found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
+pub(crate) struct ScanHint {
     rank: i16,
     pos: i64,
     claims: u32,
@@ -50,36 +50,36 @@ pub(crate) struct Hint {
     dry_since: Option<Instant>,
 }
 
-impl Hint {
+impl ScanHint {
     /// The position from which to look.
     fn from(&self) -> i64 {
-        self.pos - LOOK_BACK
+        self.pos - SCAN_BACK
     }
 }
 
 /// Where a claim begins to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum ScanStart {
     FromHints,
     FromFront,
 }
 
 /// The tenants with ready jobs in a queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Parties {
+pub(crate) struct ReadyTenants {
     tenants: Vec<i32>,
     seen_at: Instant,
 }
 
 /// What is still wanted by one request of a call.
-struct Wish<'a> {
+struct ClaimDemand<'a> {
     request: &'a ClaimRequest,
     /// The queue that is asked now.
     at: usize,
     jobs: Vec<ClaimedJob>,
 }
 
-impl Wish<'_> {
+impl ClaimDemand<'_> {
     fn missing(&self) -> usize {
         self.request.max - self.jobs.len()
     }
@@ -89,27 +89,32 @@ impl Inner {
     pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Vec<Vec<ClaimedJob>>, Error> {
         let mut session = self.hot().await?;
         self.names.refresh(&session).await?;
-        let wish = |request| Wish {
+        let demand = |request| ClaimDemand {
             request,
             at: 0,
             jobs: Vec::new(),
         };
-        let mut wishes: Vec<Wish<'_>> = requests.iter().map(wish).collect();
+        let mut demands: Vec<ClaimDemand<'_>> = requests.iter().map(demand).collect();
         loop {
             // Wishes for the same queue and tenant go together.
             let mut groups: Vec<((&_, &_), Vec<usize>)> = Vec::new();
-            for (number, wish) in wishes.iter().enumerate() {
-                let Some(queue) = wish.request.queues.get(wish.at).filter(|_| wish.missing() > 0) else {
+            for (number, demand) in demands.iter().enumerate() {
+                let Some(queue) = demand
+                    .request
+                    .queues
+                    .get(demand.at)
+                    .filter(|_| demand.missing() > 0)
+                else {
                     continue;
                 };
-                let group = (queue, &wish.request.tenant);
+                let group = (queue, &demand.request.tenant);
                 match groups.iter_mut().find(|(known, _)| *known == group) {
                     Some((_, members)) => members.push(number),
                     None => groups.push((group, vec![number])),
                 }
             }
             if groups.is_empty() {
-                return Ok(wishes.into_iter().map(|wish| wish.jobs).collect());
+                return Ok(demands.into_iter().map(|demand| demand.jobs).collect());
             }
             for ((queue, tenant), members) in groups {
                 if let Some(queue) = self.names.find_queue(&session, queue).await? {
@@ -122,19 +127,19 @@ impl Inner {
                         },
                     };
                     let claimed = self
-                        .claim_group(&mut session, &queue, only, &mut wishes, &members)
+                        .claim_group(&mut session, &queue, only, &mut demands, &members)
                         .await;
                     if let Err(error) = claimed {
                         // What was claimed before is held by leases: better handed out than left to run out.
-                        if wishes.iter().all(|wish| wish.jobs.is_empty()) {
+                        if demands.iter().all(|demand| demand.jobs.is_empty()) {
                             return Err(error);
                         }
                         tracing::debug!(%error, "a claim gave less than there may be");
-                        return Ok(wishes.into_iter().map(|wish| wish.jobs).collect());
+                        return Ok(demands.into_iter().map(|demand| demand.jobs).collect());
                     }
                 }
                 for member in members {
-                    wishes[member].at += 1;
+                    demands[member].at += 1;
                 }
             }
         }
@@ -145,18 +150,18 @@ impl Inner {
         session: &mut nagaya_postgres_client::Connection,
         queue: &Queue,
         tenant: Option<i32>,
-        wishes: &mut [Wish<'_>],
+        demands: &mut [ClaimDemand<'_>],
         members: &[usize],
     ) -> Result<(), Error> {
         // One slot for each job wanted: whose it is, and for how long.
         let mut owners = Vec::new();
         let (mut workers, mut leases): (Vec<&str>, Vec<i64>) = (Vec::new(), Vec::new());
         for member in members {
-            let wish = &wishes[*member];
-            for _ in 0..wish.missing() {
+            let demand = &demands[*member];
+            for _ in 0..demand.missing() {
                 owners.push(*member);
-                workers.push(&wish.request.worker);
-                leases.push(wish.request.lease.map_or(0, span_ms));
+                workers.push(&demand.request.worker);
+                leases.push(demand.request.lease.map_or(0, span_ms));
             }
         }
         let now_ms = self.time.now(session).await?;
@@ -197,11 +202,12 @@ impl Inner {
         };
         if !claimed.is_empty() {
             let started = claimed.len() as u64;
-            self.passed.count(queue.id, |passed| passed.started += started);
-            self.passed.note_claim(queue.id, now_ms);
+            self.throughput
+                .count(queue.id, |throughput| throughput.started += started);
+            self.throughput.note_claim(queue.id, now_ms);
         }
         for (slot, job) in claimed {
-            wishes[owners[slot]].jobs.push(job);
+            demands[owners[slot]].jobs.push(job);
         }
         Ok(())
     }
@@ -217,7 +223,7 @@ impl Inner {
         let wanted = slots.workers.len();
         let shares = match tenant {
             Some(tenant) => vec![(tenant, wanted)],
-            None => match self.shares(session, queue, wanted, Look::FromHints).await? {
+            None => match self.shares(session, queue, wanted, ScanStart::FromHints).await? {
                 Some(shares) => shares,
                 None => return self.claim_from_front(session, queue, None, slots, now_ms).await,
             },
@@ -226,7 +232,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let found = self
-            .take(session, queue, &shares, slots, now_ms, Look::FromHints)
+            .take(session, queue, &shares, slots, now_ms, ScanStart::FromHints)
             .await?;
         let offset = found.rows.len();
         let was_hinted = found.was_hinted;
@@ -257,35 +263,41 @@ impl Inner {
         now_ms: i64,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
         let began = Instant::now();
-        let rests_until = self.front_rests_until(queue.id);
-        if rests_until.is_some_and(|until| began < until) {
+        let delayed_until = self.front_scan_delayed_until(queue.id);
+        if delayed_until.is_some_and(|until| began < until) {
             return Ok(Vec::new());
         }
-        let claimed = self.look_from_front(session, queue, tenant, slots, now_ms).await;
-        self.note_look(queue.id, began.elapsed());
+        let claimed = self.scan_from_front(session, queue, tenant, slots, now_ms).await;
+        self.record_scan(queue.id, began.elapsed());
         claimed
     }
 
-    fn front_rests_until(&self, queue: i32) -> Option<Instant> {
-        let rests = self.front_rests.lock().expect("no holder of this lock can panic");
-        rests.get(&queue).copied()
+    fn front_scan_delayed_until(&self, queue: i32) -> Option<Instant> {
+        let delays = self
+            .front_scan_delays
+            .lock()
+            .expect("no holder of this lock can panic");
+        delays.get(&queue).copied()
     }
 
     /// Puts the next look from the front off when this one was dear.
-    fn note_look(&self, queue: i32, took: Duration) {
-        let mut rests = self.front_rests.lock().expect("no holder of this lock can panic");
-        match took > DEAR_LOOK {
+    fn record_scan(&self, queue: i32, took: Duration) {
+        let mut delays = self
+            .front_scan_delays
+            .lock()
+            .expect("no holder of this lock can panic");
+        match took > SLOW_SCAN {
             true => {
-                let rest = (took * DEAR_LOOK_REST).min(DEAR_LOOK_REST_MAX);
-                rests.insert(queue, Instant::now() + rest);
+                let rest = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
+                delays.insert(queue, Instant::now() + rest);
             }
             false => {
-                rests.remove(&queue);
+                delays.remove(&queue);
             }
         }
     }
 
-    async fn look_from_front(
+    async fn scan_from_front(
         &self,
         session: &Session,
         queue: &Queue,
@@ -293,14 +305,14 @@ impl Inner {
         slots: Slots<'_>,
         now_ms: i64,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
-        self.parties
+        self.ready_tenants
             .lock()
             .expect("no holder of this lock can panic")
             .remove(&queue.id);
         let shares = match tenant {
             Some(tenant) => vec![(tenant, slots.workers.len())],
             None => self
-                .shares(session, queue, slots.workers.len(), Look::FromFront)
+                .shares(session, queue, slots.workers.len(), ScanStart::FromFront)
                 .await?
                 .unwrap_or_default(),
         };
@@ -308,7 +320,7 @@ impl Inner {
             return Ok(Vec::new());
         }
         let more = self
-            .take(session, queue, &shares, slots, now_ms, Look::FromFront)
+            .take(session, queue, &shares, slots, now_ms, ScanStart::FromFront)
             .await?;
         self.claimed(session, queue, more).await
     }
@@ -321,14 +333,14 @@ impl Inner {
         shares: &[(i32, usize)],
         slots: Slots<'_>,
         now_ms: i64,
-        look: Look,
+        scan_start: ScanStart,
     ) -> Result<Taken, Error> {
-        let hints: Vec<Option<Hint>> = {
+        let hints: Vec<Option<ScanHint>> = {
             let mut known = self.hints.lock().expect("no holder of this lock can panic");
             let mut hint_of = |tenant: i32| {
                 let hint = known.get_mut(&queue.id)?.get_mut(&tenant)?;
                 hint.claims += 1;
-                let is_used = look == Look::FromHints && hint.claims % FROM_FRONT_EVERY != 0;
+                let is_used = scan_start == ScanStart::FromHints && hint.claims % FRONT_SCAN_EVERY != 0;
                 is_used.then_some(*hint)
             };
             shares.iter().map(|(tenant, _)| hint_of(*tenant)).collect()
@@ -372,7 +384,7 @@ impl Inner {
                 .entry(queue.id)
                 .or_default()
                 .entry(row.get(5))
-                .or_insert(Hint {
+                .or_insert(ScanHint {
                     rank: 0,
                     pos: 0,
                     claims: 0,
@@ -383,7 +395,7 @@ impl Inner {
         }
         drop(known);
         if let Some(row) = rows.first() {
-            self.tell_logged(row.get(14));
+            self.notify_logged(row.get(14));
         }
         Ok(Taken {
             rows,
@@ -436,23 +448,23 @@ impl Inner {
         session: &Session,
         queue: &Queue,
         wanted: usize,
-        look: Look,
+        scan_start: ScanStart,
     ) -> Result<Option<Vec<(i32, usize)>>, Error> {
         let known = self
-            .parties
+            .ready_tenants
             .lock()
             .expect("no holder of this lock can panic")
             .get(&queue.id)
             .cloned();
         if let Some(known) = known
             && let [only] = known.tenants[..]
-            && known.seen_at.elapsed() < PARTIES_KEPT_FOR
+            && known.seen_at.elapsed() < READY_TENANTS_TTL
         {
             return Ok(Some(vec![(only, wanted)]));
         }
-        let hints: BTreeMap<i32, Hint> = match look {
-            Look::FromFront => BTreeMap::new(),
-            Look::FromHints => {
+        let hints: BTreeMap<i32, ScanHint> = match scan_start {
+            ScanStart::FromFront => BTreeMap::new(),
+            ScanStart::FromHints => {
                 let hints = self.hints.lock().expect("no holder of this lock can panic");
                 hints.get(&queue.id).cloned().unwrap_or_default()
             }
@@ -460,7 +472,7 @@ impl Inner {
         let bound = i64::try_from(wanted).unwrap_or(i64::MAX);
         let tenants: Vec<i32> = hints.keys().copied().collect();
         let ranks: Vec<i16> = hints.values().map(|hint| hint.rank).collect();
-        let from: Vec<i64> = hints.values().map(Hint::from).collect();
+        let from: Vec<i64> = hints.values().map(ScanHint::from).collect();
         let above: Vec<i32> = [i32::MIN].into_iter().chain(tenants.iter().copied()).collect();
         let below: Vec<i32> = tenants.iter().copied().chain([i32::MAX]).collect();
         let rows = session
@@ -476,30 +488,38 @@ impl Inner {
                 return Ok(None);
             }
         }
-        let mut parties = Vec::with_capacity(rows.len());
+        let mut ready_tenants = Vec::with_capacity(rows.len());
         for row in &rows {
             let tenant = self.names.tenant_of(session, row.get(0)).await?;
-            parties.push(Party {
+            ready_tenants.push(ReadyTenant {
                 tenant: tenant.id,
                 weight: tenant.weight,
                 ready: usize::try_from(row.get::<_, i64>(1)).unwrap_or(0),
             });
         }
-        let seen = Parties {
-            tenants: parties.iter().map(|party| party.tenant).collect(),
+        let seen = ReadyTenants {
+            tenants: ready_tenants
+                .iter()
+                .map(|ready_tenant| ready_tenant.tenant)
+                .collect(),
             seen_at: Instant::now(),
         };
-        self.parties
+        self.ready_tenants
             .lock()
             .expect("no holder of this lock can panic")
             .insert(queue.id, seen);
-        let mut rounds = self.rounds.lock().expect("no holder of this lock can panic");
-        Ok(Some(rounds.entry(queue.id).or_default().split(&parties, wanted)))
+        let mut fair_rounds = self.fair_rounds.lock().expect("no holder of this lock can panic");
+        Ok(Some(
+            fair_rounds
+                .entry(queue.id)
+                .or_default()
+                .split(&ready_tenants, wanted),
+        ))
     }
 
     /// Whoever has had no jobs for a while needs no hint, so that hints do not pile up. Until then it stays: a queue
     /// that runs dry and fills again would else be walked from its front each time.
-    fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, Hint>, with_jobs: &BTreeSet<i32>) {
+    fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, ScanHint>, with_jobs: &BTreeSet<i32>) {
         let now = Instant::now();
         let mut known = self.hints.lock().expect("no holder of this lock can panic");
         let Some(known) = known.get_mut(&queue) else {
@@ -510,20 +530,23 @@ impl Inner {
                 return true;
             }
             let since = *hint.dry_since.get_or_insert(now);
-            now.duration_since(since) < DRY_HINT_KEPT_FOR
+            now.duration_since(since) < DRY_HINT_TTL
         });
     }
 
     /// Notes that a tenant has got a ready job: claims must not pass it over.
     pub(crate) fn note_ready(&self, queue: i32, tenant: i32, rank: i16) {
-        let mut parties = self.parties.lock().expect("no holder of this lock can panic");
-        if parties
+        let mut ready_tenants = self
+            .ready_tenants
+            .lock()
+            .expect("no holder of this lock can panic");
+        if ready_tenants
             .get(&queue)
             .is_some_and(|known| !known.tenants.contains(&tenant))
         {
-            parties.remove(&queue);
+            ready_tenants.remove(&queue);
         }
-        drop(parties);
+        drop(ready_tenants);
         let mut hints = self.hints.lock().expect("no holder of this lock can panic");
         if let Some(hints) = hints.get_mut(&queue)
             && hints.get(&tenant).is_some_and(|hint| rank < hint.rank)
@@ -533,9 +556,9 @@ impl Inner {
     }
 
     /// Forgets who has jobs in a queue: another server says that there are new ones.
-    pub(crate) fn forget_parties(&self, queue: &nagaya_jobs::name::QueueName) {
+    pub(crate) fn forget_ready_tenants(&self, queue: &nagaya_jobs::name::QueueName) {
         if let Some(queue) = self.names.known_queue(queue) {
-            self.parties
+            self.ready_tenants
                 .lock()
                 .expect("no holder of this lock can panic")
                 .remove(&queue.id);

@@ -14,17 +14,17 @@ use tokio::time::Instant;
 use crate::sql::Queries;
 
 /// How long a measurement holds. Clocks of one machine room drift by less than a tenth of a millisecond in it.
-const MEASURED_FOR: Duration = Duration::from_secs(1);
+const SAMPLE_TTL: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(crate) enum Time {
-    Database(Arc<Mutex<Option<Measured>>>),
+    Database(Arc<Mutex<Option<ClockSample>>>),
     /// A test's clock.
     Given(Arc<dyn Clock>),
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Measured {
+pub(crate) struct ClockSample {
     at: Instant,
     unix_ms: i64,
 }
@@ -36,26 +36,26 @@ impl Time {
 
     /// Returns the time, Unix milliseconds, after a round trip when the last one is too old.
     pub(crate) async fn now(&self, session: &Session) -> Result<i64, Error> {
-        let measured = match self {
+        let sample = match self {
             Time::Given(clock) => return Ok(clock.unix_ms()),
-            Time::Database(measured) => measured,
+            Time::Database(sample) => sample,
         };
-        let last = *measured.lock().expect("no holder of this lock can panic");
-        if let Some(now_ms) = last.and_then(Measured::now_ms) {
+        let last = *sample.lock().expect("no holder of this lock can panic");
+        if let Some(now_ms) = last.and_then(ClockSample::now_ms) {
             return Ok(now_ms);
         }
         let sent = Instant::now();
         let row = session.row(include_str!("queries/now.sql"), &[]).await?;
-        let fresh = Measured::taken(sent, row.get(0));
-        *measured.lock().expect("no holder of this lock can panic") = Some(fresh);
+        let fresh = ClockSample::taken(sent, row.get(0));
+        *sample.lock().expect("no holder of this lock can panic") = Some(fresh);
         Ok(fresh.unix_ms + span_ms(fresh.at.elapsed()))
     }
 }
 
-impl Measured {
+impl ClockSample {
     /// The answer to a question that was sent at `sent` and has just come: read half way, for want of better.
-    fn taken(sent: Instant, unix_ms: i64) -> Measured {
-        Measured {
+    fn taken(sent: Instant, unix_ms: i64) -> ClockSample {
+        ClockSample {
             at: sent + sent.elapsed() / 2,
             unix_ms,
         }
@@ -64,7 +64,7 @@ impl Measured {
     /// The time by this measurement; nothing when it is too old.
     fn now_ms(self) -> Option<i64> {
         let age = self.at.elapsed();
-        (age < MEASURED_FOR).then(|| self.unix_ms + span_ms(age))
+        (age < SAMPLE_TTL).then(|| self.unix_ms + span_ms(age))
     }
 }
 
@@ -77,10 +77,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_goes_on_from_the_databases_answer_whatever_our_wall_clock_says() {
-        let measured = Measured::taken(Instant::now(), FAR_AWAY_MS);
-        assert_eq!(measured.now_ms(), Some(FAR_AWAY_MS));
+        let sample = ClockSample::taken(Instant::now(), FAR_AWAY_MS);
+        assert_eq!(sample.now_ms(), Some(FAR_AWAY_MS));
         tokio::time::advance(Duration::from_millis(700)).await;
-        assert_eq!(measured.now_ms(), Some(FAR_AWAY_MS + 700));
+        assert_eq!(sample.now_ms(), Some(FAR_AWAY_MS + 700));
     }
 
     #[tokio::test(start_paused = true)]
@@ -88,15 +88,15 @@ mod tests {
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(40)).await;
         assert_eq!(
-            Measured::taken(sent, FAR_AWAY_MS).now_ms(),
+            ClockSample::taken(sent, FAR_AWAY_MS).now_ms(),
             Some(FAR_AWAY_MS + 20)
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_measurement_ends_so_that_a_clock_that_was_set_is_noticed() {
-        let measured = Measured::taken(Instant::now(), FAR_AWAY_MS);
-        tokio::time::advance(MEASURED_FOR).await;
-        assert_eq!(measured.now_ms(), None);
+        let sample = ClockSample::taken(Instant::now(), FAR_AWAY_MS);
+        tokio::time::advance(SAMPLE_TTL).await;
+        assert_eq!(sample.now_ms(), None);
     }
 }

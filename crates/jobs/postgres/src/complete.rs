@@ -13,9 +13,9 @@ use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::{Connection, Session};
 
 use crate::flags;
-use crate::late::What;
 use crate::sql::{Queries, begin, commit};
-use crate::step::{Ending, Running, Step};
+use crate::stale_report::ReportKind;
+use crate::step::{Ending, RunningRow, Step};
 use crate::store::Inner;
 
 /// Most reports in one statement: its fence is a search through arrays.
@@ -69,8 +69,8 @@ impl Inner {
                 _ if done.contains(&report.lease.id) => Ok(Completed::Done),
                 Some(error) => Err(error.again()),
                 None => {
-                    let what = What::Complete(report.result.as_ref());
-                    let judged = self.late(session, report.lease, what, now_ms).await;
+                    let what = ReportKind::Complete(report.result.as_ref());
+                    let judged = self.judge_stale(session, report.lease, what, now_ms).await;
                     judged.map(|()| Completed::Repeated)
                 }
             });
@@ -129,15 +129,16 @@ impl Inner {
         let mut done = HashSet::with_capacity(rows.len());
         let mut ended = Vec::with_capacity(rows.len());
         for row in &rows {
-            self.passed.count(row.get(1), |passed| passed.succeeded += 1);
+            self.throughput
+                .count(row.get(1), |throughput| throughput.succeeded += 1);
             if let Some(id) = JobId::new(row.get(0)) {
                 done.insert(id);
                 ended.push((id, EventKind::Succeeded));
             }
         }
         if let Some(row) = rows.first() {
-            self.tell_logged(row.get(2));
-            self.tell_ended(&ended);
+            self.notify_logged(row.get(2));
+            self.notify_ended(&ended);
             *resolves |= row.get::<_, i64>(3) > 0;
         }
         Ok(done)
@@ -157,11 +158,11 @@ impl Inner {
         let leases: Vec<Lease> = reports.iter().map(|one| one.lease).collect();
         let transaction = begin(session).await?;
         let mut step = Step::new(self, &transaction, now_ms);
-        let mut taken: HashMap<JobId, Running> = step
+        let mut taken: HashMap<JobId, RunningRow> = step
             .take_running(&leases)
             .await?
             .into_iter()
-            .map(|row| (row.spot.id, row))
+            .map(|row| (row.position.id, row))
             .collect();
         if taken.is_empty() {
             return Ok(Vec::new());
@@ -171,20 +172,20 @@ impl Inner {
             let Some(row) = taken.remove(&report.lease.id) else {
                 continue;
             };
-            step.leave_place(&row.spot)?;
+            step.release_slot(&row.position)?;
             let ending = Ending {
                 state: State::Succeeded,
-                run: Some(row.clone()),
+                success: Some(row.clone()),
                 error: None,
                 result: report.result.clone(),
             };
-            step.end(row.spot, ending).await?;
+            step.end(row.position, ending).await?;
             ended.push(report.lease.id);
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        *resolves |= told.resolves;
-        self.tell(told);
+        *resolves |= after_commit.resolves;
+        self.publish(after_commit);
         Ok(ended)
     }
 }

@@ -29,7 +29,7 @@ fn code(state: DeliveryState) -> i16 {
 }
 
 /// A filter with numbers in place of names.
-struct Numbers {
+struct FilterIds {
     id: Option<i64>,
     tenant: Option<i32>,
     queue: Option<i32>,
@@ -178,8 +178,8 @@ impl Inner {
     }
 
     /// Nothing when a name in it is nobody's.
-    async fn numbers(&self, session: &Session, filter: &DeliveryFilter) -> Result<Option<Numbers>, Error> {
-        let mut numbers = Numbers {
+    async fn numbers(&self, session: &Session, filter: &DeliveryFilter) -> Result<Option<FilterIds>, Error> {
+        let mut numbers = FilterIds {
             id: filter.id.map(|id| id.0),
             tenant: None,
             queue: None,

@@ -1,5 +1,5 @@
 //! Registration. Jobs that need nothing but rows go in one statement, whatever their queues; the others follow
-//! one by one ([`crate::keyed`]).
+//! one by one ([`crate::constrained_enqueue`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use nagaya_jobs::request::Enqueued;
 use nagaya_jobs::state::State;
 use nagaya_postgres_client::{Connection, Kind, Session};
 
+use crate::constrained_enqueue::Fault;
 use crate::error::store_error;
 use crate::flags;
-use crate::keyed::Fault;
 use crate::names::{Queue, Tenant};
 use crate::step::Step;
 use crate::store::Inner;
@@ -26,10 +26,10 @@ const DRAWS_MAX: usize = 8;
 
 /// Whether the statement that writes jobs also says where they are, and tells of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Places {
-    Given,
+enum Placement {
+    Immediate,
     /// The rest of the transaction does it.
-    Later,
+    Deferred,
 }
 
 /// A registration with everything that its rows need.
@@ -96,7 +96,7 @@ impl Inner {
         let mut answers: Vec<Option<Result<Enqueued, Error>>> = drafts.iter().map(|_| None).collect();
         let plain: Vec<usize> = (0..drafts.len()).filter(|at| drafts[*at].is_plain()).collect();
         let mut made = self.enqueue_plain(&session, &mut drafts, &plain, now_ms).await?;
-        self.tell_made(&drafts, &made, now_ms);
+        self.publish_enqueued(&drafts, &made, now_ms);
         let placed: Vec<usize> = (0..drafts.len()).filter(|at| drafts[*at].is_placed()).collect();
         match self.enqueue_placed(&mut session, &drafts, &placed, now_ms).await {
             Ok(more) => made.extend(more),
@@ -125,7 +125,7 @@ impl Inner {
             all.push(match answer {
                 Some(answer) => answer,
                 None => {
-                    self.enqueue_keyed(&mut session, draft, now_ms, &mut resolves)
+                    self.enqueue_constrained(&mut session, draft, now_ms, &mut resolves)
                         .await
                 }
             });
@@ -144,7 +144,7 @@ impl Inner {
         Ok(Draft {
             id: self.draw(now_ms),
             flags: flag(job.unique_key.is_some(), flags::UNIQUE)
-                | flag(job.concurrency.is_some(), flags::PLACE)
+                | flag(job.concurrency.is_some(), flags::CONCURRENCY)
                 | flag(job.webhook.is_some(), flags::WEBHOOK)
                 | flag(job.retention.is_some(), flags::RETENTION),
             lease_ms: span_ms(job.timeout.unwrap_or(queue.settings.lease)),
@@ -172,7 +172,10 @@ impl Inner {
         }
         for _ in 0..DRAWS_MAX {
             let chosen: Vec<&Draft> = plain.iter().map(|at| &drafts[*at]).collect();
-            let error = match self.insert_rows(session, &chosen, now_ms, Places::Given).await {
+            let error = match self
+                .insert_rows(session, &chosen, now_ms, Placement::Immediate)
+                .await
+            {
                 Ok(made) => return Ok(made),
                 Err(error) => error,
             };
@@ -204,15 +207,15 @@ impl Inner {
         let chosen: Vec<&Draft> = placed.iter().map(|at| &drafts[*at]).collect();
         let transaction = session.transaction().await?;
         let made = self
-            .insert_rows(&transaction, &chosen, now_ms, Places::Later)
+            .insert_rows(&transaction, &chosen, now_ms, Placement::Deferred)
             .await?;
         let mut step = Step::new(self, &transaction, now_ms);
         for draft in chosen.iter().filter(|one| made.contains(&one.id)) {
             self.settle(&mut step, draft, 0).await?;
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         transaction.commit().await?;
-        self.tell(told);
+        self.publish(after_commit);
         Ok(made)
     }
 
@@ -221,14 +224,14 @@ impl Inner {
         session: &Session,
         drafts: &[&Draft],
         now_ms: i64,
-        places: Places,
+        placement: Placement,
     ) -> Result<HashSet<JobId>, nagaya_postgres_client::Error> {
         let ids: Vec<i64> = drafts.iter().map(|one| one.id.get()).collect();
         let queues: Vec<i32> = drafts.iter().map(|one| one.queue.id).collect();
         let tenants: Vec<i32> = drafts.iter().map(|one| one.tenant.id).collect();
         let kinds: Vec<Option<&str>> = drafts.iter().map(|one| one.job.kind.as_deref()).collect();
         let ranks: Vec<i16> = drafts.iter().map(|one| one.rank()).collect();
-        let has_places = places == Places::Given;
+        let has_places = placement == Placement::Immediate;
         let run_ats: Vec<Option<i64>> = drafts
             .iter()
             .map(|one| has_places.then_some(one.run_at_ms))
@@ -255,16 +258,17 @@ impl Inner {
             )
             .await?;
         if let Some(row) = rows.first() {
-            self.tell_logged(row.get(1));
+            self.notify_logged(row.get(1));
         }
         Ok(rows.iter().filter_map(|row| JobId::new(row.get(0))).collect())
     }
 
     /// Counts what was made and says which queues have got jobs.
-    fn tell_made(&self, drafts: &[Draft], made: &HashSet<JobId>, now_ms: i64) {
+    fn publish_enqueued(&self, drafts: &[Draft], made: &HashSet<JobId>, now_ms: i64) {
         let mut ready = BTreeMap::new();
         for draft in drafts.iter().filter(|one| made.contains(&one.id)) {
-            self.passed.count(draft.queue.id, |passed| passed.enqueued += 1);
+            self.throughput
+                .count(draft.queue.id, |throughput| throughput.enqueued += 1);
             if draft.state(now_ms) == State::Waiting {
                 self.note_ready(draft.queue.id, draft.tenant.id, draft.rank());
                 ready
@@ -273,6 +277,6 @@ impl Inner {
             }
         }
         let ready: Vec<_> = ready.into_values().collect();
-        self.tell_ready(&ready);
+        self.notify_ready(&ready);
     }
 }

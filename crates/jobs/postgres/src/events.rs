@@ -6,7 +6,7 @@ use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
-use nagaya_jobs::request::Round;
+use nagaya_jobs::request::SweepResult;
 use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
@@ -16,7 +16,7 @@ use crate::store::Inner;
 /// Rows looked at for one page, when a filter leaves many out.
 const LOOKED_AT_MAX: usize = 4_000;
 /// The fact that tells up to where the log has been cut off.
-const TRIMMED_FACT: &str = "log-trimmed";
+const TRIMMED_METADATA: &str = "log-trimmed";
 
 impl Inner {
     pub(crate) async fn events_after(
@@ -101,7 +101,7 @@ impl Inner {
 
     async fn bounds_with(&self, session: &Session) -> Result<LogBounds, Error> {
         let row = session
-            .row(include_str!("queries/events/bounds.sql"), &[&TRIMMED_FACT])
+            .row(include_str!("queries/events/bounds.sql"), &[&TRIMMED_METADATA])
             .await?;
         let trimmed = match row.get::<_, Option<&[u8]>>(0) {
             None => 0,
@@ -114,7 +114,7 @@ impl Inner {
         })
     }
 
-    pub(crate) async fn trim_events(&self, before_ms: i64, limit: usize) -> Result<Round, Error> {
+    pub(crate) async fn trim_events(&self, before_ms: i64, limit: usize) -> Result<SweepResult, Error> {
         let mut session = self.cool().await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
@@ -128,7 +128,7 @@ impl Inner {
             .take_while(|row| row.get::<_, i64>(1) < before_ms)
             .count();
         let Some(last) = old.checked_sub(1).map(|at| rows[at].get::<_, i64>(0)) else {
-            return Ok(Round::default());
+            return Ok(SweepResult::default());
         };
         transaction
             .run(include_str!("queries/events/cut.sql"), &[&last])
@@ -137,11 +137,11 @@ impl Inner {
         transaction
             .run(
                 include_str!("queries/events/set_trimmed.sql"),
-                &[&TRIMMED_FACT, &value.as_slice()],
+                &[&TRIMMED_METADATA, &value.as_slice()],
             )
             .await?;
         commit(transaction).await?;
-        Ok(Round {
+        Ok(SweepResult {
             rows: old,
             more: old >= limit,
         })

@@ -15,7 +15,7 @@ const AHEAD_MAX: i64 = 100_000;
 impl Inner {
     pub(crate) async fn explain(&self, id: JobId) -> Result<Option<Explanation>, Error> {
         let session = self.cool().await?;
-        self.passed.flush(&session, self.server).await?;
+        self.throughput.flush(&session, self.server).await?;
         let now_ms = self.time.now(&session).await?;
         let row = session
             .row_opt(include_str!("queries/jobs/explain.sql"), &[&id.get()])

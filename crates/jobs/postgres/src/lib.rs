@@ -20,10 +20,10 @@ mod enqueue;
 mod step;
 
 mod cancel;
-mod keyed;
-mod late;
+mod constrained_enqueue;
 mod report;
 mod retry;
+mod stale_report;
 
 mod explain;
 mod list;
@@ -31,17 +31,17 @@ mod read;
 
 mod deliveries;
 mod events;
+mod maintenance;
 mod queues;
 mod schedules;
 mod tenants;
-mod upkeep;
 
 mod check;
+mod notifications;
 mod open;
-mod passed;
 mod sql;
 mod store;
-mod wake;
+mod throughput;
 
 pub use open::Options;
 pub use store::PgStore;

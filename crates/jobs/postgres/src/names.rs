@@ -1,6 +1,6 @@
 //! Queues and tenants by name and by the number that rows carry, kept in memory.
 //!
-//! Another server may change a queue's settings: what is kept is read again after [`KEPT_FOR`]. A name or number
+//! Another server may change a queue's settings: what is kept is read again after [`CACHE_TTL`]. A name or number
 //! that is not known is looked up at once.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::error::damaged;
 use crate::sql::Queries;
 
 /// How long another server's change of a queue may go unseen.
-const KEPT_FOR: Duration = Duration::from_millis(500);
+const CACHE_TTL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -41,7 +41,7 @@ pub(crate) struct Tenant {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct NameCache {
     queues: HashMap<i32, Arc<Queue>>,
     queue_ids: HashMap<QueueName, i32>,
     tenants: HashMap<i32, Arc<Tenant>>,
@@ -50,12 +50,12 @@ struct Known {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Names(RwLock<Known>);
+pub(crate) struct Names(RwLock<NameCache>);
 
 impl Names {
     /// Reads everything again when it is old.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<(), Error> {
-        let is_fresh = |known: &Known| known.read_at.is_some_and(|at| at.elapsed() < KEPT_FOR);
+        let is_fresh = |known: &NameCache| known.read_at.is_some_and(|at| at.elapsed() < CACHE_TTL);
         if is_fresh(&self.read()) {
             return Ok(());
         }
@@ -180,16 +180,16 @@ impl Names {
         self.read().tenants.values().cloned().collect()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, NameCache> {
         self.0.read().expect("no holder of this lock can panic")
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, NameCache> {
         self.0.write().expect("no holder of this lock can panic")
     }
 }
 
-impl Known {
+impl NameCache {
     fn add_queue(&mut self, queue: Queue) -> Arc<Queue> {
         if let Some(known) = self.queues.get(&queue.id)
             && known.version > queue.version

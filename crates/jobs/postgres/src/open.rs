@@ -13,10 +13,10 @@ use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl}
 use crate::clock::Time;
 use crate::error::store_error;
 use crate::names::Names;
-use crate::passed::Counters;
+use crate::notifications;
 use crate::sql::{Queries, connect};
 use crate::store::{Inner, PgStore};
-use crate::wake;
+use crate::throughput::ThroughputCounters;
 
 const MIGRATIONS: Migrations = Migrations {
     set: "jobs",
@@ -95,15 +95,18 @@ impl PgStore {
             names,
             server,
             ids: Mutex::new(IdMaker::new(number, 0)),
-            rounds: Mutex::new(HashMap::new()),
+            fair_rounds: Mutex::new(HashMap::new()),
             hints: Mutex::new(HashMap::new()),
-            front_rests: Mutex::new(HashMap::new()),
-            parties: Mutex::new(HashMap::new()),
-            passed: Counters::default(),
+            front_scan_delays: Mutex::new(HashMap::new()),
+            ready_tenants: Mutex::new(HashMap::new()),
+            throughput: ThroughputCounters::default(),
             listener: RwLock::new(None),
             closed: AtomicBool::new(false),
         });
-        let ears = wake::listen(&inner);
-        Ok(PgStore { inner, _ears: ears })
+        let listener = notifications::start_listener(&inner);
+        Ok(PgStore {
+            inner,
+            _listener: listener,
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::QueueName;
-use nagaya_jobs::queue::{Depth, Passed, QueueSettings, QueueView};
+use nagaya_jobs::queue::{Depth, QueueSettings, QueueView, Throughput};
 use nagaya_jobs::record;
 use nagaya_jobs::state::State;
 use nagaya_postgres_client::{Row, Session};
@@ -20,7 +20,7 @@ impl Inner {
     /// Shows one queue, or all of them by name.
     pub(crate) async fn queue_views(&self, only: Option<QueueName>) -> Result<Vec<QueueView>, Error> {
         let session = self.cool().await?;
-        self.passed.flush(&session, self.server).await?;
+        self.throughput.flush(&session, self.server).await?;
         self.names.reload(&session).await?;
         let mut queues = match &only {
             Some(name) => self.names.known_queue(name).into_iter().collect(),
@@ -29,7 +29,7 @@ impl Inner {
         queues.sort_by(|one, other| one.name.cmp(&other.name));
         let ids: Vec<i32> = queues.iter().map(|queue| queue.id).collect();
         let depths = depths(&session, &ids).await?;
-        let passed = passed(&session, &ids).await?;
+        let throughput = throughput(&session, &ids).await?;
         let mut views = Vec::with_capacity(queues.len());
         for queue in queues {
             let (depth, oldest) = depths.get(&queue.id).copied().unwrap_or_default();
@@ -39,7 +39,7 @@ impl Inner {
                 paused: queue.paused,
                 created_at_ms: queue.created_ms,
                 depth,
-                passed: passed.get(&queue.id).copied().unwrap_or_default(),
+                throughput: throughput.get(&queue.id).copied().unwrap_or_default(),
                 oldest_ready_at_ms: oldest,
                 last_claim_at_ms: queue.last_claim_ms,
             });
@@ -58,7 +58,7 @@ impl Inner {
             )
             .await?;
         self.names.reload(&session).await?;
-        self.tell_ready(&[name]);
+        self.notify_ready(&[name]);
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Inner {
             .await?;
         self.names.reload(&session).await?;
         if !paused {
-            self.tell_ready(&[name]);
+            self.notify_ready(&[name]);
         }
         Ok(())
     }
@@ -110,13 +110,13 @@ async fn depths(session: &Session, ids: &[i32]) -> Result<HashMap<i32, (Depth, O
     Ok(depths)
 }
 
-async fn passed(session: &Session, ids: &[i32]) -> Result<HashMap<i32, Passed>, Error> {
+async fn throughput(session: &Session, ids: &[i32]) -> Result<HashMap<i32, Throughput>, Error> {
     let rows = session
         .rows(include_str!("queries/queues/passed.sql"), &[&ids])
         .await?;
     let count = |row: &Row, column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
     let read = |row: &Row| {
-        let passed = Passed {
+        let throughput = Throughput {
             enqueued: count(row, 1),
             started: count(row, 2),
             succeeded: count(row, 3),
@@ -126,7 +126,7 @@ async fn passed(session: &Session, ids: &[i32]) -> Result<HashMap<i32, Passed>, 
             leases_lost: count(row, 7),
             late_reports: count(row, 8),
         };
-        (row.get(0), passed)
+        (row.get(0), throughput)
     };
     Ok(rows.iter().map(read).collect())
 }

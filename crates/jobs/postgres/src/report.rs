@@ -12,9 +12,9 @@ use nagaya_jobs::request::{Extension, Failed, Failure, LogReport, ProgressReport
 use nagaya_jobs::state::{AttemptEnd, Next, after_failure};
 use nagaya_jobs::view::Progress;
 
-use crate::late::What;
 use crate::sql::{Queries, begin, commit};
-use crate::step::{Running, Step};
+use crate::stale_report::ReportKind;
+use crate::step::{RunningRow, Step};
 use crate::store::Inner;
 
 /// Most reports in one transaction.
@@ -50,7 +50,7 @@ impl Inner {
         for report in batch {
             let at = taken
                 .iter()
-                .position(|row: &Running| row.spot.id == report.lease.id);
+                .position(|row: &RunningRow| row.position.id == report.lease.id);
             let Some(row) = at.map(|at| taken.swap_remove(at)) else {
                 nexts.push(None);
                 continue;
@@ -58,25 +58,25 @@ impl Inner {
             let next = after_failure(
                 row.tries(),
                 report.terms,
-                row.spot.options.backoff,
+                row.position.options.backoff,
                 now_ms,
                 rand::random(),
             );
             let error = cut(&report.error, ERROR_BYTES_MAX);
-            step.attempt_over(row, AttemptEnd::Failed, &error, next).await?;
+            step.finish_attempt(row, AttemptEnd::Failed, &error, next).await?;
             nexts.push(Some(next));
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        let resolves = told.resolves;
-        self.tell(told);
+        let resolves = after_commit.resolves;
+        self.publish(after_commit);
         for (report, next) in batch.iter().zip(nexts) {
             answers.push(match next {
                 Some(next) => Ok(Failed::Taken(next)),
                 None => {
                     let error = cut(&report.error, ERROR_BYTES_MAX);
-                    let what = What::Fail(&error);
-                    self.late(&session, report.lease, what, now_ms)
+                    let what = ReportKind::Fail(&error);
+                    self.judge_stale(&session, report.lease, what, now_ms)
                         .await
                         .map(|()| Failed::Repeated)
                 }
@@ -102,7 +102,7 @@ impl Inner {
                 .await?;
             answers.push(match row {
                 Some(row) => Ok(row.get(0)),
-                None => Err(self.refuse(&session, one.lease, What::Extend, now_ms).await),
+                None => Err(self.refuse(&session, one.lease, ReportKind::Extend, now_ms).await),
             });
         }
         Ok(answers)
@@ -155,17 +155,17 @@ impl Inner {
             .await?;
         let Some(row) = row else {
             drop(transaction);
-            return Err(self.refuse(session, lease, What::Progress, now_ms).await);
+            return Err(self.refuse(session, lease, ReportKind::Progress, now_ms).await);
         };
         let mut step = Step::new(self, &transaction, now_ms);
         if row.get::<_, bool>(8) {
-            let spot = crate::step::spot(&row)?;
+            let position = crate::step::position(&row)?;
             let data = record::write_event_data(&EventData::Progress(progress));
-            step.event(&spot, EventKind::Progress, data).await?;
+            step.event(&position, EventKind::Progress, data).await?;
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        self.tell(told);
+        self.publish(after_commit);
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Inner {
                 .await?;
             answers.push(match row {
                 Some(_) => Ok(()),
-                None => Err(self.refuse(&session, report.lease, What::Log, now_ms).await),
+                None => Err(self.refuse(&session, report.lease, ReportKind::Log, now_ms).await),
             });
         }
         Ok(answers)
@@ -212,10 +212,10 @@ impl Inner {
         &self,
         session: &nagaya_postgres_client::Session,
         lease: nagaya_jobs::token::Lease,
-        what: What<'_>,
+        what: ReportKind<'_>,
         now_ms: i64,
     ) -> Error {
-        match self.late(session, lease, what, now_ms).await {
+        match self.judge_stale(session, lease, what, now_ms).await {
             Err(error) => error,
             Ok(()) => Error::LeaseLost {
                 why: nagaya_jobs::error::LostWhy::Reported,

@@ -8,7 +8,7 @@ use nagaya_jobs::state::{State, Tries};
 use nagaya_postgres_client::Connection;
 
 use crate::sql::{Queries, begin, commit};
-use crate::step::{PastAttempt, Step, spot};
+use crate::step::{PastAttempt, Step, position};
 use crate::store::Inner;
 
 impl Inner {
@@ -34,12 +34,12 @@ impl Inner {
                 Some(state) => Err(Error::WrongState { id, state }),
             };
         };
-        let mut spot = spot(&row)?;
-        if let Some(key) = &spot.options.unique_key {
+        let mut position = position(&row)?;
+        if let Some(key) = &position.options.unique_key {
             let held = transaction
                 .row(
                     include_str!("queries/steps/hold_unique.sql"),
-                    &[&spot.queue, &spot.tenant, key, &id.get()],
+                    &[&position.queue, &position.tenant, key, &id.get()],
                 )
                 .await?;
             if let Some(other) = JobId::new(held.get(0)).filter(|other| *other != id) {
@@ -53,9 +53,9 @@ impl Inner {
         }
         let mut step = Step::new(self, &transaction, now_ms);
         if let (Some(nonce), Some(worker), Some(started_ms)) = (row.get(8), row.get(9), row.get(10)) {
-            step.keep_success(PastAttempt {
+            step.record_success(PastAttempt {
                 id: id.get(),
-                number: spot.attempt,
+                number: position.attempt,
                 nonce,
                 worker,
                 started_ms,
@@ -68,19 +68,19 @@ impl Inner {
             error: None,
             run_at_ms: now_ms,
         };
-        step.event(&spot, EventKind::Retrying, record::write_event_data(&data))
+        step.event(&position, EventKind::Retrying, record::write_event_data(&data))
             .await?;
-        let attempt = u32::try_from(spot.attempt).unwrap_or(0);
+        let attempt = u32::try_from(position.attempt).unwrap_or(0);
         let tries = Tries {
             attempt,
             attempt_max: attempt,
         };
         let renewed = tries.renewed(u32::try_from(row.get::<_, i32>(12)).unwrap_or(0));
-        spot.attempt_max = i32::try_from(renewed.attempt_max).unwrap_or(i32::MAX);
-        step.place(spot, now_ms).await?;
-        let told = step.finish().await?;
+        position.attempt_max = i32::try_from(renewed.attempt_max).unwrap_or(i32::MAX);
+        step.place(position, now_ms).await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        self.tell(told);
+        self.publish(after_commit);
         Ok(())
     }
 }

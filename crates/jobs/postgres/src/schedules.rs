@@ -7,7 +7,7 @@ use nagaya_jobs::request::Firing;
 use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
 use nagaya_postgres_client::{Connection, Row, Session};
 
-use crate::keyed::RUNS_MAX;
+use crate::constrained_enqueue::RUNS_MAX;
 use crate::sql::{Queries, begin, commit};
 use crate::step::Step;
 use crate::store::Inner;
@@ -123,9 +123,9 @@ impl Inner {
                 Err(fault) if fault.is_worth_another_run() => continue,
                 Err(fault) => return Err(fault.into()),
             }
-            let told = step.finish().await?;
+            let after_commit = step.finish().await?;
             commit(transaction).await?;
-            self.tell(told);
+            self.publish(after_commit);
             return Ok(true);
         }
         Err(Error::Busy)

@@ -16,7 +16,7 @@ use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::{QueueSettings, QueueView};
 use nagaya_jobs::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, Round,
+    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::state::State;
@@ -29,12 +29,12 @@ use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Pa
 use nagaya_postgres_client::{Connection, Notifier, Pool};
 use tokio::time::Instant;
 
-use crate::claim::{Hint, Parties};
+use crate::claim::{ReadyTenants, ScanHint};
 use crate::clock::Time;
 use crate::names::Names;
-use crate::passed::Counters;
+use crate::notifications::NotificationListener;
 use crate::sql::connect;
-use crate::wake::Ears;
+use crate::throughput::ThroughputCounters;
 
 /// How long open calls may take when the store closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// A job store in a PostgreSQL database.
 pub struct PgStore {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) _ears: Ears,
+    pub(crate) _listener: NotificationListener,
 }
 
 pub(crate) struct Inner {
@@ -55,14 +55,14 @@ pub(crate) struct Inner {
     pub(crate) server: i32,
     pub(crate) ids: Mutex<IdMaker>,
     /// Whose turn it is in a queue.
-    pub(crate) rounds: Mutex<HashMap<i32, fair::Round<i32>>>,
+    pub(crate) fair_rounds: Mutex<HashMap<i32, fair::FairRound<i32>>>,
     /// Where to begin to look for ready jobs of a queue and a tenant.
-    pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, Hint>>>,
+    pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, ScanHint>>>,
     /// Until when a queue is not looked through from its front, because that was dear.
-    pub(crate) front_rests: Mutex<HashMap<i32, Instant>>,
+    pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
     /// Who has jobs in a queue, as last seen.
-    pub(crate) parties: Mutex<HashMap<i32, Parties>>,
-    pub(crate) passed: Counters,
+    pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
+    pub(crate) throughput: ThroughputCounters,
     pub(crate) listener: RwLock<Option<Arc<dyn Listener>>>,
     pub(crate) notifier: Notifier,
     pub(crate) closed: AtomicBool,
@@ -208,23 +208,23 @@ impl Schedules for PgStore {
 }
 
 impl Maintenance for PgStore {
-    fn sweep_expired(&self, limit: usize) -> Answer<'_, Round> {
+    fn sweep_expired(&self, limit: usize) -> Answer<'_, SweepResult> {
         Box::pin(self.inner.sweep_expired(limit))
     }
 
-    fn move_due(&self, limit: usize) -> Answer<'_, Round> {
+    fn move_due(&self, limit: usize) -> Answer<'_, SweepResult> {
         Box::pin(self.inner.move_due(limit))
     }
 
-    fn resolve_dependents(&self, limit: usize) -> Answer<'_, Round> {
+    fn resolve_dependents(&self, limit: usize) -> Answer<'_, SweepResult> {
         Box::pin(self.inner.resolve_dependents(limit))
     }
 
-    fn purge(&self, limit: usize) -> Answer<'_, Round> {
+    fn purge(&self, limit: usize) -> Answer<'_, SweepResult> {
         Box::pin(self.inner.purge(limit))
     }
 
-    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, Round> {
+    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, SweepResult> {
         Box::pin(self.inner.trim_events(before_ms, limit))
     }
 
@@ -328,16 +328,16 @@ impl StoreClock for PgStore {
 }
 
 impl StoreControl for PgStore {
-    fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
-        Box::pin(self.inner.fact(name))
+    fn metadata(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(self.inner.metadata(name))
     }
 
-    fn set_fact(&self, name: String, value: Vec<u8>) -> Answer<'_, ()> {
-        Box::pin(self.inner.set_fact(name, value))
+    fn set_metadata(&self, name: String, value: Vec<u8>) -> Answer<'_, ()> {
+        Box::pin(self.inner.set_metadata(name, value))
     }
 
-    fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
-        Box::pin(self.inner.fact_or(name, value))
+    fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
+        Box::pin(self.inner.metadata_or_insert(name, value))
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {
@@ -358,7 +358,7 @@ impl StoreControl for PgStore {
                 return;
             }
             if let Ok(session) = self.inner.cool.get().await
-                && let Err(error) = self.inner.passed.flush(&session, self.inner.server).await
+                && let Err(error) = self.inner.throughput.flush(&session, self.inner.server).await
             {
                 tracing::debug!(%error, "the last counts of jobs were lost");
             }

@@ -98,7 +98,7 @@ impl Inner {
         Ok(gone > 0)
     }
 
-    pub(crate) async fn fact(&self, name: String) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) async fn metadata(&self, name: String) -> Result<Option<Vec<u8>>, Error> {
         let session = self.cool().await?;
         let row = session
             .row_opt(include_str!("queries/facts/get.sql"), &[&name])
@@ -106,7 +106,7 @@ impl Inner {
         Ok(row.map(|row| row.get(0)))
     }
 
-    pub(crate) async fn set_fact(&self, name: String, value: Vec<u8>) -> Result<(), Error> {
+    pub(crate) async fn set_metadata(&self, name: String, value: Vec<u8>) -> Result<(), Error> {
         let session = self.cool().await?;
         session
             .run(include_str!("queries/facts/set.sql"), &[&name, &value])
@@ -114,7 +114,7 @@ impl Inner {
         Ok(())
     }
 
-    pub(crate) async fn fact_or(&self, name: String, value: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub(crate) async fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Result<Vec<u8>, Error> {
         let session = self.cool().await?;
         let row = session
             .row(include_str!("queries/facts/get_or_set.sql"), &[&name, &value])

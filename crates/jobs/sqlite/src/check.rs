@@ -9,8 +9,8 @@ use crate::sql::{all, query};
 
 pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
-    let mut look = |sql: &str, tell: &dyn Fn(&Row<'_>) -> rusqlite::Result<String>| {
-        let found = all(connection, sql, [], |row| tell(row))?;
+    let mut look = |sql: &str, describe: &dyn Fn(&Row<'_>) -> rusqlite::Result<String>| {
+        let found = all(connection, sql, [], |row| describe(row))?;
         findings.extend(found.into_iter().map(|what| Finding { what }));
         Ok::<(), Error>(())
     };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
-use nagaya_jobs::fair::Party;
+use nagaya_jobs::fair::ReadyTenant;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::limits::CLAIM_MAX;
@@ -16,8 +16,8 @@ use nagaya_jobs::state::Tries;
 use nagaya_jobs::token::Lease;
 use rusqlite::params;
 
-use crate::books::{Books, Card, job_id};
 use crate::sql::{all, query, run};
+use crate::write_transaction::{JobRow, WriteTransaction, job_id};
 
 /// A ready job with all that its worker is told.
 struct Ready {
@@ -34,29 +34,34 @@ struct Ready {
     payload: Body,
 }
 
-pub(crate) fn claim(books: &mut Books<'_>, request: &ClaimRequest) -> Result<Vec<ClaimedJob>, Error> {
+pub(crate) fn claim(tx: &mut WriteTransaction<'_>, request: &ClaimRequest) -> Result<Vec<ClaimedJob>, Error> {
     // One nonce is enough for all jobs of a claim: the token's MAC tells them apart.
     let nonce: i64 = rand::random();
     let mut claimed = Vec::new();
     for name in &request.queues {
         let left = request.max.min(CLAIM_MAX).saturating_sub(claimed.len());
-        let Some(&num) = books.memory.queue_nums.get(name) else {
+        let Some(&num) = tx.memory.queue_nums.get(name) else {
             continue;
         };
         if left == 0 {
             break;
         }
-        for (tenant, jobs) in shares(books, num, left, request) {
-            take(books, (num, tenant), jobs, request, nonce, &mut claimed)?;
+        for (tenant, jobs) in shares(tx, num, left, request) {
+            take(tx, (num, tenant), jobs, request, nonce, &mut claimed)?;
         }
     }
     Ok(claimed)
 }
 
 /// Divides what a queue may start now between its tenants.
-fn shares(books: &mut Books<'_>, num: i64, wanted: usize, request: &ClaimRequest) -> Vec<(i64, usize)> {
-    let now_ms = books.now_ms;
-    let memory = &mut *books.memory;
+fn shares(
+    tx: &mut WriteTransaction<'_>,
+    num: i64,
+    wanted: usize,
+    request: &ClaimRequest,
+) -> Vec<(i64, usize)> {
+    let now_ms = tx.now_ms;
+    let memory = &mut *tx.memory;
     let only = match &request.tenant {
         None => None,
         Some(tenant) => match memory.tenant_nums.get(tenant) {
@@ -67,17 +72,17 @@ fn shares(books: &mut Books<'_>, num: i64, wanted: usize, request: &ClaimRequest
     let Some(queue) = memory.queues.get_mut(&num).filter(|queue| !queue.paused) else {
         return Vec::new();
     };
-    let mut parties = Vec::new();
+    let mut ready_tenants = Vec::new();
     for (&tenant, counts) in memory.counts.get(&num).into_iter().flatten() {
         if counts.depth.ready > 0 && only.is_none_or(|only| only == tenant) {
-            parties.push(Party {
+            ready_tenants.push(ReadyTenant {
                 tenant,
                 weight: memory.tenants.get(&tenant).map_or(1, |tenant| tenant.weight),
                 ready: usize::try_from(counts.depth.ready).unwrap_or(usize::MAX),
             });
         }
     }
-    let ready: usize = parties.iter().map(|party| party.ready).sum();
+    let ready: usize = ready_tenants.iter().map(|ready_tenant| ready_tenant.ready).sum();
     let mut wanted = wanted.min(ready);
     if wanted == 0 {
         return Vec::new();
@@ -94,13 +99,13 @@ fn shares(books: &mut Books<'_>, num: i64, wanted: usize, request: &ClaimRequest
     match only {
         // A worker of one tenant does not move the turns of the others.
         Some(tenant) => vec![(tenant, wanted)],
-        None => queue.round.split(&parties, wanted),
+        None => queue.fair_round.split(&ready_tenants, wanted),
     }
 }
 
 /// Moves the first ready jobs of a tenant to `running`.
 fn take(
-    books: &mut Books<'_>,
+    tx: &mut WriteTransaction<'_>,
     (queue, tenant): (i64, i64),
     jobs: usize,
     request: &ClaimRequest,
@@ -108,7 +113,7 @@ fn take(
     claimed: &mut Vec<ClaimedJob>,
 ) -> Result<(), Error> {
     let rows = all(
-        books.connection,
+        tx.connection,
         query!("ready/first"),
         params![queue, tenant, jobs],
         read,
@@ -117,23 +122,19 @@ fn take(
         return Ok(());
     };
     let values = params![queue, tenant, last.rank, last.pos];
-    let deleted = run(books.connection, query!("ready/delete_up_to"), values)?;
+    let deleted = run(tx.connection, query!("ready/delete_up_to"), values)?;
     if deleted != rows.len() {
         return Err(Error::Damaged {
             what: "a ready job has no row of its own".into(),
         });
     }
-    let counts = books.memory.counts(queue, tenant);
+    let counts = tx.memory.counts(queue, tenant);
     counts.depth.ready -= rows.len() as u64;
     counts.depth.running += rows.len() as u64;
-    counts.passed.started += rows.len() as u64;
+    counts.throughput.started += rows.len() as u64;
     let names = (
-        books.memory.queues.get(&queue).map(|queue| queue.name.clone()),
-        books
-            .memory
-            .tenants
-            .get(&tenant)
-            .map(|tenant| tenant.name.clone()),
+        tx.memory.queues.get(&queue).map(|queue| queue.name.clone()),
+        tx.memory.tenants.get(&tenant).map(|tenant| tenant.name.clone()),
     );
     let (Some(queue_name), Some(tenant_name)) = names else {
         return Err(Error::Damaged {
@@ -143,7 +144,7 @@ fn take(
     for ready in rows {
         let options = JobOptions::read(ready.options.as_deref())?;
         let lease_length: Duration = request.lease.unwrap_or(span(ready.lease_ms));
-        let lease_until_ms = books.now_ms + span_ms(lease_length);
+        let lease_until_ms = tx.now_ms + span_ms(lease_length);
         let attempt = ready.tries.attempt + 1;
         let plain = ready.options.is_none() && ready.pos == ready.id.get();
         let values = params![
@@ -154,13 +155,13 @@ fn take(
             ready.tries.attempt_max,
             nonce,
             request.worker,
-            books.now_ms,
+            tx.now_ms,
             span_ms(lease_length),
             lease_until_ms,
             plain,
         ];
-        run(books.connection, query!("running/insert"), values)?;
-        let mut card = Card {
+        run(tx.connection, query!("running/insert"), values)?;
+        let mut job = JobRow {
             id: ready.id,
             queue,
             tenant,
@@ -170,7 +171,7 @@ fn take(
             options,
             plain,
         };
-        books.event(EventKind::Started, &card, attempt, &EventData::None)?;
+        tx.event(EventKind::Started, &job, attempt, &EventData::None)?;
         claimed.push(ClaimedJob {
             lease: Lease {
                 id: ready.id,
@@ -182,12 +183,12 @@ fn take(
             tenant: tenant_name.clone(),
             queue: queue_name.clone(),
             kind: ready.kind,
-            tags: std::mem::take(&mut card.options.tags),
+            tags: std::mem::take(&mut job.options.tags),
             priority: ready.priority,
             payload: ready.payload,
             max_retries: ready.max_retries,
             created_at_ms: ready.created_ms,
-            trace: card.options.trace.take(),
+            trace: job.options.trace.take(),
         });
     }
     Ok(())

@@ -16,9 +16,9 @@ use nagaya_jobs::view::Page;
 use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row, params};
 
-use crate::books::{Books, job_id};
 use crate::names::Names;
 use crate::sql::{all, first, query, run};
+use crate::write_transaction::{WriteTransaction, job_id};
 
 /// Reads a delivery, all but its webhook, and the text of that.
 fn raw(row: &Row<'_>, names: &Names) -> rusqlite::Result<(Delivery, String)> {
@@ -59,16 +59,20 @@ fn code(state: DeliveryState) -> i64 {
     }
 }
 
-pub(crate) fn claim(books: &mut Books<'_>, limit: usize, lease: Duration) -> Result<Vec<Delivery>, Error> {
-    let names = Names::read(books.connection)?;
-    let values = params![books.now_ms, limit];
-    let due = all(books.connection, query!("deliveries/due"), values, |row| {
+pub(crate) fn claim(
+    tx: &mut WriteTransaction<'_>,
+    limit: usize,
+    lease: Duration,
+) -> Result<Vec<Delivery>, Error> {
+    let names = Names::read(tx.connection)?;
+    let values = params![tx.now_ms, limit];
+    let due = all(tx.connection, query!("deliveries/due"), values, |row| {
         raw(row, &names)
     })?;
-    let again_ms = books.now_ms + span_ms(lease);
+    let again_ms = tx.now_ms + span_ms(lease);
     for (delivery, _) in &due {
         run(
-            books.connection,
+            tx.connection,
             query!("deliveries/put_off"),
             params![delivery.id.0, again_ms, delivery.tries],
         )?;
@@ -76,20 +80,17 @@ pub(crate) fn claim(books: &mut Books<'_>, limit: usize, lease: Duration) -> Res
     due.into_iter().map(whole).collect()
 }
 
-pub(crate) fn put_off(books: &mut Books<'_>, item: &PutOff) -> Result<(), Error> {
+pub(crate) fn put_off(tx: &mut WriteTransaction<'_>, item: &PutOff) -> Result<(), Error> {
     let values = params![item.id.0, item.at_ms, item.tries];
-    run(books.connection, query!("deliveries/put_off"), values)?;
+    run(tx.connection, query!("deliveries/put_off"), values)?;
     Ok(())
 }
 
-pub(crate) fn report(books: &mut Books<'_>, report: &TryReport) -> Result<bool, Error> {
+pub(crate) fn report(tx: &mut WriteTransaction<'_>, report: &TryReport) -> Result<bool, Error> {
     let attempt = &report.attempt;
-    let tries: Option<u32> = first(
-        books.connection,
-        query!("deliveries/tries"),
-        [report.id.0],
-        |row| row.get(0),
-    )?;
+    let tries: Option<u32> = first(tx.connection, query!("deliveries/tries"), [report.id.0], |row| {
+        row.get(0)
+    })?;
     if tries.is_none_or(|tries| tries + 1 != attempt.number) {
         return Ok(false);
     }
@@ -103,14 +104,14 @@ pub(crate) fn report(books: &mut Books<'_>, report: &TryReport) -> Result<bool, 
         attempt.error,
         attempt.reply,
     ];
-    run(books.connection, query!("delivery_tries/insert"), values)?;
+    run(tx.connection, query!("delivery_tries/insert"), values)?;
     let (state, next_ms) = match report.outcome {
-        TryOutcome::Delivered => (DeliveryState::Delivered, books.now_ms),
-        TryOutcome::GaveUp => (DeliveryState::GaveUp, books.now_ms),
+        TryOutcome::Delivered => (DeliveryState::Delivered, tx.now_ms),
+        TryOutcome::GaveUp => (DeliveryState::GaveUp, tx.now_ms),
         TryOutcome::Again { at_ms } => (DeliveryState::Pending, at_ms),
     };
     let values = params![report.id.0, code(state), attempt.number, next_ms];
-    run(books.connection, query!("deliveries/report"), values)?;
+    run(tx.connection, query!("deliveries/report"), values)?;
     Ok(true)
 }
 
@@ -173,17 +174,21 @@ fn views(connection: &Connection, rows: Vec<(Delivery, String)>) -> Result<Vec<D
     rows.into_iter().map(view).collect()
 }
 
-pub(crate) fn replay(books: &mut Books<'_>, filter: &DeliveryFilter, limit: usize) -> Result<usize, Error> {
-    let names = Names::read(books.connection)?;
+pub(crate) fn replay(
+    tx: &mut WriteTransaction<'_>,
+    filter: &DeliveryFilter,
+    limit: usize,
+) -> Result<usize, Error> {
+    let names = Names::read(tx.connection)?;
     let values = params![
         filter.tenant.as_ref().map(|tenant| names.tenant_num(tenant)),
         filter.queue.as_ref().map(|queue| names.queue_num(queue)),
         filter.job.map(JobId::get),
         filter.state.map(code),
         filter.since_ms,
-        books.now_ms,
+        tx.now_ms,
         limit,
         filter.id.map(|id| id.0),
     ];
-    Ok(run(books.connection, query!("deliveries/replay"), values)?)
+    Ok(run(tx.connection, query!("deliveries/replay"), values)?)
 }

@@ -8,11 +8,11 @@ use nagaya_jobs::record;
 use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row, params};
 
-use crate::books::{Books, job_id};
 use crate::memory::bounds;
 use crate::names::Names;
 use crate::read::body;
 use crate::sql::{all, first, query, run};
+use crate::write_transaction::{WriteTransaction, job_id};
 
 /// Most rows that a page looks at.
 const LOOKS_MAX: usize = 10_000;
@@ -130,9 +130,9 @@ impl Raw {
     }
 }
 
-fn find(books: &Books<'_>, tenant: i64, name: &str) -> Result<Subscription, Error> {
+fn find(tx: &WriteTransaction<'_>, tenant: i64, name: &str) -> Result<Subscription, Error> {
     let raw = first(
-        books.connection,
+        tx.connection,
         query!("subscriptions/find"),
         params![tenant, name],
         Raw::read,
@@ -142,28 +142,28 @@ fn find(books: &Books<'_>, tenant: i64, name: &str) -> Result<Subscription, Erro
 }
 
 pub(crate) fn subscribe(
-    books: &mut Books<'_>,
+    tx: &mut WriteTransaction<'_>,
     tenant: &TenantId,
     name: &str,
     filter: &EventFilter,
     cursor: u64,
 ) -> Result<Subscription, Error> {
-    let tenant = books.tenant_num(tenant)?;
-    let values = params![tenant, name, record::write_filter(filter), cursor, books.now_ms];
-    run(books.connection, query!("subscriptions/insert"), values)?;
-    find(books, tenant, name)
+    let tenant = tx.tenant_num(tenant)?;
+    let values = params![tenant, name, record::write_filter(filter), cursor, tx.now_ms];
+    run(tx.connection, query!("subscriptions/insert"), values)?;
+    find(tx, tenant, name)
 }
 
 pub(crate) fn advance(
-    books: &mut Books<'_>,
+    tx: &mut WriteTransaction<'_>,
     tenant: &TenantId,
     name: &str,
     cursor: u64,
 ) -> Result<u64, Error> {
-    let tenant = books.known_tenant(tenant);
-    let values = params![tenant, name, cursor, books.now_ms];
-    run(books.connection, query!("subscriptions/advance"), values)?;
-    Ok(find(books, tenant, name)?.cursor)
+    let tenant = tx.tenant_num_or_none(tenant);
+    let values = params![tenant, name, cursor, tx.now_ms];
+    run(tx.connection, query!("subscriptions/advance"), values)?;
+    Ok(find(tx, tenant, name)?.cursor)
 }
 
 pub(crate) fn subscriptions(
@@ -175,10 +175,14 @@ pub(crate) fn subscriptions(
     rows.into_iter().map(Raw::subscription).collect()
 }
 
-pub(crate) fn unsubscribe(books: &mut Books<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
-    let tenant = books.known_tenant(tenant);
+pub(crate) fn unsubscribe(
+    tx: &mut WriteTransaction<'_>,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<bool, Error> {
+    let tenant = tx.tenant_num_or_none(tenant);
     Ok(run(
-        books.connection,
+        tx.connection,
         query!("subscriptions/delete"),
         params![tenant, name],
     )? > 0)

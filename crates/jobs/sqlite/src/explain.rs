@@ -6,10 +6,10 @@ use nagaya_jobs::record;
 use nagaya_jobs::view::{Explanation, LeaseView};
 use rusqlite::{Connection, params};
 
-use crate::books::{Run, job_id};
 use crate::error::store_error;
 use crate::read::ended_state;
 use crate::sql::{all, first, query};
+use crate::write_transaction::{RunningRow, job_id};
 
 struct Place {
     queue: i64,
@@ -35,7 +35,7 @@ pub(crate) fn explain(connection: &Connection, id: JobId, now_ms: i64) -> Result
             ended_state(4, code).map_err(store_error)?,
         )));
     }
-    if let Some(run) = first(connection, query!("running/find"), [id.get()], Run::read)? {
+    if let Some(run) = first(connection, query!("running/find"), [id.get()], RunningRow::read)? {
         return Ok(Some(Explanation::Running(LeaseView {
             worker: run.worker,
             started_at_ms: run.started_ms,

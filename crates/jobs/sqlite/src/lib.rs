@@ -4,7 +4,6 @@
 //! its own; one copies the write-ahead log into the database. A commit that has returned is synced to the disk.
 //! One server at a time opens the file.
 
-mod books;
 mod check;
 mod checkpoint;
 mod claim;
@@ -14,11 +13,12 @@ mod error;
 mod events;
 mod explain;
 mod list;
-mod manage;
+mod maintenance;
 mod memory;
 mod migrate;
 mod names;
 mod open;
+mod operator;
 mod queues;
 mod read;
 mod readers;
@@ -27,7 +27,7 @@ mod schedules;
 mod sql;
 mod store;
 mod tenants;
-mod upkeep;
+mod write_transaction;
 mod writer;
 
 use std::fs::File;

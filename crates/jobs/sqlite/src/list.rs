@@ -10,10 +10,10 @@ use nagaya_jobs::state::State;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 use rusqlite::{Connection, params};
 
-use crate::books::job_id;
 use crate::names::Names;
 use crate::read::summary;
 use crate::sql::{all, query};
+use crate::write_transaction::job_id;
 
 /// Most rows that a page looks at.
 const LOOKS_MAX: usize = 5_000;

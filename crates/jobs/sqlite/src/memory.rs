@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::EventKind;
-use nagaya_jobs::fair::Round;
+use nagaya_jobs::fair::FairRound;
 use nagaya_jobs::id::{IdMaker, JobId};
 use nagaya_jobs::name::{QueueName, TenantId};
-use nagaya_jobs::queue::{Depth, Passed, QueueSettings};
+use nagaya_jobs::queue::{Depth, QueueSettings, Throughput};
 use nagaya_jobs::record;
 use rusqlite::Connection;
 
 use crate::sql::{all, first, query};
 
 /// The fact that tells up to where the log has been cut off.
-pub(crate) const TRIMMED_FACT: &str = "log-trimmed";
+pub(crate) const TRIMMED_METADATA: &str = "log-trimmed";
 
 pub(crate) struct Queue {
     pub(crate) name: QueueName,
@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     pub(crate) paused: bool,
     pub(crate) rate_horizon_us: i64,
     pub(crate) last_claim_ms: Option<i64>,
-    pub(crate) round: Round<i64>,
+    pub(crate) fair_round: FairRound<i64>,
 }
 
 pub(crate) struct Tenant {
@@ -38,7 +38,7 @@ pub(crate) struct Tenant {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) depth: Depth,
-    pub(crate) passed: Passed,
+    pub(crate) throughput: Throughput,
 }
 
 #[derive(Default)]
@@ -59,11 +59,11 @@ pub(crate) struct Memory {
     /// Rows of `dependencies`, so that most endings need not look there.
     pub(crate) dependencies: i64,
     /// What to tell the listener after the commit.
-    pub(crate) news: News,
+    pub(crate) notifications: PendingNotifications,
 }
 
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct PendingNotifications {
     pub(crate) ready: HashSet<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
     pub(crate) logged: bool,
@@ -112,7 +112,7 @@ impl Memory {
                 paused,
                 rate_horizon_us,
                 last_claim_ms,
-                round: Round::default(),
+                fair_round: FairRound::default(),
             };
             self.queue_nums.insert(queue.name.clone(), num);
             self.queues.insert(num, queue);
@@ -135,7 +135,9 @@ impl Memory {
 
 /// Returns up to where the log has been cut off, and its last position.
 pub(crate) fn bounds(connection: &Connection) -> Result<(u64, u64), Error> {
-    let trimmed: Option<Vec<u8>> = first(connection, query!("facts/get"), [TRIMMED_FACT], |row| row.get(0))?;
+    let trimmed: Option<Vec<u8>> = first(connection, query!("facts/get"), [TRIMMED_METADATA], |row| {
+        row.get(0)
+    })?;
     let trimmed = match trimmed {
         None => 0,
         Some(bytes) => u64::from_be_bytes(bytes.as_slice().try_into().map_err(|_| Error::Damaged {
@@ -162,7 +164,7 @@ pub(crate) fn counts(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Cou
             failed: number(5)?,
             cancelled: number(6)?,
         },
-        passed: Passed {
+        throughput: Throughput {
             enqueued: number(7)?,
             started: number(8)?,
             succeeded: number(9)?,

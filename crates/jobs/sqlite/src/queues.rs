@@ -9,9 +9,9 @@ use nagaya_jobs::queue::{QueueSettings, QueueView};
 use nagaya_jobs::record;
 use rusqlite::{Connection, params};
 
-use crate::books::Books;
 use crate::memory::counts;
 use crate::sql::{all, first, query, run};
+use crate::write_transaction::WriteTransaction;
 
 /// Reads all queues, or the one of a name.
 pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Result<Vec<QueueView>, Error> {
@@ -44,7 +44,7 @@ pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Resul
             paused,
             created_at_ms,
             depth: counts.depth,
-            passed: counts.passed,
+            throughput: counts.throughput,
             oldest_ready_at_ms: oldest.and_then(JobId::new).map(JobId::made_at_ms),
             last_claim_at_ms,
         });
@@ -52,34 +52,30 @@ pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Resul
     Ok(views)
 }
 
-pub(crate) fn put(books: &mut Books<'_>, name: &QueueName, settings: &QueueSettings) -> Result<(), Error> {
-    let num = books.queue_num(name)?;
+pub(crate) fn put(
+    tx: &mut WriteTransaction<'_>,
+    name: &QueueName,
+    settings: &QueueSettings,
+) -> Result<(), Error> {
+    let num = tx.queue_num(name)?;
     let text = record::write_settings(settings);
-    run(
-        books.connection,
-        query!("queues/set_settings"),
-        params![num, text],
-    )?;
-    if let Some(queue) = books.memory.queues.get_mut(&num) {
+    run(tx.connection, query!("queues/set_settings"), params![num, text])?;
+    if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.settings = Arc::new(settings.clone());
     }
     // A rate may have been lifted.
-    books.memory.news.ready.insert(num);
+    tx.memory.notifications.ready.insert(num);
     Ok(())
 }
 
-pub(crate) fn set_paused(books: &mut Books<'_>, name: &QueueName, paused: bool) -> Result<(), Error> {
-    let num = books.queue_num(name)?;
-    run(
-        books.connection,
-        query!("queues/set_paused"),
-        params![num, paused],
-    )?;
-    if let Some(queue) = books.memory.queues.get_mut(&num) {
+pub(crate) fn set_paused(tx: &mut WriteTransaction<'_>, name: &QueueName, paused: bool) -> Result<(), Error> {
+    let num = tx.queue_num(name)?;
+    run(tx.connection, query!("queues/set_paused"), params![num, paused])?;
+    if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.paused = paused;
     }
     if !paused {
-        books.memory.news.ready.insert(num);
+        tx.memory.notifications.ready.insert(num);
     }
     Ok(())
 }

@@ -11,10 +11,10 @@ use nagaya_jobs::view::{AttemptView, JobSummary, JobView, LateReport, LeaseView,
 use nagaya_sqlite_client::strange_value;
 use rusqlite::{Connection, Row};
 
-use crate::books::{Run, job_id};
 use crate::deliveries;
 use crate::names::Names;
 use crate::sql::{all, first, query};
+use crate::write_transaction::{RunningRow, job_id};
 
 /// Returns the state of a job; nothing when it is not there.
 pub(crate) fn state_of(connection: &Connection, id: JobId) -> Result<Option<State>, Error> {
@@ -108,7 +108,7 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
         return Ok(None);
     };
     let mut attempts = attempts(connection, id)?;
-    let running = first(connection, query!("running/find"), [id.get()], Run::read)?;
+    let running = first(connection, query!("running/find"), [id.get()], RunningRow::read)?;
     let lease = running.map(|run| LeaseView {
         worker: run.worker,
         started_at_ms: run.started_ms,

@@ -14,36 +14,39 @@ use nagaya_jobs::token::Lease;
 use nagaya_jobs::view::Progress;
 use rusqlite::params;
 
-use crate::books::{Books, Card, Ending, Run};
 use crate::read::state_of;
 use crate::sql::{first, query, run};
+use crate::write_transaction::{Ending, JobRow, RunningRow, WriteTransaction};
 
-pub(crate) fn complete(books: &mut Books<'_>, report: &Completion) -> Result<Completed, Error> {
-    let Some(taken) = take(books, report.lease)? else {
-        return match earlier_success(books, report)? {
+pub(crate) fn complete(tx: &mut WriteTransaction<'_>, report: &Completion) -> Result<Completed, Error> {
+    let Some(taken) = take(tx, report.lease)? else {
+        return match earlier_success(tx, report)? {
             Some(Ok(())) => Ok(Completed::Repeated),
-            Some(Err(why)) => Err(late(books, report.lease, "complete", why)?),
-            None => refuse(books, report.lease, "complete"),
+            Some(Err(why)) => Err(late(tx, report.lease, "complete", why)?),
+            None => refuse(tx, report.lease, "complete"),
         };
     };
-    let card = card(books, &taken)?;
-    books.memory.counts(card.queue, card.tenant).depth.running -= 1;
-    books.release(&card)?;
+    let job = job_of_run(tx, &taken)?;
+    tx.memory.counts(job.queue, job.tenant).depth.running -= 1;
+    tx.release(&job)?;
     let ending = Ending {
         state: State::Succeeded,
         attempt: taken.tries.attempt,
-        run: Some(&taken),
+        success: Some(&taken),
         error: None,
         result: report.result.as_ref(),
     };
-    books.end(&card, &ending)?;
+    tx.end(&job, &ending)?;
     Ok(Completed::Done)
 }
 
 /// Tells whether the attempt had succeeded before, and with the same result.
-fn earlier_success(books: &Books<'_>, report: &Completion) -> Result<Option<Result<(), LostWhy>>, Error> {
+fn earlier_success(
+    tx: &WriteTransaction<'_>,
+    report: &Completion,
+) -> Result<Option<Result<(), LostWhy>>, Error> {
     let lease = report.lease;
-    let found = first(books.connection, query!("done/find"), [lease.id.get()], |row| {
+    let found = first(tx.connection, query!("done/find"), [lease.id.get()], |row| {
         let same = row.get::<_, i64>(0)? == 4
             && row.get::<_, u32>(1)? == lease.attempt
             && row.get::<_, Option<i64>>(2)? == Some(lease.nonce);
@@ -62,54 +65,60 @@ fn earlier_success(books: &Books<'_>, report: &Completion) -> Result<Option<Resu
     })
 }
 
-pub(crate) fn fail(books: &mut Books<'_>, report: &Failure) -> Result<Failed, Error> {
+pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Failed, Error> {
     let error = cut(&report.error, ERROR_BYTES_MAX);
-    let Some(taken) = take(books, report.lease)? else {
+    let Some(taken) = take(tx, report.lease)? else {
         let values = params![report.lease.id.get(), report.lease.attempt];
-        let earlier = first(books.connection, query!("attempts/find"), values, |row| {
+        let earlier = first(tx.connection, query!("attempts/find"), values, |row| {
             let same = row.get::<_, i64>(0)? == report.lease.nonce && row.get::<_, i64>(1)? == 2;
             Ok((same, row.get::<_, Option<String>>(2)?))
         })?;
         return match earlier {
             Some((true, was)) if was.as_deref() == Some(error) => Ok(Failed::Repeated),
-            Some((true, _)) => Err(late(books, report.lease, "fail", LostWhy::Conflict)?),
-            _ => refuse(books, report.lease, "fail"),
+            Some((true, _)) => Err(late(tx, report.lease, "fail", LostWhy::Conflict)?),
+            _ => refuse(tx, report.lease, "fail"),
         };
     };
-    let card = books.card_of(taken.id)?;
+    let job = tx.require_job(taken.id)?;
     let next = after_failure(
         taken.tries,
         report.terms,
-        card.options.backoff,
-        books.now_ms,
+        job.options.backoff,
+        tx.now_ms,
         rand::random(),
     );
-    end_attempt(books, &taken, AttemptEnd::Failed, Some(error))?;
-    let counts = books.memory.counts(card.queue, card.tenant);
+    end_attempt(tx, &taken, AttemptEnd::Failed, Some(error))?;
+    let counts = tx.memory.counts(job.queue, job.tenant);
     counts.depth.running -= 1;
-    counts.passed.attempts_failed += 1;
-    books.release(&card)?;
-    go_on(books, &card, &taken, next, error)?;
+    counts.throughput.attempts_failed += 1;
+    tx.release(&job)?;
+    go_on(tx, &job, &taken, next, error)?;
     Ok(Failed::Taken(next))
 }
 
 /// Takes back a job whose lease ran out.
-pub(crate) fn expire(books: &mut Books<'_>, taken: &Run) -> Result<(), Error> {
+pub(crate) fn expire(tx: &mut WriteTransaction<'_>, taken: &RunningRow) -> Result<(), Error> {
     let error = "the lease ran out";
-    let card = books.card_of(taken.id)?;
+    let job = tx.require_job(taken.id)?;
     let next = after_expiry(taken.tries);
-    end_attempt(books, taken, AttemptEnd::LeaseLost, Some(error))?;
-    let counts = books.memory.counts(card.queue, card.tenant);
+    end_attempt(tx, taken, AttemptEnd::LeaseLost, Some(error))?;
+    let counts = tx.memory.counts(job.queue, job.tenant);
     counts.depth.running -= 1;
-    counts.passed.attempts_failed += 1;
-    counts.passed.leases_lost += 1;
-    books.release(&card)?;
-    books.event(EventKind::LeaseLost, &card, taken.tries.attempt, &EventData::None)?;
-    go_on(books, &card, taken, next, error)
+    counts.throughput.attempts_failed += 1;
+    counts.throughput.leases_lost += 1;
+    tx.release(&job)?;
+    tx.event(EventKind::LeaseLost, &job, taken.tries.attempt, &EventData::None)?;
+    go_on(tx, &job, taken, next, error)
 }
 
 /// Moves a job on after an attempt that did not succeed.
-fn go_on(books: &mut Books<'_>, card: &Card, taken: &Run, next: Next, error: &str) -> Result<(), Error> {
+fn go_on(
+    tx: &mut WriteTransaction<'_>,
+    job: &JobRow,
+    taken: &RunningRow,
+    next: Next,
+    error: &str,
+) -> Result<(), Error> {
     let attempt = taken.tries.attempt;
     let retry = |run_at_ms| EventData::Retry {
         error: Some(error.to_owned()),
@@ -117,57 +126,47 @@ fn go_on(books: &mut Books<'_>, card: &Card, taken: &Run, next: Next, error: &st
     };
     match next {
         Next::Waiting => {
-            books.event(EventKind::Retrying, card, attempt, &retry(books.now_ms))?;
-            let pos = books.fresh_id().get();
-            books.admit(card, pos, taken.tries)
+            tx.event(EventKind::Retrying, job, attempt, &retry(tx.now_ms))?;
+            let pos = tx.fresh_id().get();
+            tx.admit(job, pos, taken.tries)
         }
         Next::Scheduled { at_ms } => {
-            books.event(EventKind::Retrying, card, attempt, &retry(at_ms))?;
-            books.delay(card, at_ms, taken.tries)
+            tx.event(EventKind::Retrying, job, attempt, &retry(at_ms))?;
+            tx.delay(job, at_ms, taken.tries)
         }
         Next::Failed => {
             let ending = Ending {
                 state: State::Failed,
                 attempt,
-                run: None,
+                success: None,
                 error: Some(error),
                 result: None,
             };
-            books.end(card, &ending)
+            tx.end(job, &ending)
         }
     }
 }
 
-pub(crate) fn extend(books: &mut Books<'_>, extension: &Extension) -> Result<i64, Error> {
+pub(crate) fn extend(tx: &mut WriteTransaction<'_>, extension: &Extension) -> Result<i64, Error> {
     let lease = extension.lease;
     let length_ms = extension.length.map(span_ms);
-    let values = params![
-        lease.id.get(),
-        lease.attempt,
-        lease.nonce,
-        books.now_ms,
-        length_ms
-    ];
-    let until_ms = first(books.connection, query!("running/extend"), values, |row| {
-        row.get(0)
-    })?;
-    until_ms.map_or_else(|| refuse(books, lease, "extend"), Ok)
+    let values = params![lease.id.get(), lease.attempt, lease.nonce, tx.now_ms, length_ms];
+    let until_ms = first(tx.connection, query!("running/extend"), values, |row| row.get(0))?;
+    until_ms.map_or_else(|| refuse(tx, lease, "extend"), Ok)
 }
 
-pub(crate) fn progress(books: &mut Books<'_>, report: &ProgressReport) -> Result<(), Error> {
-    let Some(running) = running(books, report.lease)? else {
-        return refuse(books, report.lease, "progress");
+pub(crate) fn progress(tx: &mut WriteTransaction<'_>, report: &ProgressReport) -> Result<(), Error> {
+    let Some(running) = running(tx, report.lease)? else {
+        return refuse(tx, report.lease, "progress");
     };
     let id = report.lease.id.get();
-    let told: Option<i64> = first(books.connection, query!("progress/event_at"), [id], |row| {
-        row.get(0)
-    })?;
-    let tell = told.is_none_or(|told| (books.now_ms - told).abs() >= span_ms(PROGRESS_EVENT_GAP));
+    let told: Option<i64> = first(tx.connection, query!("progress/event_at"), [id], |row| row.get(0))?;
+    let tell = told.is_none_or(|told| (tx.now_ms - told).abs() >= span_ms(PROGRESS_EVENT_GAP));
     let progress = Progress {
-        at_ms: books.now_ms,
+        at_ms: tx.now_ms,
         ..report.progress.clone()
     };
-    let told = if tell { books.now_ms } else { told.unwrap_or(0) };
+    let told = if tell { tx.now_ms } else { told.unwrap_or(0) };
     let values = params![
         id,
         progress.per_mille,
@@ -176,12 +175,12 @@ pub(crate) fn progress(books: &mut Books<'_>, report: &ProgressReport) -> Result
         progress.at_ms,
         told
     ];
-    run(books.connection, query!("progress/put"), values)?;
+    run(tx.connection, query!("progress/put"), values)?;
     if tell {
-        let card = card(books, &running)?;
-        books.event(
+        let job = job_of_run(tx, &running)?;
+        tx.event(
             EventKind::Progress,
-            &card,
+            &job,
             running.tries.attempt,
             &EventData::Progress(progress),
         )?;
@@ -189,22 +188,22 @@ pub(crate) fn progress(books: &mut Books<'_>, report: &ProgressReport) -> Result
     Ok(())
 }
 
-pub(crate) fn log(books: &mut Books<'_>, report: &LogReport) -> Result<(), Error> {
-    if running(books, report.lease)?.is_none() {
-        return refuse(books, report.lease, "log");
+pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(), Error> {
+    if running(tx, report.lease)?.is_none() {
+        return refuse(tx, report.lease, "log");
     }
     let id = report.lease.id.get();
-    let last: Option<u64> = first(books.connection, query!("logs/last"), [id], |row| row.get(0))?;
+    let last: Option<u64> = first(tx.connection, query!("logs/last"), [id], |row| row.get(0))?;
     let mut number = last.unwrap_or(0);
     for line in &report.lines {
         number += 1;
         let text = cut(line, LOG_LINE_BYTES_MAX);
-        let values = params![id, number, books.now_ms, report.lease.attempt, text];
-        run(books.connection, query!("logs/insert"), values)?;
+        let values = params![id, number, tx.now_ms, report.lease.attempt, text];
+        run(tx.connection, query!("logs/insert"), values)?;
     }
     if number > LOG_LINES_MAX {
         run(
-            books.connection,
+            tx.connection,
             query!("logs/cut"),
             params![id, number - LOG_LINES_MAX],
         )?;
@@ -215,31 +214,31 @@ pub(crate) fn log(books: &mut Books<'_>, report: &LogReport) -> Result<(), Error
 /// Takes the running attempt of a lease, if it still is.
 ///
 /// Two plain statements: one that deletes and returns makes SQLite build a table in memory each time.
-fn take(books: &Books<'_>, lease: Lease) -> Result<Option<Run>, Error> {
-    let found = running(books, lease)?;
+fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
+    let found = running(tx, lease)?;
     if found.is_some() {
-        run(books.connection, query!("running/delete"), [lease.id.get()])?;
+        run(tx.connection, query!("running/delete"), [lease.id.get()])?;
     }
     Ok(found)
 }
 
 /// Finds the running attempt of a lease, if it still is.
-fn running(books: &Books<'_>, lease: Lease) -> Result<Option<Run>, Error> {
+fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = first(
-        books.connection,
+        tx.connection,
         query!("running/find"),
         [lease.id.get()],
-        Run::read,
+        RunningRow::read,
     )?;
     Ok(found.filter(|found| found.nonce == lease.nonce && found.tries.attempt == lease.attempt))
 }
 
 /// Returns the card of a running job, without reading it when there is nothing to know.
-fn card(books: &Books<'_>, taken: &Run) -> Result<Card, Error> {
+fn job_of_run(tx: &WriteTransaction<'_>, taken: &RunningRow) -> Result<JobRow, Error> {
     if !taken.plain {
-        return books.card_of(taken.id);
+        return tx.require_job(taken.id);
     }
-    Ok(Card {
+    Ok(JobRow {
         id: taken.id,
         queue: taken.queue,
         tenant: taken.tenant,
@@ -253,8 +252,8 @@ fn card(books: &Books<'_>, taken: &Run) -> Result<Card, Error> {
 
 /// Keeps an attempt that is over.
 pub(crate) fn end_attempt(
-    books: &Books<'_>,
-    taken: &Run,
+    tx: &WriteTransaction<'_>,
+    taken: &RunningRow,
     end: AttemptEnd,
     error: Option<&str>,
 ) -> Result<(), Error> {
@@ -264,11 +263,11 @@ pub(crate) fn end_attempt(
         taken.nonce,
         taken.worker,
         taken.started_ms,
-        books.now_ms,
+        tx.now_ms,
         end_code(end),
         error,
     ];
-    run(books.connection, query!("attempts/insert"), values)?;
+    run(tx.connection, query!("attempts/insert"), values)?;
     Ok(())
 }
 
@@ -283,9 +282,9 @@ pub(crate) fn end_code(end: AttemptEnd) -> i64 {
 }
 
 /// Refuses the use of a lease that is over, and notes it on the job.
-fn refuse<T>(books: &mut Books<'_>, lease: Lease, what: &str) -> Result<T, Error> {
+fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<T, Error> {
     let values = params![lease.id.get(), lease.attempt];
-    let attempt = first(books.connection, query!("attempts/find"), values, |row| {
+    let attempt = first(tx.connection, query!("attempts/find"), values, |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
     })?;
     let why = match attempt {
@@ -295,7 +294,7 @@ fn refuse<T>(books: &mut Books<'_>, lease: Lease, what: &str) -> Result<T, Error
             _ => LostWhy::Reported,
         },
         _ => {
-            let found = first(books.connection, query!("done/find"), [lease.id.get()], |row| {
+            let found = first(tx.connection, query!("done/find"), [lease.id.get()], |row| {
                 Ok((row.get::<_, u32>(1)?, row.get::<_, Option<i64>>(2)?))
             })?;
             match found == Some((lease.attempt, Some(lease.nonce))) {
@@ -304,29 +303,27 @@ fn refuse<T>(books: &mut Books<'_>, lease: Lease, what: &str) -> Result<T, Error
             }
         }
     };
-    Err(late(books, lease, what, why)?)
+    Err(late(tx, lease, what, why)?)
 }
 
 /// Notes a late report on its job, if that is there, and returns what the worker is told.
-fn late(books: &mut Books<'_>, lease: Lease, what: &str, why: LostWhy) -> Result<Error, Error> {
-    let state = state_of(books.connection, lease.id)?;
-    if let Some(card) = books.card(lease.id)? {
+fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -> Result<Error, Error> {
+    let state = state_of(tx.connection, lease.id)?;
+    if let Some(job) = tx.find_job(lease.id)? {
         let id = lease.id.get();
-        let last: Option<u64> = first(books.connection, query!("late_reports/last"), [id], |row| {
-            row.get(0)
-        })?;
+        let last: Option<u64> = first(tx.connection, query!("late_reports/last"), [id], |row| row.get(0))?;
         let number = last.unwrap_or(0) + 1;
-        let values = params![id, number, books.now_ms, lease.attempt, what, why.name()];
-        run(books.connection, query!("late_reports/insert"), values)?;
+        let values = params![id, number, tx.now_ms, lease.attempt, what, why.name()];
+        run(tx.connection, query!("late_reports/insert"), values)?;
         let kept = LATE_REPORTS_MAX as u64;
         if number > kept {
             run(
-                books.connection,
+                tx.connection,
                 query!("late_reports/cut"),
                 params![id, number - kept],
             )?;
         }
-        books.memory.counts(card.queue, card.tenant).passed.late_reports += 1;
+        tx.memory.counts(job.queue, job.tenant).throughput.late_reports += 1;
     }
     Ok(Error::LeaseLost { why, state })
 }

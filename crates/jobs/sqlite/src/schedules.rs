@@ -7,9 +7,9 @@ use nagaya_jobs::request::Firing;
 use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
 use rusqlite::{Connection, Row, params};
 
-use crate::books::Books;
 use crate::enqueue::enqueue;
 use crate::sql::{all, first, query, run};
+use crate::write_transaction::WriteTransaction;
 
 /// A row whose texts are yet to be read.
 struct Raw {
@@ -59,13 +59,13 @@ impl Raw {
     }
 }
 
-pub(crate) fn put(books: &mut Books<'_>, schedule: &Schedule) -> Result<ScheduleView, Error> {
+pub(crate) fn put(tx: &mut WriteTransaction<'_>, schedule: &Schedule) -> Result<ScheduleView, Error> {
     let times = Times::parse(&schedule.cron, &schedule.time_zone)?;
     let next_run_ms = match schedule.paused {
         true => None,
-        false => times.next_after(books.now_ms),
+        false => times.next_after(tx.now_ms),
     };
-    let tenant = books.tenant_num(&schedule.tenant)?;
+    let tenant = tx.tenant_num(&schedule.tenant)?;
     let values = params![
         tenant,
         schedule.name,
@@ -75,11 +75,11 @@ pub(crate) fn put(books: &mut Books<'_>, schedule: &Schedule) -> Result<Schedule
         schedule.paused,
         record::write_template(&schedule.template),
         next_run_ms,
-        books.now_ms,
+        tx.now_ms,
     ];
-    run(books.connection, query!("schedules/put"), values)?;
+    run(tx.connection, query!("schedules/put"), values)?;
     let values = params![tenant, schedule.name];
-    let raw = first(books.connection, query!("schedules/find"), values, Raw::read)?;
+    let raw = first(tx.connection, query!("schedules/find"), values, Raw::read)?;
     raw.ok_or_else(|| Error::no_such("schedule", &schedule.name))?
         .view()
 }
@@ -100,17 +100,13 @@ pub(crate) fn due(connection: &Connection, now_ms: i64, limit: usize) -> Result<
     rows.into_iter().map(Raw::view).collect()
 }
 
-pub(crate) fn delete(books: &mut Books<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
-    let tenant = books.known_tenant(tenant);
-    Ok(run(
-        books.connection,
-        query!("schedules/delete"),
-        params![tenant, name],
-    )? > 0)
+pub(crate) fn delete(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
+    let tenant = tx.tenant_num_or_none(tenant);
+    Ok(run(tx.connection, query!("schedules/delete"), params![tenant, name])? > 0)
 }
 
-pub(crate) fn fire(books: &mut Books<'_>, firing: &Firing) -> Result<bool, Error> {
-    let tenant = books.known_tenant(&firing.tenant);
+pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<bool, Error> {
+    let tenant = tx.tenant_num_or_none(&firing.tenant);
     let values = params![
         tenant,
         firing.schedule,
@@ -118,11 +114,11 @@ pub(crate) fn fire(books: &mut Books<'_>, firing: &Firing) -> Result<bool, Error
         firing.next_run_ms,
         firing.last_run_ms,
     ];
-    if run(books.connection, query!("schedules/move"), values)? == 0 {
+    if run(tx.connection, query!("schedules/move"), values)? == 0 {
         return Ok(false);
     }
     for job in &firing.jobs {
-        match enqueue(books, job) {
+        match enqueue(tx, job) {
             Err(error) if error.fault() == Fault::Store => return Err(error),
             Err(error) => {
                 tracing::warn!(schedule = %firing.schedule, queue = %job.queue, %error, "scheduled run was refused");

@@ -13,7 +13,7 @@ use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::{QueueSettings, QueueView};
 use nagaya_jobs::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, Round,
+    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
 use nagaya_jobs::state::State;
@@ -25,11 +25,11 @@ use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use rusqlite::Connection;
 
-use crate::books::Books;
 use crate::names::Names;
+use crate::write_transaction::WriteTransaction;
 use crate::{
-    SqliteJobs, check, claim, deliveries, enqueue, events, explain, list, manage, queues, read, report,
-    schedules, tenants, upkeep,
+    SqliteJobs, check, claim, deliveries, enqueue, events, explain, list, maintenance, operator, queues,
+    read, report, schedules, tenants,
 };
 
 /// Dependents that an ending carries along in its own transaction; the rest is left to upkeep.
@@ -39,7 +39,7 @@ impl SqliteJobs {
     /// Writes something in a transaction.
     fn write<T: Send + 'static>(
         &self,
-        work: impl FnMut(&mut Books<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'_, T> {
         Box::pin(self.inner.writer.run(1, work))
     }
@@ -49,19 +49,19 @@ impl SqliteJobs {
     fn write_each<I: Send + 'static, T: Send + 'static>(
         &self,
         items: Vec<I>,
-        mut work: impl FnMut(&mut Books<'_>, &I) -> Result<T, Error> + Send + 'static,
+        mut work: impl FnMut(&mut WriteTransaction<'_>, &I) -> Result<T, Error> + Send + 'static,
     ) -> Answers<'_, T> {
         let count = items.len();
-        let each = move |books: &mut Books<'_>| {
+        let each = move |tx: &mut WriteTransaction<'_>| {
             let mut answers = Vec::with_capacity(items.len());
             for item in &items {
-                match work(books, item) {
+                match work(tx, item) {
                     Err(error) if error.fault() == Fault::Store => return Err(error),
                     answer => answers.push(answer),
                 }
             }
-            if books.memory.dependencies > 0 {
-                upkeep::resolve(books, DEPENDENTS_AT_ONCE)?;
+            if tx.memory.dependencies > 0 {
+                maintenance::resolve(tx, DEPENDENTS_AT_ONCE)?;
             }
             Ok(answers)
         };
@@ -82,12 +82,7 @@ impl JobQueue for SqliteJobs {
     }
 
     fn claim(&self, requests: Vec<ClaimRequest>) -> Answer<'_, Vec<Vec<ClaimedJob>>> {
-        self.write(move |books| {
-            requests
-                .iter()
-                .map(|request| claim::claim(books, request))
-                .collect()
-        })
+        self.write(move |tx| requests.iter().map(|request| claim::claim(tx, request)).collect())
     }
 
     fn complete(&self, reports: Vec<Completion>) -> Answers<'_, Completed> {
@@ -111,11 +106,11 @@ impl JobQueue for SqliteJobs {
     }
 
     fn cancel(&self, requests: Vec<CancelRequest>) -> Answers<'_, State> {
-        self.write_each(requests, manage::cancel)
+        self.write_each(requests, operator::cancel)
     }
 
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
-        self.write_each(ids, |books, id| manage::retry(books, *id))
+        self.write_each(ids, |tx, id| operator::retry(tx, *id))
     }
 }
 
@@ -162,17 +157,17 @@ impl QueueAdmin for SqliteJobs {
     }
 
     fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Answer<'_, ()> {
-        self.write(move |books| queues::put(books, &name, &settings))
+        self.write(move |tx| queues::put(tx, &name, &settings))
     }
 
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()> {
-        self.write(move |books| queues::set_paused(books, &name, paused))
+        self.write(move |tx| queues::set_paused(tx, &name, paused))
     }
 }
 
 impl Schedules for SqliteJobs {
     fn put_schedule(&self, schedule: Schedule) -> Answer<'_, ScheduleView> {
-        self.write(move |books| schedules::put(books, &schedule))
+        self.write(move |tx| schedules::put(tx, &schedule))
     }
 
     fn schedules(&self, tenant: Option<TenantId>) -> Answer<'_, Vec<ScheduleView>> {
@@ -180,7 +175,7 @@ impl Schedules for SqliteJobs {
     }
 
     fn delete_schedule(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
-        self.write(move |books| schedules::delete(books, &tenant, &name))
+        self.write(move |tx| schedules::delete(tx, &tenant, &name))
     }
 
     fn due_schedules(&self, limit: usize) -> Answer<'_, Vec<ScheduleView>> {
@@ -194,28 +189,28 @@ impl Schedules for SqliteJobs {
 }
 
 impl Maintenance for SqliteJobs {
-    fn sweep_expired(&self, limit: usize) -> Answer<'_, Round> {
-        self.write(move |books| upkeep::sweep_expired(books, limit))
+    fn sweep_expired(&self, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| maintenance::sweep_expired(tx, limit))
     }
 
-    fn move_due(&self, limit: usize) -> Answer<'_, Round> {
-        self.write(move |books| upkeep::move_due(books, limit))
+    fn move_due(&self, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| maintenance::move_due(tx, limit))
     }
 
-    fn resolve_dependents(&self, limit: usize) -> Answer<'_, Round> {
-        self.write(move |books| upkeep::resolve(books, limit))
+    fn resolve_dependents(&self, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| maintenance::resolve(tx, limit))
     }
 
-    fn purge(&self, limit: usize) -> Answer<'_, Round> {
-        self.write(move |books| upkeep::purge(books, limit))
+    fn purge(&self, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| maintenance::purge(tx, limit))
     }
 
-    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, Round> {
-        self.write(move |books| upkeep::trim_events(books, before_ms, limit))
+    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| maintenance::trim_events(tx, before_ms, limit))
     }
 
     fn next_times(&self) -> Answer<'_, NextTimes> {
-        self.read_with(upkeep::next_times)
+        self.read_with(maintenance::next_times)
     }
 }
 
@@ -235,11 +230,11 @@ impl EventLog for SqliteJobs {
         filter: EventFilter,
         cursor: u64,
     ) -> Answer<'_, Subscription> {
-        self.write(move |books| events::subscribe(books, &tenant, &name, &filter, cursor))
+        self.write(move |tx| events::subscribe(tx, &tenant, &name, &filter, cursor))
     }
 
     fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Answer<'_, u64> {
-        self.write(move |books| events::advance(books, &tenant, &name, cursor))
+        self.write(move |tx| events::advance(tx, &tenant, &name, cursor))
     }
 
     fn subscriptions(&self, tenant: Option<TenantId>) -> Answer<'_, Vec<Subscription>> {
@@ -247,26 +242,26 @@ impl EventLog for SqliteJobs {
     }
 
     fn unsubscribe(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
-        self.write(move |books| events::unsubscribe(books, &tenant, &name))
+        self.write(move |tx| events::unsubscribe(tx, &tenant, &name))
     }
 }
 
 impl DeliveryQueue for SqliteJobs {
     fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>> {
-        self.write(move |books| deliveries::claim(books, limit, lease))
+        self.write(move |tx| deliveries::claim(tx, limit, lease))
     }
 
     fn report_tries(&self, reports: Vec<TryReport>) -> Answer<'_, Vec<bool>> {
-        self.write(move |books| {
+        self.write(move |tx| {
             reports
                 .iter()
-                .map(|report| deliveries::report(books, report))
+                .map(|report| deliveries::report(tx, report))
                 .collect()
         })
     }
 
     fn put_off_deliveries(&self, items: Vec<PutOff>) -> Answer<'_, ()> {
-        self.write(move |books| items.iter().try_for_each(|item| deliveries::put_off(books, item)))
+        self.write(move |tx| items.iter().try_for_each(|item| deliveries::put_off(tx, item)))
     }
 
     fn deliveries(
@@ -279,13 +274,13 @@ impl DeliveryQueue for SqliteJobs {
     }
 
     fn replay(&self, filter: DeliveryFilter, limit: usize) -> Answer<'_, usize> {
-        self.write(move |books| deliveries::replay(books, &filter, limit))
+        self.write(move |tx| deliveries::replay(tx, &filter, limit))
     }
 }
 
 impl Tenants for SqliteJobs {
     fn put_tenant(&self, tenant: TenantId, weight: u32) -> Answer<'_, ()> {
-        self.write(move |books| tenants::put(books, &tenant, weight))
+        self.write(move |tx| tenants::put(tx, &tenant, weight))
     }
 
     fn tenants(&self) -> Answer<'_, Vec<Tenant>> {
@@ -293,7 +288,7 @@ impl Tenants for SqliteJobs {
     }
 
     fn put_token(&self, token: ApiToken) -> Answer<'_, ()> {
-        self.write(move |books| tenants::put_token(books, &token))
+        self.write(move |tx| tenants::put_token(tx, &token))
     }
 
     fn token(&self, hash: [u8; 32]) -> Answer<'_, Option<ApiToken>> {
@@ -305,7 +300,7 @@ impl Tenants for SqliteJobs {
     }
 
     fn revoke_token(&self, tenant: TenantId, name: String) -> Answer<'_, bool> {
-        self.write(move |books| tenants::revoke(books, &tenant, &name))
+        self.write(move |tx| tenants::revoke(tx, &tenant, &name))
     }
 }
 
@@ -317,16 +312,16 @@ impl StoreClock for SqliteJobs {
 }
 
 impl StoreControl for SqliteJobs {
-    fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
-        self.read_with(move |connection| tenants::fact(connection, &name))
+    fn metadata(&self, name: String) -> Answer<'_, Option<Vec<u8>>> {
+        self.read_with(move |connection| tenants::metadata(connection, &name))
     }
 
-    fn set_fact(&self, name: String, value: Vec<u8>) -> Answer<'_, ()> {
-        self.write(move |books| tenants::set_fact(books, &name, &value))
+    fn set_metadata(&self, name: String, value: Vec<u8>) -> Answer<'_, ()> {
+        self.write(move |tx| tenants::set_metadata(tx, &name, &value))
     }
 
-    fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
-        self.write(move |books| tenants::fact_or(books, &name, &value))
+    fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>> {
+        self.write(move |tx| tenants::metadata_or_insert(tx, &name, &value))
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {

@@ -5,18 +5,14 @@ use nagaya_jobs::name::TenantId;
 use nagaya_jobs::tenant::{ApiToken, Scopes, Tenant};
 use rusqlite::{Connection, Row, params};
 
-use crate::books::Books;
 use crate::sql::{all, first, query, run};
+use crate::write_transaction::WriteTransaction;
 
-pub(crate) fn put(books: &mut Books<'_>, name: &TenantId, weight: u32) -> Result<(), Error> {
+pub(crate) fn put(tx: &mut WriteTransaction<'_>, name: &TenantId, weight: u32) -> Result<(), Error> {
     let weight = weight.max(1);
-    let num = books.tenant_num(name)?;
-    run(
-        books.connection,
-        query!("tenants/set_weight"),
-        params![num, weight],
-    )?;
-    if let Some(tenant) = books.memory.tenants.get_mut(&num) {
+    let num = tx.tenant_num(name)?;
+    run(tx.connection, query!("tenants/set_weight"), params![num, weight])?;
+    if let Some(tenant) = tx.memory.tenants.get_mut(&num) {
         tenant.weight = weight;
     }
     Ok(())
@@ -36,8 +32,8 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<Tenant>, Error> {
     rows.into_iter().map(tenant).collect()
 }
 
-pub(crate) fn put_token(books: &mut Books<'_>, token: &ApiToken) -> Result<(), Error> {
-    let tenant = books.tenant_num(&token.tenant)?;
+pub(crate) fn put_token(tx: &mut WriteTransaction<'_>, token: &ApiToken) -> Result<(), Error> {
+    let tenant = tx.tenant_num(&token.tenant)?;
     let values = params![
         tenant,
         token.name,
@@ -47,7 +43,7 @@ pub(crate) fn put_token(books: &mut Books<'_>, token: &ApiToken) -> Result<(), E
         token.created_at_ms,
         token.expires_at_ms,
     ];
-    run(books.connection, query!("tokens/put"), values)?;
+    run(tx.connection, query!("tokens/put"), values)?;
     Ok(())
 }
 
@@ -102,24 +98,28 @@ pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Resu
     rows.into_iter().map(Raw::token).collect()
 }
 
-pub(crate) fn revoke(books: &mut Books<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
-    let tenant = books.known_tenant(tenant);
-    Ok(run(books.connection, query!("tokens/delete"), params![tenant, name])? > 0)
+pub(crate) fn revoke(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
+    let tenant = tx.tenant_num_or_none(tenant);
+    Ok(run(tx.connection, query!("tokens/delete"), params![tenant, name])? > 0)
 }
 
-pub(crate) fn fact(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) fn metadata(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error> {
     Ok(first(connection, query!("facts/get"), [name], |row| row.get(0))?)
 }
 
-pub(crate) fn set_fact(books: &Books<'_>, name: &str, value: &[u8]) -> Result<(), Error> {
-    run(books.connection, query!("facts/set"), params![name, value])?;
+pub(crate) fn set_metadata(tx: &WriteTransaction<'_>, name: &str, value: &[u8]) -> Result<(), Error> {
+    run(tx.connection, query!("facts/set"), params![name, value])?;
     Ok(())
 }
 
-pub(crate) fn fact_or(books: &Books<'_>, name: &str, value: &[u8]) -> Result<Vec<u8>, Error> {
-    if let Some(there) = fact(books.connection, name)? {
+pub(crate) fn metadata_or_insert(
+    tx: &WriteTransaction<'_>,
+    name: &str,
+    value: &[u8],
+) -> Result<Vec<u8>, Error> {
+    if let Some(there) = metadata(tx.connection, name)? {
         return Ok(there);
     }
-    set_fact(books, name, value)?;
+    set_metadata(tx, name, value)?;
     Ok(value.to_vec())
 }

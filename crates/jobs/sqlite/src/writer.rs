@@ -21,11 +21,11 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::books::Books;
 use crate::checkpoint::Checkpoints;
 use crate::error::is_fatal;
-use crate::memory::{Memory, News};
+use crate::memory::{Memory, PendingNotifications};
 use crate::sql::run;
+use crate::write_transaction::WriteTransaction;
 
 /// Most calls that wait for the thread; more are refused as busy.
 const WAITING_MAX: usize = 8_192;
@@ -36,7 +36,7 @@ const GROUP_ITEMS_MAX: usize = 4_096;
 trait Call: Send {
     fn items(&self) -> usize;
     /// Does the work in the open transaction. May run twice; what the first run did is undone by then.
-    fn run(&mut self, books: &mut Books<'_>) -> Result<(), Error>;
+    fn run(&mut self, tx: &mut WriteTransaction<'_>) -> Result<(), Error>;
     /// Answers: with what `run` returned when all went well.
     fn answer(self: Box<Self>, outcome: Result<(), Error>);
 }
@@ -50,15 +50,15 @@ struct Task<F, T> {
 
 impl<F, T> Call for Task<F, T>
 where
-    F: FnMut(&mut Books<'_>) -> Result<T, Error> + Send,
+    F: FnMut(&mut WriteTransaction<'_>) -> Result<T, Error> + Send,
     T: Send,
 {
     fn items(&self) -> usize {
         self.items
     }
 
-    fn run(&mut self, books: &mut Books<'_>) -> Result<(), Error> {
-        self.value = Some((self.work)(books)?);
+    fn run(&mut self, tx: &mut WriteTransaction<'_>) -> Result<(), Error> {
+        self.value = Some((self.work)(tx)?);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Writer {
         let (sender, receiver) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let listener = Arc::new(Mutex::new(None));
-        let mut desk = Desk {
+        let mut state = WriterState {
             connection,
             memory,
             clock,
@@ -97,7 +97,7 @@ impl Writer {
             listener: Arc::clone(&listener),
         };
         let thread = std::thread::Builder::new().name("jobs-write".into());
-        let thread = thread.spawn(move || desk.serve(&receiver))?;
+        let thread = thread.spawn(move || state.serve(&receiver))?;
         Ok(Writer {
             calls: Mutex::new(Some(sender)),
             waiting,
@@ -110,7 +110,7 @@ impl Writer {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         items: usize,
-        work: impl FnMut(&mut Books<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         let task = Task {
@@ -156,7 +156,7 @@ fn closed() -> Error {
 }
 
 /// What the thread owns.
-struct Desk {
+struct WriterState {
     connection: Connection,
     memory: Memory,
     clock: Arc<dyn Clock>,
@@ -167,7 +167,7 @@ struct Desk {
     listener: Arc<Mutex<Option<Arc<dyn Listener>>>>,
 }
 
-impl Desk {
+impl WriterState {
     fn serve(&mut self, calls: &Receiver<Box<dyn Call>>) {
         while let Ok(first) = calls.recv() {
             let mut items = first.items();
@@ -211,7 +211,7 @@ impl Desk {
             Ok(()) => {
                 self.checkpoints
                     .committed(self.connection.total_changes() - changes);
-                self.tell();
+                self.notify();
                 Ok(())
             }
             Err(error) => Err(self.undo(error)),
@@ -220,16 +220,16 @@ impl Desk {
 
     fn try_transact(&mut self, group: &mut [Box<dyn Call>]) -> Result<(), Error> {
         run(&self.connection, "BEGIN IMMEDIATE", [])?;
-        let mut books = Books {
+        let mut tx = WriteTransaction {
             connection: &self.connection,
             memory: &mut self.memory,
             now_ms: 0,
         };
         for call in group {
-            books.now_ms = self.clock.unix_ms();
-            call.run(&mut books)?;
+            tx.now_ms = self.clock.unix_ms();
+            call.run(&mut tx)?;
         }
-        books.settle()?;
+        tx.settle()?;
         run(&self.connection, "COMMIT", [])?;
         Ok(())
     }
@@ -258,21 +258,21 @@ impl Desk {
         Error::Stopped { why }
     }
 
-    fn tell(&mut self) {
-        let news: News = std::mem::take(&mut self.memory.news);
+    fn notify(&mut self) {
+        let notifications: PendingNotifications = std::mem::take(&mut self.memory.notifications);
         let listener = self.listener.lock().clone();
         let Some(listener) = listener else {
             return;
         };
-        if !news.ready.is_empty() {
+        if !notifications.ready.is_empty() {
             let name = |num: &i64| self.memory.queues.get(num).map(|queue| queue.name.clone());
-            let queues: Vec<QueueName> = news.ready.iter().filter_map(name).collect();
+            let queues: Vec<QueueName> = notifications.ready.iter().filter_map(name).collect();
             listener.ready(&queues);
         }
-        if !news.ended.is_empty() {
-            listener.ended(&news.ended);
+        if !notifications.ended.is_empty() {
+            listener.ended(&notifications.ended);
         }
-        if news.logged {
+        if notifications.logged {
             listener.logged(self.memory.head);
         }
     }

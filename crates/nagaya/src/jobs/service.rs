@@ -138,7 +138,7 @@ impl Service for JobsService {
             ready.tell(format!("in {place}"));
             ready.ready();
             shutdown.draining().await;
-            jobs.send_workers_home();
+            jobs.release_waiting_workers();
             closing.cancel();
             shutdown.stopped().await;
             let ended = async {

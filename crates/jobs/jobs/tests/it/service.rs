@@ -14,22 +14,22 @@ use nagaya_jobs::token::Lease;
 use nagaya_jobs::{Error, JobId, NewJob, QueueName, State, TenantId};
 use nagaya_jobs_sqlite::{Options, SqliteJobs};
 
-struct Rig {
+struct TestService {
     jobs: Jobs,
     _folder: tempfile::TempDir,
 }
 
-async fn rig_with(clock: Arc<dyn Clock>, config: Config) -> Rig {
+async fn service_with(clock: Arc<dyn Clock>, config: Config) -> TestService {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteJobs::open(folder.path().join("jobs.db"), &Options::default(), clock).unwrap();
-    Rig {
+    TestService {
         jobs: Jobs::start(Arc::new(store), config).await.unwrap(),
         _folder: folder,
     }
 }
 
-async fn rig() -> Rig {
-    rig_with(Arc::new(SystemClock), Config::default()).await
+async fn service() -> TestService {
+    service_with(Arc::new(SystemClock), Config::default()).await
 }
 
 fn queue() -> QueueName {
@@ -63,11 +63,11 @@ const LONG: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_clients_do_many_jobs_each_once() {
-    let rig = rig().await;
+    let service = service().await;
     let ended = Arc::new(AtomicUsize::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..32 {
-        let (jobs, ended) = (rig.jobs.clone(), Arc::clone(&ended));
+        let (jobs, ended) = (service.jobs.clone(), Arc::clone(&ended));
         tasks.spawn(async move {
             for _ in 0..20 {
                 enqueue(&jobs).await;
@@ -84,8 +84,8 @@ async fn many_clients_do_many_jobs_each_once() {
         finished.unwrap();
     }
     assert_eq!(ended.load(Ordering::SeqCst), 640);
-    assert!(rig.jobs.store().check().await.unwrap().is_empty());
-    rig.jobs.stop().await;
+    assert!(service.jobs.store().check().await.unwrap().is_empty());
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
@@ -95,73 +95,88 @@ async fn a_waiting_worker_gets_a_job_as_soon_as_there_is_one() {
         poll: Duration::from_secs(3_600),
         ..Config::default()
     };
-    let rig = rig_with(Arc::new(SystemClock), config).await;
-    let waiting = rig.jobs.claim(wants(1), LONG);
+    let service = service_with(Arc::new(SystemClock), config).await;
+    let waiting = service.jobs.claim(wants(1), LONG);
     let (claimed, id) = tokio::join!(waiting, async {
-        while rig.jobs.waiting_workers(&queue()) == 0 {
+        while service.jobs.waiting_workers(&queue()) == 0 {
             tokio::task::yield_now().await;
         }
-        enqueue(&rig.jobs).await
+        enqueue(&service.jobs).await
     });
     assert_eq!(claimed.unwrap()[0].job.lease.id, id);
-    assert_eq!(rig.jobs.waiting_workers(&queue()), 0);
-    rig.jobs.stop().await;
+    assert_eq!(service.jobs.waiting_workers(&queue()), 0);
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn a_worker_that_waited_for_long_enough_gets_nothing() {
-    let rig = rig().await;
-    let claimed = rig.jobs.claim(wants(1), Duration::from_millis(30)).await.unwrap();
+    let service = service().await;
+    let claimed = service
+        .jobs
+        .claim(wants(1), Duration::from_millis(30))
+        .await
+        .unwrap();
     assert!(claimed.is_empty());
-    assert!(rig.jobs.claim(wants(1), Duration::ZERO).await.unwrap().is_empty());
-    assert_eq!(rig.jobs.waiting_workers(&queue()), 0);
-    rig.jobs.stop().await;
+    assert!(
+        service
+            .jobs
+            .claim(wants(1), Duration::ZERO)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(service.jobs.waiting_workers(&queue()), 0);
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn a_worker_that_went_away_gets_no_job() {
-    let rig = rig().await;
-    let gone = tokio::time::timeout(Duration::from_millis(30), rig.jobs.claim(wants(1), LONG)).await;
+    let service = service().await;
+    let gone = tokio::time::timeout(Duration::from_millis(30), service.jobs.claim(wants(1), LONG)).await;
     assert!(gone.is_err());
-    let id = enqueue(&rig.jobs).await;
-    let claimed = rig.jobs.claim(wants(1), LONG).await.unwrap();
+    let id = enqueue(&service.jobs).await;
+    let claimed = service.jobs.claim(wants(1), LONG).await.unwrap();
     assert_eq!(claimed[0].job.lease.id, id);
-    rig.jobs.stop().await;
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn a_submitter_hears_of_the_end() {
-    let rig = rig().await;
-    let id = enqueue(&rig.jobs).await;
-    let early = rig
+    let service = service().await;
+    let id = enqueue(&service.jobs).await;
+    let early = service
         .jobs
         .wait_until_ended(id, Duration::from_millis(20))
         .await
         .unwrap();
     assert_eq!(early, Some(State::Waiting));
-    let (state, ()) = tokio::join!(rig.jobs.wait_until_ended(id, LONG), async {
-        let claimed = rig.jobs.claim(wants(1), LONG).await.unwrap();
-        rig.jobs.complete(vec![done(claimed[0].job.lease)]).await.unwrap();
+    let (state, ()) = tokio::join!(service.jobs.wait_until_ended(id, LONG), async {
+        let claimed = service.jobs.claim(wants(1), LONG).await.unwrap();
+        service
+            .jobs
+            .complete(vec![done(claimed[0].job.lease)])
+            .await
+            .unwrap();
     });
     assert_eq!(state.unwrap(), Some(State::Succeeded));
-    let nobody = rig
+    let nobody = service
         .jobs
         .wait_until_ended(JobId::new(5).unwrap(), LONG)
         .await
         .unwrap();
     assert_eq!(nobody, None);
-    rig.jobs.stop().await;
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn followers_see_what_concerns_them() {
-    let rig = rig().await;
-    let id = enqueue(&rig.jobs).await;
+    let service = service().await;
+    let id = enqueue(&service.jobs).await;
     let filter = EventFilter {
         job: Some(id),
         ..EventFilter::default()
     };
-    let mut follower = rig.jobs.follow(0, filter);
+    let mut follower = service.jobs.follow(0, filter);
     let kinds = |step: Step| match step {
         Step::Events(events) => events.iter().map(|event| event.kind).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
@@ -171,52 +186,57 @@ async fn followers_see_what_concerns_them() {
         [EventKind::Enqueued]
     );
     assert_eq!(follower.next(10, Duration::ZERO).await.unwrap(), Step::Nothing);
-    enqueue(&rig.jobs).await;
-    let (step, _) = tokio::join!(follower.next(10, LONG), rig.jobs.claim(wants(1), LONG));
+    enqueue(&service.jobs).await;
+    let (step, _) = tokio::join!(follower.next(10, LONG), service.jobs.claim(wants(1), LONG));
     assert_eq!(kinds(step.unwrap()), [EventKind::Started]);
     let now_ms = SystemClock.unix_ms();
-    rig.jobs.store().trim_events(now_ms + 1_000, 1_000).await.unwrap();
-    let mut late = rig.jobs.follow(0, EventFilter::default());
+    service
+        .jobs
+        .store()
+        .trim_events(now_ms + 1_000, 1_000)
+        .await
+        .unwrap();
+    let mut late = service.jobs.follow(0, EventFilter::default());
     assert_eq!(late.next(10, LONG).await.unwrap(), Step::Gap { trimmed: 3 });
     assert_eq!(late.position(), 3);
-    rig.jobs.stop().await;
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn upkeep_runs_by_itself() {
     let clock = Arc::new(ManualClock::at(START_MS));
-    let rig = rig_with(clock.clone(), Config::default()).await;
+    let service = service_with(clock.clone(), Config::default()).await;
     let mut later = job();
     later.run_at_ms = Some(START_MS + 5_000);
-    rig.jobs.enqueue(vec![later, job()]).await.unwrap();
-    let first = rig.jobs.claim(wants(1), LONG).await.unwrap();
+    service.jobs.enqueue(vec![later, job()]).await.unwrap();
+    let first = service.jobs.claim(wants(1), LONG).await.unwrap();
     assert_eq!(first[0].job.lease.attempt, 1);
     clock.advance(Duration::from_secs(70));
     // The lease of the one runs out, and the time of the other comes.
     let mut attempts = Vec::new();
     while attempts.len() < 2 {
-        let claimed = rig.jobs.claim(wants(1), LONG).await.unwrap();
+        let claimed = service.jobs.claim(wants(1), LONG).await.unwrap();
         attempts.extend(claimed.iter().map(|claimed| claimed.job.lease.attempt));
     }
     attempts.sort_unstable();
     assert_eq!(attempts, [1, 2]);
-    rig.jobs.stop().await;
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_refused_alone() {
-    let rig = rig().await;
+    let service = service().await;
     let mut large = job();
     large.payload = Body::json(vec![b'1'; (1 << 20) + 1]);
-    let answers = rig.jobs.enqueue(vec![job(), large, job()]).await.unwrap();
+    let answers = service.jobs.enqueue(vec![job(), large, job()]).await.unwrap();
     assert!(matches!(answers[..], [Ok(_), Err(Error::TooLarge { .. }), Ok(_)]));
-    assert_eq!(rig.jobs.claim(wants(9), LONG).await.unwrap().len(), 2);
-    rig.jobs.stop().await;
+    assert_eq!(service.jobs.claim(wants(9), LONG).await.unwrap().len(), 2);
+    service.jobs.stop().await;
 }
 
 #[tokio::test]
 async fn tokens_are_of_one_job_and_one_store() {
-    let (here, there) = (rig().await, rig().await);
+    let (here, there) = (service().await, service().await);
     let id = enqueue(&here.jobs).await;
     let claimed = here.jobs.claim(wants(1), LONG).await.unwrap();
     let token = &claimed[0].token;
@@ -230,23 +250,23 @@ async fn tokens_are_of_one_job_and_one_store() {
 
 #[tokio::test]
 async fn a_server_that_goes_down_lets_everybody_go() {
-    let rig = rig().await;
-    let id = enqueue(&rig.jobs).await;
-    rig.jobs.claim(wants(1), LONG).await.unwrap();
+    let service = service().await;
+    let id = enqueue(&service.jobs).await;
+    service.jobs.claim(wants(1), LONG).await.unwrap();
     let (claimed, state, ()) = tokio::join!(
-        rig.jobs.claim(wants(1), LONG * 100),
-        rig.jobs.wait_until_ended(id, LONG * 100),
+        service.jobs.claim(wants(1), LONG * 100),
+        service.jobs.wait_until_ended(id, LONG * 100),
         async {
-            while rig.jobs.waiting_workers(&queue()) == 0 {
+            while service.jobs.waiting_workers(&queue()) == 0 {
                 tokio::task::yield_now().await;
             }
-            rig.jobs.stop().await;
+            service.jobs.stop().await;
         }
     );
     assert!(claimed.unwrap().is_empty());
     assert_eq!(state.unwrap(), Some(State::Running));
     assert!(matches!(
-        rig.jobs.enqueue(vec![job()]).await,
+        service.jobs.enqueue(vec![job()]).await,
         Err(Error::Stopped { .. })
     ));
 }

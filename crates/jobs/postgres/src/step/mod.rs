@@ -29,7 +29,7 @@ use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, R
 
 /// A job wherever it rests: what all tables say of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct JobPosition {
     pub(crate) id: JobId,
     pub(crate) queue: i32,
     pub(crate) tenant: i32,
@@ -42,19 +42,19 @@ pub(crate) struct Spot {
 
 /// A job that was running, taken out of its table.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub(crate) spot: Spot,
+pub(crate) struct RunningRow {
+    pub(crate) position: JobPosition,
     pub(crate) nonce: i64,
     pub(crate) worker: String,
     pub(crate) started_ms: i64,
 }
 
-impl Running {
+impl RunningRow {
     pub(crate) fn tries(&self) -> Tries {
         let number = |number: i32| u32::try_from(number).unwrap_or(0);
         Tries {
-            attempt: number(self.spot.attempt),
-            attempt_max: number(self.spot.attempt_max),
+            attempt: number(self.position.attempt),
+            attempt_max: number(self.position.attempt_max),
         }
     }
 }
@@ -64,14 +64,14 @@ impl Running {
 pub(crate) struct Ending {
     pub(crate) state: State,
     /// The attempt that succeeded.
-    pub(crate) run: Option<Running>,
+    pub(crate) success: Option<RunningRow>,
     pub(crate) error: Option<String>,
     pub(crate) result: Option<Body>,
 }
 
 /// What to tell after the commit.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct AfterCommit {
     pub(crate) ready: Vec<(i32, i32, i16, QueueName)>,
     pub(crate) head: Option<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
@@ -99,16 +99,16 @@ pub(crate) struct Step<'a> {
     ready: Vec<ReadyRow>,
     events: Vec<EventRow>,
     deliveries: Vec<(usize, DeliveryRow)>,
-    unique_gone: Vec<i64>,
+    released_unique: Vec<i64>,
     /// What is to be done about concurrency keys, by queue and key: the order in which every step locks them,
     /// so that two cannot wait for each other.
-    keys: BTreeMap<(i32, String), KeyWork>,
-    told: Told,
+    keys: BTreeMap<(i32, String), SlotChange>,
+    after_commit: AfterCommit,
 }
 
 /// What a step does about one concurrency key.
 #[derive(Debug, Default)]
-struct KeyWork {
+struct SlotChange {
     most: i32,
     /// A registration sets the limit for all; others only use theirs when the key is new.
     sets_limit: bool,
@@ -131,14 +131,14 @@ impl<'a> Step<'a> {
             ready: Vec::new(),
             events: Vec::new(),
             deliveries: Vec::new(),
-            unique_gone: Vec::new(),
+            released_unique: Vec::new(),
             keys: BTreeMap::new(),
-            told: Told::default(),
+            after_commit: AfterCommit::default(),
         }
     }
 
     /// Takes jobs out of running whose leases are these; those of other leases stay and are left out.
-    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<Running>, Error> {
+    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningRow>, Error> {
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
         let attempts: Vec<i32> = leases
@@ -156,9 +156,9 @@ impl<'a> Step<'a> {
     }
 
     /// Ends a job. Whoever calls this has taken it from where it was, and left its place.
-    pub(crate) async fn end(&mut self, spot: Spot, ending: Ending) -> Result<(), Error> {
-        let queue = self.store.names.queue_of(self.session, spot.queue).await?;
-        let retention = match (spot.options.retention, ending.state) {
+    pub(crate) async fn end(&mut self, position: JobPosition, ending: Ending) -> Result<(), Error> {
+        let queue = self.store.names.queue_of(self.session, position.queue).await?;
+        let retention = match (position.options.retention, ending.state) {
             (Some(own), _) => own,
             (None, State::Succeeded) => queue.settings.retention.succeeded,
             (None, _) => queue.settings.retention.failed,
@@ -168,23 +168,25 @@ impl<'a> Step<'a> {
             State::Cancelled => EventKind::Cancelled,
             _ => EventKind::Failed,
         };
-        if spot.flags & flags::UNIQUE != 0 {
-            self.unique_gone.push(spot.id.get());
+        if position.flags & flags::UNIQUE != 0 {
+            self.released_unique.push(position.id.get());
         }
-        self.event(&spot, kind, None).await?;
-        self.told.ended.push((spot.id, kind));
-        self.told.counts.push((spot.queue, Count::Ended(ending.state)));
+        self.event(&position, kind, None).await?;
+        self.after_commit.ended.push((position.id, kind));
+        self.after_commit
+            .counts
+            .push((position.queue, Count::Ended(ending.state)));
         self.done.push(DoneRow {
-            id: spot.id.get(),
-            queue: spot.queue,
-            tenant: spot.tenant,
+            id: position.id.get(),
+            queue: position.queue,
+            tenant: position.tenant,
             state: rows::state_code(ending.state),
-            attempt: spot.attempt,
-            attempt_max: spot.attempt_max,
-            flags: spot.flags,
-            nonce: ending.run.as_ref().map(|run| run.nonce),
-            started_ms: ending.run.as_ref().map(|run| run.started_ms),
-            worker: ending.run.map(|run| run.worker),
+            attempt: position.attempt,
+            attempt_max: position.attempt_max,
+            flags: position.flags,
+            nonce: ending.success.as_ref().map(|run| run.nonce),
+            started_ms: ending.success.as_ref().map(|run| run.started_ms),
+            worker: ending.success.map(|run| run.worker),
             ended_ms: self.now_ms,
             error: ending.error,
             content_type: ending
@@ -198,29 +200,33 @@ impl<'a> Step<'a> {
     }
 
     /// Follows an attempt that did not succeed: back to waiting, later, or the job's end.
-    pub(crate) async fn attempt_over(
+    pub(crate) async fn finish_attempt(
         &mut self,
-        row: Running,
+        row: RunningRow,
         end: AttemptEnd,
         error: &str,
         next: Next,
     ) -> Result<(), Error> {
-        self.told.counts.push((row.spot.queue, Count::AttemptFailed));
+        self.after_commit
+            .counts
+            .push((row.position.queue, Count::AttemptFailed));
         if end == AttemptEnd::LeaseLost {
-            self.told.counts.push((row.spot.queue, Count::LeaseLost));
-            self.event(&row.spot, EventKind::LeaseLost, None).await?;
+            self.after_commit
+                .counts
+                .push((row.position.queue, Count::LeaseLost));
+            self.event(&row.position, EventKind::LeaseLost, None).await?;
         }
-        self.keep_attempt(&row, end, Some(error));
-        self.leave_place(&row.spot)?;
+        self.record_attempt(&row, end, Some(error));
+        self.release_slot(&row.position)?;
         let run_at_ms = match next {
             Next::Failed => {
                 let ending = Ending {
                     state: State::Failed,
-                    run: None,
+                    success: None,
                     error: Some(error.to_owned()),
                     result: None,
                 };
-                return self.end(row.spot, ending).await;
+                return self.end(row.position, ending).await;
             }
             Next::Waiting => self.now_ms,
             Next::Scheduled { at_ms } => at_ms,
@@ -229,16 +235,20 @@ impl<'a> Step<'a> {
             error: Some(error.to_owned()),
             run_at_ms,
         };
-        self.event(&row.spot, EventKind::Retrying, record::write_event_data(&data))
-            .await?;
-        self.place(row.spot, run_at_ms).await
+        self.event(
+            &row.position,
+            EventKind::Retrying,
+            record::write_event_data(&data),
+        )
+        .await?;
+        self.place(row.position, run_at_ms).await
     }
 
     /// Keeps an attempt that is over.
-    pub(crate) fn keep_attempt(&mut self, row: &Running, end: AttemptEnd, error: Option<&str>) {
+    pub(crate) fn record_attempt(&mut self, row: &RunningRow, end: AttemptEnd, error: Option<&str>) {
         self.attempts.push(AttemptRow {
-            id: row.spot.id.get(),
-            number: row.spot.attempt,
+            id: row.position.id.get(),
+            number: row.position.attempt,
             nonce: row.nonce,
             worker: row.worker.clone(),
             started_ms: row.started_ms,
@@ -249,58 +259,59 @@ impl<'a> Step<'a> {
     }
 
     /// Puts a job where it belongs that may run from `run_at_ms` on.
-    pub(crate) async fn place(&mut self, spot: Spot, run_at_ms: i64) -> Result<(), Error> {
+    pub(crate) async fn place(&mut self, position: JobPosition, run_at_ms: i64) -> Result<(), Error> {
         if run_at_ms > self.now_ms {
-            self.delayed.push(DelayedRow::of(&spot, run_at_ms));
+            self.delayed.push(DelayedRow::of(&position, run_at_ms));
             return Ok(());
         }
-        if spot.flags & flags::PLACE == 0 {
-            return self.make_ready(&spot).await;
+        if position.flags & flags::CONCURRENCY == 0 {
+            return self.make_ready(&position).await;
         }
         let pos = self.store.draw(self.now_ms);
-        let row = BlockedRow::for_place(&spot, pos.get());
-        self.key_of(&spot)?.waiting.push(row);
+        let row = BlockedRow::for_place(&position, pos.get());
+        self.key_of(&position)?.waiting.push(row);
         Ok(())
     }
 
     /// How many jobs this step registers in a queue and has not written yet.
     pub(crate) fn registered(&self, queue: i32) -> u64 {
         let is_one = |(of, count): &&(i32, Count)| *of == queue && matches!(count, Count::Enqueued);
-        self.told.counts.iter().filter(is_one).count() as u64
+        self.after_commit.counts.iter().filter(is_one).count() as u64
     }
 
     /// Lets a job wait for others.
-    pub(crate) fn wait_for_jobs(&mut self, spot: &Spot, pending: i32, run_at_ms: i64) {
-        self.blocked.push(BlockedRow::for_jobs(spot, pending, run_at_ms));
+    pub(crate) fn wait_for_dependencies(&mut self, position: &JobPosition, pending: i32, run_at_ms: i64) {
+        self.blocked
+            .push(BlockedRow::for_jobs(position, pending, run_at_ms));
     }
 
     /// Keeps the attempt that succeeded, of a job that is to run again.
-    pub(crate) fn keep_success(&mut self, row: PastAttempt) {
+    pub(crate) fn record_success(&mut self, row: PastAttempt) {
         self.attempts.push(row);
     }
 
     pub(crate) fn count(&mut self, queue: i32, count: Count) {
-        self.told.counts.push((queue, count));
+        self.after_commit.counts.push((queue, count));
     }
 
-    async fn make_ready(&mut self, spot: &Spot) -> Result<(), Error> {
-        let queue = self.store.names.queue_of(self.session, spot.queue).await?;
+    async fn make_ready(&mut self, position: &JobPosition) -> Result<(), Error> {
+        let queue = self.store.names.queue_of(self.session, position.queue).await?;
         let pos = self.store.draw(self.now_ms);
-        self.ready.push(ReadyRow::of(spot, pos.get()));
-        self.told
+        self.ready.push(ReadyRow::of(position, pos.get()));
+        self.after_commit
             .ready
-            .push((spot.queue, spot.tenant, spot.rank, queue.name.clone()));
+            .push((position.queue, position.tenant, position.rank, queue.name.clone()));
         Ok(())
     }
 
     /// Adds an event to the log, and its deliveries.
     pub(crate) async fn event(
         &mut self,
-        spot: &Spot,
+        position: &JobPosition,
         kind: EventKind,
         data: Option<String>,
     ) -> Result<(), Error> {
-        let queue = self.store.names.queue_of(self.session, spot.queue).await?;
+        let queue = self.store.names.queue_of(self.session, position.queue).await?;
         let is_detail = matches!(
             kind,
             EventKind::Enqueued | EventKind::Started | EventKind::Progress
@@ -308,15 +319,19 @@ impl<'a> Step<'a> {
         if is_detail && queue.settings.events == EventDetail::Ends {
             return Ok(());
         }
-        let hook: Option<&Webhook> = spot.options.webhook.as_ref().or(queue.settings.webhook.as_ref());
+        let hook: Option<&Webhook> = position
+            .options
+            .webhook
+            .as_ref()
+            .or(queue.settings.webhook.as_ref());
         if let Some(hook) = hook.filter(|hook| hook.wants(kind)) {
             let delivery = DeliveryRow {
-                job: spot.id.get(),
-                queue: spot.queue,
-                tenant: spot.tenant,
+                job: position.id.get(),
+                queue: position.queue,
+                tenant: position.tenant,
                 seq: 0,
                 kind: kind.code(),
-                attempt: spot.attempt,
+                attempt: position.attempt,
                 webhook: record::write_webhook(hook),
                 state: 0,
                 tries: 0,
@@ -327,10 +342,10 @@ impl<'a> Step<'a> {
         }
         self.events.push(EventRow {
             kind: kind.code(),
-            job: spot.id.get(),
-            queue: spot.queue,
-            tenant: spot.tenant,
-            attempt: spot.attempt,
+            job: position.id.get(),
+            queue: position.queue,
+            tenant: position.tenant,
+            attempt: position.attempt,
             at_ms: self.now_ms,
             data,
         });
@@ -338,30 +353,33 @@ impl<'a> Step<'a> {
     }
 
     /// Gives back the place under a job's concurrency key, if it has one.
-    pub(crate) fn leave_place(&mut self, spot: &Spot) -> Result<(), Error> {
-        if spot.flags & flags::PLACE != 0 {
-            self.key_of(spot)?.left += 1;
+    pub(crate) fn release_slot(&mut self, position: &JobPosition) -> Result<(), Error> {
+        if position.flags & flags::CONCURRENCY != 0 {
+            self.key_of(position)?.left += 1;
         }
         Ok(())
     }
 
     /// Sets the limit of a job's concurrency key: the newest registration's holds for all.
-    pub(crate) fn set_limit(&mut self, spot: &Spot) -> Result<(), Error> {
-        if let Some(concurrency) = &spot.options.concurrency {
+    pub(crate) fn set_limit(&mut self, position: &JobPosition) -> Result<(), Error> {
+        if let Some(concurrency) = &position.options.concurrency {
             let most = i32::try_from(concurrency.limit).unwrap_or(i32::MAX);
-            let work = self.key_of(spot)?;
+            let work = self.key_of(position)?;
             (work.most, work.sets_limit) = (most, true);
         }
         Ok(())
     }
 
-    fn key_of(&mut self, spot: &Spot) -> Result<&mut KeyWork, Error> {
-        let Some(concurrency) = &spot.options.concurrency else {
-            return Err(damaged(format!("job {} has lost its concurrency key", spot.id)));
+    fn key_of(&mut self, position: &JobPosition) -> Result<&mut SlotChange, Error> {
+        let Some(concurrency) = &position.options.concurrency else {
+            return Err(damaged(format!(
+                "job {} has lost its concurrency key",
+                position.id
+            )));
         };
         let work = self
             .keys
-            .entry((spot.queue, concurrency.key.clone()))
+            .entry((position.queue, concurrency.key.clone()))
             .or_default();
         if work.most == 0 {
             work.most = i32::try_from(concurrency.limit).unwrap_or(i32::MAX);
@@ -370,26 +388,26 @@ impl<'a> Step<'a> {
     }
 
     /// The queues that got ready jobs, once each.
-    pub(crate) fn ready_queues(told: &Told) -> Vec<QueueName> {
-        let names: BTreeSet<&QueueName> = told.ready.iter().map(|(_, _, _, name)| name).collect();
+    pub(crate) fn ready_queues(after_commit: &AfterCommit) -> Vec<QueueName> {
+        let names: BTreeSet<&QueueName> = after_commit.ready.iter().map(|(_, _, _, name)| name).collect();
         names.into_iter().cloned().collect()
     }
 }
 
-/// Reads a row of [`Running`]: id, queue, tenant, rank, attempt, attempt_max, flags, options, nonce, worker,
+/// Reads a row of [`RunningRow`]: id, queue, tenant, rank, attempt, attempt_max, flags, options, nonce, worker,
 /// started_ms.
-pub(crate) fn running(row: &Row) -> Result<Running, Error> {
-    Ok(Running {
-        spot: spot(row)?,
+pub(crate) fn running(row: &Row) -> Result<RunningRow, Error> {
+    Ok(RunningRow {
+        position: position(row)?,
         nonce: row.get(8),
         worker: row.get(9),
         started_ms: row.get(10),
     })
 }
 
-/// Reads the first eight columns of a row as a [`Spot`].
-pub(crate) fn spot(row: &Row) -> Result<Spot, Error> {
-    Ok(Spot {
+/// Reads the first eight columns of a row as a [`JobPosition`].
+pub(crate) fn position(row: &Row) -> Result<JobPosition, Error> {
+    Ok(JobPosition {
         id: JobId::new(row.get(0)).ok_or_else(|| damaged("a job id is not positive"))?,
         queue: row.get(1),
         tenant: row.get(2),
@@ -405,22 +423,22 @@ pub(crate) use rows::{AttemptRow as PastAttempt, end_of, state_of};
 
 impl Inner {
     /// Passes on what a step has done, after its commit.
-    pub(crate) fn tell(&self, told: Told) {
-        for (queue, count) in &told.counts {
-            self.passed.count(*queue, |passed| match count {
-                Count::Enqueued => passed.enqueued += 1,
-                Count::Ended(State::Succeeded) => passed.succeeded += 1,
-                Count::Ended(State::Cancelled) => passed.cancelled += 1,
-                Count::Ended(_) => passed.failed += 1,
-                Count::AttemptFailed => passed.attempts_failed += 1,
-                Count::LeaseLost => passed.leases_lost += 1,
+    pub(crate) fn publish(&self, after_commit: AfterCommit) {
+        for (queue, count) in &after_commit.counts {
+            self.throughput.count(*queue, |throughput| match count {
+                Count::Enqueued => throughput.enqueued += 1,
+                Count::Ended(State::Succeeded) => throughput.succeeded += 1,
+                Count::Ended(State::Cancelled) => throughput.cancelled += 1,
+                Count::Ended(_) => throughput.failed += 1,
+                Count::AttemptFailed => throughput.attempts_failed += 1,
+                Count::LeaseLost => throughput.leases_lost += 1,
             });
         }
-        for (queue, tenant, rank, _) in &told.ready {
+        for (queue, tenant, rank, _) in &after_commit.ready {
             self.note_ready(*queue, *tenant, *rank);
         }
-        self.tell_ready(&Step::ready_queues(&told));
-        self.tell_logged(told.head);
-        self.tell_ended(&told.ended);
+        self.notify_ready(&Step::ready_queues(&after_commit));
+        self.notify_logged(after_commit.head);
+        self.notify_ended(&after_commit.ended);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nagaya_jobs::state::{AttemptEnd, State};
 use serde::Serialize;
 
-use super::Spot;
+use super::JobPosition;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptRow {
@@ -51,16 +51,16 @@ pub(super) struct DelayedRow {
 }
 
 impl DelayedRow {
-    pub(super) fn of(spot: &Spot, run_at_ms: i64) -> DelayedRow {
+    pub(super) fn of(position: &JobPosition, run_at_ms: i64) -> DelayedRow {
         DelayedRow {
             run_at_ms,
-            id: spot.id.get(),
-            queue: spot.queue,
-            tenant: spot.tenant,
-            rank: spot.rank,
-            attempt: spot.attempt,
-            attempt_max: spot.attempt_max,
-            flags: spot.flags,
+            id: position.id.get(),
+            queue: position.queue,
+            tenant: position.tenant,
+            rank: position.rank,
+            attempt: position.attempt,
+            attempt_max: position.attempt_max,
+            flags: position.flags,
         }
     }
 }
@@ -82,22 +82,22 @@ pub(super) struct BlockedRow {
 }
 
 impl BlockedRow {
-    pub(super) fn for_place(spot: &Spot, pos: i64) -> BlockedRow {
+    pub(super) fn for_place(position: &JobPosition, pos: i64) -> BlockedRow {
         BlockedRow {
             pos: Some(pos),
-            ..BlockedRow::for_jobs(spot, 0, 0)
+            ..BlockedRow::for_jobs(position, 0, 0)
         }
     }
 
-    pub(super) fn for_jobs(spot: &Spot, pending: i32, run_at_ms: i64) -> BlockedRow {
+    pub(super) fn for_jobs(position: &JobPosition, pending: i32, run_at_ms: i64) -> BlockedRow {
         BlockedRow {
-            id: spot.id.get(),
-            queue: spot.queue,
-            tenant: spot.tenant,
-            rank: spot.rank,
-            attempt: spot.attempt,
-            attempt_max: spot.attempt_max,
-            flags: spot.flags,
+            id: position.id.get(),
+            queue: position.queue,
+            tenant: position.tenant,
+            rank: position.rank,
+            attempt: position.attempt,
+            attempt_max: position.attempt_max,
+            flags: position.flags,
             pending,
             run_at_ms,
             place: None,
@@ -119,16 +119,16 @@ pub(super) struct ReadyRow {
 }
 
 impl ReadyRow {
-    pub(super) fn of(spot: &Spot, pos: i64) -> ReadyRow {
+    pub(super) fn of(position: &JobPosition, pos: i64) -> ReadyRow {
         ReadyRow {
-            queue: spot.queue,
-            tenant: spot.tenant,
-            rank: spot.rank,
+            queue: position.queue,
+            tenant: position.tenant,
+            rank: position.rank,
             pos,
-            id: spot.id.get(),
-            attempt: spot.attempt,
-            attempt_max: spot.attempt_max,
-            flags: spot.flags,
+            id: position.id.get(),
+            attempt: position.attempt,
+            attempt_max: position.attempt_max,
+            flags: position.flags,
         }
     }
 }

@@ -4,13 +4,13 @@ use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
 use serde::Serialize;
 
-use super::{Step, Told, spot};
+use super::{AfterCommit, Step, position};
 use crate::sql::Queries;
 
 impl Step<'_> {
     /// Writes everything and returns what to tell after the commit. Nothing may follow but the commit: the gate
     /// is held.
-    pub(crate) async fn finish(mut self) -> Result<Told, Error> {
+    pub(crate) async fn finish(mut self) -> Result<AfterCommit, Error> {
         let session = self.session;
         insert(
             session,
@@ -36,16 +36,16 @@ impl Step<'_> {
             &self.blocked,
         )
         .await?;
-        if !self.unique_gone.is_empty() {
+        if !self.released_unique.is_empty() {
             let delete = include_str!("../queries/steps/delete_unique.sql");
-            session.run(delete, &[&self.unique_gone]).await?;
+            session.run(delete, &[&self.released_unique]).await?;
         }
         let ended: Vec<i64> = self.done.iter().map(|row| row.id).collect();
         if !ended.is_empty() {
             let note = include_str!("../queries/steps/note_resolve.sql");
-            self.told.resolves = session.run(note, &[&ended]).await? > 0;
+            self.after_commit.resolves = session.run(note, &[&ended]).await? > 0;
         }
-        self.grant_places().await?;
+        self.grant_slots().await?;
         insert(
             session,
             include_str!("../queries/steps/insert_ready.sql"),
@@ -53,12 +53,12 @@ impl Step<'_> {
         )
         .await?;
         self.write_log().await?;
-        Ok(self.told)
+        Ok(self.after_commit)
     }
 
     /// Hands out the places of concurrency keys, to those that wait for them, in turn. A key's row is locked by
     /// a statement of its own, so that the next one sees everything that was done under the lock before.
-    async fn grant_places(&mut self) -> Result<(), Error> {
+    async fn grant_slots(&mut self) -> Result<(), Error> {
         for ((queue, key), mut work) in std::mem::take(&mut self.keys) {
             let find = match work.sets_limit {
                 true => include_str!("../queries/steps/limit_place.sql"),
@@ -77,7 +77,7 @@ impl Step<'_> {
             .await?;
             let grant = include_str!("../queries/steps/grant_place.sql");
             for row in &self.session.rows(grant, &[&place, &work.left]).await? {
-                self.make_ready(&spot(row)?).await?;
+                self.make_ready(&position(row)?).await?;
             }
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Step<'_> {
             .await?;
         let mut seqs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         seqs.sort_unstable();
-        self.told.head = seqs.last().copied();
+        self.after_commit.head = seqs.last().copied();
         let deliveries: Vec<_> = std::mem::take(&mut self.deliveries)
             .into_iter()
             .map(|(event, mut delivery)| {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Config;
-use super::hub::{Hub, Place};
+use super::wakeups::{WakeupGuard, Wakeups};
 use crate::error::Error;
 use crate::event::{Event, EventFilter};
 use crate::id::JobId;
@@ -22,23 +22,23 @@ use crate::store::{EventLog, JobReader};
 /// Events that the task reads at a time.
 const PAGE: usize = 1_000;
 
-pub(super) struct Tail {
-    hub: Arc<Hub>,
+pub(super) struct EventReader {
+    wakeups: Arc<Wakeups>,
     poll: Duration,
     shutdown: CancellationToken,
 }
 
-impl Tail {
+impl EventReader {
     pub(super) fn start(
         store: Arc<dyn EventLog>,
-        hub: &Arc<Hub>,
+        wakeups: &Arc<Wakeups>,
         config: &Config,
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
-    ) -> Tail {
-        tasks.spawn(run(store, Arc::clone(hub), config.poll, shutdown.clone()));
-        Tail {
-            hub: Arc::clone(hub),
+    ) -> EventReader {
+        tasks.spawn(run(store, Arc::clone(wakeups), config.poll, shutdown.clone()));
+        EventReader {
+            wakeups: Arc::clone(wakeups),
             poll: config.poll,
             shutdown: shutdown.clone(),
         }
@@ -57,7 +57,7 @@ impl Tail {
             ..EventFilter::default()
         };
         // The place is taken before the first look, so that nothing falls between.
-        let place = self.hub.wait_for(&filter);
+        let wakeup = self.wakeups.wait_for(&filter);
         loop {
             let state = store.states(vec![id]).await?.into_iter().next().flatten();
             let over = Instant::now() >= until || self.shutdown.is_cancelled();
@@ -66,21 +66,21 @@ impl Tail {
             }
             // Looking now and then as well: news are hints.
             let look = until.min(Instant::now() + self.poll * 4);
-            timeout_at(look, place.wake.notified()).await.ok();
+            timeout_at(look, wakeup.wake.notified()).await.ok();
         }
     }
 }
 
-async fn run(store: Arc<dyn EventLog>, hub: Arc<Hub>, poll: Duration, shutdown: CancellationToken) {
-    let mut head = hub.head();
+async fn run(store: Arc<dyn EventLog>, wakeups: Arc<Wakeups>, poll: Duration, shutdown: CancellationToken) {
+    let mut head = wakeups.head();
     let mut after = *head.borrow_and_update();
     loop {
         match store.events_after(after, EventFilter::default(), PAGE).await {
             Ok(page) => {
-                hub.wake_for(&page.events);
+                wakeups.wake_for(&page.events);
                 let more = page.next > after;
                 after = page.next.max(after);
-                hub.passed_on(after, page.bounds.head);
+                wakeups.passed_on(after, page.bounds.head);
                 if more && page.events.len() >= PAGE {
                     continue;
                 }
@@ -110,7 +110,7 @@ pub enum Step {
 /// A reader of the log with a cursor of its own.
 pub struct Follower {
     store: Arc<dyn EventLog>,
-    place: Place,
+    wakeup: WakeupGuard,
     filter: EventFilter,
     after: u64,
     poll: Duration,
@@ -119,14 +119,14 @@ pub struct Follower {
 impl Follower {
     pub(super) fn new(
         store: Arc<dyn EventLog>,
-        hub: &Arc<Hub>,
+        wakeups: &Arc<Wakeups>,
         after: u64,
         filter: EventFilter,
         poll: Duration,
     ) -> Follower {
         Follower {
             store,
-            place: hub.wait_for(&filter),
+            wakeup: wakeups.wait_for(&filter),
             filter,
             after,
             poll,
@@ -166,7 +166,7 @@ impl Follower {
                 return Ok(Step::Nothing);
             }
             let look = until.min(Instant::now() + self.poll * 20);
-            timeout_at(look, self.place.wake.notified()).await.ok();
+            timeout_at(look, self.wakeup.wake.notified()).await.ok();
         }
     }
 }

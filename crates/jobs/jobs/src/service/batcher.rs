@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use super::figures::Meter;
+use super::stats::Meter;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -45,15 +45,15 @@ struct Call<I, T> {
     reply: oneshot::Sender<Answers<T>>,
 }
 
-pub(super) struct Lane<I, T> {
+pub(super) struct Batcher<I, T> {
     calls: Mutex<Option<mpsc::Sender<Call<I, T>>>>,
     waiting: Arc<AtomicUsize>,
     waiting_max: usize,
 }
 
-impl<I: Item, T: Send + 'static> Lane<I, T> {
+impl<I: Item, T: Send + 'static> Batcher<I, T> {
     /// Starts the task that sends batches out. It ends when the lane is closed and empty.
-    pub(super) fn start<F, R>(bounds: Bounds, meter: Meter, tasks: &TaskTracker, send: F) -> Lane<I, T>
+    pub(super) fn start<F, R>(bounds: Bounds, meter: Meter, tasks: &TaskTracker, send: F) -> Batcher<I, T>
     where
         F: Fn(Vec<I>) -> R + Send + 'static,
         R: Future<Output = Answers<T>> + Send + 'static,
@@ -62,7 +62,7 @@ impl<I: Item, T: Send + 'static> Lane<I, T> {
         let (calls, received) = mpsc::channel(bounds.waiting_max.max(1) * 2);
         let waiting = Arc::new(AtomicUsize::new(0));
         tasks.spawn(run(bounds, meter, Arc::clone(&waiting), received, send));
-        Lane {
+        Batcher {
             calls: Mutex::new(Some(calls)),
             waiting,
             waiting_max: bounds.waiting_max,
@@ -269,7 +269,7 @@ impl Item for LogReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::figures::Call;
+    use crate::service::stats::Call;
     use crate::token::Lease;
 
     fn extension(id: i64) -> Extension {
@@ -283,15 +283,15 @@ mod tests {
         }
     }
 
-    struct Rig {
-        lane: Lane<Extension, i64>,
+    struct TestBatcher {
+        batcher: Batcher<Extension, i64>,
         /// The batches that went out, and permits for them to return.
         batches: Arc<Mutex<Vec<Vec<i64>>>>,
         gate: Arc<tokio::sync::Semaphore>,
         tasks: TaskTracker,
     }
 
-    fn rig(items_max: usize, waiting_max: usize) -> Rig {
+    fn test(items_max: usize, waiting_max: usize) -> TestBatcher {
         let batches = Arc::new(Mutex::new(Vec::new()));
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
         let bounds = Bounds {
@@ -305,7 +305,7 @@ mod tests {
             call: Call::Extend,
             counts: Arc::default(),
         };
-        let lane = Lane::start(bounds, meter, &tasks, move |items: Vec<Extension>| {
+        let batcher = Batcher::start(bounds, meter, &tasks, move |items: Vec<Extension>| {
             let ids: Vec<i64> = items.iter().map(|item| item.lease.id.get()).collect();
             seen.lock().push(ids.clone());
             let gate = Arc::clone(&opened);
@@ -314,16 +314,16 @@ mod tests {
                 Ok(ids.into_iter().map(Ok).collect())
             }
         });
-        Rig {
-            lane,
+        TestBatcher {
+            batcher,
             batches,
             gate,
             tasks,
         }
     }
 
-    async fn submit(lane: &Lane<Extension, i64>, ids: &[i64]) -> Vec<i64> {
-        let answers = lane
+    async fn submit(batcher: &Batcher<Extension, i64>, ids: &[i64]) -> Vec<i64> {
+        let answers = batcher
             .submit(ids.iter().copied().map(extension).collect())
             .await
             .unwrap();
@@ -332,64 +332,64 @@ mod tests {
 
     #[tokio::test]
     async fn calls_gather_while_a_batch_is_out() {
-        let rig = rig(100, 1_000);
-        let lane = &rig.lane;
+        let test = test(100, 1_000);
+        let batcher = &test.batcher;
         let first = async {
-            while rig.batches.lock().is_empty() {
+            while test.batches.lock().is_empty() {
                 tokio::task::yield_now().await;
             }
-            rig.gate.add_permits(2);
+            test.gate.add_permits(2);
         };
         let (a, b, c, ()) = tokio::join!(
-            submit(lane, &[1]),
-            async { submit(lane, &[2, 3]).await },
-            submit(lane, &[4]),
+            submit(batcher, &[1]),
+            async { submit(batcher, &[2, 3]).await },
+            submit(batcher, &[4]),
             first
         );
         assert_eq!((a, b, c), (vec![1], vec![2, 3], vec![4]), "each hears of its own");
-        assert!(rig.batches.lock().len() <= 2);
-        rig.lane.close();
-        rig.tasks.close();
-        rig.tasks.wait().await;
+        assert!(test.batches.lock().len() <= 2);
+        test.batcher.close();
+        test.tasks.close();
+        test.tasks.wait().await;
     }
 
     #[tokio::test]
     async fn items_about_one_job_go_one_after_the_other() {
-        let rig = rig(100, 1_000);
-        rig.gate.add_permits(10);
-        let lane = &rig.lane;
+        let test = test(100, 1_000);
+        test.gate.add_permits(10);
+        let batcher = &test.batcher;
         tokio::join!(
-            submit(lane, &[1, 2]),
-            submit(lane, &[3]),
-            submit(lane, &[2]),
-            submit(lane, &[4])
+            submit(batcher, &[1, 2]),
+            submit(batcher, &[3]),
+            submit(batcher, &[2]),
+            submit(batcher, &[4])
         );
-        assert_eq!(*rig.batches.lock(), [vec![1, 2, 3], vec![2, 4]]);
+        assert_eq!(*test.batches.lock(), [vec![1, 2, 3], vec![2, 4]]);
     }
 
     #[tokio::test]
     async fn a_batch_has_its_bound() {
-        let rig = rig(3, 1_000);
-        rig.gate.add_permits(10);
-        let lane = &rig.lane;
+        let test = test(3, 1_000);
+        test.gate.add_permits(10);
+        let batcher = &test.batcher;
         tokio::join!(
-            submit(lane, &[1, 2]),
-            submit(lane, &[3, 4]),
-            submit(lane, &[5, 6, 7, 8])
+            submit(batcher, &[1, 2]),
+            submit(batcher, &[3, 4]),
+            submit(batcher, &[5, 6, 7, 8])
         );
-        assert_eq!(*rig.batches.lock(), [vec![1, 2], vec![3, 4], vec![5, 6, 7, 8]]);
+        assert_eq!(*test.batches.lock(), [vec![1, 2], vec![3, 4], vec![5, 6, 7, 8]]);
     }
 
     #[tokio::test]
     async fn too_many_that_wait_are_refused_as_busy() {
-        let rig = rig(2, 4);
-        let lane = &rig.lane;
+        let test = test(2, 4);
+        let batcher = &test.batcher;
         let (first, second, third, ()) = tokio::join!(
-            lane.submit(vec![extension(1), extension(2), extension(3)]),
-            lane.submit(vec![extension(4), extension(5)]),
-            lane.submit(vec![extension(6)]),
+            batcher.submit(vec![extension(1), extension(2), extension(3)]),
+            batcher.submit(vec![extension(4), extension(5)]),
+            batcher.submit(vec![extension(6)]),
             // Nothing returns before all have been sent.
-            async { rig.gate.add_permits(10) },
+            async { test.gate.add_permits(10) },
         );
         assert!(first.is_ok() && third.is_ok());
         assert!(matches!(second, Err(Error::Busy)));

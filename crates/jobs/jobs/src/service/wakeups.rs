@@ -14,7 +14,7 @@ use crate::name::QueueName;
 use crate::request::Listener;
 
 /// Who waits, and for what. One lock for each map, none held while another is taken.
-pub(super) struct Hub {
+pub(super) struct Wakeups {
     /// Queues that may have jobs; the task of the claims takes them.
     ready: Mutex<Vec<QueueName>>,
     pub(super) claims: Notify,
@@ -28,7 +28,7 @@ pub(super) struct Hub {
     numbers: AtomicU64,
     waiting_workers: Mutex<HashMap<QueueName, usize>>,
     /// Nobody waits for jobs any more.
-    pub(super) homewards: CancellationToken,
+    pub(super) draining: CancellationToken,
 }
 
 #[derive(Default)]
@@ -39,16 +39,16 @@ struct Followers {
 }
 
 /// A place among those who are woken by events. Given up when dropped.
-pub(super) struct Place {
-    hub: Arc<Hub>,
+pub(super) struct WakeupGuard {
+    wakeups: Arc<Wakeups>,
     number: u64,
     filter: EventFilter,
     pub(super) wake: Arc<Notify>,
 }
 
-impl Hub {
-    pub(super) fn new(head: u64) -> Hub {
-        Hub {
+impl Wakeups {
+    pub(super) fn new(head: u64) -> Wakeups {
+        Wakeups {
             ready: Mutex::default(),
             claims: Notify::new(),
             head: watch::Sender::new(head),
@@ -57,7 +57,7 @@ impl Hub {
             followers: Mutex::default(),
             numbers: AtomicU64::new(0),
             waiting_workers: Mutex::default(),
-            homewards: CancellationToken::new(),
+            draining: CancellationToken::new(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Hub {
     }
 
     /// Waits for events that a filter lets through; the narrowest part of it decides who wakes.
-    pub(super) fn wait_for(self: &Arc<Self>, filter: &EventFilter) -> Place {
+    pub(super) fn wait_for(self: &Arc<Self>, filter: &EventFilter) -> WakeupGuard {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let wake = Arc::new(Notify::new());
         let mut followers = self.followers.lock();
@@ -95,8 +95,8 @@ impl Hub {
         };
         group.insert(number, Arc::clone(&wake));
         drop(followers);
-        Place {
-            hub: Arc::clone(self),
+        WakeupGuard {
+            wakeups: Arc::clone(self),
             number,
             filter: filter.clone(),
             wake,
@@ -169,7 +169,7 @@ impl Hub {
     }
 }
 
-impl Listener for Hub {
+impl Listener for Wakeups {
     fn ready(&self, queues: &[QueueName]) {
         {
             let mut ready = self.ready.lock();
@@ -195,9 +195,9 @@ impl Listener for Hub {
     }
 }
 
-impl Drop for Place {
+impl Drop for WakeupGuard {
     fn drop(&mut self) {
-        let mut followers = self.hub.followers.lock();
+        let mut followers = self.wakeups.followers.lock();
         match (self.filter.job, &self.filter.queue) {
             (Some(job), _) => {
                 if let Some(group) = followers.by_job.get_mut(&job) {

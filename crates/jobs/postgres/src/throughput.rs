@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use nagaya_jobs::error::Error;
-use nagaya_jobs::queue::Passed;
+use nagaya_jobs::queue::Throughput;
 use nagaya_postgres_client::Session;
 
 use crate::sql::Queries;
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    counts: Mutex<HashMap<i32, Passed>>,
+pub(crate) struct ThroughputCounters {
+    counts: Mutex<HashMap<i32, Throughput>>,
     /// When jobs of a queue were last claimed.
     claims: Mutex<HashMap<i32, i64>>,
 }
 
-impl Counters {
+impl ThroughputCounters {
     /// Counts something of a queue.
-    pub(crate) fn count(&self, queue: i32, add: impl FnOnce(&mut Passed)) {
+    pub(crate) fn count(&self, queue: i32, add: impl FnOnce(&mut Throughput)) {
         let mut counts = self.counts.lock().expect("no holder of this lock can panic");
         add(counts.entry(queue).or_default());
     }
@@ -42,8 +42,8 @@ impl Counters {
             return Ok(());
         }
         let queues: Vec<i32> = counts.keys().copied().collect();
-        let column = |of: fn(&Passed) -> u64| -> Vec<i64> {
-            let signed = |passed| i64::try_from(of(passed)).unwrap_or(i64::MAX);
+        let column = |of: fn(&Throughput) -> u64| -> Vec<i64> {
+            let signed = |throughput| i64::try_from(of(throughput)).unwrap_or(i64::MAX);
             counts.values().map(signed).collect()
         };
         let written = session

@@ -13,7 +13,7 @@ use crate::step::{end_of, state_of};
 use crate::store::Inner;
 
 /// What was reported.
-pub(crate) enum What<'a> {
+pub(crate) enum ReportKind<'a> {
     Complete(Option<&'a Body>),
     Fail(&'a str),
     Extend,
@@ -21,25 +21,25 @@ pub(crate) enum What<'a> {
     Log,
 }
 
-impl What<'_> {
+impl ReportKind<'_> {
     fn name(&self) -> &'static str {
         match self {
-            What::Complete(_) => "complete",
-            What::Fail(_) => "fail",
-            What::Extend => "extend",
-            What::Progress => "progress",
-            What::Log => "log",
+            ReportKind::Complete(_) => "complete",
+            ReportKind::Fail(_) => "fail",
+            ReportKind::Extend => "extend",
+            ReportKind::Progress => "progress",
+            ReportKind::Log => "log",
         }
     }
 }
 
 impl Inner {
     /// Judges a report that was not taken: well when the same was taken before, else noted on the job.
-    pub(crate) async fn late(
+    pub(crate) async fn judge_stale(
         &self,
         session: &Session,
         lease: Lease,
-        what: What<'_>,
+        what: ReportKind<'_>,
         now_ms: i64,
     ) -> Result<(), Error> {
         let why = match self.judge(session, lease, &what).await? {
@@ -62,7 +62,8 @@ impl Inner {
             )
             .await?;
         if let Some(row) = row {
-            self.passed.count(row.get(0), |passed| passed.late_reports += 1);
+            self.throughput
+                .count(row.get(0), |throughput| throughput.late_reports += 1);
         }
         let state = self.states_with(session, &[lease.id]).await?.pop().flatten();
         Err(Error::LeaseLost { why, state })
@@ -73,7 +74,7 @@ impl Inner {
         &self,
         session: &Session,
         lease: Lease,
-        what: &What<'_>,
+        what: &ReportKind<'_>,
     ) -> Result<Option<LostWhy>, Error> {
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let row = session
@@ -87,7 +88,7 @@ impl Inner {
         };
         let same = |is: bool| if is { None } else { Some(LostWhy::Conflict) };
         Ok(match (end_of(row.get(0)), what) {
-            (AttemptEnd::Succeeded, What::Complete(result)) => {
+            (AttemptEnd::Succeeded, ReportKind::Complete(result)) => {
                 // A job that ran again by hand has lost its result, and nobody can say whether it was the same.
                 let kept: Option<bool> = row.get(2);
                 let was = row.get::<_, Option<Vec<u8>>>(4).map(|bytes| Body {
@@ -99,7 +100,9 @@ impl Inner {
                     _ => Some(LostWhy::Reported),
                 }
             }
-            (AttemptEnd::Failed, What::Fail(error)) => same(row.get::<_, Option<&str>>(1) == Some(*error)),
+            (AttemptEnd::Failed, ReportKind::Fail(error)) => {
+                same(row.get::<_, Option<&str>>(1) == Some(*error))
+            }
             (AttemptEnd::Succeeded | AttemptEnd::Failed, _) => Some(LostWhy::Reported),
             (AttemptEnd::LeaseLost, _) => Some(LostWhy::Expired),
             (AttemptEnd::Cancelled, _) => Some(LostWhy::Cancelled),

@@ -3,21 +3,21 @@
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
-use nagaya_jobs::request::{NextTimes, Round};
+use nagaya_jobs::request::{NextTimes, SweepResult};
 use nagaya_jobs::state::{AttemptEnd, State, after_expiry};
 use nagaya_postgres_client::Session;
 
 use crate::sql::{Queries, begin, commit};
-use crate::step::{Ending, Step, running, spot, state_of};
+use crate::step::{Ending, Step, position, running, state_of};
 use crate::store::Inner;
 
 /// Most rows in one transaction, whatever is asked for.
 const BATCH_MAX: usize = 1_000;
 /// What an attempt whose lease ran out is said to have failed with.
-const LEASE_RAN_OUT: &str = "the lease ran out";
+const LEASE_EXPIRED: &str = "the lease ran out";
 
-fn round(rows: usize, limit: usize) -> Round {
-    Round {
+fn swept(rows: usize, limit: usize) -> SweepResult {
+    SweepResult {
         rows,
         more: rows >= limit,
     }
@@ -29,10 +29,10 @@ fn bound(limit: usize) -> (usize, i64) {
 }
 
 impl Inner {
-    pub(crate) async fn sweep_expired(&self, limit: usize) -> Result<Round, Error> {
+    pub(crate) async fn sweep_expired(&self, limit: usize) -> Result<SweepResult, Error> {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
-        if let Err(error) = self.passed.flush(&session, self.server).await {
+        if let Err(error) = self.throughput.flush(&session, self.server).await {
             tracing::debug!(%error, "counts of jobs are written later");
         }
         let now_ms = self.time.now(&session).await?;
@@ -47,19 +47,19 @@ impl Inner {
         for row in &rows {
             let row = running(row)?;
             let next = after_expiry(row.tries());
-            step.attempt_over(row, AttemptEnd::LeaseLost, LEASE_RAN_OUT, next)
+            step.finish_attempt(row, AttemptEnd::LeaseLost, LEASE_EXPIRED, next)
                 .await?;
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        let resolves = told.resolves;
-        self.tell(told);
+        let resolves = after_commit.resolves;
+        self.publish(after_commit);
         drop(session);
         self.resolve_soon(resolves).await;
-        Ok(round(rows.len(), limit))
+        Ok(swept(rows.len(), limit))
     }
 
-    pub(crate) async fn move_due(&self, limit: usize) -> Result<Round, Error> {
+    pub(crate) async fn move_due(&self, limit: usize) -> Result<SweepResult, Error> {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
         let now_ms = self.time.now(&session).await?;
@@ -69,15 +69,15 @@ impl Inner {
             .await?;
         let mut step = Step::new(self, &transaction, now_ms);
         for row in &rows {
-            step.place(spot(row)?, now_ms).await?;
+            step.place(position(row)?, now_ms).await?;
         }
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         commit(transaction).await?;
-        self.tell(told);
-        Ok(round(rows.len(), limit))
+        self.publish(after_commit);
+        Ok(swept(rows.len(), limit))
     }
 
-    pub(crate) async fn resolve_dependents(&self, limit: usize) -> Result<Round, Error> {
+    pub(crate) async fn resolve_dependents(&self, limit: usize) -> Result<SweepResult, Error> {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
         let mut rows = 0;
@@ -108,17 +108,17 @@ impl Inner {
                 .run(include_str!("queries/upkeep/delete_resolve.sql"), &[&resolved])
                 .await?;
             // Cancelling some may be an ending that others wait for: the next turn of the loop finds it.
-            let told = step.finish().await?;
+            let after_commit = step.finish().await?;
             commit(transaction).await?;
-            self.tell(told);
+            self.publish(after_commit);
             if rows >= limit {
                 break;
             }
         }
-        Ok(round(rows, limit))
+        Ok(swept(rows, limit))
     }
 
-    pub(crate) async fn purge(&self, limit: usize) -> Result<Round, Error> {
+    pub(crate) async fn purge(&self, limit: usize) -> Result<SweepResult, Error> {
         let (limit, rows_max) = bound(limit);
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
@@ -143,7 +143,7 @@ impl Inner {
             .await?;
         let jobs = usize::try_from(jobs.get::<_, i64>(0)).unwrap_or(0);
         let keys = usize::try_from(keys.get::<_, i64>(0)).unwrap_or(0);
-        Ok(Round {
+        Ok(SweepResult {
             rows: jobs + keys,
             more: jobs >= limit || keys >= limit,
         })
@@ -174,7 +174,7 @@ async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobI
     for row in &rows {
         if row.get::<_, i32>(8) == 0 {
             let run_at_ms: i64 = row.get(9);
-            step.place(spot(row)?, run_at_ms).await?;
+            step.place(position(row)?, run_at_ms).await?;
         }
     }
     Ok(rows.len())
@@ -190,13 +190,13 @@ async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId
     for row in &rows {
         let ending = Ending {
             state: State::Cancelled,
-            run: None,
+            success: None,
             error: Some(format!(
                 "job {parent}, on which this one depends, did not succeed"
             )),
             result: None,
         };
-        step.end(spot(row)?, ending).await?;
+        step.end(position(row)?, ending).await?;
     }
     Ok(rows.len())
 }

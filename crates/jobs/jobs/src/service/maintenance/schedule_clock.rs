@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Beat;
+use super::Interval;
 use crate::error::Error;
 use crate::job::{Idempotency, NewJob};
 use crate::request::Firing;
@@ -10,23 +10,23 @@ use crate::schedule::{Due, ScheduleView, Times, run_key};
 use crate::store::Schedules;
 
 /// Schedules of one round.
-const ROUND: usize = 64;
+const SWEEP_SCHEDULES_MAX: usize = 64;
 /// When a schedule that cannot be read is looked at again, milliseconds.
 const UNREADABLE_MS: i64 = 3_600_000;
 
-pub(super) async fn run(beat: Beat, schedules: Arc<dyn Schedules>) {
-    let round = |_| fire_due(&*schedules);
-    beat.repeat(|times| times.schedule_ms, round).await;
+pub(super) async fn run(interval: Interval, schedules: Arc<dyn Schedules>) {
+    let sweep = |_| fire_due(&*schedules);
+    interval.repeat(|times| times.schedule_ms, sweep).await;
 }
 
 /// Starts the runs that are due. Returns whether there may be more.
 pub async fn fire_due(store: &dyn Schedules) -> Result<bool, Error> {
-    let due = store.due_schedules(ROUND).await?;
+    let due = store.due_schedules(SWEEP_SCHEDULES_MAX).await?;
     if due.is_empty() {
         return Ok(false);
     }
     let now_ms = store.now_ms().await?;
-    let more = due.len() == ROUND;
+    let more = due.len() == SWEEP_SCHEDULES_MAX;
     let firings: Vec<Firing> = due.into_iter().filter_map(|view| firing(view, now_ms)).collect();
     for answer in store.fire(firings).await? {
         if let Err(error) = answer {

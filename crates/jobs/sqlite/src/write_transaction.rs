@@ -6,7 +6,7 @@ use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::delivery::Webhook;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
-use nagaya_jobs::fair::Round;
+use nagaya_jobs::fair::FairRound;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::name::{QueueName, TenantId};
@@ -18,7 +18,7 @@ use rusqlite::{Connection, params};
 use crate::memory::{Memory, Queue, Tenant};
 use crate::sql::{first, query, run};
 
-pub(crate) struct Books<'a> {
+pub(crate) struct WriteTransaction<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) memory: &'a mut Memory,
     pub(crate) now_ms: i64,
@@ -26,7 +26,7 @@ pub(crate) struct Books<'a> {
 
 /// What must be known of a job to move it.
 #[derive(Clone, Debug)]
-pub(crate) struct Card {
+pub(crate) struct JobRow {
     pub(crate) id: JobId,
     pub(crate) queue: i64,
     pub(crate) tenant: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Card {
 
 /// A row of `running`.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct RunningRow {
     pub(crate) id: JobId,
     pub(crate) queue: i64,
     pub(crate) tenant: i64,
@@ -57,14 +57,14 @@ pub(crate) struct Ending<'a> {
     pub(crate) state: State,
     pub(crate) attempt: u32,
     /// The attempt that succeeded.
-    pub(crate) run: Option<&'a Run>,
+    pub(crate) success: Option<&'a RunningRow>,
     pub(crate) error: Option<&'a str>,
     pub(crate) result: Option<&'a Body>,
 }
 
-impl Run {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Run> {
-        Ok(Run {
+impl RunningRow {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunningRow> {
+        Ok(RunningRow {
             id: job_id(row, 0)?,
             queue: row.get(1)?,
             tenant: row.get(2)?,
@@ -86,7 +86,7 @@ pub(crate) fn job_id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result
     JobId::new(row.get(column)?).ok_or_else(|| nagaya_sqlite_client::strange_value(column, "job id"))
 }
 
-impl Books<'_> {
+impl WriteTransaction<'_> {
     pub(crate) fn fresh_id(&mut self) -> JobId {
         let ids = self.memory.ids.as_mut().expect("set when the memory was read");
         ids.next(self.now_ms)
@@ -107,7 +107,7 @@ impl Books<'_> {
             paused: false,
             rate_horizon_us: 0,
             last_claim_ms: None,
-            round: Round::default(),
+            fair_round: FairRound::default(),
         };
         self.memory.queue_nums.insert(name.clone(), num);
         self.memory.queues.insert(num, queue);
@@ -132,7 +132,7 @@ impl Books<'_> {
     }
 
     /// Returns a tenant's number; one that no tenant has when the name is unknown.
-    pub(crate) fn known_tenant(&self, name: &TenantId) -> i64 {
+    pub(crate) fn tenant_num_or_none(&self, name: &TenantId) -> i64 {
         self.memory.tenant_nums.get(name).copied().unwrap_or(-1)
     }
 
@@ -142,7 +142,7 @@ impl Books<'_> {
     }
 
     /// Reads what must be known of a job to move it; nothing when it is not there.
-    pub(crate) fn card(&self, id: JobId) -> Result<Option<Card>, Error> {
+    pub(crate) fn find_job(&self, id: JobId) -> Result<Option<JobRow>, Error> {
         let row = first(self.connection, query!("jobs/card"), [id.get()], |row| {
             let options: Option<String> = row.get(5)?;
             Ok((
@@ -157,7 +157,7 @@ impl Books<'_> {
         let Some((queue, tenant, priority, max_retries, run_at_ms, options)) = row else {
             return Ok(None);
         };
-        Ok(Some(Card {
+        Ok(Some(JobRow {
             id,
             queue,
             tenant,
@@ -170,8 +170,8 @@ impl Books<'_> {
     }
 
     /// Reads a card that must be there, because one of its rows is.
-    pub(crate) fn card_of(&self, id: JobId) -> Result<Card, Error> {
-        self.card(id)?.ok_or_else(|| Error::Damaged {
+    pub(crate) fn require_job(&self, id: JobId) -> Result<JobRow, Error> {
+        self.find_job(id)?.ok_or_else(|| Error::Damaged {
             what: format!("job {id} is in a place but has no row"),
         })
     }
@@ -180,11 +180,11 @@ impl Books<'_> {
     pub(crate) fn event(
         &mut self,
         kind: EventKind,
-        card: &Card,
+        job: &JobRow,
         attempt: u32,
         data: &EventData,
     ) -> Result<(), Error> {
-        let settings = self.settings(card.queue);
+        let settings = self.settings(job.queue);
         let minor = matches!(
             kind,
             EventKind::Enqueued | EventKind::Started | EventKind::Progress
@@ -193,13 +193,13 @@ impl Books<'_> {
             return Ok(());
         }
         self.memory.head += 1;
-        self.memory.news.logged = true;
+        self.memory.notifications.logged = true;
         let seq = self.memory.head;
-        let (id, queue, tenant) = (card.id.get(), card.queue, card.tenant);
+        let (id, queue, tenant) = (job.id.get(), job.queue, job.tenant);
         let data = record::write_event_data(data);
         let values = params![seq, id, queue, tenant, kind.code(), attempt, self.now_ms, data];
         run(self.connection, query!("events/insert"), values)?;
-        let webhook: Option<&Webhook> = card.options.webhook.as_ref().or(settings.webhook.as_ref());
+        let webhook: Option<&Webhook> = job.options.webhook.as_ref().or(settings.webhook.as_ref());
         if let Some(webhook) = webhook.filter(|webhook| webhook.wants(kind)) {
             let webhook = record::write_webhook(webhook);
             let values = params![id, queue, tenant, seq, kind.code(), attempt, webhook, self.now_ms];
@@ -209,39 +209,39 @@ impl Books<'_> {
     }
 
     /// Lets a job wait for its turn: ready, or held until a place under its key is free.
-    pub(crate) fn admit(&mut self, card: &Card, pos: i64, tries: Tries) -> Result<(), Error> {
-        let Some(concurrency) = &card.options.concurrency else {
-            return self.make_ready(card, pos, tries);
+    pub(crate) fn admit(&mut self, job: &JobRow, pos: i64, tries: Tries) -> Result<(), Error> {
+        let Some(concurrency) = &job.options.concurrency else {
+            return self.make_ready(job, pos, tries);
         };
         let key = concurrency.key.as_str();
-        let (places, taken) = self.places(card.queue, key)?.unwrap_or((concurrency.limit, 0));
+        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 0));
         if taken < places {
             run(
                 self.connection,
                 query!("places/put"),
-                params![card.queue, key, places, taken + 1],
+                params![job.queue, key, places, taken + 1],
             )?;
-            return self.make_ready(card, pos, tries);
+            return self.make_ready(job, pos, tries);
         }
         let values = params![
-            card.queue,
+            job.queue,
             key,
             pos,
-            card.id.get(),
+            job.id.get(),
             tries.attempt,
             tries.attempt_max
         ];
         run(self.connection, query!("held/insert"), values)?;
-        self.memory.counts(card.queue, card.tenant).depth.blocked += 1;
+        self.memory.counts(job.queue, job.tenant).depth.blocked += 1;
         Ok(())
     }
 
-    fn make_ready(&mut self, card: &Card, pos: i64, tries: Tries) -> Result<(), Error> {
-        let id = card.id.get();
-        let rank = -i64::from(card.priority);
+    fn make_ready(&mut self, job: &JobRow, pos: i64, tries: Tries) -> Result<(), Error> {
+        let id = job.id.get();
+        let rank = -i64::from(job.priority);
         let values = params![
-            card.queue,
-            card.tenant,
+            job.queue,
+            job.tenant,
             rank,
             pos,
             id,
@@ -252,16 +252,16 @@ impl Books<'_> {
         if pos != id {
             run(self.connection, query!("positions/put"), params![id, pos])?;
         }
-        self.memory.counts(card.queue, card.tenant).depth.ready += 1;
-        self.memory.news.ready.insert(card.queue);
+        self.memory.counts(job.queue, job.tenant).depth.ready += 1;
+        self.memory.notifications.ready.insert(job.queue);
         Ok(())
     }
 
     /// Lets a job wait for a time.
-    pub(crate) fn delay(&mut self, card: &Card, run_at_ms: i64, tries: Tries) -> Result<(), Error> {
-        let values = params![run_at_ms, card.id.get(), tries.attempt, tries.attempt_max];
+    pub(crate) fn delay(&mut self, job: &JobRow, run_at_ms: i64, tries: Tries) -> Result<(), Error> {
+        let values = params![run_at_ms, job.id.get(), tries.attempt, tries.attempt_max];
         run(self.connection, query!("delayed/insert"), values)?;
-        self.memory.counts(card.queue, card.tenant).depth.scheduled += 1;
+        self.memory.counts(job.queue, job.tenant).depth.scheduled += 1;
         Ok(())
     }
 
@@ -276,13 +276,13 @@ impl Books<'_> {
     }
 
     /// Gives back the place of a job that was ready or running.
-    pub(crate) fn release(&mut self, card: &Card) -> Result<(), Error> {
-        let Some(concurrency) = &card.options.concurrency else {
+    pub(crate) fn release(&mut self, job: &JobRow) -> Result<(), Error> {
+        let Some(concurrency) = &job.options.concurrency else {
             return Ok(());
         };
         let key = &concurrency.key;
-        let (places, taken) = self.places(card.queue, key)?.unwrap_or((concurrency.limit, 1));
-        self.fill(card.queue, key, places, taken.saturating_sub(1))
+        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 1));
+        self.fill(job.queue, key, places, taken.saturating_sub(1))
     }
 
     /// Sets how many places there are under a key.
@@ -312,9 +312,9 @@ impl Books<'_> {
                 break;
             };
             run(self.connection, query!("held/delete"), params![queue, key, pos])?;
-            let card = self.card_of(id)?;
-            self.memory.counts(queue, card.tenant).depth.blocked -= 1;
-            self.make_ready(&card, pos, tries)?;
+            let job = self.require_job(id)?;
+            self.memory.counts(queue, job.tenant).depth.blocked -= 1;
+            self.make_ready(&job, pos, tries)?;
             taken += 1;
         }
         match taken {
@@ -330,21 +330,21 @@ impl Books<'_> {
 
     /// Writes a job's ending: its row, its event, and what depends on it. The caller has taken it out of the
     /// place where it was, and has released its place under a key.
-    pub(crate) fn end(&mut self, card: &Card, ending: &Ending<'_>) -> Result<(), Error> {
-        let settings = self.settings(card.queue);
+    pub(crate) fn end(&mut self, job: &JobRow, ending: &Ending<'_>) -> Result<(), Error> {
+        let settings = self.settings(job.queue);
         let (code, kind, keep) = match ending.state {
             State::Succeeded => (4, EventKind::Succeeded, settings.retention.succeeded),
             State::Failed => (5, EventKind::Failed, settings.retention.failed),
             _ => (6, EventKind::Cancelled, settings.retention.failed),
         };
-        let keep = card.options.retention.unwrap_or(keep);
+        let keep = job.options.retention.unwrap_or(keep);
         let values = params![
-            card.id.get(),
+            job.id.get(),
             code,
             ending.attempt,
-            ending.run.map(|run| run.nonce),
-            ending.run.map(|run| run.worker.as_str()),
-            ending.run.map(|run| run.started_ms),
+            ending.success.map(|run| run.nonce),
+            ending.success.map(|run| run.worker.as_str()),
+            ending.success.map(|run| run.started_ms),
             self.now_ms,
             self.now_ms + span_ms(keep),
             ending.error,
@@ -352,22 +352,22 @@ impl Books<'_> {
             ending.result.map(|result| &result.bytes[..]),
         ];
         run(self.connection, query!("done/insert"), values)?;
-        self.event(kind, card, ending.attempt, &EventData::None)?;
-        self.memory.news.ended.push((card.id, kind));
-        let counts = self.memory.counts(card.queue, card.tenant);
+        self.event(kind, job, ending.attempt, &EventData::None)?;
+        self.memory.notifications.ended.push((job.id, kind));
+        let counts = self.memory.counts(job.queue, job.tenant);
         match ending.state {
-            State::Succeeded => (counts.depth.succeeded += 1, counts.passed.succeeded += 1),
-            State::Failed => (counts.depth.failed += 1, counts.passed.failed += 1),
-            _ => (counts.depth.cancelled += 1, counts.passed.cancelled += 1),
+            State::Succeeded => (counts.depth.succeeded += 1, counts.throughput.succeeded += 1),
+            State::Failed => (counts.depth.failed += 1, counts.throughput.failed += 1),
+            _ => (counts.depth.cancelled += 1, counts.throughput.cancelled += 1),
         };
-        if let Some(key) = &card.options.unique_key {
-            let values = params![card.queue, card.tenant, key, card.id.get()];
+        if let Some(key) = &job.options.unique_key {
+            let values = params![job.queue, job.tenant, key, job.id.get()];
             run(self.connection, query!("uniques/delete"), values)?;
         }
-        if !card.plain {
-            run(self.connection, query!("positions/delete"), [card.id.get()])?;
+        if !job.plain {
+            run(self.connection, query!("positions/delete"), [job.id.get()])?;
         }
-        self.note_for_dependents(card.id, ending.state == State::Succeeded)
+        self.note_for_dependents(job.id, ending.state == State::Succeeded)
     }
 
     fn note_for_dependents(&mut self, id: JobId, succeeded: bool) -> Result<(), Error> {
@@ -400,7 +400,7 @@ impl Books<'_> {
                 .or_default()
                 .entry(tenant)
                 .or_default();
-            let (depth, passed) = (&counts.depth, &counts.passed);
+            let (depth, throughput) = (&counts.depth, &counts.throughput);
             let values = params![
                 queue,
                 tenant,
@@ -411,14 +411,14 @@ impl Books<'_> {
                 depth.succeeded,
                 depth.failed,
                 depth.cancelled,
-                passed.enqueued,
-                passed.started,
-                passed.succeeded,
-                passed.failed,
-                passed.cancelled,
-                passed.attempts_failed,
-                passed.leases_lost,
-                passed.late_reports,
+                throughput.enqueued,
+                throughput.started,
+                throughput.succeeded,
+                throughput.failed,
+                throughput.cancelled,
+                throughput.attempts_failed,
+                throughput.leases_lost,
+                throughput.late_reports,
             ];
             run(self.connection, query!("counters/put"), values)?;
         }

@@ -11,14 +11,14 @@ use nagaya_postgres_client::{Connection, Kind, Session};
 use crate::enqueue::Draft;
 use crate::error::store_error;
 use crate::flags;
-use crate::step::{Count, Spot, Step};
+use crate::step::{Count, JobPosition, Step};
 use crate::store::Inner;
 
 /// How often a transaction is run again that another one got in the way of.
 pub(crate) const RUNS_MAX: usize = 5;
 
 impl Inner {
-    pub(crate) async fn enqueue_keyed(
+    pub(crate) async fn enqueue_constrained(
         &self,
         session: &mut Connection,
         mut draft: Draft,
@@ -26,7 +26,7 @@ impl Inner {
         resolves: &mut bool,
     ) -> Result<Enqueued, Error> {
         for _ in 0..RUNS_MAX {
-            match self.try_keyed(session, &draft, now_ms).await {
+            match self.try_constrained(session, &draft, now_ms).await {
                 Ok(answer) => {
                     if answer.found_by.is_none() && !draft.job.depends_on.is_empty() {
                         *resolves |= self.catch_up(session, &draft).await;
@@ -41,7 +41,7 @@ impl Inner {
         Err(Error::Busy)
     }
 
-    async fn try_keyed(
+    async fn try_constrained(
         &self,
         session: &mut Connection,
         draft: &Draft,
@@ -50,9 +50,9 @@ impl Inner {
         let transaction = session.transaction().await?;
         let mut step = Step::new(self, &transaction, now_ms);
         let answer = self.register(&mut step, draft).await?;
-        let told = step.finish().await?;
+        let after_commit = step.finish().await?;
         transaction.commit().await?;
-        self.tell(told);
+        self.publish(after_commit);
         Ok(answer)
     }
 
@@ -80,7 +80,7 @@ impl Inner {
         }
         let parents = self.pending_parents(session, &draft.job.depends_on).await?;
         if !self
-            .insert_keyed(session, draft, &parents, replaces, now_ms)
+            .insert_constrained(session, draft, &parents, replaces, now_ms)
             .await?
         {
             return Err(Fault::KeyTaken);
@@ -104,7 +104,7 @@ impl Inner {
         draft: &Draft,
         parents: usize,
     ) -> Result<(), Error> {
-        let spot = Spot {
+        let position = JobPosition {
             id: draft.id,
             queue: draft.queue.id,
             tenant: draft.tenant.id,
@@ -114,16 +114,16 @@ impl Inner {
             flags: draft.flags,
             options: draft.options.clone(),
         };
-        step.count(spot.queue, Count::Enqueued);
-        step.event(&spot, EventKind::Enqueued, None).await?;
-        if spot.flags & flags::PLACE != 0 {
-            step.set_limit(&spot)?;
+        step.count(position.queue, Count::Enqueued);
+        step.event(&position, EventKind::Enqueued, None).await?;
+        if position.flags & flags::CONCURRENCY != 0 {
+            step.set_limit(&position)?;
         }
         match parents {
-            0 => step.place(spot, draft.run_at_ms).await,
+            0 => step.place(position, draft.run_at_ms).await,
             pending => {
                 let pending = i32::try_from(pending).unwrap_or(i32::MAX);
-                step.wait_for_jobs(&spot, pending, draft.run_at_ms);
+                step.wait_for_dependencies(&position, pending, draft.run_at_ms);
                 Ok(())
             }
         }
@@ -183,7 +183,7 @@ impl Inner {
     }
 
     /// Writes the rows. Tells whether the job got its key.
-    async fn insert_keyed(
+    async fn insert_constrained(
         &self,
         session: &Session,
         draft: &Draft,

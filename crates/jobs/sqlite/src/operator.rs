@@ -7,14 +7,14 @@ use nagaya_jobs::request::CancelRequest;
 use nagaya_jobs::state::{AttemptEnd, State, Tries};
 use rusqlite::params;
 
-use crate::books::{Books, Card, Ending, Run, job_id};
 use crate::read::state_of;
 use crate::report::end_attempt;
 use crate::sql::{first, query, run};
+use crate::write_transaction::{Ending, JobRow, RunningRow, WriteTransaction, job_id};
 
-pub(crate) fn cancel(books: &mut Books<'_>, request: &CancelRequest) -> Result<State, Error> {
+pub(crate) fn cancel(tx: &mut WriteTransaction<'_>, request: &CancelRequest) -> Result<State, Error> {
     let id = request.id;
-    let Some(state) = state_of(books.connection, id)? else {
+    let Some(state) = state_of(tx.connection, id)? else {
         return Err(Error::no_such("job", id));
     };
     match state {
@@ -22,93 +22,88 @@ pub(crate) fn cancel(books: &mut Books<'_>, request: &CancelRequest) -> Result<S
         State::Succeeded | State::Failed => return Err(Error::WrongState { id, state }),
         State::Scheduled | State::Waiting | State::Running => (),
     }
-    let card = books.card_of(id)?;
+    let job = tx.require_job(id)?;
     let reason = request.reason.as_deref();
-    let attempt = withdraw(books, &card, reason)?;
+    let attempt = withdraw(tx, &job, reason)?;
     let ending = Ending {
         state: State::Cancelled,
         attempt,
-        run: None,
+        success: None,
         error: reason,
         result: None,
     };
-    books.end(&card, &ending)?;
+    tx.end(&job, &ending)?;
     Ok(state)
 }
 
 /// Takes a job out of the place where it is, whichever that is. Returns its attempts so far.
-fn withdraw(books: &mut Books<'_>, card: &Card, reason: Option<&str>) -> Result<u32, Error> {
-    let id = card.id.get();
-    let connection = books.connection;
-    if let Some(taken) = first(connection, query!("running/take_any"), [id], Run::read)? {
-        end_attempt(books, &taken, AttemptEnd::Cancelled, reason)?;
-        books.memory.counts(card.queue, card.tenant).depth.running -= 1;
-        books.release(card)?;
+fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -> Result<u32, Error> {
+    let id = job.id.get();
+    let connection = tx.connection;
+    if let Some(taken) = first(connection, query!("running/take_any"), [id], RunningRow::read)? {
+        end_attempt(tx, &taken, AttemptEnd::Cancelled, reason)?;
+        tx.memory.counts(job.queue, job.tenant).depth.running -= 1;
+        tx.release(job)?;
         return Ok(taken.tries.attempt);
     }
     if let Some(attempt) = first(connection, query!("delayed/delete"), [id], |row| row.get(1))? {
-        books.memory.counts(card.queue, card.tenant).depth.scheduled -= 1;
+        tx.memory.counts(job.queue, job.tenant).depth.scheduled -= 1;
         return Ok(attempt);
     }
     if run(connection, query!("blocked/delete"), [id])? > 0 {
-        forget_parents(books, card.id)?;
-        books.memory.counts(card.queue, card.tenant).depth.blocked -= 1;
+        forget_parents(tx, job.id)?;
+        tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
         return Ok(0);
     }
     if let Some(attempt) = first(connection, query!("held/delete_by_id"), [id], |row| row.get(0))? {
-        books.memory.counts(card.queue, card.tenant).depth.blocked -= 1;
+        tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
         return Ok(attempt);
     }
     let pos: Option<i64> = first(connection, query!("positions/get"), [id], |row| row.get(0))?;
-    let values = params![
-        card.queue,
-        card.tenant,
-        -i64::from(card.priority),
-        pos.unwrap_or(id)
-    ];
+    let values = params![job.queue, job.tenant, -i64::from(job.priority), pos.unwrap_or(id)];
     let Some(attempt) = first(connection, query!("ready/delete"), values, |row| row.get(0))? else {
         return Err(Error::Damaged {
             what: format!("job {id} is in no place"),
         });
     };
-    books.memory.counts(card.queue, card.tenant).depth.ready -= 1;
-    books.release(card)?;
+    tx.memory.counts(job.queue, job.tenant).depth.ready -= 1;
+    tx.release(job)?;
     Ok(attempt)
 }
 
-fn forget_parents(books: &mut Books<'_>, child: JobId) -> Result<(), Error> {
+fn forget_parents(tx: &mut WriteTransaction<'_>, child: JobId) -> Result<(), Error> {
     let rows = run(
-        books.connection,
+        tx.connection,
         query!("dependencies/delete_of_child"),
         [child.get()],
     )?;
-    books.memory.dependencies -= i64::try_from(rows).unwrap_or(0);
+    tx.memory.dependencies -= i64::try_from(rows).unwrap_or(0);
     Ok(())
 }
 
-pub(crate) fn retry(books: &mut Books<'_>, id: JobId) -> Result<(), Error> {
-    let Some(state) = state_of(books.connection, id)? else {
+pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Error> {
+    let Some(state) = state_of(tx.connection, id)? else {
         return Err(Error::no_such("job", id));
     };
     if !state.has_ended() {
         return Err(Error::WrongState { id, state });
     }
-    let card = books.card_of(id)?;
-    if let Some(key) = &card.options.unique_key {
-        let values = params![card.queue, card.tenant, key];
-        if let Some(other) = first(books.connection, query!("uniques/find"), values, |row| {
+    let job = tx.require_job(id)?;
+    if let Some(key) = &job.options.unique_key {
+        let values = params![job.queue, job.tenant, key];
+        if let Some(other) = first(tx.connection, query!("uniques/find"), values, |row| {
             job_id(row, 0)
         })? {
-            let state = state_of(books.connection, other)?.unwrap_or(State::Waiting);
+            let state = state_of(tx.connection, other)?.unwrap_or(State::Waiting);
             return Err(Error::WrongState { id: other, state });
         }
-        let values = params![card.queue, card.tenant, key, id.get()];
-        run(books.connection, query!("uniques/insert"), values)?;
+        let values = params![job.queue, job.tenant, key, id.get()];
+        run(tx.connection, query!("uniques/insert"), values)?;
     }
-    let attempt = keep_last_attempt(books, id)?;
-    run(books.connection, query!("done/delete"), [id.get()])?;
-    run(books.connection, query!("resolving/delete"), [id.get()])?;
-    let counts = books.memory.counts(card.queue, card.tenant);
+    let attempt = keep_last_attempt(tx, id)?;
+    run(tx.connection, query!("done/delete"), [id.get()])?;
+    run(tx.connection, query!("resolving/delete"), [id.get()])?;
+    let counts = tx.memory.counts(job.queue, job.tenant);
     match state {
         State::Succeeded => counts.depth.succeeded -= 1,
         State::Failed => counts.depth.failed -= 1,
@@ -116,20 +111,20 @@ pub(crate) fn retry(books: &mut Books<'_>, id: JobId) -> Result<(), Error> {
     }
     let data = EventData::Retry {
         error: None,
-        run_at_ms: books.now_ms,
+        run_at_ms: tx.now_ms,
     };
-    books.event(EventKind::Retrying, &card, attempt, &data)?;
+    tx.event(EventKind::Retrying, &job, attempt, &data)?;
     let tries = Tries {
         attempt,
         attempt_max: attempt,
     };
-    let pos = books.fresh_id().get();
-    books.admit(&card, pos, tries.renewed(card.max_retries))
+    let pos = tx.fresh_id().get();
+    tx.admit(&job, pos, tries.renewed(job.max_retries))
 }
 
 /// Moves the attempt that succeeded to the others. Returns the attempts so far.
-fn keep_last_attempt(books: &Books<'_>, id: JobId) -> Result<u32, Error> {
-    let done = first(books.connection, query!("done/find"), [id.get()], |row| {
+fn keep_last_attempt(tx: &WriteTransaction<'_>, id: JobId) -> Result<u32, Error> {
+    let done = first(tx.connection, query!("done/find"), [id.get()], |row| {
         let attempt: u32 = row.get(1)?;
         let worker: Option<String> = row.get(3)?;
         let nonce: Option<i64> = row.get(2)?;
@@ -142,7 +137,7 @@ fn keep_last_attempt(books: &Books<'_>, id: JobId) -> Result<u32, Error> {
     if let Some(((nonce, worker), started_ms)) = succeeded {
         let none: Option<&str> = None;
         let values = params![id.get(), attempt, nonce, worker, started_ms, ended_ms, 1, none];
-        run(books.connection, query!("attempts/insert"), values)?;
+        run(tx.connection, query!("attempts/insert"), values)?;
     }
     Ok(attempt)
 }

@@ -1,6 +1,6 @@
 //! What one server counts about its own part in the jobs.
 //!
-//! How many jobs there are and what became of them is the store's to tell ([`crate::queue::Passed`]), the same to
+//! How many jobs there are and what became of them is the store's to tell ([`crate::queue::Throughput`]), the same to
 //! every server. Here is what only this process sees: how calls were joined, and how long jobs took.
 
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ impl Call {
 
 /// How often a call went to the store, and with how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallFigures {
+pub struct CallStats {
     pub call: Call,
     pub batches: u64,
     pub items: u64,
@@ -76,8 +76,8 @@ pub struct Times {
 
 /// The figures at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Figures {
-    pub calls: Vec<CallFigures>,
+pub struct ServiceStats {
+    pub calls: Vec<CallStats>,
     /// From registration to the beginning of the first attempt, also of jobs that were for later.
     pub until_start: Times,
     /// From claim to report, of attempts that were claimed and reported here.
@@ -134,13 +134,13 @@ impl Counts {
         }
     }
 
-    pub(super) fn read(&self, log_head: u64, log_read: u64) -> Figures {
-        let call = |call: Call| CallFigures {
+    pub(super) fn read(&self, log_head: u64, log_read: u64) -> ServiceStats {
+        let call = |call: Call| CallStats {
             call,
             batches: self.batches[call as usize].load(Ordering::Relaxed),
             items: self.items[call as usize].load(Ordering::Relaxed),
         };
-        Figures {
+        ServiceStats {
             calls: Call::ALL.into_iter().map(call).collect(),
             until_start: self.until_start.read(),
             run: self.run.read(),

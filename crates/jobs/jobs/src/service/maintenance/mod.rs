@@ -32,70 +32,70 @@ const REST_MIN: Duration = Duration::from_millis(2);
 /// Rest after a failure of the store.
 const REST_AFTER_ERROR: Duration = Duration::from_millis(500);
 /// Rows of one round: few enough that a claim does not wait for long behind it.
-const ROUND: usize = 256;
+const SWEEP_ROWS_MAX: usize = 256;
 
-pub(super) struct Duties {
+pub(super) struct MaintenanceTasks {
     scheduled: Arc<Notify>,
 }
 
-impl Duties {
+impl MaintenanceTasks {
     pub(super) fn start(
         store: &Arc<dyn JobStore>,
         config: &Config,
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
-    ) -> Duties {
+    ) -> MaintenanceTasks {
         let scheduled = Arc::new(Notify::new());
-        let duties = Duties {
+        let maintenance = MaintenanceTasks {
             scheduled: Arc::clone(&scheduled),
         };
         if !config.upkeep {
-            return duties;
+            return maintenance;
         }
-        let beat = |name, nudge| Beat {
+        let interval = |name, nudge| Interval {
             name,
             store: store.clone(),
             shutdown: shutdown.clone(),
             nudge,
         };
         let quiet = || Arc::new(Notify::new());
-        tasks.spawn(expiry_sweeper::run(beat("expiry sweeper", quiet())));
-        tasks.spawn(due_mover::run(beat("due mover", scheduled)));
-        tasks.spawn(dependents::run(beat("dependents", quiet())));
+        tasks.spawn(expiry_sweeper::run(interval("expiry sweeper", quiet())));
+        tasks.spawn(due_mover::run(interval("due mover", scheduled)));
+        tasks.spawn(dependents::run(interval("dependents", quiet())));
         tasks.spawn(schedule_clock::run(
-            beat("schedule clock", quiet()),
+            interval("schedule clock", quiet()),
             store.clone(),
         ));
         tasks.spawn(retention::run(
-            beat("retention", quiet()),
+            interval("retention", quiet()),
             config.events_retention,
         ));
-        duties
+        maintenance
     }
 
     /// Tells that a job may come due sooner than anybody expects.
-    pub(super) fn something_was_scheduled(&self) {
+    pub(super) fn wake_due_mover(&self) {
         self.scheduled.notify_one();
     }
 }
 
 /// The rhythm of one duty.
-struct Beat {
+struct Interval {
     name: &'static str,
     store: Arc<dyn Maintenance>,
     shutdown: CancellationToken,
     nudge: Arc<Notify>,
 }
 
-impl Beat {
+impl Interval {
     /// Repeats rounds of work until the server goes down. A round tells whether there is more at once.
-    async fn repeat<'a, F, R>(&'a self, next: fn(&NextTimes) -> Option<i64>, round: F)
+    async fn repeat<'a, F, R>(&'a self, next: fn(&NextTimes) -> Option<i64>, sweep: F)
     where
         F: Fn(&'a dyn Maintenance) -> R,
         R: Future<Output = Result<bool, Error>>,
     {
         while !self.shutdown.is_cancelled() {
-            let rest = match round(&*self.store).await {
+            let rest = match sweep(&*self.store).await {
                 Ok(true) => Duration::ZERO,
                 Ok(false) => self.rest(next).await,
                 Err(error) => {
