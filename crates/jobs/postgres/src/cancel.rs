@@ -8,7 +8,7 @@ use nagaya_postgres_client::{Connection, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
 use crate::error::damaged;
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::step::{Ending, JobPosition, Step, position, running};
 use crate::store::Inner;
 
@@ -81,32 +81,21 @@ async fn withdraw(
     reason: Option<&str>,
 ) -> Result<Option<(JobPosition, State)>, Error> {
     let key = id.get();
-    if let Some(row) = session
-        .row_opt(include_str!("queries/steps/take_any_running.sql"), &[&key])
-        .await?
-    {
+    if let Some(row) = session.row_opt(query!(running.take), &[&key]).await? {
         let row = running(&row)?;
         step.record_attempt(&row, AttemptEnd::Cancelled, reason);
         step.release_slot(&row.position)?;
         return Ok(Some((row.position, State::Running)));
     }
-    if let Some(row) = session
-        .row_opt(include_str!("queries/steps/take_ready.sql"), &[&key])
-        .await?
-    {
+    if let Some(row) = session.row_opt(query!(ready.take), &[&key]).await? {
         let position = position(&row)?;
         step.release_slot(&position)?;
         return Ok(Some((position, State::Waiting)));
     }
-    if let Some(row) = session
-        .row_opt(include_str!("queries/steps/take_delayed.sql"), &[&key])
-        .await?
-    {
+    if let Some(row) = session.row_opt(query!(waiting.take_delayed), &[&key]).await? {
         return Ok(Some((position(&row)?, State::Scheduled)));
     }
-    let row = session
-        .row_opt(include_str!("queries/steps/take_blocked.sql"), &[&key])
-        .await?;
+    let row = session.row_opt(query!(waiting.take_blocked), &[&key]).await?;
     let Some(row) = row else { return Ok(None) };
     let position = position(&row)?;
     if position.id != id {

@@ -3,7 +3,7 @@
 use nagaya_jobs::error::Error;
 use nagaya_jobs::request::Finding;
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::store::Inner;
 
 impl Inner {
@@ -11,12 +11,12 @@ impl Inner {
         let session = self.cool().await?;
         let mut findings = Vec::new();
         for sql in [
-            include_str!("queries/check/places.sql"),
-            include_str!("queries/check/strays.sql"),
-            include_str!("queries/check/endings.sql"),
-            include_str!("queries/check/attempts.sql"),
-            include_str!("queries/check/taken.sql"),
-            include_str!("queries/check/blocked.sql"),
+            query!(check.places),
+            query!(check.strays),
+            query!(check.endings),
+            query!(check.attempts),
+            query!(check.taken),
+            query!(check.blocked),
         ] {
             let rows = session.rows(sql, &[]).await?;
             findings.extend(rows.iter().map(|row| Finding { what: row.get(0) }));

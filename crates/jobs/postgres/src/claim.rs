@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::error::damaged;
 use crate::names::Queue;
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
 /// How far behind the last job found a claim begins to look, in positions: two seconds of them, for servers whose
@@ -174,9 +174,7 @@ impl Inner {
             Some(rate) => {
                 // The horizon is shared by all servers, so it is held while jobs are taken.
                 let transaction = begin(session).await?;
-                let row = transaction
-                    .row(include_str!("queries/queues/lock_rate.sql"), &[&queue.id])
-                    .await?;
+                let row = transaction.row(query!(queues.lock_rate), &[&queue.id]).await?;
                 let allowed = rate.allow(row.get(0), now_ms, workers.len());
                 let slots = Slots {
                     workers: &workers[..allowed.jobs],
@@ -191,10 +189,7 @@ impl Inner {
                 };
                 let used = rate.allow(row.get(0), now_ms, claimed.len());
                 transaction
-                    .run(
-                        include_str!("queries/queues/set_rate.sql"),
-                        &[&queue.id, &used.horizon_us],
-                    )
+                    .run(query!(queues.set_rate), &[&queue.id, &used.horizon_us])
                     .await?;
                 commit(transaction).await?;
                 claimed
@@ -363,7 +358,7 @@ impl Inner {
         let is_logged = queue.settings.events == EventDetail::All;
         let rows = session
             .rows(
-                include_str!("queries/jobs/claim.sql"),
+                query!(ready.claim),
                 &[
                     &now_ms,
                     &queue.id,
@@ -477,7 +472,7 @@ impl Inner {
         let below: Vec<i32> = tenants.iter().copied().chain([i32::MAX]).collect();
         let rows = session
             .rows(
-                include_str!("queries/jobs/parties.sql"),
+                query!(ready.tenants),
                 &[&queue.id, &bound, &tenants, &ranks, &from, &above, &below],
             )
             .await?;

@@ -11,7 +11,7 @@ use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
 use tokio::time::Instant;
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 
 /// How long a measurement holds. Clocks of one machine room drift by less than a tenth of a millisecond in it.
 const SAMPLE_TTL: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ impl Time {
             return Ok(now_ms);
         }
         let sent = Instant::now();
-        let row = session.row(include_str!("queries/now.sql"), &[]).await?;
+        let row = session.row(query!(metadata.now), &[]).await?;
         let fresh = ClockSample::taken(sent, row.get(0));
         *sample.lock().expect("no holder of this lock can panic") = Some(fresh);
         Ok(fresh.unix_ms + span_ms(fresh.at.elapsed()))

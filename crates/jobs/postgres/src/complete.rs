@@ -13,7 +13,7 @@ use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::{Connection, Session};
 
 use crate::flags;
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::stale_report::ReportKind;
 use crate::step::{Ending, RunningRow, Step};
 use crate::store::Inner;
@@ -112,7 +112,7 @@ impl Inner {
             .collect();
         let rows = session
             .rows(
-                include_str!("queries/jobs/complete.sql"),
+                query!(running.complete),
                 &[
                     &now_ms,
                     &ids,

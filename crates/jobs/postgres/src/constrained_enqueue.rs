@@ -11,6 +11,7 @@ use nagaya_postgres_client::{Connection, Kind, Session};
 use crate::enqueue::Draft;
 use crate::error::store_error;
 use crate::flags;
+use crate::sql::query;
 use crate::step::{Count, JobPosition, Step};
 use crate::store::Inner;
 
@@ -66,7 +67,7 @@ impl Inner {
         if let Some(depth_max) = draft.queue.settings.depth_max {
             let row = session
                 .query_one(
-                    include_str!("queries/queues/unstarted.sql"),
+                    query!(queues.unstarted),
                     &[&draft.queue.id, &i64::try_from(depth_max).unwrap_or(i64::MAX)],
                 )
                 .await?;
@@ -134,14 +135,14 @@ impl Inner {
         let (queue, tenant) = (draft.queue.id, draft.tenant.id);
         let (mut found, mut stale_key_of) = (None, None);
         if let Some(key) = draft.key() {
-            let sql = include_str!("queries/jobs/find_key.sql");
+            let sql = query!(keys.find_idempotency);
             let row = session.query_opt(sql, &[&queue, &tenant, &key, &now_ms]).await?;
             stale_key_of = row.as_ref().map(|row| row.get::<_, i64>(0));
             let live = row.filter(|row| row.get(1));
             found = live.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::IdempotencyKey)));
         }
         if let (None, Some(key)) = (found, &draft.job.unique_key) {
-            let sql = include_str!("queries/jobs/find_unique.sql");
+            let sql = query!(keys.find_unique);
             let row = session.query_opt(sql, &[&queue, &tenant, key]).await?;
             found = row.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::UniqueKey)));
         }
@@ -194,7 +195,7 @@ impl Inner {
         let parents: Vec<i64> = parents.iter().map(|id| id.get()).collect();
         let row = session
             .query_one(
-                include_str!("queries/jobs/insert.sql"),
+                query!(jobs.insert),
                 &[
                     &draft.id.get(),
                     &draft.queue.id,
@@ -223,7 +224,7 @@ impl Inner {
     async fn catch_up(&self, session: &Session, draft: &Draft) -> bool {
         let parents: Vec<i64> = draft.job.depends_on.iter().map(|id| id.get()).collect();
         let noted = session
-            .execute(include_str!("queries/upkeep/note_ended_parents.sql"), &[&parents])
+            .execute(query!(waiting.insert_resolving_ended), &[&parents])
             .await;
         matches!(noted, Ok(1..))
     }

@@ -17,7 +17,7 @@ use nagaya_jobs::view::Page;
 use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::store::Inner;
 
 fn code(state: DeliveryState) -> i16 {
@@ -49,7 +49,7 @@ impl Inner {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = session
             .rows(
-                include_str!("queries/deliveries/claim.sql"),
+                query!(deliveries.claim),
                 &[&now_ms, &limit, &(now_ms + span_ms(lease))],
             )
             .await?;
@@ -72,7 +72,7 @@ impl Inner {
             let one = &report.attempt;
             let row = session
                 .row_opt(
-                    include_str!("queries/deliveries/report.sql"),
+                    query!(deliveries.report),
                     &[
                         &report.id.0,
                         &i32::try_from(one.number).unwrap_or(i32::MAX),
@@ -99,7 +99,7 @@ impl Inner {
             .map(|item| i32::try_from(item.tries).unwrap_or(i32::MAX));
         let tries: Vec<i32> = tries.collect();
         let times: Vec<i64> = items.iter().map(|item| item.at_ms).collect();
-        let query = include_str!("queries/deliveries/put_off.sql");
+        let query = query!(deliveries.put_off);
         session.run(query, &[&ids, &tries, &times]).await?;
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Inner {
         let limit = limit.clamp(1, PAGE_MAX);
         let rows = session
             .rows(
-                include_str!("queries/deliveries/list.sql"),
+                query!(deliveries.list),
                 &[
                     &filter.tenant,
                     &filter.queue,
@@ -150,7 +150,7 @@ impl Inner {
         };
         let replayed = session
             .run(
-                include_str!("queries/deliveries/replay.sql"),
+                query!(deliveries.replay),
                 &[
                     &filter.tenant,
                     &filter.queue,
@@ -171,9 +171,7 @@ impl Inner {
         session: &Session,
         id: JobId,
     ) -> Result<Vec<DeliveryView>, Error> {
-        let rows = session
-            .rows(include_str!("queries/deliveries/of_job.sql"), &[&id.get()])
-            .await?;
+        let rows = session.rows(query!(deliveries.of_job), &[&id.get()]).await?;
         self.with_tries(session, &rows).await
     }
 
@@ -207,11 +205,7 @@ impl Inner {
         let mut tries: HashMap<i64, Vec<DeliveryTry>> = HashMap::new();
         let tried = match ids.is_empty() {
             true => Vec::new(),
-            false => {
-                session
-                    .rows(include_str!("queries/deliveries/tries.sql"), &[&ids])
-                    .await?
-            }
+            false => session.rows(query!(deliveries.tries), &[&ids]).await?,
         };
         for row in &tried {
             tries.entry(row.get(0)).or_default().push(DeliveryTry {

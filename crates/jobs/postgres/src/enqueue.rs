@@ -18,6 +18,7 @@ use crate::constrained_enqueue::Fault;
 use crate::error::store_error;
 use crate::flags;
 use crate::names::{Queue, Tenant};
+use crate::sql::query;
 use crate::step::Step;
 use crate::store::Inner;
 
@@ -250,7 +251,7 @@ impl Inner {
         let logged: Vec<bool> = drafts.iter().map(|one| has_places && one.is_logged()).collect();
         let rows = session
             .query(
-                include_str!("queries/jobs/enqueue.sql"),
+                query!(jobs.enqueue),
                 &[
                     &now_ms, &ids, &queues, &tenants, &kinds, &ranks, &run_ats, &leases, &retries, &options,
                     &types, &payloads, &flags, &keys, &expiries, &logged,

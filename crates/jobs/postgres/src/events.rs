@@ -10,7 +10,7 @@ use nagaya_jobs::request::SweepResult;
 use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
 /// Rows looked at for one page, when a filter leaves many out.
@@ -37,7 +37,7 @@ impl Inner {
         let job = filter.job.map(JobId::get);
         let rows = session
             .rows(
-                include_str!("queries/events/after.sql"),
+                query!(events.after),
                 &[&from, &i64::try_from(look).unwrap_or(i64::MAX), &job],
             )
             .await?;
@@ -100,9 +100,7 @@ impl Inner {
     }
 
     async fn bounds_with(&self, session: &Session) -> Result<LogBounds, Error> {
-        let row = session
-            .row(include_str!("queries/events/bounds.sql"), &[&TRIMMED_METADATA])
-            .await?;
+        let row = session.row(query!(events.bounds), &[&TRIMMED_METADATA]).await?;
         let trimmed = match row.get::<_, Option<&[u8]>>(0) {
             None => 0,
             Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| damaged("the log's beginning"))?),
@@ -119,7 +117,7 @@ impl Inner {
         let transaction = begin(&mut session).await?;
         let rows = transaction
             .rows(
-                include_str!("queries/events/oldest.sql"),
+                query!(events.oldest),
                 &[&i64::try_from(limit).unwrap_or(i64::MAX)],
             )
             .await?;
@@ -130,13 +128,11 @@ impl Inner {
         let Some(last) = old.checked_sub(1).map(|at| rows[at].get::<_, i64>(0)) else {
             return Ok(SweepResult::default());
         };
-        transaction
-            .run(include_str!("queries/events/cut.sql"), &[&last])
-            .await?;
+        transaction.run(query!(events.cut), &[&last]).await?;
         let value = u64::try_from(last).unwrap_or(0).to_be_bytes();
         transaction
             .run(
-                include_str!("queries/events/set_trimmed.sql"),
+                query!(events.set_trimmed),
                 &[&TRIMMED_METADATA, &value.as_slice()],
             )
             .await?;
@@ -160,7 +156,7 @@ impl Inner {
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
         let row = session
             .row(
-                include_str!("queries/events/subscribe.sql"),
+                query!(events.subscribe),
                 &[&of.id, &name, &record::write_filter(&filter), &cursor, &now_ms],
             )
             .await?;
@@ -173,7 +169,7 @@ impl Inner {
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
         let row = session
             .row_opt(
-                include_str!("queries/events/advance.sql"),
+                query!(events.advance),
                 &[&tenant.as_str(), &name, &cursor, &now_ms],
             )
             .await?;
@@ -187,7 +183,7 @@ impl Inner {
         let session = self.cool().await?;
         let rows = session
             .rows(
-                include_str!("queries/events/subscriptions.sql"),
+                query!(events.subscriptions),
                 &[&tenant.as_ref().map(TenantId::as_str)],
             )
             .await?;
@@ -201,10 +197,7 @@ impl Inner {
     pub(crate) async fn unsubscribe(&self, tenant: TenantId, name: String) -> Result<bool, Error> {
         let session = self.cool().await?;
         let gone = session
-            .run(
-                include_str!("queries/events/unsubscribe.sql"),
-                &[&tenant.as_str(), &name],
-            )
+            .run(query!(events.unsubscribe), &[&tenant.as_str(), &name])
             .await?;
         Ok(gone > 0)
     }

@@ -5,7 +5,7 @@ use nagaya_jobs::id::JobId;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::view::{Explanation, LeaseView};
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
@@ -17,9 +17,7 @@ impl Inner {
         let session = self.cool().await?;
         self.throughput.flush(&session, self.server).await?;
         let now_ms = self.time.now(&session).await?;
-        let row = session
-            .row_opt(include_str!("queries/jobs/explain.sql"), &[&id.get()])
-            .await?;
+        let row = session.row_opt(query!(jobs.explain), &[&id.get()]).await?;
         let Some(row) = row else { return Ok(None) };
         if let Some(ended) = row.get::<_, Option<i16>>(0) {
             return Ok(Some(Explanation::Ended(state_of(ended))));
@@ -45,10 +43,7 @@ impl Inner {
         }
         if let Some(place) = row.get::<_, Option<i64>>(6) {
             let taken = session
-                .row(
-                    include_str!("queries/jobs/explain_place.sql"),
-                    &[&place, &id.get()],
-                )
+                .row(query!(concurrency.explain), &[&place, &id.get()])
                 .await?;
             let options = JobOptions::read(row.get(8))?;
             return Ok(Some(Explanation::KeyLimit {
@@ -71,9 +66,7 @@ impl Inner {
                 }));
             }
         }
-        let ahead = session
-            .row(include_str!("queries/jobs/ahead.sql"), &[&id.get(), &AHEAD_MAX])
-            .await?;
+        let ahead = session.row(query!(ready.ahead), &[&id.get(), &AHEAD_MAX]).await?;
         Ok(Some(Explanation::Ready {
             ahead: u64::try_from(ahead.get::<_, i64>(0)).unwrap_or(0),
             last_claim_at_ms: queue.last_claim_ms,

@@ -7,7 +7,7 @@ use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::state::State;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::store::Inner;
 
 /// Rows looked at for one page.
@@ -42,7 +42,7 @@ impl Inner {
         let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
         let rows = session
             .rows(
-                include_str!("queries/list/summaries.sql"),
+                query!(jobs.summaries),
                 &[
                     &ids,
                     &queue,
@@ -87,16 +87,16 @@ fn nothing() -> Page<JobSummary, JobId> {
 /// Chooses the table with the fewest rows that holds all jobs in these states.
 fn walk(states: &[State]) -> &'static str {
     match states {
-        [State::Running] => include_str!("queries/list/running.sql"),
-        [State::Scheduled] => include_str!("queries/list/delayed.sql"),
-        [] => include_str!("queries/list/all.sql"),
+        [State::Running] => query!(jobs.list_running),
+        [State::Scheduled] => query!(jobs.list_delayed),
+        [] => query!(jobs.list_all),
         some if some
             .iter()
             .all(|state| matches!(state, State::Failed | State::Cancelled)) =>
         {
-            include_str!("queries/list/unsuccessful.sql")
+            query!(jobs.list_unsuccessful)
         }
-        some if some.iter().all(|state| state.has_ended()) => include_str!("queries/list/done.sql"),
-        _ => include_str!("queries/list/all.sql"),
+        some if some.iter().all(|state| state.has_ended()) => query!(jobs.list_done),
+        _ => query!(jobs.list_all),
     }
 }

@@ -7,7 +7,7 @@ use nagaya_jobs::request::{NextTimes, SweepResult};
 use nagaya_jobs::state::{AttemptEnd, State, after_expiry};
 use nagaya_postgres_client::Session;
 
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::step::{Ending, Step, position, running, state_of};
 use crate::store::Inner;
 
@@ -38,10 +38,7 @@ impl Inner {
         let now_ms = self.time.now(&session).await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
-            .rows(
-                include_str!("queries/upkeep/take_expired.sql"),
-                &[&now_ms, &rows_max],
-            )
+            .rows(query!(running.take_expired), &[&now_ms, &rows_max])
             .await?;
         let mut step = Step::new(self, &transaction, now_ms);
         for row in &rows {
@@ -65,7 +62,7 @@ impl Inner {
         let now_ms = self.time.now(&session).await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
-            .rows(include_str!("queries/upkeep/take_due.sql"), &[&now_ms, &rows_max])
+            .rows(query!(waiting.take_due), &[&now_ms, &rows_max])
             .await?;
         let mut step = Step::new(self, &transaction, now_ms);
         for row in &rows {
@@ -85,7 +82,7 @@ impl Inner {
             let now_ms = self.time.now(&session).await?;
             let transaction = begin(&mut session).await?;
             let parents = transaction
-                .rows(include_str!("queries/upkeep/lock_ended.sql"), &[&rows_max])
+                .rows(query!(waiting.lock_resolving), &[&rows_max])
                 .await?;
             if parents.is_empty() {
                 break;
@@ -105,7 +102,7 @@ impl Inner {
                 };
             }
             transaction
-                .run(include_str!("queries/upkeep/delete_resolve.sql"), &[&resolved])
+                .run(query!(waiting.delete_resolving), &[&resolved])
                 .await?;
             // Cancelling some may be an ending that others wait for: the next turn of the loop finds it.
             let after_commit = step.finish().await?;
@@ -122,24 +119,13 @@ impl Inner {
         let (limit, rows_max) = bound(limit);
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
-        let jobs = session
-            .row(
-                include_str!("queries/upkeep/purge_jobs.sql"),
-                &[&now_ms, &rows_max],
-            )
-            .await?;
+        let jobs = session.row(query!(done.purge), &[&now_ms, &rows_max]).await?;
         let keys = session
-            .row(
-                include_str!("queries/upkeep/purge_keys.sql"),
-                &[&now_ms, &rows_max],
-            )
+            .row(query!(keys.purge_idempotency), &[&now_ms, &rows_max])
             .await?;
         // Endings that nobody was told of, should a server have died between a commit and its look.
         session
-            .run(
-                include_str!("queries/upkeep/note_all_ended_parents.sql"),
-                &[&rows_max],
-            )
+            .run(query!(waiting.insert_resolving_all_ended), &[&rows_max])
             .await?;
         let jobs = usize::try_from(jobs.get::<_, i64>(0)).unwrap_or(0);
         let keys = usize::try_from(keys.get::<_, i64>(0)).unwrap_or(0);
@@ -151,9 +137,7 @@ impl Inner {
 
     pub(crate) async fn next_times(&self) -> Result<NextTimes, Error> {
         let session = self.cool().await?;
-        let row = session
-            .row(include_str!("queries/upkeep/next_times.sql"), &[])
-            .await?;
+        let row = session.row(query!(waiting.next_times), &[]).await?;
         Ok(NextTimes {
             due_ms: row.get(0),
             lease_ms: row.get(1),
@@ -166,10 +150,7 @@ impl Inner {
 
 async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
     let rows = session
-        .rows(
-            include_str!("queries/upkeep/release_dependents.sql"),
-            &[&parent.get()],
-        )
+        .rows(query!(waiting.release_dependents), &[&parent.get()])
         .await?;
     for row in &rows {
         if row.get::<_, i32>(8) == 0 {
@@ -182,10 +163,7 @@ async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobI
 
 async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
     let rows = session
-        .rows(
-            include_str!("queries/upkeep/take_dependents.sql"),
-            &[&parent.get()],
-        )
+        .rows(query!(waiting.take_dependents), &[&parent.get()])
         .await?;
     for row in &rows {
         let ending = Ending {

@@ -15,7 +15,7 @@ use nagaya_postgres_client::{Row, Session};
 use tokio::time::Instant;
 
 use crate::error::damaged;
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 
 /// How long another server's change of a queue may go unseen.
 const CACHE_TTL: Duration = Duration::from_millis(500);
@@ -65,8 +65,8 @@ impl Names {
     /// Reads everything again.
     pub(crate) async fn reload(&self, session: &Session) -> Result<(), Error> {
         let read_at = Some(Instant::now());
-        let queues = session.rows(include_str!("queries/queues/all.sql"), &[]).await?;
-        let tenants = session.rows(include_str!("queries/tenants/all.sql"), &[]).await?;
+        let queues = session.rows(query!(queues.all), &[]).await?;
+        let tenants = session.rows(query!(tenants.all), &[]).await?;
         let queues = queues.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
         let tenants = tenants.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         let mut known = self.write();
@@ -93,7 +93,7 @@ impl Names {
         let settings = record::write_settings(&QueueSettings::default());
         let row = session
             .row(
-                include_str!("queries/queues/make.sql"),
+                query!(queues.find_or_insert),
                 &[&name.as_str(), &settings, &now_ms],
             )
             .await?;
@@ -110,10 +110,7 @@ impl Names {
             return Ok(tenant);
         }
         let row = session
-            .row(
-                include_str!("queries/tenants/make.sql"),
-                &[&name.as_str(), &now_ms],
-            )
+            .row(query!(tenants.find_or_insert), &[&name.as_str(), &now_ms])
             .await?;
         Ok(self.write().add_tenant(tenant(&row)?))
     }

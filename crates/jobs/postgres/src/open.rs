@@ -14,7 +14,7 @@ use crate::clock::Time;
 use crate::error::store_error;
 use crate::names::Names;
 use crate::notifications;
-use crate::sql::{Queries, connect};
+use crate::sql::{Queries, connect, query};
 use crate::store::{Inner, PgStore};
 use crate::throughput::ThroughputCounters;
 
@@ -79,10 +79,7 @@ impl PgStore {
             let session = connect(&cool).await?;
             names.reload(&session).await?;
             let row = session
-                .row(
-                    include_str!("queries/server_number.sql"),
-                    &[&i64::from(SERVERS_MAX)],
-                )
+                .row(query!(metadata.server_number), &[&i64::from(SERVERS_MAX)])
                 .await?;
             row.get::<_, i32>(0)
         };

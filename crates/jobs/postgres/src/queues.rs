@@ -9,7 +9,7 @@ use nagaya_jobs::record;
 use nagaya_jobs::state::State;
 use nagaya_postgres_client::{Row, Session};
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
@@ -53,7 +53,7 @@ impl Inner {
         self.names.queue_or_make(&session, &name, now_ms).await?;
         session
             .run(
-                include_str!("queries/queues/set_settings.sql"),
+                query!(queues.set_settings),
                 &[&name.as_str(), &record::write_settings(&settings)],
             )
             .await?;
@@ -67,10 +67,7 @@ impl Inner {
         let now_ms = self.time.now(&session).await?;
         self.names.queue_or_make(&session, &name, now_ms).await?;
         session
-            .run(
-                include_str!("queries/queues/set_paused.sql"),
-                &[&name.as_str(), &paused],
-            )
+            .run(query!(queues.set_paused), &[&name.as_str(), &paused])
             .await?;
         self.names.reload(&session).await?;
         if !paused {
@@ -82,9 +79,7 @@ impl Inner {
 
 async fn depths(session: &Session, ids: &[i32]) -> Result<HashMap<i32, (Depth, Option<i64>)>, Error> {
     let count = |row: &Row, column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
-    let rows = session
-        .rows(include_str!("queries/queues/depths.sql"), &[&ids, &COUNTED_MAX])
-        .await?;
+    let rows = session.rows(query!(queues.depths), &[&ids, &COUNTED_MAX]).await?;
     let mut depths = HashMap::new();
     for row in &rows {
         let depth = Depth {
@@ -96,9 +91,7 @@ async fn depths(session: &Session, ids: &[i32]) -> Result<HashMap<i32, (Depth, O
         };
         depths.insert(row.get(0), (depth, row.get(5)));
     }
-    let ended = session
-        .rows(include_str!("queries/queues/ended.sql"), &[&ids])
-        .await?;
+    let ended = session.rows(query!(queues.ended), &[&ids]).await?;
     for row in &ended {
         let (depth, _) = depths.entry(row.get(0)).or_default();
         match state_of(row.get(1)) {
@@ -111,9 +104,7 @@ async fn depths(session: &Session, ids: &[i32]) -> Result<HashMap<i32, (Depth, O
 }
 
 async fn throughput(session: &Session, ids: &[i32]) -> Result<HashMap<i32, Throughput>, Error> {
-    let rows = session
-        .rows(include_str!("queries/queues/passed.sql"), &[&ids])
-        .await?;
+    let rows = session.rows(query!(queues.throughput), &[&ids]).await?;
     let count = |row: &Row, column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
     let read = |row: &Row| {
         let throughput = Throughput {

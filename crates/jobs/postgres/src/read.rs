@@ -13,7 +13,7 @@ use nagaya_jobs::view::{AttemptView, JobSummary, JobView, LateReport, LeaseView,
 use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
 
@@ -26,9 +26,7 @@ impl Inner {
     pub(crate) async fn read(&self, ids: Vec<JobId>) -> Result<Vec<Option<JobView>>, Error> {
         let session = self.cool().await?;
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let rows = session
-            .rows(include_str!("queries/jobs/read.sql"), &[&numbers])
-            .await?;
+        let rows = session.rows(query!(jobs.read), &[&numbers]).await?;
         let mut views = HashMap::new();
         for row in &rows {
             let view = self.view(&session, row).await?;
@@ -142,9 +140,7 @@ impl Inner {
     }
 
     async fn progress_of(&self, session: &Session, id: JobId) -> Result<Option<Progress>, Error> {
-        let row = session
-            .row_opt(include_str!("queries/jobs/progress_of.sql"), &[&id.get()])
-            .await?;
+        let row = session.row_opt(query!(reports.progress), &[&id.get()]).await?;
         Ok(row.map(|row| Progress {
             per_mille: row
                 .get::<_, Option<i16>>(0)
@@ -160,10 +156,7 @@ impl Inner {
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(PAGE_MAX)).unwrap_or(i64::MAX);
         let rows = session
-            .rows(
-                include_str!("queries/jobs/log_lines.sql"),
-                &[&id.get(), &after, &limit],
-            )
+            .rows(query!(reports.log_lines), &[&id.get(), &after, &limit])
             .await?;
         let line = |row: &Row| LogLine {
             number: u64::try_from(row.get::<_, i64>(0)).unwrap_or(0),
@@ -176,9 +169,7 @@ impl Inner {
 }
 
 async fn past_attempts(session: &Session, id: JobId) -> Result<Vec<AttemptView>, Error> {
-    let rows = session
-        .rows(include_str!("queries/jobs/attempts.sql"), &[&id.get()])
-        .await?;
+    let rows = session.rows(query!(reports.attempts), &[&id.get()]).await?;
     let view = |row: &Row| AttemptView {
         number: u32::try_from(row.get::<_, i32>(0)).unwrap_or(0),
         worker: row.get(1),
@@ -191,9 +182,7 @@ async fn past_attempts(session: &Session, id: JobId) -> Result<Vec<AttemptView>,
 }
 
 async fn late_reports(session: &Session, id: JobId) -> Result<(Vec<LateReport>, u64), Error> {
-    let rows = session
-        .rows(include_str!("queries/jobs/late_reports.sql"), &[&id.get()])
-        .await?;
+    let rows = session.rows(query!(reports.late_reports), &[&id.get()]).await?;
     let count = rows.last().map_or(0, |row| row.get::<_, i64>(0));
     let report = |row: &Row| LateReport {
         at_ms: row.get(1),

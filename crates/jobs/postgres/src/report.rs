@@ -12,7 +12,7 @@ use nagaya_jobs::request::{Extension, Failed, Failure, LogReport, ProgressReport
 use nagaya_jobs::state::{AttemptEnd, Next, after_failure};
 use nagaya_jobs::view::Progress;
 
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::stale_report::ReportKind;
 use crate::step::{RunningRow, Step};
 use crate::store::Inner;
@@ -96,7 +96,7 @@ impl Inner {
             let length = one.length.map(span_ms);
             let row = session
                 .row_opt(
-                    include_str!("queries/jobs/extend.sql"),
+                    query!(running.extend),
                     &[&now_ms, &one.lease.id.get(), &one.lease.nonce, &attempt, &length],
                 )
                 .await?;
@@ -140,7 +140,7 @@ impl Inner {
         let transaction = begin(session).await?;
         let row = transaction
             .row_opt(
-                include_str!("queries/jobs/progress.sql"),
+                query!(reports.put_progress),
                 &[
                     &now_ms,
                     &lease.id.get(),
@@ -187,7 +187,7 @@ impl Inner {
             let kept = i64::try_from(LOG_LINES_MAX).unwrap_or(i64::MAX);
             let row = session
                 .row_opt(
-                    include_str!("queries/jobs/log.sql"),
+                    query!(reports.insert_log_lines),
                     &[
                         &now_ms,
                         &report.lease.id.get(),

@@ -7,7 +7,7 @@ use nagaya_jobs::record;
 use nagaya_jobs::state::{State, Tries};
 use nagaya_postgres_client::Connection;
 
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::step::{PastAttempt, Step, position};
 use crate::store::Inner;
 
@@ -24,9 +24,7 @@ impl Inner {
     async fn retry_one(&self, session: &mut Connection, id: JobId) -> Result<(), Error> {
         let now_ms = self.time.now(session).await?;
         let transaction = begin(session).await?;
-        let row = transaction
-            .row_opt(include_str!("queries/steps/take_done.sql"), &[&id.get()])
-            .await?;
+        let row = transaction.row_opt(query!(done.take), &[&id.get()]).await?;
         let Some(row) = row else {
             drop(transaction);
             return match self.states_with(session, &[id]).await?.pop().flatten() {
@@ -38,7 +36,7 @@ impl Inner {
         if let Some(key) = &position.options.unique_key {
             let held = transaction
                 .row(
-                    include_str!("queries/steps/hold_unique.sql"),
+                    query!(keys.hold_unique),
                     &[&position.queue, &position.tenant, key, &id.get()],
                 )
                 .await?;

@@ -8,7 +8,7 @@ use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
 use nagaya_postgres_client::{Connection, Row, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
-use crate::sql::{Queries, begin, commit};
+use crate::sql::{Queries, begin, commit, query};
 use crate::step::Step;
 use crate::store::Inner;
 
@@ -27,7 +27,7 @@ impl Inner {
         };
         let row = session
             .row(
-                include_str!("queries/schedules/put.sql"),
+                query!(schedules.put),
                 &[
                     &tenant.id,
                     &schedule.name,
@@ -47,10 +47,7 @@ impl Inner {
     pub(crate) async fn schedules(&self, tenant: Option<TenantId>) -> Result<Vec<ScheduleView>, Error> {
         let session = self.cool().await?;
         let rows = session
-            .rows(
-                include_str!("queries/schedules/list.sql"),
-                &[&tenant.as_ref().map(TenantId::as_str)],
-            )
+            .rows(query!(schedules.list), &[&tenant.as_ref().map(TenantId::as_str)])
             .await?;
         self.schedule_views(&session, &rows).await
     }
@@ -58,10 +55,7 @@ impl Inner {
     pub(crate) async fn delete_schedule(&self, tenant: TenantId, name: String) -> Result<bool, Error> {
         let session = self.cool().await?;
         let gone = session
-            .run(
-                include_str!("queries/schedules/delete.sql"),
-                &[&tenant.as_str(), &name],
-            )
+            .run(query!(schedules.delete), &[&tenant.as_str(), &name])
             .await?;
         Ok(gone > 0)
     }
@@ -70,9 +64,7 @@ impl Inner {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = session
-            .rows(include_str!("queries/schedules/due.sql"), &[&now_ms, &limit])
-            .await?;
+        let rows = session.rows(query!(schedules.due), &[&now_ms, &limit]).await?;
         self.schedule_views(&session, &rows).await
     }
 
@@ -96,7 +88,7 @@ impl Inner {
             let transaction = begin(session).await?;
             let moved = transaction
                 .run(
-                    include_str!("queries/schedules/move.sql"),
+                    query!(schedules.move),
                     &[
                         &tenant.id,
                         &firing.schedule,

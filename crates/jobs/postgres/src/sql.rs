@@ -5,6 +5,23 @@ use nagaya_postgres_client::{Connection, Param, Pool, Row, Session, Transaction}
 
 use crate::error::store_error;
 
+/// Returns the statement of a block: `query!(running.find)` is the block `find` of `queries/running.sql`.
+macro_rules! query {
+    ($file:ident.$block:ident) => {{
+        const SQL: &str = nagaya_sql::block(
+            include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/queries/",
+                stringify!($file),
+                ".sql"
+            )),
+            stringify!($block),
+        );
+        SQL
+    }};
+}
+pub(crate) use query;
+
 /// Statements on a session. Each is prepared once and kept.
 pub(crate) trait Queries {
     /// Returns all rows.

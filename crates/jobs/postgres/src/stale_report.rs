@@ -8,7 +8,7 @@ use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::Session;
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
 
@@ -50,7 +50,7 @@ impl Inner {
         let kept = i64::try_from(LATE_REPORTS_MAX).unwrap_or(i64::MAX);
         let row = session
             .row_opt(
-                include_str!("queries/jobs/note_late.sql"),
+                query!(reports.insert_late_report),
                 &[
                     &lease.id.get(),
                     &now_ms,
@@ -79,7 +79,7 @@ impl Inner {
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let row = session
             .row_opt(
-                include_str!("queries/jobs/past_attempt.sql"),
+                query!(reports.find_attempt),
                 &[&lease.id.get(), &attempt, &lease.nonce],
             )
             .await?;
@@ -115,9 +115,7 @@ impl Inner {
         ids: &[JobId],
     ) -> Result<Vec<Option<State>>, Error> {
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let rows = session
-            .rows(include_str!("queries/jobs/states.sql"), &[&numbers])
-            .await?;
+        let rows = session.rows(query!(jobs.states), &[&numbers]).await?;
         let state = |code: i16| match code {
             1 => State::Scheduled,
             2 => State::Waiting,

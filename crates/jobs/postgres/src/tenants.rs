@@ -6,7 +6,7 @@ use nagaya_jobs::tenant::{ApiToken, Scopes, Tenant};
 use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::store::Inner;
 
 impl Inner {
@@ -15,10 +15,7 @@ impl Inner {
         let now_ms = self.time.now(&session).await?;
         let weight = i32::try_from(weight.max(1)).unwrap_or(i32::MAX);
         session
-            .run(
-                include_str!("queries/tenants/put.sql"),
-                &[&tenant.as_str(), &weight, &now_ms],
-            )
+            .run(query!(tenants.put), &[&tenant.as_str(), &weight, &now_ms])
             .await?;
         self.names.reload(&session).await
     }
@@ -46,7 +43,7 @@ impl Inner {
         let tenant = self.names.tenant_or_make(&session, &token.tenant, now_ms).await?;
         session
             .run(
-                include_str!("queries/tenants/put_token.sql"),
+                query!(tenants.put_token),
                 &[
                     &token.hash.as_slice(),
                     &tenant.id,
@@ -64,7 +61,7 @@ impl Inner {
     pub(crate) async fn token(&self, hash: [u8; 32]) -> Result<Option<ApiToken>, Error> {
         let session = self.cool().await?;
         let row = session
-            .row_opt(include_str!("queries/tenants/token.sql"), &[&hash.as_slice()])
+            .row_opt(query!(tenants.token), &[&hash.as_slice()])
             .await?;
         match row {
             None => Ok(None),
@@ -75,10 +72,7 @@ impl Inner {
     pub(crate) async fn tokens(&self, tenant: Option<TenantId>) -> Result<Vec<ApiToken>, Error> {
         let session = self.cool().await?;
         let rows = session
-            .rows(
-                include_str!("queries/tenants/tokens.sql"),
-                &[&tenant.as_ref().map(TenantId::as_str)],
-            )
+            .rows(query!(tenants.tokens), &[&tenant.as_ref().map(TenantId::as_str)])
             .await?;
         let mut tokens = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -90,35 +84,26 @@ impl Inner {
     pub(crate) async fn revoke_token(&self, tenant: TenantId, name: String) -> Result<bool, Error> {
         let session = self.cool().await?;
         let gone = session
-            .run(
-                include_str!("queries/tenants/revoke.sql"),
-                &[&tenant.as_str(), &name],
-            )
+            .run(query!(tenants.revoke_token), &[&tenant.as_str(), &name])
             .await?;
         Ok(gone > 0)
     }
 
     pub(crate) async fn metadata(&self, name: String) -> Result<Option<Vec<u8>>, Error> {
         let session = self.cool().await?;
-        let row = session
-            .row_opt(include_str!("queries/facts/get.sql"), &[&name])
-            .await?;
+        let row = session.row_opt(query!(metadata.get), &[&name]).await?;
         Ok(row.map(|row| row.get(0)))
     }
 
     pub(crate) async fn set_metadata(&self, name: String, value: Vec<u8>) -> Result<(), Error> {
         let session = self.cool().await?;
-        session
-            .run(include_str!("queries/facts/set.sql"), &[&name, &value])
-            .await?;
+        session.run(query!(metadata.set), &[&name, &value]).await?;
         Ok(())
     }
 
     pub(crate) async fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Result<Vec<u8>, Error> {
         let session = self.cool().await?;
-        let row = session
-            .row(include_str!("queries/facts/get_or_set.sql"), &[&name, &value])
-            .await?;
+        let row = session.row(query!(metadata.get_or_set), &[&name, &value]).await?;
         Ok(row.get(0))
     }
 

@@ -8,7 +8,7 @@ use nagaya_jobs::error::Error;
 use nagaya_jobs::queue::Throughput;
 use nagaya_postgres_client::Session;
 
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 
 #[derive(Debug, Default)]
 pub(crate) struct ThroughputCounters {
@@ -34,7 +34,7 @@ impl ThroughputCounters {
         let claims = std::mem::take(&mut *self.claims.lock().expect("no holder of this lock can panic"));
         if !claims.is_empty() {
             let (queues, times): (Vec<i32>, Vec<i64>) = claims.into_iter().unzip();
-            let set = include_str!("queries/queues/set_claims.sql");
+            let set = query!(queues.set_claims);
             session.run(set, &[&queues, &times]).await?;
         }
         let counts = std::mem::take(&mut *self.counts.lock().expect("no holder of this lock can panic"));
@@ -48,7 +48,7 @@ impl ThroughputCounters {
         };
         let written = session
             .run(
-                include_str!("queries/queues/add_passed.sql"),
+                query!(queues.add_throughput),
                 &[
                     &server,
                     &queues,

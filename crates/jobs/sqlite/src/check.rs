@@ -15,32 +15,32 @@ pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
         Ok::<(), Error>(())
     };
     let id = |row: &Row<'_>| row.get::<_, i64>(0);
-    look(query!("check/places"), &|row| {
+    look(query!(check.places), &|row| {
         Ok(format!("job {} is in {} places", id(row)?, row.get::<_, i64>(1)?))
     })?;
-    look(query!("check/strays"), &|row| {
+    look(query!(check.strays), &|row| {
         Ok(format!(
             "{} holds {}, which is no job",
             row.get::<_, String>(0)?,
             row.get::<_, i64>(1)?
         ))
     })?;
-    look(query!("check/taken"), &|row| {
+    look(query!(check.taken), &|row| {
         let (key, taken, holders): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(format!(
             "key {key} counts {taken} places taken, {holders} jobs hold one"
         ))
     })?;
-    look(query!("check/held"), &|row| {
+    look(query!(check.held), &|row| {
         Ok(format!("job {} waits for a place that is free", id(row)?))
     })?;
-    look(query!("check/blocked"), &|row| {
+    look(query!(check.blocked), &|row| {
         Ok(format!(
             "job {} waits for another number of jobs than it depends on",
             id(row)?
         ))
     })?;
-    look(query!("check/counters"), &|row| {
+    look(query!(check.counters), &|row| {
         Ok(format!(
             "counts of queue {} and tenant {} are wrong",
             id(row)?,
@@ -48,9 +48,7 @@ pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
         ))
     })?;
     findings.extend(endings(connection)?);
-    let file = all(connection, query!("check/file"), [], |row| {
-        row.get::<_, String>(0)
-    })?;
+    let file = all(connection, query!(check.file), [], |row| row.get::<_, String>(0))?;
     let wrong = file.into_iter().filter(|line| line != "ok");
     findings.extend(wrong.map(|what| Finding { what }));
     Ok(findings)
@@ -59,7 +57,7 @@ pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
 /// A job has one ending, not counting those that a retry by hand took back.
 fn endings(connection: &Connection) -> Result<Vec<Finding>, Error> {
     let (trimmed, _) = bounds(connection)?;
-    Ok(all(connection, query!("check/endings"), [trimmed], |row| {
+    Ok(all(connection, query!(check.endings), [trimmed], |row| {
         let (id, endings, revivals): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Finding {
             what: format!("job {id} has {endings} endings and {revivals} retries by hand"),

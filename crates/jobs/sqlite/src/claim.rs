@@ -114,7 +114,7 @@ fn take(
 ) -> Result<(), Error> {
     let rows = all(
         tx.connection,
-        query!("ready/first"),
+        query!(ready.first),
         params![queue, tenant, jobs],
         read,
     )?;
@@ -122,7 +122,7 @@ fn take(
         return Ok(());
     };
     let values = params![queue, tenant, last.rank, last.pos];
-    let deleted = run(tx.connection, query!("ready/delete_up_to"), values)?;
+    let deleted = run(tx.connection, query!(ready.delete_up_to), values)?;
     if deleted != rows.len() {
         return Err(Error::Damaged {
             what: "a ready job has no row of its own".into(),
@@ -160,7 +160,7 @@ fn take(
             lease_until_ms,
             plain,
         ];
-        run(tx.connection, query!("running/insert"), values)?;
+        run(tx.connection, query!(running.insert), values)?;
         let mut job = JobRow {
             id: ready.id,
             queue,

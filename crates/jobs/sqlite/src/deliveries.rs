@@ -66,14 +66,14 @@ pub(crate) fn claim(
 ) -> Result<Vec<Delivery>, Error> {
     let names = Names::read(tx.connection)?;
     let values = params![tx.now_ms, limit];
-    let due = all(tx.connection, query!("deliveries/due"), values, |row| {
+    let due = all(tx.connection, query!(deliveries.due), values, |row| {
         raw(row, &names)
     })?;
     let again_ms = tx.now_ms + span_ms(lease);
     for (delivery, _) in &due {
         run(
             tx.connection,
-            query!("deliveries/put_off"),
+            query!(deliveries.put_off),
             params![delivery.id.0, again_ms, delivery.tries],
         )?;
     }
@@ -82,15 +82,18 @@ pub(crate) fn claim(
 
 pub(crate) fn put_off(tx: &mut WriteTransaction<'_>, item: &PutOff) -> Result<(), Error> {
     let values = params![item.id.0, item.at_ms, item.tries];
-    run(tx.connection, query!("deliveries/put_off"), values)?;
+    run(tx.connection, query!(deliveries.put_off), values)?;
     Ok(())
 }
 
 pub(crate) fn report(tx: &mut WriteTransaction<'_>, report: &TryReport) -> Result<bool, Error> {
     let attempt = &report.attempt;
-    let tries: Option<u32> = first(tx.connection, query!("deliveries/tries"), [report.id.0], |row| {
-        row.get(0)
-    })?;
+    let tries: Option<u32> = first(
+        tx.connection,
+        query!(deliveries.count_tries),
+        [report.id.0],
+        |row| row.get(0),
+    )?;
     if tries.is_none_or(|tries| tries + 1 != attempt.number) {
         return Ok(false);
     }
@@ -104,14 +107,14 @@ pub(crate) fn report(tx: &mut WriteTransaction<'_>, report: &TryReport) -> Resul
         attempt.error,
         attempt.reply,
     ];
-    run(tx.connection, query!("delivery_tries/insert"), values)?;
+    run(tx.connection, query!(deliveries.insert_try), values)?;
     let (state, next_ms) = match report.outcome {
         TryOutcome::Delivered => (DeliveryState::Delivered, tx.now_ms),
         TryOutcome::GaveUp => (DeliveryState::GaveUp, tx.now_ms),
         TryOutcome::Again { at_ms } => (DeliveryState::Pending, at_ms),
     };
     let values = params![report.id.0, code(state), attempt.number, next_ms];
-    run(tx.connection, query!("deliveries/report"), values)?;
+    run(tx.connection, query!(deliveries.report), values)?;
     Ok(true)
 }
 
@@ -133,7 +136,7 @@ pub(crate) fn list(
         limit,
         filter.id.map(|id| id.0),
     ];
-    let rows = all(connection, query!("deliveries/list"), values, |row| {
+    let rows = all(connection, query!(deliveries.list), values, |row| {
         raw(row, &names)
     })?;
     let items = views(connection, rows)?;
@@ -145,7 +148,7 @@ pub(crate) fn list(
 }
 
 pub(crate) fn of_job(connection: &Connection, names: &Names, id: JobId) -> Result<Vec<DeliveryView>, Error> {
-    let rows = all(connection, query!("deliveries/of_job"), [id.get()], |row| {
+    let rows = all(connection, query!(deliveries.of_job), [id.get()], |row| {
         raw(row, names)
     })?;
     views(connection, rows)
@@ -154,21 +157,16 @@ pub(crate) fn of_job(connection: &Connection, names: &Names, id: JobId) -> Resul
 fn views(connection: &Connection, rows: Vec<(Delivery, String)>) -> Result<Vec<DeliveryView>, Error> {
     let view = |row| {
         let delivery = whole(row)?;
-        let tries = all(
-            connection,
-            query!("delivery_tries/list"),
-            [delivery.id.0],
-            |row| {
-                Ok(DeliveryTry {
-                    number: row.get(0)?,
-                    at_ms: row.get(1)?,
-                    latency: span(row.get(2)?),
-                    status: row.get(3)?,
-                    error: row.get(4)?,
-                    reply: row.get(5)?,
-                })
-            },
-        )?;
+        let tries = all(connection, query!(deliveries.tries), [delivery.id.0], |row| {
+            Ok(DeliveryTry {
+                number: row.get(0)?,
+                at_ms: row.get(1)?,
+                latency: span(row.get(2)?),
+                status: row.get(3)?,
+                error: row.get(4)?,
+                reply: row.get(5)?,
+            })
+        })?;
         Ok(DeliveryView { delivery, tries })
     };
     rows.into_iter().map(view).collect()
@@ -190,5 +188,5 @@ pub(crate) fn replay(
         limit,
         filter.id.map(|id| id.0),
     ];
-    Ok(run(tx.connection, query!("deliveries/replay"), values)?)
+    Ok(run(tx.connection, query!(deliveries.replay), values)?)
 }

@@ -61,7 +61,7 @@ pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enq
         job.payload.content_type,
         &job.payload.bytes[..],
     ];
-    run(tx.connection, query!("jobs/insert"), values)?;
+    run(tx.connection, query!(jobs.insert), values)?;
     remember_keys(tx, job, &row, span_ms(settings.idempotency_window))?;
     let counts = tx.memory.counts(queue, tenant);
     counts.throughput.enqueued += 1;
@@ -95,7 +95,7 @@ fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Res
             idempotency.key.clone().into(),
             tx.now_ms.into(),
         ];
-        let found = look(query!("idempotency/find"), key, FoundBy::IdempotencyKey)?;
+        let found = look(query!(keys.find_idempotency), key, FoundBy::IdempotencyKey)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -104,7 +104,7 @@ fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Res
         None => Ok(None),
         Some(key) => {
             let key = vec![queue.into(), tenant.into(), key.clone().into()];
-            look(query!("uniques/find"), key, FoundBy::UniqueKey)
+            look(query!(keys.find_unique), key, FoundBy::UniqueKey)
         }
     }
 }
@@ -131,11 +131,11 @@ fn remember_keys(tx: &WriteTransaction<'_>, job: &NewJob, row: &JobRow, window_m
     if let Some(idempotency) = &job.idempotency {
         let expires_ms = tx.now_ms + idempotency.window.map_or(window_ms, span_ms);
         let values = params![row.queue, row.tenant, idempotency.key, row.id.get(), expires_ms];
-        run(tx.connection, query!("idempotency/put"), values)?;
+        run(tx.connection, query!(keys.put_idempotency), values)?;
     }
     if let Some(key) = &job.unique_key {
         let values = params![row.queue, row.tenant, key, row.id.get()];
-        run(tx.connection, query!("uniques/insert"), values)?;
+        run(tx.connection, query!(keys.insert_unique), values)?;
     }
     Ok(())
 }
@@ -148,13 +148,13 @@ fn place(tx: &mut WriteTransaction<'_>, row: &JobRow, parents: &[JobId]) -> Resu
     if !parents.is_empty() {
         run(
             tx.connection,
-            query!("blocked/insert"),
+            query!(waiting.insert_blocked),
             params![row.id.get(), parents.len()],
         )?;
         for parent in parents {
             run(
                 tx.connection,
-                query!("dependencies/insert"),
+                query!(waiting.insert_dependency),
                 params![parent.get(), row.id.get()],
             )?;
         }

@@ -28,7 +28,7 @@ pub(crate) fn after(
     // A job's events come after the position at which it was registered.
     let from: Option<u64> = match filter.job {
         None => None,
-        Some(id) => first(connection, query!("events/span_of_job"), [id.get()], |row| {
+        Some(id) => first(connection, query!(events.first_of_job), [id.get()], |row| {
             row.get(0)
         })?,
     };
@@ -44,7 +44,7 @@ pub(crate) fn after(
     } else {
         LOOKS_MAX
     };
-    let rows = all(connection, query!("events/after"), params![start, looks], |row| {
+    let rows = all(connection, query!(events.after), params![start, looks], |row| {
         event(row, &names)
     })?;
     for (event, data) in rows {
@@ -133,7 +133,7 @@ impl Raw {
 fn find(tx: &WriteTransaction<'_>, tenant: i64, name: &str) -> Result<Subscription, Error> {
     let raw = first(
         tx.connection,
-        query!("subscriptions/find"),
+        query!(events.find_subscription),
         params![tenant, name],
         Raw::read,
     )?;
@@ -150,7 +150,7 @@ pub(crate) fn subscribe(
 ) -> Result<Subscription, Error> {
     let tenant = tx.tenant_num(tenant)?;
     let values = params![tenant, name, record::write_filter(filter), cursor, tx.now_ms];
-    run(tx.connection, query!("subscriptions/insert"), values)?;
+    run(tx.connection, query!(events.subscribe), values)?;
     find(tx, tenant, name)
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn advance(
 ) -> Result<u64, Error> {
     let tenant = tx.tenant_num_or_none(tenant);
     let values = params![tenant, name, cursor, tx.now_ms];
-    run(tx.connection, query!("subscriptions/advance"), values)?;
+    run(tx.connection, query!(events.advance), values)?;
     Ok(find(tx, tenant, name)?.cursor)
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn subscriptions(
     tenant: Option<&TenantId>,
 ) -> Result<Vec<Subscription>, Error> {
     let values = params![tenant.map(TenantId::as_str)];
-    let rows = all(connection, query!("subscriptions/list"), values, Raw::read)?;
+    let rows = all(connection, query!(events.subscriptions), values, Raw::read)?;
     rows.into_iter().map(Raw::subscription).collect()
 }
 
@@ -181,9 +181,5 @@ pub(crate) fn unsubscribe(
     name: &str,
 ) -> Result<bool, Error> {
     let tenant = tx.tenant_num_or_none(tenant);
-    Ok(run(
-        tx.connection,
-        query!("subscriptions/delete"),
-        params![tenant, name],
-    )? > 0)
+    Ok(run(tx.connection, query!(events.unsubscribe), params![tenant, name])? > 0)
 }

@@ -19,7 +19,7 @@ struct Place {
 }
 
 pub(crate) fn explain(connection: &Connection, id: JobId, now_ms: i64) -> Result<Option<Explanation>, Error> {
-    let place = first(connection, query!("read/place"), [id.get()], |row| {
+    let place = first(connection, query!(jobs.state), [id.get()], |row| {
         Ok(Place {
             queue: row.get(0)?,
             tenant: row.get(1)?,
@@ -35,14 +35,14 @@ pub(crate) fn explain(connection: &Connection, id: JobId, now_ms: i64) -> Result
             ended_state(4, code).map_err(store_error)?,
         )));
     }
-    if let Some(run) = first(connection, query!("running/find"), [id.get()], RunningRow::read)? {
+    if let Some(run) = first(connection, query!(running.find), [id.get()], RunningRow::read)? {
         return Ok(Some(Explanation::Running(LeaseView {
             worker: run.worker,
             started_at_ms: run.started_ms,
             until_ms: run.lease_until_ms,
         })));
     }
-    let delayed = first(connection, query!("delayed/find"), [id.get()], |row| {
+    let delayed = first(connection, query!(waiting.find_delayed), [id.get()], |row| {
         Ok((row.get::<_, i64>(0)?, row.get(1)?))
     })?;
     if let Some((at_ms, attempt)) = delayed {
@@ -51,7 +51,7 @@ pub(crate) fn explain(connection: &Connection, id: JobId, now_ms: i64) -> Result
             false => Explanation::Due,
         }));
     }
-    let parents = all(connection, query!("dependencies/parents"), [id.get()], |row| {
+    let parents = all(connection, query!(waiting.parents), [id.get()], |row| {
         job_id(row, 0)
     })?;
     if !parents.is_empty() {
@@ -64,19 +64,19 @@ pub(crate) fn explain(connection: &Connection, id: JobId, now_ms: i64) -> Result
 }
 
 fn held(connection: &Connection, id: JobId, queue: i64) -> Result<Option<Explanation>, Error> {
-    let row = first(connection, query!("held/find"), [id.get()], |row| {
+    let row = first(connection, query!(concurrency.find_held), [id.get()], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
     })?;
     let Some((key, pos)) = row else {
         return Ok(None);
     };
-    let places = first(connection, query!("places/get"), params![queue, key], |row| {
+    let places = first(connection, query!(concurrency.find), params![queue, key], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?;
     let (limit, taken) = places.unwrap_or_default();
     let ahead = first(
         connection,
-        query!("held/ahead"),
+        query!(concurrency.ahead),
         params![queue, key, pos],
         |row| row.get(0),
     )?;
@@ -89,7 +89,7 @@ fn held(connection: &Connection, id: JobId, queue: i64) -> Result<Option<Explana
 }
 
 fn ready(connection: &Connection, id: JobId, place: &Place, now_ms: i64) -> Result<Explanation, Error> {
-    let queues = all(connection, query!("queues/all"), [], |row| {
+    let queues = all(connection, query!(queues.all), [], |row| {
         Ok((
             row.get::<_, i64>(0)?,
             row.get::<_, String>(2)?,
@@ -115,9 +115,9 @@ fn ready(connection: &Connection, id: JobId, place: &Place, now_ms: i64) -> Resu
             });
         }
     }
-    let pos: Option<i64> = first(connection, query!("positions/get"), [id.get()], |row| row.get(0))?;
+    let pos: Option<i64> = first(connection, query!(ready.position), [id.get()], |row| row.get(0))?;
     let values = params![place.queue, place.tenant, place.rank, pos.unwrap_or(id.get())];
-    let ahead = first(connection, query!("ready/ahead"), values, |row| row.get(0))?;
+    let ahead = first(connection, query!(ready.ahead), values, |row| row.get(0))?;
     Ok(Explanation::Ready {
         ahead: ahead.unwrap_or(0),
         last_claim_at_ms,

@@ -60,15 +60,15 @@ pub(crate) fn list(
 fn source(states: &[State]) -> &'static str {
     let only = |allowed: &[State]| !states.is_empty() && states.iter().all(|state| allowed.contains(state));
     if only(&[State::Running]) {
-        query!("list/running")
+        query!(jobs.list_running)
     } else if only(&[State::Scheduled]) {
-        query!("list/delayed")
+        query!(jobs.list_delayed)
     } else if only(&[State::Failed, State::Cancelled]) {
-        query!("list/unsuccessful")
+        query!(jobs.list_unsuccessful)
     } else if only(&[State::Succeeded, State::Failed, State::Cancelled]) {
-        query!("list/done")
+        query!(jobs.list_done)
     } else {
-        query!("list/all")
+        query!(jobs.list_all)
     }
 }
 

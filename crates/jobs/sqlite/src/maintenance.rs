@@ -22,7 +22,7 @@ pub(crate) fn sweep_expired(tx: &mut WriteTransaction<'_>, limit: usize) -> Resu
     let values = params![tx.now_ms, limit];
     let mut expired = all(
         tx.connection,
-        query!("running/take_expired"),
+        query!(running.take_expired),
         values,
         RunningRow::read,
     )?;
@@ -35,7 +35,7 @@ pub(crate) fn sweep_expired(tx: &mut WriteTransaction<'_>, limit: usize) -> Resu
 
 pub(crate) fn move_due(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let values = params![tx.now_ms, limit];
-    let mut due = all(tx.connection, query!("delayed/take_due"), values, |row| {
+    let mut due = all(tx.connection, query!(waiting.take_due), values, |row| {
         let tries = Tries {
             attempt: row.get(2)?,
             attempt_max: row.get(3)?,
@@ -57,18 +57,18 @@ pub(crate) fn move_due(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sw
 pub(crate) fn resolve(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let mut rows = 0;
     while rows < limit {
-        let parent = first(tx.connection, query!("resolving/first"), [], |row| {
+        let parent = first(tx.connection, query!(waiting.first_resolving), [], |row| {
             Ok((job_id(row, 0)?, row.get::<_, bool>(1)?))
         })?;
         let Some((parent, succeeded)) = parent else {
             break;
         };
         let values = params![parent.get(), limit - rows];
-        let children = all(tx.connection, query!("dependencies/children"), values, |row| {
+        let children = all(tx.connection, query!(waiting.children), values, |row| {
             job_id(row, 0)
         })?;
         if children.is_empty() {
-            run(tx.connection, query!("resolving/delete"), [parent.get()])?;
+            run(tx.connection, query!(waiting.delete_resolving), [parent.get()])?;
             continue;
         }
         rows += children.len();
@@ -85,14 +85,14 @@ pub(crate) fn resolve(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Swe
 fn release_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> Result<(), Error> {
     run(
         tx.connection,
-        query!("dependencies/delete"),
+        query!(waiting.delete_dependency),
         params![parent.get(), child.get()],
     )?;
     tx.memory.dependencies -= 1;
-    if run(tx.connection, query!("blocked/lower"), [child.get()])? > 0 {
+    if run(tx.connection, query!(waiting.lower_blocked), [child.get()])? > 0 {
         return Ok(());
     }
-    run(tx.connection, query!("blocked/delete"), [child.get()])?;
+    run(tx.connection, query!(waiting.delete_blocked), [child.get()])?;
     let job = tx.require_job(child)?;
     tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
     let tries = Tries::fresh(job.max_retries);
@@ -108,11 +108,11 @@ fn release_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> 
 fn cancel_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> Result<(), Error> {
     let rows = run(
         tx.connection,
-        query!("dependencies/delete_of_child"),
+        query!(waiting.delete_dependencies_of),
         [child.get()],
     )?;
     tx.memory.dependencies -= i64::try_from(rows).unwrap_or(0);
-    run(tx.connection, query!("blocked/delete"), [child.get()])?;
+    run(tx.connection, query!(waiting.delete_blocked), [child.get()])?;
     let job = tx.require_job(child)?;
     tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
     let error = format!("job {parent}, on which this one depends, did not succeed");
@@ -128,20 +128,20 @@ fn cancel_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> R
 
 pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let values = params![tx.now_ms, limit];
-    let old = all(tx.connection, query!("done/purgeable"), values, |row| {
+    let old = all(tx.connection, query!(done.purgeable), values, |row| {
         Ok((job_id(row, 0)?, row.get::<_, i64>(1)?, row.get(2)?, row.get(3)?))
     })?;
     for &(id, state, queue, tenant) in &old {
         for sql in [
-            query!("deliveries/delete_tries_of_job"),
-            query!("deliveries/delete_of_job"),
-            query!("late_reports/delete"),
-            query!("logs/delete"),
-            query!("progress/delete"),
-            query!("attempts/delete"),
-            query!("positions/delete"),
-            query!("done/delete"),
-            query!("jobs/delete"),
+            query!(deliveries.delete_tries_of_job),
+            query!(deliveries.delete_of_job),
+            query!(reports.delete_late_reports),
+            query!(reports.delete_log_lines),
+            query!(reports.delete_progress),
+            query!(reports.delete_attempts),
+            query!(ready.delete_position),
+            query!(done.delete),
+            query!(jobs.delete),
         ] {
             run(tx.connection, sql, [id.get()])?;
         }
@@ -154,7 +154,7 @@ pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sweep
     }
     let keys = run(
         tx.connection,
-        query!("idempotency/purge"),
+        query!(keys.purge_idempotency),
         params![tx.now_ms, limit],
     )?;
     Ok(SweepResult {
@@ -168,7 +168,7 @@ pub(crate) fn trim_events(
     before_ms: i64,
     limit: usize,
 ) -> Result<SweepResult, Error> {
-    let oldest = all(tx.connection, query!("events/oldest"), [limit], |row| {
+    let oldest = all(tx.connection, query!(events.oldest), [limit], |row| {
         Ok((row.get::<_, u64>(0)?, row.get::<_, i64>(1)?))
     })?;
     let old = oldest.iter().take_while(|(_, at_ms)| *at_ms < before_ms);
@@ -176,10 +176,10 @@ pub(crate) fn trim_events(
         return Ok(SweepResult::default());
     };
     let rows = old.count();
-    run(tx.connection, query!("events/cut"), [last])?;
+    run(tx.connection, query!(events.cut), [last])?;
     run(
         tx.connection,
-        query!("facts/set"),
+        query!(metadata.set),
         params![TRIMMED_METADATA, last.to_be_bytes()],
     )?;
     Ok(swept(rows, limit))
@@ -189,10 +189,10 @@ pub(crate) fn next_times(connection: &rusqlite::Connection) -> Result<NextTimes,
     let time =
         |sql| Ok::<_, Error>(first(connection, sql, [], |row| row.get::<_, Option<i64>>(0))?.flatten());
     Ok(NextTimes {
-        due_ms: time(query!("delayed/next"))?,
-        lease_ms: time(query!("running/next"))?,
-        schedule_ms: time(query!("schedules/next"))?,
-        delivery_ms: time(query!("deliveries/next"))?,
-        purge_ms: time(query!("done/next"))?,
+        due_ms: time(query!(waiting.next_delayed))?,
+        lease_ms: time(query!(running.next))?,
+        schedule_ms: time(query!(schedules.next))?,
+        delivery_ms: time(query!(deliveries.next))?,
+        purge_ms: time(query!(done.next))?,
     })
 }

@@ -72,7 +72,7 @@ pub(crate) struct PendingNotifications {
 impl Memory {
     pub(crate) fn load(connection: &Connection) -> Result<Memory, Error> {
         let mut memory = Memory::default();
-        for (num, name, weight) in all(connection, query!("tenants/all"), [], |row| {
+        for (num, name, weight) in all(connection, query!(tenants.all), [], |row| {
             Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
         })? {
             let name = TenantId::new(&name)?;
@@ -80,21 +80,23 @@ impl Memory {
             memory.tenants.insert(num, Tenant { name, weight });
         }
         memory.load_queues(connection)?;
-        for (queue, tenant, counts) in all(connection, query!("counters/all"), [], |row| {
+        for (queue, tenant, counts) in all(connection, query!(queues.counters), [], |row| {
             Ok((row.get(0)?, row.get(1)?, counts(row, 2)?))
         })? {
             memory.counts.entry(queue).or_default().insert(tenant, counts);
         }
-        let highest = first(connection, query!("ids/highest"), [], |row| row.get(0))?;
+        let highest = first(connection, query!(jobs.highest_id), [], |row| row.get(0))?;
         memory.ids = Some(IdMaker::new(0, highest.unwrap_or(0)));
         memory.head = bounds(connection)?.1;
-        memory.dependencies =
-            first(connection, query!("dependencies/count"), [], |row| row.get(0))?.unwrap_or(0);
+        memory.dependencies = first(connection, query!(waiting.count_dependencies), [], |row| {
+            row.get(0)
+        })?
+        .unwrap_or(0);
         Ok(memory)
     }
 
     fn load_queues(&mut self, connection: &Connection) -> Result<(), Error> {
-        let rows = all(connection, query!("queues/all"), [], |row| {
+        let rows = all(connection, query!(queues.all), [], |row| {
             let settings: String = row.get(2)?;
             Ok((
                 row.get(0)?,
@@ -135,7 +137,7 @@ impl Memory {
 
 /// Returns up to where the log has been cut off, and its last position.
 pub(crate) fn bounds(connection: &Connection) -> Result<(u64, u64), Error> {
-    let trimmed: Option<Vec<u8>> = first(connection, query!("facts/get"), [TRIMMED_METADATA], |row| {
+    let trimmed: Option<Vec<u8>> = first(connection, query!(metadata.get), [TRIMMED_METADATA], |row| {
         row.get(0)
     })?;
     let trimmed = match trimmed {
@@ -144,7 +146,7 @@ pub(crate) fn bounds(connection: &Connection) -> Result<(u64, u64), Error> {
             what: "the log's first position".into(),
         })?),
     };
-    let head: Option<u64> = first(connection, query!("events/head"), [], |row| row.get(0))?.flatten();
+    let head: Option<u64> = first(connection, query!(events.head), [], |row| row.get(0))?.flatten();
     Ok((trimmed, head.unwrap_or(0).max(trimmed)))
 }
 

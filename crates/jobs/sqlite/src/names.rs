@@ -26,10 +26,10 @@ impl Names {
             queues: HashMap::new(),
             tenants: HashMap::new(),
         };
-        for (num, name) in named(query!("queues/all"))? {
+        for (num, name) in named(query!(queues.all))? {
             names.queues.insert(num, QueueName::new(&name)?);
         }
-        for (num, name) in named(query!("tenants/all"))? {
+        for (num, name) in named(query!(tenants.all))? {
             names.tenants.insert(num, TenantId::new(&name)?);
         }
         Ok(names)

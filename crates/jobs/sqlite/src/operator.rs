@@ -40,28 +40,28 @@ pub(crate) fn cancel(tx: &mut WriteTransaction<'_>, request: &CancelRequest) -> 
 fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -> Result<u32, Error> {
     let id = job.id.get();
     let connection = tx.connection;
-    if let Some(taken) = first(connection, query!("running/take_any"), [id], RunningRow::read)? {
+    if let Some(taken) = first(connection, query!(running.take), [id], RunningRow::read)? {
         end_attempt(tx, &taken, AttemptEnd::Cancelled, reason)?;
         tx.memory.counts(job.queue, job.tenant).depth.running -= 1;
         tx.release(job)?;
         return Ok(taken.tries.attempt);
     }
-    if let Some(attempt) = first(connection, query!("delayed/delete"), [id], |row| row.get(1))? {
+    if let Some(attempt) = first(connection, query!(waiting.take_delayed), [id], |row| row.get(1))? {
         tx.memory.counts(job.queue, job.tenant).depth.scheduled -= 1;
         return Ok(attempt);
     }
-    if run(connection, query!("blocked/delete"), [id])? > 0 {
+    if run(connection, query!(waiting.delete_blocked), [id])? > 0 {
         forget_parents(tx, job.id)?;
         tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
         return Ok(0);
     }
-    if let Some(attempt) = first(connection, query!("held/delete_by_id"), [id], |row| row.get(0))? {
+    if let Some(attempt) = first(connection, query!(concurrency.take_held), [id], |row| row.get(0))? {
         tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
         return Ok(attempt);
     }
-    let pos: Option<i64> = first(connection, query!("positions/get"), [id], |row| row.get(0))?;
+    let pos: Option<i64> = first(connection, query!(ready.position), [id], |row| row.get(0))?;
     let values = params![job.queue, job.tenant, -i64::from(job.priority), pos.unwrap_or(id)];
-    let Some(attempt) = first(connection, query!("ready/delete"), values, |row| row.get(0))? else {
+    let Some(attempt) = first(connection, query!(ready.take), values, |row| row.get(0))? else {
         return Err(Error::Damaged {
             what: format!("job {id} is in no place"),
         });
@@ -74,7 +74,7 @@ fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -
 fn forget_parents(tx: &mut WriteTransaction<'_>, child: JobId) -> Result<(), Error> {
     let rows = run(
         tx.connection,
-        query!("dependencies/delete_of_child"),
+        query!(waiting.delete_dependencies_of),
         [child.get()],
     )?;
     tx.memory.dependencies -= i64::try_from(rows).unwrap_or(0);
@@ -91,18 +91,18 @@ pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Erro
     let job = tx.require_job(id)?;
     if let Some(key) = &job.options.unique_key {
         let values = params![job.queue, job.tenant, key];
-        if let Some(other) = first(tx.connection, query!("uniques/find"), values, |row| {
+        if let Some(other) = first(tx.connection, query!(keys.find_unique), values, |row| {
             job_id(row, 0)
         })? {
             let state = state_of(tx.connection, other)?.unwrap_or(State::Waiting);
             return Err(Error::WrongState { id: other, state });
         }
         let values = params![job.queue, job.tenant, key, id.get()];
-        run(tx.connection, query!("uniques/insert"), values)?;
+        run(tx.connection, query!(keys.insert_unique), values)?;
     }
     let attempt = keep_last_attempt(tx, id)?;
-    run(tx.connection, query!("done/delete"), [id.get()])?;
-    run(tx.connection, query!("resolving/delete"), [id.get()])?;
+    run(tx.connection, query!(done.delete), [id.get()])?;
+    run(tx.connection, query!(waiting.delete_resolving), [id.get()])?;
     let counts = tx.memory.counts(job.queue, job.tenant);
     match state {
         State::Succeeded => counts.depth.succeeded -= 1,
@@ -124,7 +124,7 @@ pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Erro
 
 /// Moves the attempt that succeeded to the others. Returns the attempts so far.
 fn keep_last_attempt(tx: &WriteTransaction<'_>, id: JobId) -> Result<u32, Error> {
-    let done = first(tx.connection, query!("done/find"), [id.get()], |row| {
+    let done = first(tx.connection, query!(done.find), [id.get()], |row| {
         let attempt: u32 = row.get(1)?;
         let worker: Option<String> = row.get(3)?;
         let nonce: Option<i64> = row.get(2)?;
@@ -137,7 +137,7 @@ fn keep_last_attempt(tx: &WriteTransaction<'_>, id: JobId) -> Result<u32, Error>
     if let Some(((nonce, worker), started_ms)) = succeeded {
         let none: Option<&str> = None;
         let values = params![id.get(), attempt, nonce, worker, started_ms, ended_ms, 1, none];
-        run(tx.connection, query!("attempts/insert"), values)?;
+        run(tx.connection, query!(reports.insert_attempt), values)?;
     }
     Ok(attempt)
 }

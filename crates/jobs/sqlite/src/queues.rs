@@ -15,7 +15,7 @@ use crate::write_transaction::WriteTransaction;
 
 /// Reads all queues, or the one of a name.
 pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Result<Vec<QueueView>, Error> {
-    let rows = all(connection, query!("queues/all"), [], |row| {
+    let rows = all(connection, query!(queues.all), [], |row| {
         let texts: (String, String) = (row.get(1)?, row.get(2)?);
         Ok((
             row.get::<_, i64>(0)?,
@@ -30,13 +30,13 @@ pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Resul
         if name.is_some_and(|name| name.as_str() != text) {
             continue;
         }
-        let counts = first(connection, query!("counters/of_queue"), [num], |row| {
+        let counts = first(connection, query!(queues.counters_of_queue), [num], |row| {
             counts(row, 0)
         })?;
         let counts = counts.unwrap_or_default();
         let oldest: Option<i64> = match counts.depth.ready {
             0 => None,
-            _ => first(connection, query!("queues/oldest_ready"), [num], |row| row.get(0))?.flatten(),
+            _ => first(connection, query!(queues.oldest_ready), [num], |row| row.get(0))?.flatten(),
         };
         views.push(QueueView {
             name: QueueName::new(&text)?,
@@ -59,7 +59,7 @@ pub(crate) fn put(
 ) -> Result<(), Error> {
     let num = tx.queue_num(name)?;
     let text = record::write_settings(settings);
-    run(tx.connection, query!("queues/set_settings"), params![num, text])?;
+    run(tx.connection, query!(queues.set_settings), params![num, text])?;
     if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.settings = Arc::new(settings.clone());
     }
@@ -70,7 +70,7 @@ pub(crate) fn put(
 
 pub(crate) fn set_paused(tx: &mut WriteTransaction<'_>, name: &QueueName, paused: bool) -> Result<(), Error> {
     let num = tx.queue_num(name)?;
-    run(tx.connection, query!("queues/set_paused"), params![num, paused])?;
+    run(tx.connection, query!(queues.set_paused), params![num, paused])?;
     if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.paused = paused;
     }

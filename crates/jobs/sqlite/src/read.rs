@@ -18,7 +18,7 @@ use crate::write_transaction::{RunningRow, job_id};
 
 /// Returns the state of a job; nothing when it is not there.
 pub(crate) fn state_of(connection: &Connection, id: JobId) -> Result<Option<State>, Error> {
-    let place = first(connection, query!("read/place"), [id.get()], |row| {
+    let place = first(connection, query!(jobs.state), [id.get()], |row| {
         let ended: Option<i64> = row.get(4)?;
         match (ended, row.get(3)?, row.get(5)?) {
             (Some(code), _, _) => ended_state(4, code),
@@ -46,7 +46,7 @@ pub(crate) fn summary(
     names: &Names,
     id: JobId,
 ) -> Result<Option<(JobSummary, JobOptions)>, Error> {
-    let row = first(connection, query!("read/summary"), [id.get()], |row| {
+    let row = first(connection, query!(jobs.summary), [id.get()], |row| {
         let options: Option<String> = row.get(7)?;
         Ok((summary_row(row, names)?, options))
     })?;
@@ -93,7 +93,7 @@ fn summary_row(row: &Row<'_>, names: &Names) -> rusqlite::Result<JobSummary> {
 
 /// Returns the attempts of a job that is ready once more.
 fn ready_attempt(connection: &Connection, id: JobId) -> Result<u32, Error> {
-    let last = all(connection, query!("attempts/list"), [id.get()], |row| row.get(0))?;
+    let last = all(connection, query!(reports.attempts), [id.get()], |row| row.get(0))?;
     Ok(last.last().copied().unwrap_or(0))
 }
 
@@ -101,14 +101,14 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
     let Some((summary, options)) = summary(connection, names, id)? else {
         return Ok(None);
     };
-    let body = first(connection, query!("read/body"), [id.get()], |row| {
+    let body = first(connection, query!(jobs.body), [id.get()], |row| {
         Ok((row.get(1)?, body(row, 2, 3)?))
     })?;
     let Some((lease_ms, payload)) = body else {
         return Ok(None);
     };
     let mut attempts = attempts(connection, id)?;
-    let running = first(connection, query!("running/find"), [id.get()], RunningRow::read)?;
+    let running = first(connection, query!(running.find), [id.get()], RunningRow::read)?;
     let lease = running.map(|run| LeaseView {
         worker: run.worker,
         started_at_ms: run.started_ms,
@@ -126,10 +126,12 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
     }
     let (success, result, purge_at_ms) = done(connection, id)?;
     attempts.extend(success);
-    let late_reports_count = first(connection, query!("late_reports/last"), [id.get()], |row| {
+    let late_reports_count = first(connection, query!(reports.last_late_report), [id.get()], |row| {
         row.get(0)
     })?;
-    let log_lines = first(connection, query!("logs/last"), [id.get()], |row| row.get(0))?;
+    let log_lines = first(connection, query!(reports.last_log_line), [id.get()], |row| {
+        row.get(0)
+    })?;
     Ok(Some(JobView {
         payload: payload.unwrap_or_default(),
         timeout: span(lease_ms),
@@ -138,7 +140,7 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
         unique_key: options.unique_key,
         concurrency: options.concurrency,
         depends_on: options.depends_on,
-        pending_dependencies: all(connection, query!("dependencies/parents"), [id.get()], |row| {
+        pending_dependencies: all(connection, query!(waiting.parents), [id.get()], |row| {
             job_id(row, 0)
         })?,
         webhook: options.webhook,
@@ -168,7 +170,7 @@ pub(crate) fn body(row: &Row<'_>, content_type: usize, bytes: usize) -> rusqlite
 }
 
 fn attempts(connection: &Connection, id: JobId) -> Result<Vec<AttemptView>, Error> {
-    let rows = all(connection, query!("attempts/list"), [id.get()], |row| {
+    let rows = all(connection, query!(reports.attempts), [id.get()], |row| {
         let end = match row.get::<_, i64>(4)? {
             1 => AttemptEnd::Succeeded,
             2 => AttemptEnd::Failed,
@@ -192,7 +194,7 @@ type Done = (Option<AttemptView>, Option<Body>, Option<i64>);
 
 /// Reads the attempt that succeeded, the result, and when the job goes.
 fn done(connection: &Connection, id: JobId) -> Result<Done, Error> {
-    let row = first(connection, query!("done/find"), [id.get()], |row| {
+    let row = first(connection, query!(done.find), [id.get()], |row| {
         let worker: Option<String> = row.get(3)?;
         let started: Option<i64> = row.get(4)?;
         let ended_at_ms = row.get(5)?;
@@ -211,7 +213,7 @@ fn done(connection: &Connection, id: JobId) -> Result<Done, Error> {
 }
 
 fn progress(connection: &Connection, id: JobId) -> Result<Option<Progress>, Error> {
-    let row = first(connection, query!("progress/get"), [id.get()], |row| {
+    let row = first(connection, query!(reports.progress), [id.get()], |row| {
         Ok(Progress {
             per_mille: row.get(0)?,
             message: row.get(1)?,
@@ -223,7 +225,7 @@ fn progress(connection: &Connection, id: JobId) -> Result<Option<Progress>, Erro
 }
 
 fn late_reports(connection: &Connection, id: JobId) -> Result<Vec<LateReport>, Error> {
-    let rows = all(connection, query!("late_reports/list"), [id.get()], |row| {
+    let rows = all(connection, query!(reports.late_reports), [id.get()], |row| {
         Ok(LateReport {
             at_ms: row.get(0)?,
             attempt: row.get(1)?,
@@ -242,7 +244,7 @@ pub(crate) fn log_lines(
 ) -> Result<Vec<LogLine>, Error> {
     let rows = all(
         connection,
-        query!("logs/list"),
+        query!(reports.log_lines),
         rusqlite::params![id.get(), after, limit],
         |row| {
             Ok(LogLine {

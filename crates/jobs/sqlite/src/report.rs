@@ -46,7 +46,7 @@ fn earlier_success(
     report: &Completion,
 ) -> Result<Option<Result<(), LostWhy>>, Error> {
     let lease = report.lease;
-    let found = first(tx.connection, query!("done/find"), [lease.id.get()], |row| {
+    let found = first(tx.connection, query!(done.find), [lease.id.get()], |row| {
         let same = row.get::<_, i64>(0)? == 4
             && row.get::<_, u32>(1)? == lease.attempt
             && row.get::<_, Option<i64>>(2)? == Some(lease.nonce);
@@ -69,7 +69,7 @@ pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Fa
     let error = cut(&report.error, ERROR_BYTES_MAX);
     let Some(taken) = take(tx, report.lease)? else {
         let values = params![report.lease.id.get(), report.lease.attempt];
-        let earlier = first(tx.connection, query!("attempts/find"), values, |row| {
+        let earlier = first(tx.connection, query!(reports.find_attempt), values, |row| {
             let same = row.get::<_, i64>(0)? == report.lease.nonce && row.get::<_, i64>(1)? == 2;
             Ok((same, row.get::<_, Option<String>>(2)?))
         })?;
@@ -151,7 +151,7 @@ pub(crate) fn extend(tx: &mut WriteTransaction<'_>, extension: &Extension) -> Re
     let lease = extension.lease;
     let length_ms = extension.length.map(span_ms);
     let values = params![lease.id.get(), lease.attempt, lease.nonce, tx.now_ms, length_ms];
-    let until_ms = first(tx.connection, query!("running/extend"), values, |row| row.get(0))?;
+    let until_ms = first(tx.connection, query!(running.extend), values, |row| row.get(0))?;
     until_ms.map_or_else(|| refuse(tx, lease, "extend"), Ok)
 }
 
@@ -160,7 +160,9 @@ pub(crate) fn progress(tx: &mut WriteTransaction<'_>, report: &ProgressReport) -
         return refuse(tx, report.lease, "progress");
     };
     let id = report.lease.id.get();
-    let told: Option<i64> = first(tx.connection, query!("progress/event_at"), [id], |row| row.get(0))?;
+    let told: Option<i64> = first(tx.connection, query!(reports.progress_event_at), [id], |row| {
+        row.get(0)
+    })?;
     let tell = told.is_none_or(|told| (tx.now_ms - told).abs() >= span_ms(PROGRESS_EVENT_GAP));
     let progress = Progress {
         at_ms: tx.now_ms,
@@ -175,7 +177,7 @@ pub(crate) fn progress(tx: &mut WriteTransaction<'_>, report: &ProgressReport) -
         progress.at_ms,
         told
     ];
-    run(tx.connection, query!("progress/put"), values)?;
+    run(tx.connection, query!(reports.put_progress), values)?;
     if tell {
         let job = job_of_run(tx, &running)?;
         tx.event(
@@ -193,18 +195,20 @@ pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(
         return refuse(tx, report.lease, "log");
     }
     let id = report.lease.id.get();
-    let last: Option<u64> = first(tx.connection, query!("logs/last"), [id], |row| row.get(0))?;
+    let last: Option<u64> = first(tx.connection, query!(reports.last_log_line), [id], |row| {
+        row.get(0)
+    })?;
     let mut number = last.unwrap_or(0);
     for line in &report.lines {
         number += 1;
         let text = cut(line, LOG_LINE_BYTES_MAX);
         let values = params![id, number, tx.now_ms, report.lease.attempt, text];
-        run(tx.connection, query!("logs/insert"), values)?;
+        run(tx.connection, query!(reports.insert_log_line), values)?;
     }
     if number > LOG_LINES_MAX {
         run(
             tx.connection,
-            query!("logs/cut"),
+            query!(reports.cut_log_lines),
             params![id, number - LOG_LINES_MAX],
         )?;
     }
@@ -217,7 +221,7 @@ pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(
 fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = running(tx, lease)?;
     if found.is_some() {
-        run(tx.connection, query!("running/delete"), [lease.id.get()])?;
+        run(tx.connection, query!(running.delete), [lease.id.get()])?;
     }
     Ok(found)
 }
@@ -226,7 +230,7 @@ fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, E
 fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = first(
         tx.connection,
-        query!("running/find"),
+        query!(running.find),
         [lease.id.get()],
         RunningRow::read,
     )?;
@@ -267,7 +271,7 @@ pub(crate) fn end_attempt(
         end_code(end),
         error,
     ];
-    run(tx.connection, query!("attempts/insert"), values)?;
+    run(tx.connection, query!(reports.insert_attempt), values)?;
     Ok(())
 }
 
@@ -284,7 +288,7 @@ pub(crate) fn end_code(end: AttemptEnd) -> i64 {
 /// Refuses the use of a lease that is over, and notes it on the job.
 fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<T, Error> {
     let values = params![lease.id.get(), lease.attempt];
-    let attempt = first(tx.connection, query!("attempts/find"), values, |row| {
+    let attempt = first(tx.connection, query!(reports.find_attempt), values, |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
     })?;
     let why = match attempt {
@@ -294,7 +298,7 @@ fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<
             _ => LostWhy::Reported,
         },
         _ => {
-            let found = first(tx.connection, query!("done/find"), [lease.id.get()], |row| {
+            let found = first(tx.connection, query!(done.find), [lease.id.get()], |row| {
                 Ok((row.get::<_, u32>(1)?, row.get::<_, Option<i64>>(2)?))
             })?;
             match found == Some((lease.attempt, Some(lease.nonce))) {
@@ -311,15 +315,17 @@ fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -
     let state = state_of(tx.connection, lease.id)?;
     if let Some(job) = tx.find_job(lease.id)? {
         let id = lease.id.get();
-        let last: Option<u64> = first(tx.connection, query!("late_reports/last"), [id], |row| row.get(0))?;
+        let last: Option<u64> = first(tx.connection, query!(reports.last_late_report), [id], |row| {
+            row.get(0)
+        })?;
         let number = last.unwrap_or(0) + 1;
         let values = params![id, number, tx.now_ms, lease.attempt, what, why.name()];
-        run(tx.connection, query!("late_reports/insert"), values)?;
+        run(tx.connection, query!(reports.insert_late_report), values)?;
         let kept = LATE_REPORTS_MAX as u64;
         if number > kept {
             run(
                 tx.connection,
-                query!("late_reports/cut"),
+                query!(reports.cut_late_reports),
                 params![id, number - kept],
             )?;
         }

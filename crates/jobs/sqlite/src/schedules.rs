@@ -77,23 +77,23 @@ pub(crate) fn put(tx: &mut WriteTransaction<'_>, schedule: &Schedule) -> Result<
         next_run_ms,
         tx.now_ms,
     ];
-    run(tx.connection, query!("schedules/put"), values)?;
+    run(tx.connection, query!(schedules.put), values)?;
     let values = params![tenant, schedule.name];
-    let raw = first(tx.connection, query!("schedules/find"), values, Raw::read)?;
+    let raw = first(tx.connection, query!(schedules.find), values, Raw::read)?;
     raw.ok_or_else(|| Error::no_such("schedule", &schedule.name))?
         .view()
 }
 
 pub(crate) fn list(connection: &Connection, tenant: Option<&TenantId>) -> Result<Vec<ScheduleView>, Error> {
     let values = params![tenant.map(TenantId::as_str)];
-    let rows = all(connection, query!("schedules/list"), values, Raw::read)?;
+    let rows = all(connection, query!(schedules.list), values, Raw::read)?;
     rows.into_iter().map(Raw::view).collect()
 }
 
 pub(crate) fn due(connection: &Connection, now_ms: i64, limit: usize) -> Result<Vec<ScheduleView>, Error> {
     let rows = all(
         connection,
-        query!("schedules/due"),
+        query!(schedules.due),
         params![now_ms, limit],
         Raw::read,
     )?;
@@ -102,7 +102,7 @@ pub(crate) fn due(connection: &Connection, now_ms: i64, limit: usize) -> Result<
 
 pub(crate) fn delete(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
     let tenant = tx.tenant_num_or_none(tenant);
-    Ok(run(tx.connection, query!("schedules/delete"), params![tenant, name])? > 0)
+    Ok(run(tx.connection, query!(schedules.delete), params![tenant, name])? > 0)
 }
 
 pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<bool, Error> {
@@ -114,7 +114,7 @@ pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<boo
         firing.next_run_ms,
         firing.last_run_ms,
     ];
-    if run(tx.connection, query!("schedules/move"), values)? == 0 {
+    if run(tx.connection, query!(schedules.move), values)? == 0 {
         return Ok(false);
     }
     for job in &firing.jobs {

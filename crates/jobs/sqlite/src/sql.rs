@@ -5,11 +5,20 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use crate::error::store_error;
 
-/// The text of a query, by its name below `queries/`.
+/// Returns the statement of a block: `query!(running.find)` is the block `find` of `queries/running.sql`.
 macro_rules! query {
-    ($name:literal) => {
-        include_str!(concat!("queries/", $name, ".sql"))
-    };
+    ($file:ident.$block:ident) => {{
+        const SQL: &str = nagaya_sql::block(
+            include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/queries/",
+                stringify!($file),
+                ".sql"
+            )),
+            stringify!($block),
+        );
+        SQL
+    }};
 }
 pub(crate) use query;
 

@@ -11,7 +11,7 @@ use crate::write_transaction::WriteTransaction;
 pub(crate) fn put(tx: &mut WriteTransaction<'_>, name: &TenantId, weight: u32) -> Result<(), Error> {
     let weight = weight.max(1);
     let num = tx.tenant_num(name)?;
-    run(tx.connection, query!("tenants/set_weight"), params![num, weight])?;
+    run(tx.connection, query!(tenants.set_weight), params![num, weight])?;
     if let Some(tenant) = tx.memory.tenants.get_mut(&num) {
         tenant.weight = weight;
     }
@@ -19,7 +19,7 @@ pub(crate) fn put(tx: &mut WriteTransaction<'_>, name: &TenantId, weight: u32) -
 }
 
 pub(crate) fn list(connection: &Connection) -> Result<Vec<Tenant>, Error> {
-    let rows = all(connection, query!("tenants/all"), [], |row| {
+    let rows = all(connection, query!(tenants.all), [], |row| {
         Ok((row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
     })?;
     let tenant = |(name, weight, created_at_ms): (String, u32, i64)| {
@@ -43,7 +43,7 @@ pub(crate) fn put_token(tx: &mut WriteTransaction<'_>, token: &ApiToken) -> Resu
         token.created_at_ms,
         token.expires_at_ms,
     ];
-    run(tx.connection, query!("tokens/put"), values)?;
+    run(tx.connection, query!(tenants.put_token), values)?;
     Ok(())
 }
 
@@ -84,14 +84,14 @@ impl Raw {
 }
 
 pub(crate) fn token(connection: &Connection, hash: &[u8; 32]) -> Result<Option<ApiToken>, Error> {
-    let raw = first(connection, query!("tokens/find"), [hash], Raw::read)?;
+    let raw = first(connection, query!(tenants.token), [hash], Raw::read)?;
     raw.map(Raw::token).transpose()
 }
 
 pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Result<Vec<ApiToken>, Error> {
     let rows = all(
         connection,
-        query!("tokens/list"),
+        query!(tenants.tokens),
         [tenant.map(TenantId::as_str)],
         Raw::read,
     )?;
@@ -100,15 +100,15 @@ pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Resu
 
 pub(crate) fn revoke(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
     let tenant = tx.tenant_num_or_none(tenant);
-    Ok(run(tx.connection, query!("tokens/delete"), params![tenant, name])? > 0)
+    Ok(run(tx.connection, query!(tenants.revoke_token), params![tenant, name])? > 0)
 }
 
 pub(crate) fn metadata(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    Ok(first(connection, query!("facts/get"), [name], |row| row.get(0))?)
+    Ok(first(connection, query!(metadata.get), [name], |row| row.get(0))?)
 }
 
 pub(crate) fn set_metadata(tx: &WriteTransaction<'_>, name: &str, value: &[u8]) -> Result<(), Error> {
-    run(tx.connection, query!("facts/set"), params![name, value])?;
+    run(tx.connection, query!(metadata.set), params![name, value])?;
     Ok(())
 }
 

@@ -99,7 +99,7 @@ impl WriteTransaction<'_> {
         }
         let settings = QueueSettings::default();
         let values = params![name.as_str(), record::write_settings(&settings), self.now_ms];
-        run(self.connection, query!("queues/insert"), values)?;
+        run(self.connection, query!(queues.insert), values)?;
         let num = self.connection.last_insert_rowid();
         let queue = Queue {
             name: name.clone(),
@@ -120,7 +120,7 @@ impl WriteTransaction<'_> {
             return Ok(*num);
         }
         let values = params![name.as_str(), 1, self.now_ms];
-        run(self.connection, query!("tenants/insert"), values)?;
+        run(self.connection, query!(tenants.insert), values)?;
         let num = self.connection.last_insert_rowid();
         let tenant = Tenant {
             name: name.clone(),
@@ -143,7 +143,7 @@ impl WriteTransaction<'_> {
 
     /// Reads what must be known of a job to move it; nothing when it is not there.
     pub(crate) fn find_job(&self, id: JobId) -> Result<Option<JobRow>, Error> {
-        let row = first(self.connection, query!("jobs/card"), [id.get()], |row| {
+        let row = first(self.connection, query!(jobs.find), [id.get()], |row| {
             let options: Option<String> = row.get(5)?;
             Ok((
                 row.get(0)?,
@@ -198,12 +198,12 @@ impl WriteTransaction<'_> {
         let (id, queue, tenant) = (job.id.get(), job.queue, job.tenant);
         let data = record::write_event_data(data);
         let values = params![seq, id, queue, tenant, kind.code(), attempt, self.now_ms, data];
-        run(self.connection, query!("events/insert"), values)?;
+        run(self.connection, query!(events.insert), values)?;
         let webhook: Option<&Webhook> = job.options.webhook.as_ref().or(settings.webhook.as_ref());
         if let Some(webhook) = webhook.filter(|webhook| webhook.wants(kind)) {
             let webhook = record::write_webhook(webhook);
             let values = params![id, queue, tenant, seq, kind.code(), attempt, webhook, self.now_ms];
-            run(self.connection, query!("deliveries/insert"), values)?;
+            run(self.connection, query!(deliveries.insert), values)?;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl WriteTransaction<'_> {
         if taken < places {
             run(
                 self.connection,
-                query!("places/put"),
+                query!(concurrency.put),
                 params![job.queue, key, places, taken + 1],
             )?;
             return self.make_ready(job, pos, tries);
@@ -231,7 +231,7 @@ impl WriteTransaction<'_> {
             tries.attempt,
             tries.attempt_max
         ];
-        run(self.connection, query!("held/insert"), values)?;
+        run(self.connection, query!(concurrency.insert_held), values)?;
         self.memory.counts(job.queue, job.tenant).depth.blocked += 1;
         Ok(())
     }
@@ -248,9 +248,9 @@ impl WriteTransaction<'_> {
             tries.attempt,
             tries.attempt_max
         ];
-        run(self.connection, query!("ready/insert"), values)?;
+        run(self.connection, query!(ready.insert), values)?;
         if pos != id {
-            run(self.connection, query!("positions/put"), params![id, pos])?;
+            run(self.connection, query!(ready.put_position), params![id, pos])?;
         }
         self.memory.counts(job.queue, job.tenant).depth.ready += 1;
         self.memory.notifications.ready.insert(job.queue);
@@ -260,7 +260,7 @@ impl WriteTransaction<'_> {
     /// Lets a job wait for a time.
     pub(crate) fn delay(&mut self, job: &JobRow, run_at_ms: i64, tries: Tries) -> Result<(), Error> {
         let values = params![run_at_ms, job.id.get(), tries.attempt, tries.attempt_max];
-        run(self.connection, query!("delayed/insert"), values)?;
+        run(self.connection, query!(waiting.insert_delayed), values)?;
         self.memory.counts(job.queue, job.tenant).depth.scheduled += 1;
         Ok(())
     }
@@ -269,7 +269,7 @@ impl WriteTransaction<'_> {
     fn places(&self, queue: i64, key: &str) -> Result<Option<(u32, u32)>, Error> {
         Ok(first(
             self.connection,
-            query!("places/get"),
+            query!(concurrency.find),
             params![queue, key],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?)
@@ -298,7 +298,7 @@ impl WriteTransaction<'_> {
         while taken < places {
             let next = first(
                 self.connection,
-                query!("held/first"),
+                query!(concurrency.first_held),
                 params![queue, key],
                 |row| {
                     let tries = Tries {
@@ -311,17 +311,21 @@ impl WriteTransaction<'_> {
             let Some((pos, id, tries)) = next else {
                 break;
             };
-            run(self.connection, query!("held/delete"), params![queue, key, pos])?;
+            run(
+                self.connection,
+                query!(concurrency.delete_held),
+                params![queue, key, pos],
+            )?;
             let job = self.require_job(id)?;
             self.memory.counts(queue, job.tenant).depth.blocked -= 1;
             self.make_ready(&job, pos, tries)?;
             taken += 1;
         }
         match taken {
-            0 => run(self.connection, query!("places/delete"), params![queue, key])?,
+            0 => run(self.connection, query!(concurrency.delete), params![queue, key])?,
             _ => run(
                 self.connection,
-                query!("places/put"),
+                query!(concurrency.put),
                 params![queue, key, places, taken],
             )?,
         };
@@ -351,7 +355,7 @@ impl WriteTransaction<'_> {
             ending.result.and_then(|result| result.content_type.as_deref()),
             ending.result.map(|result| &result.bytes[..]),
         ];
-        run(self.connection, query!("done/insert"), values)?;
+        run(self.connection, query!(done.insert), values)?;
         self.event(kind, job, ending.attempt, &EventData::None)?;
         self.memory.notifications.ended.push((job.id, kind));
         let counts = self.memory.counts(job.queue, job.tenant);
@@ -362,10 +366,10 @@ impl WriteTransaction<'_> {
         };
         if let Some(key) = &job.options.unique_key {
             let values = params![job.queue, job.tenant, key, job.id.get()];
-            run(self.connection, query!("uniques/delete"), values)?;
+            run(self.connection, query!(keys.delete_unique), values)?;
         }
         if !job.plain {
-            run(self.connection, query!("positions/delete"), [job.id.get()])?;
+            run(self.connection, query!(ready.delete_position), [job.id.get()])?;
         }
         self.note_for_dependents(job.id, ending.state == State::Succeeded)
     }
@@ -374,16 +378,13 @@ impl WriteTransaction<'_> {
         if self.memory.dependencies == 0 {
             return Ok(());
         }
-        let has = first(
-            self.connection,
-            query!("dependencies/has_children"),
-            [id.get()],
-            |row| row.get(0),
-        )?;
+        let has = first(self.connection, query!(waiting.has_children), [id.get()], |row| {
+            row.get(0)
+        })?;
         if has == Some(true) {
             run(
                 self.connection,
-                query!("resolving/insert"),
+                query!(waiting.insert_resolving),
                 params![id.get(), succeeded],
             )?;
         }
@@ -420,12 +421,12 @@ impl WriteTransaction<'_> {
                 throughput.leases_lost,
                 throughput.late_reports,
             ];
-            run(self.connection, query!("counters/put"), values)?;
+            run(self.connection, query!(queues.put_counters), values)?;
         }
         for num in std::mem::take(&mut self.memory.claimed) {
             if let Some(queue) = self.memory.queues.get(&num) {
                 let values = params![num, queue.rate_horizon_us, queue.last_claim_ms];
-                run(self.connection, query!("queues/set_claim"), values)?;
+                run(self.connection, query!(queues.set_claim), values)?;
             }
         }
         Ok(())

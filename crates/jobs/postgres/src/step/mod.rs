@@ -23,7 +23,7 @@ use nagaya_postgres_client::{Row, Session};
 
 use crate::error::damaged;
 use crate::flags;
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 use crate::store::Inner;
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
 
@@ -147,10 +147,7 @@ impl<'a> Step<'a> {
             .collect();
         let rows = self
             .session
-            .rows(
-                include_str!("../queries/steps/take_running.sql"),
-                &[&ids, &nonces, &attempts],
-            )
+            .rows(query!(running.take_leased), &[&ids, &nonces, &attempts])
             .await?;
         rows.iter().map(running).collect()
     }

@@ -5,53 +5,28 @@ use nagaya_postgres_client::Session;
 use serde::Serialize;
 
 use super::{AfterCommit, Step, position};
-use crate::sql::Queries;
+use crate::sql::{Queries, query};
 
 impl Step<'_> {
     /// Writes everything and returns what to tell after the commit. Nothing may follow but the commit: the gate
     /// is held.
     pub(crate) async fn finish(mut self) -> Result<AfterCommit, Error> {
         let session = self.session;
-        insert(
-            session,
-            include_str!("../queries/steps/insert_attempts.sql"),
-            &self.attempts,
-        )
-        .await?;
-        insert(
-            session,
-            include_str!("../queries/steps/insert_done.sql"),
-            &self.done,
-        )
-        .await?;
-        insert(
-            session,
-            include_str!("../queries/steps/insert_delayed.sql"),
-            &self.delayed,
-        )
-        .await?;
-        insert(
-            session,
-            include_str!("../queries/steps/insert_blocked.sql"),
-            &self.blocked,
-        )
-        .await?;
+        insert(session, query!(reports.insert_attempts), &self.attempts).await?;
+        insert(session, query!(done.insert), &self.done).await?;
+        insert(session, query!(waiting.insert_delayed), &self.delayed).await?;
+        insert(session, query!(waiting.insert_blocked), &self.blocked).await?;
         if !self.released_unique.is_empty() {
-            let delete = include_str!("../queries/steps/delete_unique.sql");
+            let delete = query!(keys.delete_unique);
             session.run(delete, &[&self.released_unique]).await?;
         }
         let ended: Vec<i64> = self.done.iter().map(|row| row.id).collect();
         if !ended.is_empty() {
-            let note = include_str!("../queries/steps/note_resolve.sql");
+            let note = query!(waiting.insert_resolving);
             self.after_commit.resolves = session.run(note, &[&ended]).await? > 0;
         }
         self.grant_slots().await?;
-        insert(
-            session,
-            include_str!("../queries/steps/insert_ready.sql"),
-            &self.ready,
-        )
-        .await?;
+        insert(session, query!(ready.insert), &self.ready).await?;
         self.write_log().await?;
         Ok(self.after_commit)
     }
@@ -61,21 +36,16 @@ impl Step<'_> {
     async fn grant_slots(&mut self) -> Result<(), Error> {
         for ((queue, key), mut work) in std::mem::take(&mut self.keys) {
             let find = match work.sets_limit {
-                true => include_str!("../queries/steps/limit_place.sql"),
-                false => include_str!("../queries/steps/find_place.sql"),
+                true => query!(concurrency.set_limit),
+                false => query!(concurrency.find_or_insert),
             };
             let row = self.session.row(find, &[&queue, &key, &work.most]).await?;
             let place: i64 = row.get(0);
             for waiting in &mut work.waiting {
                 waiting.place = Some(place);
             }
-            insert(
-                self.session,
-                include_str!("../queries/steps/insert_blocked.sql"),
-                &work.waiting,
-            )
-            .await?;
-            let grant = include_str!("../queries/steps/grant_place.sql");
+            insert(self.session, query!(waiting.insert_blocked), &work.waiting).await?;
+            let grant = query!(concurrency.grant);
             for row in &self.session.rows(grant, &[&place, &work.left]).await? {
                 self.make_ready(&position(row)?).await?;
             }
@@ -89,7 +59,7 @@ impl Step<'_> {
         }
         let rows = self
             .session
-            .rows(include_str!("../queries/steps/log.sql"), &[&json(&self.events)])
+            .rows(query!(events.insert), &[&json(&self.events)])
             .await?;
         let mut seqs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         seqs.sort_unstable();
@@ -101,12 +71,7 @@ impl Step<'_> {
                 delivery
             })
             .collect();
-        insert(
-            self.session,
-            include_str!("../queries/steps/insert_deliveries.sql"),
-            &deliveries,
-        )
-        .await
+        insert(self.session, query!(deliveries.insert), &deliveries).await
     }
 }
 
