@@ -44,6 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nagaya_postgres_client::{Error, Pool, Session};
+use nagaya_sql::block;
 use nagaya_tiering::filter::{Existence, Filter};
 use tokio::time::{Instant, sleep};
 
@@ -51,11 +52,11 @@ use super::error::Failure;
 use super::rows::sql_limit;
 use super::totals;
 
-const HORIZON: &str = include_str!("queries/absence/horizon.sql");
-const MADE_SINCE: &str = include_str!("queries/absence/made_since.sql");
-const LIST_FIRST: &str = include_str!("queries/absence/list_first.sql");
-const LIST_AFTER: &str = include_str!("queries/absence/list_after.sql");
-const KNOWN: &str = include_str!("queries/tags/known.sql");
+const HORIZON: &str = block(include_str!("queries/absence.sql"), "horizon");
+const MADE_SINCE: &str = block(include_str!("queries/absence.sql"), "made_since");
+const LIST_FIRST: &str = block(include_str!("queries/absence.sql"), "list_first");
+const LIST_AFTER: &str = block(include_str!("queries/absence.sql"), "list_after");
+const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
 
 /// The part of the lag for which a filter is trusted, as a fraction: the rest is for clocks of other speeds.
 const TRUST: (u32, u32) = (3, 4);

@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use nagaya_postgres_client::Session;
+use nagaya_sql::block;
 use nagaya_tiering::cold::Finding;
 
 use super::error::Failure;
 use super::totals::{self, Sums};
 
-const ANY_PLAN: &str = include_str!("queries/check/any_plan.sql");
-const SIZES: &str = include_str!("queries/check/sizes.sql");
-const ORPHANS: &str = include_str!("queries/check/orphans.sql");
-const TOTALS: &str = include_str!("queries/check/totals.sql");
-const DELETE_ORPHANS: &str = include_str!("queries/check/delete_orphans.sql");
-const RECOUNT_TAGS: &str = include_str!("queries/check/recount_tags.sql");
-const CLEAR_TOTALS: &str = include_str!("queries/totals/clear.sql");
-const RECOUNT_TOTALS: &str = include_str!("queries/totals/recount.sql");
-const LOCK_ALL: &str = include_str!("queries/tags/lock_all.sql");
+const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
+const SIZES: &str = block(include_str!("queries/check.sql"), "sizes");
+const ORPHANS: &str = block(include_str!("queries/check.sql"), "orphans");
+const TOTALS: &str = block(include_str!("queries/check.sql"), "totals");
+const DELETE_ORPHANS: &str = block(include_str!("queries/check.sql"), "delete_orphans");
+const RECOUNT_TAGS: &str = block(include_str!("queries/check.sql"), "recount_tags");
+const CLEAR_TOTALS: &str = block(include_str!("queries/totals.sql"), "clear");
+const RECOUNT_TOTALS: &str = block(include_str!("queries/totals.sql"), "recount");
+const LOCK_ALL: &str = block(include_str!("queries/tags.sql"), "lock_all");
 
 /// Findings after which a check stops: more would not help anybody.
 const FINDINGS_MAX: i64 = 100;

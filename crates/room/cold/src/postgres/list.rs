@@ -1,18 +1,19 @@
 //! Rows and facts one by one and in lists.
 
 use nagaya_postgres_client::{Row, Session};
+use nagaya_sql::block;
 use nagaya_tiering::cold::{KeyRow, TagRow};
 
 use super::error::Failure;
 use super::rows::{kind_of, sql_limit, status_of, unsigned, version_at};
 
-const TAG: &str = include_str!("queries/tags/get.sql");
-const TAGS_FIRST: &str = include_str!("queries/tags/list_first.sql");
-const TAGS_AFTER: &str = include_str!("queries/tags/list_after.sql");
-const KEYS_FIRST: &str = include_str!("queries/keys/list_first.sql");
-const KEYS_AFTER: &str = include_str!("queries/keys/list_after.sql");
-const FACT: &str = include_str!("queries/facts/get.sql");
-const SET_FACT: &str = include_str!("queries/facts/set.sql");
+const TAG: &str = block(include_str!("queries/tags.sql"), "get");
+const TAGS_FIRST: &str = block(include_str!("queries/tags.sql"), "list_first");
+const TAGS_AFTER: &str = block(include_str!("queries/tags.sql"), "list_after");
+const KEYS_FIRST: &str = block(include_str!("queries/keys.sql"), "list_first");
+const KEYS_AFTER: &str = block(include_str!("queries/keys.sql"), "list_after");
+const FACT: &str = block(include_str!("queries/facts.sql"), "get");
+const SET_FACT: &str = block(include_str!("queries/facts.sql"), "set");
 
 /// Returns the row of a tag.
 pub(super) async fn tag(session: &Session, tag: &[u8]) -> Result<Option<TagRow>, Failure> {

@@ -2,16 +2,17 @@
 
 use futures_util::future::join4;
 use nagaya_postgres_client::{Row, Session};
+use nagaya_sql::block;
 use nagaya_tiering::cold::{self, Claimed, Loaded, Rest};
 
 use super::absence::Absence;
 use super::error::Failure;
 use super::rows::{bounded, kind_of, unsigned, version_at};
 
-const GENERATION: &str = include_str!("queries/tags/generation.sql");
-const CLAIM: &str = include_str!("queries/tags/claim.sql");
-const OF_TAG: &str = include_str!("queries/keys/of_tag.sql");
-const LOAD: &str = include_str!("queries/keys/load.sql");
+const GENERATION: &str = block(include_str!("queries/tags.sql"), "generation");
+const CLAIM: &str = block(include_str!("queries/tags.sql"), "claim");
+const OF_TAG: &str = block(include_str!("queries/keys.sql"), "of_tag");
+const LOAD: &str = block(include_str!("queries/keys.sql"), "load");
 
 /// Reads the generation of each tag.
 pub(super) async fn generations(session: &Session, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, Failure> {

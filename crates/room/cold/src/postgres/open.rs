@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
+use nagaya_sql::block;
 use tokio::runtime::{self, Runtime};
 
 use super::absence::{self, Absence};
@@ -42,8 +43,8 @@ impl Default for Options {
 
 /// Driving the connections takes little; encoding and sums run on the callers' threads.
 const THREADS: usize = 2;
-const SETUP: &str = include_str!("queries/connections/setup.sql");
-const SET_ONCE: &str = include_str!("queries/facts/set_once.sql");
+const SETUP: &str = block(include_str!("queries/connections.sql"), "setup");
+const SET_ONCE: &str = block(include_str!("queries/facts.sql"), "set_once");
 /// The fact that says how far filters may be behind, in milliseconds.
 const FILTER_LAG: &str = "filter_lag_ms";
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use nagaya_postgres_client::{Row, Session};
+use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 
 use super::error::Failure;
@@ -12,19 +13,19 @@ use super::rows::{bounded, sql_limit};
 use super::save::finish;
 use super::totals::Sums;
 
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const LOCK_ALL: &str = include_str!("queries/tags/lock_all.sql");
-const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
-const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
-const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
-const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
-const SHRINK: &str = include_str!("queries/tags/shrink.sql");
-const DELETE_KEYS: &str = include_str!("queries/keys/delete.sql");
-const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
-const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
-const EXPIRED: &str = include_str!("queries/keys/expired.sql");
-const BURIED: &str = include_str!("queries/keys/buried.sql");
-const ANY_PLAN: &str = include_str!("queries/check/any_plan.sql");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const LOCK_ALL: &str = block(include_str!("queries/tags.sql"), "lock_all");
+const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
+const DELETE_TAGS_UP_TO: &str = block(include_str!("queries/tags.sql"), "delete_saved_up_to");
+const DELETE_EMPTY: &str = block(include_str!("queries/tags.sql"), "delete_empty");
+const LAST_OF: &str = block(include_str!("queries/tags.sql"), "last_of");
+const SHRINK: &str = block(include_str!("queries/tags.sql"), "shrink");
+const DELETE_KEYS: &str = block(include_str!("queries/keys.sql"), "delete");
+const DELETE_KEYS_OF: &str = block(include_str!("queries/keys.sql"), "delete_of_tag");
+const DELETE_KEYS_UP_TO: &str = block(include_str!("queries/keys.sql"), "delete_saved_up_to");
+const EXPIRED: &str = block(include_str!("queries/keys.sql"), "expired");
+const BURIED: &str = block(include_str!("queries/keys.sql"), "buried");
+const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
 
 /// A wipe may have everything to remove.
 const WIPE_LIMIT: Duration = Duration::from_secs(3600);

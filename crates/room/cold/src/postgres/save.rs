@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join3};
 use nagaya_postgres_client::{Param, Session};
+use nagaya_sql::block;
 use nagaya_tiering::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
 use tokio::time::Instant;
 
@@ -15,13 +16,13 @@ use super::rows::{columns_of, version_at};
 use super::totals::{self, Sums};
 use crate::numbers;
 
-const KNOWN: &str = include_str!("queries/tags/known.sql");
-const ENSURE: &str = include_str!("queries/tags/ensure.sql");
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const SAVED: &str = include_str!("queries/tags/saved.sql");
-const SET_STATUS: &str = include_str!("queries/tags/set_status.sql");
-const NOTE_ACCESS: &str = include_str!("queries/tags/note_access.sql");
-const UPSERT: &str = include_str!("queries/keys/upsert.sql");
+const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
+const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const SAVED: &str = block(include_str!("queries/tags.sql"), "saved");
+const SET_STATUS: &str = block(include_str!("queries/tags.sql"), "set_status");
+const NOTE_ACCESS: &str = block(include_str!("queries/tags.sql"), "note_access");
+const UPSERT: &str = block(include_str!("queries/keys.sql"), "upsert");
 
 /// Payload bytes that one statement takes, so that neither side holds a large commit twice.
 const STATEMENT_BYTES: usize = 4 << 20;

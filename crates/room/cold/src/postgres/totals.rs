@@ -1,15 +1,16 @@
 //! Sums over the whole tier, moved along with what they sum up.
 
 use nagaya_postgres_client::{Error, Row, Session};
+use nagaya_sql::block;
 use nagaya_tiering::cold::{Totals, Version};
 
 use super::error::Failure;
 use super::rows::{unsigned, version_at};
 
-const ADD: &str = include_str!("queries/totals/add.sql");
-const GET: &str = include_str!("queries/totals/get.sql");
-const NEWEST: &str = include_str!("queries/totals/newest.sql");
-const DISK: &str = include_str!("queries/totals/disk.sql");
+const ADD: &str = block(include_str!("queries/totals.sql"), "add");
+const GET: &str = block(include_str!("queries/totals.sql"), "get");
+const NEWEST: &str = block(include_str!("queries/totals.sql"), "newest");
+const DISK: &str = block(include_str!("queries/totals.sql"), "disk");
 
 /// Sums, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Looking for damage: the file itself, what tags say of their keys, payloads
 //! that no longer restore, keys without a tag, and the sums.
 
+use nagaya_sql::block;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_tiering::cold::Finding;
@@ -8,16 +9,16 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Result};
 
 use super::totals::{self, Sums};
 
-const FILE: &str = include_str!("queries/check/file.sql");
-const TAG_RANGE: &str = include_str!("queries/check/tag_range.sql");
-const TAG_FROM: &str = include_str!("queries/check/tag_from.sql");
-const SIZES: &str = include_str!("queries/check/sizes.sql");
-const PAYLOADS: &str = include_str!("queries/check/payloads.sql");
-const ORPHANS: &str = include_str!("queries/check/orphans.sql");
-const TOTALS: &str = include_str!("queries/check/totals.sql");
-const DELETE_ORPHANS: &str = include_str!("queries/check/delete_orphans.sql");
-const RECOUNT_TAGS: &str = include_str!("queries/check/recount_tags.sql");
-const RECOUNT_TOTALS: &str = include_str!("queries/totals/recount.sql");
+const FILE: &str = block(include_str!("queries/check.sql"), "file");
+const TAG_RANGE: &str = block(include_str!("queries/check.sql"), "tag_range");
+const TAG_FROM: &str = block(include_str!("queries/check.sql"), "tag_from");
+const SIZES: &str = block(include_str!("queries/check.sql"), "sizes");
+const PAYLOADS: &str = block(include_str!("queries/check.sql"), "payloads");
+const ORPHANS: &str = block(include_str!("queries/check.sql"), "orphans");
+const TOTALS: &str = block(include_str!("queries/check.sql"), "totals");
+const DELETE_ORPHANS: &str = block(include_str!("queries/check.sql"), "delete_orphans");
+const RECOUNT_TAGS: &str = block(include_str!("queries/check.sql"), "recount_tags");
+const RECOUNT_TOTALS: &str = block(include_str!("queries/totals.sql"), "recount");
 
 /// Findings after which a check stops: more would not help anybody.
 const FINDINGS_MAX: usize = 100;

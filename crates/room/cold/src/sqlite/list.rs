@@ -1,18 +1,19 @@
 //! Rows for people and for walks over everything.
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::{KeyRow, TagRow, Version};
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
 use super::rows::{kind_of, status_of};
 
-const TAG: &str = include_str!("queries/tags/get.sql");
-const TAGS_FIRST: &str = include_str!("queries/tags/list_first.sql");
-const TAGS_AFTER: &str = include_str!("queries/tags/list_after.sql");
-const KEYS_FIRST: &str = include_str!("queries/keys/list_first.sql");
-const KEYS_IN_TAG: &str = include_str!("queries/keys/list_in_tag.sql");
-const KEYS_AFTER_TAG: &str = include_str!("queries/keys/list_after_tag.sql");
-const FACT: &str = include_str!("queries/facts/get.sql");
-const SET_FACT: &str = include_str!("queries/facts/set.sql");
+const TAG: &str = block(include_str!("queries/tags.sql"), "get");
+const TAGS_FIRST: &str = block(include_str!("queries/tags.sql"), "list_first");
+const TAGS_AFTER: &str = block(include_str!("queries/tags.sql"), "list_after");
+const KEYS_FIRST: &str = block(include_str!("queries/keys.sql"), "list_first");
+const KEYS_IN_TAG: &str = block(include_str!("queries/keys.sql"), "list_in_tag");
+const KEYS_AFTER_TAG: &str = block(include_str!("queries/keys.sql"), "list_after_tag");
+const FACT: &str = block(include_str!("queries/facts.sql"), "get");
+const SET_FACT: &str = block(include_str!("queries/facts.sql"), "set");
 
 /// Returns the row of a tag.
 pub(super) fn tag(connection: &Connection, tag: &[u8]) -> Result<Option<TagRow>> {

@@ -1,13 +1,14 @@
 //! Reading what rests of a tag, with and without claiming it.
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::{Claimed, Loaded, Rest, Row, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::kind_of;
 
-const GENERATION: &str = include_str!("queries/tags/generation.sql");
-const CLAIM: &str = include_str!("queries/tags/claim.sql");
-const LOAD: &str = include_str!("queries/keys/load.sql");
+const GENERATION: &str = block(include_str!("queries/tags.sql"), "generation");
+const CLAIM: &str = block(include_str!("queries/tags.sql"), "claim");
+const LOAD: &str = block(include_str!("queries/keys.sql"), "load");
 
 /// Reads the generation of each tag.
 pub(super) fn generations(connection: &Connection, tags: &[&[u8]]) -> Result<Vec<Option<u64>>> {

@@ -137,6 +137,7 @@ fn set_cache(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_sql::block;
     use rusqlite::StatementStatus;
 
     use super::*;
@@ -149,8 +150,8 @@ mod tests {
         let writer = writer(&path, &options).unwrap();
         for connection in [&writer, &reader(&path, &options).unwrap()] {
             for sql in [
-                include_str!("queries/keys/load.sql"),
-                include_str!("queries/tags/fence.sql"),
+                block(include_str!("queries/keys.sql"), "load"),
+                block(include_str!("queries/tags.sql"), "fence"),
             ] {
                 let mut statement = connection.prepare(sql).unwrap();
                 for tag in 0..5u8 {

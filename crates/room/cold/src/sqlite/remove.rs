@@ -2,27 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::list::{self, sql_limit};
 use super::totals::{self, Sums};
 
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
-const DELETE_TAGS: &str = include_str!("queries/tags/delete_all.sql");
-const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
-const SUM_UP_TO: &str = include_str!("queries/tags/sum_saved_up_to.sql");
-const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
-const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
-const SHRINK: &str = include_str!("queries/tags/shrink.sql");
-const DELETE_KEY: &str = include_str!("queries/keys/delete.sql");
-const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
-const DELETE_KEYS: &str = include_str!("queries/keys/delete_all.sql");
-const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
-const EXPIRED: &str = include_str!("queries/keys/expired.sql");
-const BURIED: &str = include_str!("queries/keys/buried.sql");
-const CLEAR_TOTALS: &str = include_str!("queries/totals/clear.sql");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
+const DELETE_TAGS: &str = block(include_str!("queries/tags.sql"), "delete_all");
+const DELETE_TAGS_UP_TO: &str = block(include_str!("queries/tags.sql"), "delete_saved_up_to");
+const SUM_UP_TO: &str = block(include_str!("queries/tags.sql"), "sum_saved_up_to");
+const LAST_OF: &str = block(include_str!("queries/tags.sql"), "last_of");
+const DELETE_EMPTY: &str = block(include_str!("queries/tags.sql"), "delete_empty");
+const SHRINK: &str = block(include_str!("queries/tags.sql"), "shrink");
+const DELETE_KEY: &str = block(include_str!("queries/keys.sql"), "delete");
+const DELETE_KEYS_OF: &str = block(include_str!("queries/keys.sql"), "delete_of_tag");
+const DELETE_KEYS: &str = block(include_str!("queries/keys.sql"), "delete_all");
+const DELETE_KEYS_UP_TO: &str = block(include_str!("queries/keys.sql"), "delete_saved_up_to");
+const EXPIRED: &str = block(include_str!("queries/keys.sql"), "expired");
+const BURIED: &str = block(include_str!("queries/keys.sql"), "buried");
+const CLEAR_TOTALS: &str = block(include_str!("queries/totals.sql"), "clear");
 
 /// Removes a tag with all it has; returns how many keys with a value those were.
 pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {

@@ -3,20 +3,21 @@
 //! Work is done in the order of the tags' bytes: neighbours are on the same pages
 //! of the index, so a page is read and changed once per commit.
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::{kind_number, status_number};
 use super::totals::{self, Sums};
 
-const ENSURE: &str = include_str!("queries/tags/ensure.sql");
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const SAVED: &str = include_str!("queries/tags/saved.sql");
-const SET_STATUS: &str = include_str!("queries/tags/set_status.sql");
-const NOTE_ACCESS: &str = include_str!("queries/tags/note_access.sql");
-const SIZE: &str = include_str!("queries/keys/size.sql");
-const UPSERT: &str = include_str!("queries/keys/upsert.sql");
-const BURY: &str = include_str!("queries/keys/bury.sql");
+const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const SAVED: &str = block(include_str!("queries/tags.sql"), "saved");
+const SET_STATUS: &str = block(include_str!("queries/tags.sql"), "set_status");
+const NOTE_ACCESS: &str = block(include_str!("queries/tags.sql"), "note_access");
+const SIZE: &str = block(include_str!("queries/keys.sql"), "size");
+const UPSERT: &str = block(include_str!("queries/keys.sql"), "upsert");
+const BURY: &str = block(include_str!("queries/keys.sql"), "bury");
 
 /// JSON beside the payloads of a call's snapshots, by snapshot and change; empty when none is kept.
 pub(super) type Decoded = Vec<Vec<Option<String>>>;

@@ -1,11 +1,12 @@
 //! Sums over the whole tier, moved along with what they sum up.
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, Result, params};
 
-const ADD: &str = include_str!("queries/totals/add.sql");
-const RAISE_NEWEST: &str = include_str!("queries/totals/raise_newest.sql");
-const GET: &str = include_str!("queries/totals/get.sql");
+const ADD: &str = block(include_str!("queries/totals.sql"), "add");
+const RAISE_NEWEST: &str = block(include_str!("queries/totals.sql"), "raise_newest");
+const GET: &str = block(include_str!("queries/totals.sql"), "get");
 
 /// Sums, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
