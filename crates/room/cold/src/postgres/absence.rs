@@ -43,13 +43,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nagaya_postgres_client::{Error, Pool, Session};
+use nagaya_postgres_client::{Error, Pool, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::filter::{Existence, Filter};
 use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
-use super::rows::sql_limit;
+use super::rows::{Horizon, KnownTag, sql_limit};
 use super::totals;
 
 const HORIZON: &str = block(include_str!("queries/absence.sql"), "horizon");
@@ -145,7 +145,7 @@ impl Absence {
         tag: &[u8],
     ) -> Result<Option<Instant>, Failure> {
         let row = session.query_opt(KNOWN, &[&&[tag][..]]).await?;
-        let is_saved = row.map(|row| row.get::<_, bool>(1));
+        let is_saved = row.map(|row| KnownTag::read(&row).is_saved);
         if is_saved != Some(false) {
             return Ok(None);
         }
@@ -216,15 +216,6 @@ struct Known {
     from: Horizon,
 }
 
-/// How far transactions have come.
-struct Horizon {
-    timeline: String,
-    /// The oldest transaction under way.
-    oldest: i64,
-    /// The next one to begin.
-    next: i64,
-}
-
 impl Known {
     /// Takes in what was made since the last time.
     async fn refresh(&mut self, pool: &Pool, shared: &SharedFilter) -> Result<Step, Error> {
@@ -236,7 +227,7 @@ impl Known {
         }
         let from = self.from.oldest.to_string();
         for row in session.query(MADE_SINCE, &[&from]).await? {
-            self.filter.insert(row.get(0));
+            self.filter.insert(scalar(&row));
         }
         self.from = horizon;
         shared.put(&self.filter, sent);
@@ -262,9 +253,9 @@ async fn build(pool: &Pool, shared: &SharedFilter, known: &mut Option<Known>) ->
             Some(tag) => session.query(LIST_AFTER, &[tag, &limit]).await?,
         };
         drop(session);
-        page.iter().for_each(|row| filter.insert(row.get(0)));
+        page.iter().for_each(|row| filter.insert(scalar(row)));
         match page.last() {
-            Some(row) => last = Some(row.get(0)),
+            Some(row) => last = Some(scalar(row)),
             None => break,
         }
         if let Some(known) = known
@@ -281,9 +272,5 @@ async fn build(pool: &Pool, shared: &SharedFilter, known: &mut Option<Known>) ->
 
 async fn horizon(session: &Session) -> Result<Horizon, Error> {
     let row = session.query_one(HORIZON, &[]).await?;
-    Ok(Horizon {
-        oldest: row.get(0),
-        next: row.get(1),
-        timeline: row.get(2),
-    })
+    Ok(Horizon::read(&row))
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use nagaya_postgres_client::Session;
+use nagaya_postgres_client::{Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::cold::Finding;
 
 use super::error::Failure;
+use super::rows::{CountedSums, SizesRow};
 use super::totals::{self, Sums};
 
 const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
@@ -33,27 +34,31 @@ pub(super) async fn check(session: &Session) -> Result<Vec<Finding>, Failure> {
     session.batch(ANY_PLAN).await?;
     let mut findings = Vec::new();
     for row in session.query_within(SIZES, &[&FINDINGS_MAX], LIMIT).await? {
-        let tag = row.get::<_, &[u8]>(0).escape_ascii().to_string();
-        let number = |column| row.get::<_, i64>(column);
+        let SizesRow {
+            tag,
+            keys,
+            bytes,
+            tombstones,
+            keys_found,
+            bytes_found,
+            tombstones_found,
+        } = SizesRow::read(&row);
+        let tag = tag.escape_ascii();
         let what = format!(
-            "tag {tag} says {} keys, {} bytes, {} tombstones; there are {}, {}, {}",
-            number(1),
-            number(2),
-            number(3),
-            number(4),
-            number(5),
-            number(6),
+            "tag {tag} says {keys} keys, {bytes} bytes, {tombstones} tombstones; \
+             there are {keys_found}, {bytes_found}, {tombstones_found}"
         );
         findings.push(finding(what));
     }
     let orphans = session.query_within(ORPHANS, &[], LIMIT).await?;
-    let orphans: i64 = orphans.first().map_or(0, |row| row.get(0));
+    let orphans: i64 = orphans.first().map_or(0, scalar);
     if orphans > 0 {
         findings.push(finding(format!("{orphans} keys belong to no tag")));
     }
     let said = totals::sums(session).await?;
     let found = session.query_within(TOTALS, &[], LIMIT).await?;
-    let found = found.first().map_or(Sums::default(), Sums::of_many);
+    let found = found.first().map(CountedSums::read);
+    let found = found.map_or(Sums::default(), Sums::from);
     session.batch("COMMIT").await?;
     if said != found {
         findings.push(finding(format!(

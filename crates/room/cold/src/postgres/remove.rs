@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Row, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 
 use super::error::Failure;
-use super::rows::{bounded, sql_limit};
+use super::rows::{CountedSums, DueKey, FenceRow, GoneKeys, bounded, sql_limit};
 use super::save::finish;
 use super::totals::Sums;
 
@@ -34,13 +34,13 @@ const WIPE_LIMIT: Duration = Duration::from_secs(3600);
 pub(super) async fn erase(session: &Session, tag: &[u8]) -> Result<u64, Failure> {
     let tags = [tag];
     let fences = lock(session, &tags).await?;
-    let Some(found) = fences.first() else {
+    let Some(found) = fences.first().map(FenceRow::read) else {
         session.batch("ROLLBACK").await?;
         return Ok(0);
     };
     let sums = Sums {
         tags: 1,
-        ..Sums::of_tag(found, 4)
+        ..found.sizes()
     };
     session.execute(DELETE_KEYS_OF, &[&tag]).await?;
     session.execute(DELETE_TAG, &[&tag]).await?;
@@ -60,7 +60,8 @@ pub(super) async fn wipe(session: &Session, up_to: Version) -> Result<(), Failur
     let gone = session
         .query_within(DELETE_TAGS_UP_TO, &[&generation, &snap], WIPE_LIMIT)
         .await?;
-    let change = gone.first().map_or(Sums::default(), Sums::of_many);
+    let gone = gone.first().map(CountedSums::read);
+    let change = gone.map_or(Sums::default(), Sums::from);
     finish(session, change.negated(), (0, 0)).await
 }
 
@@ -79,8 +80,8 @@ pub(super) async fn purge(
     if due.is_empty() {
         return Ok(0);
     }
-    let tags: Vec<&[u8]> = due.iter().map(|row| row.get(0)).collect();
-    let keys: Vec<&[u8]> = due.iter().map(|row| row.get(1)).collect();
+    let (tags, keys): (Vec<&[u8]>, Vec<&[u8]>) =
+        due.iter().map(DueKey::read).map(|row| (row.tag, row.key)).unzip();
     let locked: BTreeSet<&[u8]> = tags.iter().copied().collect();
     lock(session, &locked.into_iter().collect::<Vec<_>>()).await?;
     // Rows may have changed before the lock was ours; the statement looks again.
@@ -90,8 +91,11 @@ pub(super) async fn purge(
             &[&tags, &keys, &expired_before_ms, &buried_before_ms],
         )
         .await?;
-    let sums: Vec<Sums> = gone.iter().map(|row| Sums::of_tag(row, 1)).collect();
-    let tags: Vec<&[u8]> = gone.iter().map(|row| row.get(0)).collect();
+    let (tags, sums): (Vec<&[u8]>, Vec<Sums>) = gone
+        .iter()
+        .map(GoneKeys::read)
+        .map(|row| (row.tag, row.sums()))
+        .unzip();
     let column = |read: fn(&Sums) -> i64| sums.iter().map(read).collect::<Vec<_>>();
     session
         .execute(
@@ -125,7 +129,7 @@ pub(super) async fn forget_empty(
     else {
         return Ok((0, 0));
     };
-    let last: String = last.get(0);
+    let last: String = scalar(&last);
     let next: u64 = last
         .parse()
         .map_err(|_| Failure::Strange("a transaction has no number"))?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join3};
-use nagaya_postgres_client::{Param, Session};
+use nagaya_postgres_client::{Param, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use super::absence::Absence;
 use super::error::Failure;
 use super::json;
 use super::load::at_place;
-use super::rows::{columns_of, version_at};
+use super::rows::{FenceRow, GoneKeys, KnownTag, columns_of};
 use super::totals::{self, Sums};
 use crate::numbers;
 
@@ -44,7 +44,8 @@ pub(super) async fn ensure(
         .collect();
     let mut is_saved = vec![None; tags.len()];
     for row in session.query(KNOWN, &[&tags]).await? {
-        *at_place(&mut is_saved, &row)? = Some(row.get::<_, bool>(1));
+        let row = KnownTag::read(&row);
+        *at_place(&mut is_saved, row.place)? = Some(row.is_saved);
     }
     let with = |state| {
         let places = is_saved
@@ -58,7 +59,7 @@ pub(super) async fn ensure(
         session.prepare(ENSURE).await?;
         let (begun, made) = join(session.batch("BEGIN"), session.query_one(ENSURE, &[&missing])).await;
         begun?;
-        let tags = made?.get(0);
+        let tags = scalar(&made?);
         let made = Sums {
             tags,
             ..Sums::default()
@@ -90,11 +91,8 @@ pub(super) async fn commit(
     begun?;
     let fences = fences?;
     let mut saves: BTreeMap<&[u8], Save<'_>> = BTreeMap::new();
-    for row in &fences {
-        saves.insert(
-            row.get(0),
-            Save::new(row.get::<_, i64>(1).unsigned_abs(), version_at(row, 2)),
-        );
+    for row in fences.iter().map(FenceRow::read) {
+        saves.insert(row.tag, Save::new(row.generation, row.saved()));
     }
     let outcomes = snapshots
         .iter()
@@ -254,8 +252,9 @@ impl<'a> KeyColumns<'a> {
             &now_ms,
         ];
         for row in session.query(UPSERT, &params).await? {
-            if let Some(change) = saves.get_mut(row.get::<_, &[u8]>(0)) {
-                change.add(Sums::of_tag(&row, 1).negated());
+            let gone = GoneKeys::read(&row);
+            if let Some(change) = saves.get_mut(gone.tag) {
+                change.add(gone.sums().negated());
             }
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! Sums over the whole tier, moved along with what they sum up.
 
-use nagaya_postgres_client::{Error, Row, Session};
+use nagaya_postgres_client::{Error, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::cold::{Totals, Version};
 
 use super::error::Failure;
-use super::rows::{unsigned, version_at};
+use super::rows::{NewestRow, StoredSums};
 
 const ADD: &str = block(include_str!("queries/totals.sql"), "add");
 const GET: &str = block(include_str!("queries/totals.sql"), "get");
@@ -49,26 +49,6 @@ impl Sums {
             bytes: -self.bytes,
         }
     }
-
-    /// Reads the sums of a tag's rows: keys, bytes and tombstones from a column on.
-    pub(super) fn of_tag(row: &Row, column: usize) -> Sums {
-        Sums {
-            tags: 0,
-            keys: row.get(column),
-            bytes: row.get(column + 1),
-            tombstones: row.get(column + 2),
-        }
-    }
-
-    /// Reads the sums of many tags from the first four columns.
-    pub(super) fn of_many(row: &Row) -> Sums {
-        Sums {
-            tags: row.get(0),
-            keys: row.get(1),
-            tombstones: row.get(2),
-            bytes: row.get(3),
-        }
-    }
 }
 
 /// Adds what a transaction changed; its last statement. `newest` in columns, zeros when nothing was saved.
@@ -93,13 +73,18 @@ pub(super) async fn add(session: &Session, change: Sums, newest: (i64, i64)) -> 
 }
 
 pub(super) async fn sums(session: &Session) -> Result<Sums, Error> {
-    Ok(Sums::of_many(&session.query_one(GET, &[]).await?))
+    let row = session.query_one(GET, &[]).await?;
+    Ok(StoredSums::read(&row).into())
 }
 
 /// Returns the highest version that any tag was saved with.
 pub(super) async fn newest(session: &Session) -> Result<Version, Failure> {
     let row = session.query_opt(NEWEST, &[]).await?;
-    Ok(row.map_or(Version::default(), |row| version_at(&row, 0)))
+    let newest = row.as_ref().map(NewestRow::read).map(|row| Version {
+        generation: row.newest_generation,
+        snap: row.newest_snap,
+    });
+    Ok(newest.unwrap_or_default())
 }
 
 pub(super) async fn totals(session: &Session) -> Result<Totals, Failure> {
@@ -110,6 +95,6 @@ pub(super) async fn totals(session: &Session) -> Result<Totals, Failure> {
         keys: sums.keys.unsigned_abs(),
         tombstones: sums.tombstones.unsigned_abs(),
         bytes: sums.bytes.unsigned_abs(),
-        disk_bytes: unsigned(&disk, 0),
+        disk_bytes: scalar::<i64>(&disk).unsigned_abs(),
     })
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use nagaya_sqlite_client::scalar;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -108,7 +109,7 @@ fn set_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()
     connection.pragma_update(None, "journal_size_limit", KEPT_BYTES as i64)?;
     set_cache(connection, options.cache_bytes)?;
     if let Some(bytes) = options.database_bytes_max {
-        let page_bytes: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let page_bytes: u64 = connection.pragma_query_value(None, "page_size", scalar)?;
         connection.pragma_update(None, "max_page_count", (bytes / page_bytes).max(1) as i64)?;
     }
     Ok(())

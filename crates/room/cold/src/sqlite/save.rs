@@ -4,10 +4,11 @@
 //! of the index, so a page is read and changed once per commit.
 
 use nagaya_sql::block;
+use nagaya_sqlite_client::scalar;
 use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
-use super::rows::{kind_number, status_number};
+use super::rows::{FenceRow, kind_number, status_number};
 use super::totals::{self, Sums};
 
 const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
@@ -93,14 +94,6 @@ struct Save<'a> {
     change: Sums,
 }
 
-/// What a tag's row says when a snapshot comes.
-struct Fence {
-    id: i64,
-    generation: u64,
-    saved: Version,
-    sizes: Sums,
-}
-
 impl<'a> Save<'a> {
     fn prepare(connection: &'a Connection, now_ms: i64) -> Result<Save<'a>> {
         Ok(Save {
@@ -119,11 +112,11 @@ impl<'a> Save<'a> {
             return Ok(Committed::Refused);
         };
         let version = snapshot.version;
-        if fence.generation != version.generation || version <= fence.saved {
+        if fence.generation != version.generation || version <= fence.saved() {
             return Ok(Committed::Refused);
         }
         // The first save of a tag with one key is the most frequent of all and has nothing to replace.
-        let replaces = fence.sizes != Sums::default() || snapshot.changes.len() > 1;
+        let replaces = fence.sizes() != Sums::default() || snapshot.changes.len() > 1;
         let mut change = Sums::default();
         for (at, key) in snapshot.changes.iter().enumerate() {
             if replaces && let Some(payload_bytes) = self.size_of(fence.id, &key.key)? {
@@ -134,7 +127,7 @@ impl<'a> Save<'a> {
             change.add_row(&key.key, payload_bytes);
         }
         self.change.add(change);
-        let mut sizes = fence.sizes;
+        let mut sizes = fence.sizes();
         sizes.add(change);
         self.saved.execute(params![
             fence.id,
@@ -150,32 +143,13 @@ impl<'a> Save<'a> {
         Ok(Committed::Saved)
     }
 
-    fn find(&mut self, tag: &[u8]) -> Result<Option<Fence>> {
-        self.fence
-            .query_row([tag], |row| {
-                Ok(Fence {
-                    id: row.get(0)?,
-                    generation: row.get(1)?,
-                    saved: Version {
-                        generation: row.get(2)?,
-                        snap: row.get(3)?,
-                    },
-                    sizes: Sums {
-                        tags: 0,
-                        keys: row.get(4)?,
-                        bytes: row.get(5)?,
-                        tombstones: row.get(6)?,
-                    },
-                })
-            })
-            .optional()
+    fn find(&mut self, tag: &[u8]) -> Result<Option<FenceRow>> {
+        self.fence.query_row([tag], FenceRow::read).optional()
     }
 
     /// Returns the size of a row's payload, nothing in it for a tombstone, or nothing without a row.
     fn size_of(&mut self, tag_id: i64, key: &[u8]) -> Result<Option<Option<i64>>> {
-        self.size
-            .query_row(params![tag_id, key], |row| row.get(0))
-            .optional()
+        self.size.query_row(params![tag_id, key], scalar).optional()
     }
 
     fn write(&mut self, tag_id: i64, version: Version, change: &Change, json: Option<&str>) -> Result<()> {

@@ -4,6 +4,8 @@ use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, Result, params};
 
+use super::rows::TotalsRow;
+
 const ADD: &str = block(include_str!("queries/totals.sql"), "add");
 const RAISE_NEWEST: &str = block(include_str!("queries/totals.sql"), "raise_newest");
 const GET: &str = block(include_str!("queries/totals.sql"), "get");
@@ -36,6 +38,15 @@ impl Sums {
         self.bytes += other.bytes;
     }
 
+    pub(super) fn negated(self) -> Sums {
+        Sums {
+            tags: -self.tags,
+            keys: -self.keys,
+            tombstones: -self.tombstones,
+            bytes: -self.bytes,
+        }
+    }
+
     fn count_row(&mut self, key: &[u8], payload_bytes: Option<i64>, sign: i64) {
         match payload_bytes {
             Some(payload_bytes) => {
@@ -65,17 +76,16 @@ pub(super) fn raise_newest(connection: &Connection, version: Version) -> Result<
 
 /// Reads the sums and the newest version.
 pub(super) fn get(connection: &Connection) -> Result<(Sums, Version)> {
-    connection.prepare_cached(GET)?.query_row([], |row| {
-        let sums = Sums {
-            tags: row.get(0)?,
-            keys: row.get(1)?,
-            tombstones: row.get(2)?,
-            bytes: row.get(3)?,
-        };
-        let newest = Version {
-            generation: row.get(4)?,
-            snap: row.get(5)?,
-        };
-        Ok((sums, newest))
-    })
+    let row = connection.prepare_cached(GET)?.query_row([], TotalsRow::read)?;
+    let sums = Sums {
+        tags: row.tags,
+        keys: row.keys,
+        tombstones: row.tombstones,
+        bytes: row.bytes,
+    };
+    let newest = Version {
+        generation: row.newest_generation,
+        snap: row.newest_snap,
+    };
+    Ok((sums, newest))
 }
