@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{ErrorClass, SchemaError, classify};
 use rusqlite::ffi;
 
 use crate::error::Error;
@@ -42,13 +42,13 @@ impl From<SchemaError> for OpenError {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
-        match meaning(&error) {
-            Meaning::Full => Error::Full(error.into()),
-            Meaning::Busy => Error::Unavailable(error.into()),
-            Meaning::Damaged => Error::Damaged {
+        match classify(&error) {
+            ErrorClass::Full => Error::Full(error.into()),
+            ErrorClass::Busy => Error::Unavailable(error.into()),
+            ErrorClass::Damaged => Error::Damaged {
                 what: error.to_string(),
             },
-            Meaning::Failed => Error::Failed(error.into()),
+            ErrorClass::Failed => Error::Failed(error.into()),
         }
     }
 }
