@@ -7,8 +7,8 @@ use nagaya_sql::block;
 use nagaya_tiering::cold::Finding;
 
 use super::error::Failure;
-use super::rows::{CountedSums, SizesRow};
-use super::totals::{self, Sums};
+use super::rows::{CountedTotals, SizesRow};
+use super::totals::{self, TotalsDelta};
 
 const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
 const SIZES: &str = block(include_str!("queries/check.sql"), "sizes");
@@ -55,10 +55,10 @@ pub(super) async fn check(session: &Session) -> Result<Vec<Finding>, Failure> {
     if orphans > 0 {
         findings.push(finding(format!("{orphans} keys belong to no tag")));
     }
-    let said = totals::sums(session).await?;
+    let said = totals::stored(session).await?;
     let found = session.query_within(TOTALS, &[], LIMIT).await?;
-    let found = found.first().map(CountedSums::read);
-    let found = found.map_or(Sums::default(), Sums::from);
+    let found = found.first().map(CountedTotals::read);
+    let found = found.map_or(TotalsDelta::default(), TotalsDelta::from);
     session.batch("COMMIT").await?;
     if said != found {
         findings.push(finding(format!(

@@ -3,10 +3,10 @@
 use futures_util::future::join4;
 use nagaya_postgres_client::Session;
 use nagaya_sql::block;
-use nagaya_tiering::cold::{Claimed, Loaded, Rest, Row, Version};
+use nagaya_tiering::cold::{Claimed, Loaded, Row, StoredValue, Version};
 
-use super::absence::Absence;
 use super::error::Failure;
+use super::miss_filter::MissFilter;
 use super::rows::{ClaimedKey, ClaimedTag, GenerationRow, LoadedKey, bounded, known_kind};
 
 const GENERATION: &str = block(include_str!("queries/tags.sql"), "generation");
@@ -53,7 +53,7 @@ pub(super) async fn read(session: &Session, tags: &[&[u8]]) -> Result<Vec<Option
 /// Moves a tag's generation on and reads it.
 pub(super) async fn claim(
     session: &Session,
-    absence: &Absence,
+    miss_filter: &MissFilter,
     tag: &[u8],
     base: Option<u64>,
 ) -> Result<Claimed, Failure> {
@@ -64,10 +64,10 @@ pub(super) async fn claim(
         });
     };
     // Most tags were saved; only one that was not has to be looked at more closely.
-    if let Some(loaded) = claim_now(session, tag, base, !absence.is_used()).await? {
+    if let Some(loaded) = claim_now(session, tag, base, !miss_filter.is_used()).await? {
         return Ok(Claimed::Loaded(loaded));
     }
-    let Some(until) = absence.known_to_all_at(session, tag).await? else {
+    let Some(until) = miss_filter.known_to_all_at(session, tag).await? else {
         return Ok(Claimed::Moved);
     };
     tokio::time::sleep_until(until).await;
@@ -119,12 +119,12 @@ fn add_key(loaded: &mut Loaded, row: ClaimedKey) -> Result<(), Failure> {
     match row.payload {
         None => loaded.tombstones.push(row.key),
         Some(payload) => {
-            let rest = Rest {
+            let value = StoredValue {
                 kind: known_kind(row.kind)?,
                 payload,
                 expires_at_ms: row.expires_at_ms,
             };
-            loaded.rows.push(Row { key: row.key, rest });
+            loaded.rows.push(Row { key: row.key, value });
         }
     }
     Ok(())

@@ -6,8 +6,8 @@ use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
 use nagaya_sql::block;
 use tokio::runtime::{self, Runtime};
 
-use super::absence::{self, Absence};
 use super::error::{OpenError, cold_error};
+use super::miss_filter::{self, MissFilter};
 use super::{PostgresCold, list};
 
 /// How the database is used.
@@ -66,13 +66,13 @@ pub(super) fn open(url: &str, options: Options) -> Result<PostgresCold, OpenErro
         MIGRATIONS.upgrade(&pool).await?;
         filter_lag(&pool, options.filter_lag).await
     })?;
-    let absence = Absence::new(lag);
+    let miss_filter = MissFilter::new(lag);
     if options.filter && !lag.is_zero() {
-        runtime.spawn(absence::keep_up(pool.clone(), absence.filter()));
+        runtime.spawn(miss_filter::keep_up(pool.clone(), miss_filter.filter()));
     }
     Ok(PostgresCold {
         pool,
-        absence,
+        miss_filter,
         decode: options.decode,
         runtime: Some(runtime),
     })

@@ -9,9 +9,9 @@ use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 
 use super::error::Failure;
-use super::rows::{CountedSums, DueKey, FenceRow, GoneKeys, bounded, sql_limit};
+use super::rows::{CountedTotals, DueKey, FenceRow, GoneKeys, bounded, sql_limit};
 use super::save::finish;
-use super::totals::Sums;
+use super::totals::TotalsDelta;
 
 const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
 const LOCK_ALL: &str = block(include_str!("queries/tags.sql"), "lock_all");
@@ -38,7 +38,7 @@ pub(super) async fn erase(session: &Session, tag: &[u8]) -> Result<u64, Failure>
         session.batch("ROLLBACK").await?;
         return Ok(0);
     };
-    let sums = Sums {
+    let sums = TotalsDelta {
         tags: 1,
         ..found.sizes()
     };
@@ -60,8 +60,8 @@ pub(super) async fn wipe(session: &Session, up_to: Version) -> Result<(), Failur
     let gone = session
         .query_within(DELETE_TAGS_UP_TO, &[&generation, &snap], WIPE_LIMIT)
         .await?;
-    let gone = gone.first().map(CountedSums::read);
-    let change = gone.map_or(Sums::default(), Sums::from);
+    let gone = gone.first().map(CountedTotals::read);
+    let change = gone.map_or(TotalsDelta::default(), TotalsDelta::from);
     finish(session, change.negated(), (0, 0)).await
 }
 
@@ -91,12 +91,12 @@ pub(super) async fn purge(
             &[&tags, &keys, &expired_before_ms, &buried_before_ms],
         )
         .await?;
-    let (tags, sums): (Vec<&[u8]>, Vec<Sums>) = gone
+    let (tags, sums): (Vec<&[u8]>, Vec<TotalsDelta>) = gone
         .iter()
         .map(GoneKeys::read)
-        .map(|row| (row.tag, row.sums()))
+        .map(|row| (row.tag, row.delta()))
         .unzip();
-    let column = |read: fn(&Sums) -> i64| sums.iter().map(read).collect::<Vec<_>>();
+    let column = |read: fn(&TotalsDelta) -> i64| sums.iter().map(read).collect::<Vec<_>>();
     session
         .execute(
             SHRINK,
@@ -108,7 +108,7 @@ pub(super) async fn purge(
             ],
         )
         .await?;
-    let mut change = Sums::default();
+    let mut change = TotalsDelta::default();
     sums.iter().for_each(|sums| change.add(*sums));
     finish(session, change.negated(), (0, 0)).await?;
     Ok(usize::try_from(change.keys + change.tombstones).unwrap_or_default())
@@ -138,9 +138,9 @@ pub(super) async fn forget_empty(
     let removed = session
         .execute(DELETE_EMPTY, &[&from, &last, &generation, &snap])
         .await?;
-    let change = Sums {
+    let change = TotalsDelta {
         tags: -bounded(removed),
-        ..Sums::default()
+        ..TotalsDelta::default()
     };
     finish(session, change, (0, 0)).await?;
     Ok((usize::try_from(removed).unwrap_or_default(), next))

@@ -4,7 +4,7 @@ use nagaya_sql::row;
 use nagaya_tiering::cold::{Kind, Status, Version};
 
 use super::error::Failure;
-use super::totals::Sums;
+use super::totals::TotalsDelta;
 use crate::numbers;
 
 row! {
@@ -125,8 +125,8 @@ row! {
 
 row! {
     postgres;
-    /// Sums over many tags that were counted.
-    pub(super) struct CountedSums {
+    /// TotalsDelta over many tags that were counted.
+    pub(super) struct CountedTotals {
         tags as "count": i64,
         keys as "coalesce": i64,
         tombstones as "coalesce": i64,
@@ -137,7 +137,7 @@ row! {
 row! {
     postgres;
     /// The sums as they are stored, over all parts.
-    pub(super) struct StoredSums {
+    pub(super) struct StoredTotals {
         tags as "coalesce": i64,
         keys as "coalesce": i64,
         tombstones as "coalesce": i64,
@@ -170,7 +170,7 @@ row! {
 row! {
     postgres;
     /// How far transactions have come.
-    pub(super) struct Horizon {
+    pub(super) struct TransactionHorizon {
         /// The oldest transaction under way.
         oldest as "pg_snapshot_xmin": i64,
         /// The next one to begin.
@@ -188,8 +188,8 @@ impl FenceRow<'_> {
     }
 
     /// Returns what the rows of the tag's keys sum up to.
-    pub(super) fn sizes(&self) -> Sums {
-        Sums {
+    pub(super) fn sizes(&self) -> TotalsDelta {
+        TotalsDelta {
             tags: 0,
             keys: self.keys,
             bytes: self.bytes,
@@ -199,8 +199,8 @@ impl FenceRow<'_> {
 }
 
 impl GoneKeys<'_> {
-    pub(super) fn sums(&self) -> Sums {
-        Sums {
+    pub(super) fn delta(&self) -> TotalsDelta {
+        TotalsDelta {
             tags: 0,
             keys: self.keys,
             bytes: self.bytes,
@@ -209,9 +209,9 @@ impl GoneKeys<'_> {
     }
 }
 
-impl From<CountedSums> for Sums {
-    fn from(row: CountedSums) -> Sums {
-        Sums {
+impl From<CountedTotals> for TotalsDelta {
+    fn from(row: CountedTotals) -> TotalsDelta {
+        TotalsDelta {
             tags: row.tags,
             keys: row.keys,
             tombstones: row.tombstones,
@@ -220,9 +220,9 @@ impl From<CountedSums> for Sums {
     }
 }
 
-impl From<StoredSums> for Sums {
-    fn from(row: StoredSums) -> Sums {
-        Sums {
+impl From<StoredTotals> for TotalsDelta {
+    fn from(row: StoredTotals) -> TotalsDelta {
+        TotalsDelta {
             tags: row.tags,
             keys: row.keys,
             tombstones: row.tombstones,
@@ -276,13 +276,13 @@ mod tests {
 
     /// The row that reads each statement.
     const ROWS: &[(&str, &[&str])] = &[
-        ("absence/horizon", Horizon::COLUMNS),
-        ("absence/list_after", SCALAR),
-        ("absence/list_first", SCALAR),
-        ("absence/made_since", SCALAR),
+        ("miss_filter/horizon", TransactionHorizon::COLUMNS),
+        ("miss_filter/list_after", SCALAR),
+        ("miss_filter/list_first", SCALAR),
+        ("miss_filter/made_since", SCALAR),
         ("check/orphans", SCALAR),
         ("check/sizes", SizesRow::COLUMNS),
-        ("check/totals", CountedSums::COLUMNS),
+        ("check/totals", CountedTotals::COLUMNS),
         ("facts/get", SCALAR),
         ("keys/buried", DueKey::COLUMNS),
         ("keys/delete", GoneKeys::COLUMNS),
@@ -293,7 +293,7 @@ mod tests {
         ("keys/of_tag", ClaimedKey::COLUMNS),
         ("keys/upsert", GoneKeys::COLUMNS),
         ("tags/claim", ClaimedTag::COLUMNS),
-        ("tags/delete_saved_up_to", CountedSums::COLUMNS),
+        ("tags/delete_saved_up_to", CountedTotals::COLUMNS),
         ("tags/ensure", SCALAR),
         ("tags/fence", FenceRow::COLUMNS),
         ("tags/generation", GenerationRow::COLUMNS),
@@ -303,7 +303,7 @@ mod tests {
         ("tags/list_after", ListedTag::COLUMNS),
         ("tags/list_first", ListedTag::COLUMNS),
         ("totals/disk", SCALAR),
-        ("totals/get", StoredSums::COLUMNS),
+        ("totals/get", StoredTotals::COLUMNS),
         ("totals/newest", NewestRow::COLUMNS),
     ];
     /// Several statements at once, which cannot be prepared. They set parameters and return nothing that is read.

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::{join, join3};
 use nagaya_postgres_client::{Param, Session, scalar};
 use nagaya_sql::block;
-use nagaya_tiering::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
+use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, StoredValue, Version};
 use tokio::time::Instant;
 
-use super::absence::Absence;
 use super::error::Failure;
 use super::json;
 use super::load::at_place;
+use super::miss_filter::MissFilter;
 use super::rows::{FenceRow, GoneKeys, KnownTag, columns_of};
-use super::totals::{self, Sums};
+use super::totals::{self, TotalsDelta};
 use crate::numbers;
 
 const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
@@ -33,7 +33,7 @@ const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 /// that were never saved, if there are any.
 pub(super) async fn ensure(
     session: &Session,
-    absence: &Absence,
+    miss_filter: &MissFilter,
     tags: &[&[u8]],
 ) -> Result<Option<Instant>, Failure> {
     let tags: Vec<&[u8]> = tags
@@ -60,15 +60,15 @@ pub(super) async fn ensure(
         let (begun, made) = join(session.batch("BEGIN"), session.query_one(ENSURE, &[&missing])).await;
         begun?;
         let tags = scalar(&made?);
-        let made = Sums {
+        let made = TotalsDelta {
             tags,
-            ..Sums::default()
+            ..TotalsDelta::default()
         };
         finish(session, made, (0, 0)).await?;
     }
     let mut unsaved = missing;
     unsaved.extend(with(Some(false)));
-    Ok(absence.seen(&unsaved))
+    Ok(miss_filter.seen(&unsaved))
 }
 
 /// Writes those of the snapshots that are newer than what is saved.
@@ -103,7 +103,7 @@ pub(super) async fn commit(
     let outcomes: Vec<Committed> = outcomes.collect();
     saves.retain(|_, save| save.is_newer);
     write_keys(session, &mut saves, decode, now_ms).await?;
-    let mut change = Sums::default();
+    let mut change = TotalsDelta::default();
     saves.values().for_each(|save| change.add(save.change));
     let newest = saves.values().map(|save| save.saved).max().unwrap_or_default();
     write_tags(session, &saves, now_ms).await?;
@@ -147,7 +147,11 @@ async fn unsynced(session: &Session, sql: &str, params: &[Param<'_>]) -> Result<
 }
 
 /// Adds to the sums and commits.
-pub(super) async fn finish(session: &Session, change: Sums, newest: (i64, i64)) -> Result<(), Failure> {
+pub(super) async fn finish(
+    session: &Session,
+    change: TotalsDelta,
+    newest: (i64, i64),
+) -> Result<(), Failure> {
     totals::add(session, change, newest).await?;
     Ok(session.batch("COMMIT").await?)
 }
@@ -157,10 +161,10 @@ struct Save<'a> {
     generation: u64,
     saved: Version,
     is_newer: bool,
-    keys: BTreeMap<&'a [u8], (Version, Option<&'a Rest>)>,
+    keys: BTreeMap<&'a [u8], (Version, Option<&'a StoredValue>)>,
     read_at_ms: Option<i64>,
     written_at_ms: Option<i64>,
-    change: Sums,
+    change: TotalsDelta,
 }
 
 impl<'a> Save<'a> {
@@ -172,7 +176,7 @@ impl<'a> Save<'a> {
             keys: BTreeMap::new(),
             read_at_ms: None,
             written_at_ms: None,
-            change: Sums::default(),
+            change: TotalsDelta::default(),
         }
     }
 
@@ -185,8 +189,8 @@ impl<'a> Save<'a> {
         self.is_newer = true;
         self.read_at_ms = self.read_at_ms.max(snapshot.read_at_ms);
         self.written_at_ms = self.written_at_ms.max(snapshot.written_at_ms);
-        for Change { key, rest } in &snapshot.changes {
-            self.keys.insert(key, (version, rest.as_ref()));
+        for Change { key, value } in &snapshot.changes {
+            self.keys.insert(key, (version, value.as_ref()));
         }
         Committed::Saved
     }
@@ -212,16 +216,16 @@ impl<'a> KeyColumns<'a> {
         tag: &'a [u8],
         key: &'a [u8],
         version: Version,
-        rest: Option<&'a Rest>,
+        value: Option<&'a StoredValue>,
         decode: bool,
     ) -> Result<(), Failure> {
         let (generation, snap) = columns_of(version)?;
-        let payload = rest.map(|rest| &rest.payload[..]);
+        let payload = value.map(|value| &value.payload[..]);
         self.bytes += key.len() + payload.map_or(0, <[u8]>::len);
         self.tags.push(tag);
         self.keys.push(key);
-        self.kinds.push(rest.map(|rest| numbers::of_kind(rest.kind)));
-        self.expiries.push(rest.and_then(|rest| rest.expires_at_ms));
+        self.kinds.push(value.map(|value| numbers::of_kind(value.kind)));
+        self.expiries.push(value.and_then(|value| value.expires_at_ms));
         self.generations.push(generation);
         self.snaps.push(snap);
         self.payloads.push(payload);
@@ -234,7 +238,7 @@ impl<'a> KeyColumns<'a> {
     async fn write(
         self,
         session: &Session,
-        saves: &mut BTreeMap<&[u8], Sums>,
+        saves: &mut BTreeMap<&[u8], TotalsDelta>,
         now_ms: i64,
     ) -> Result<(), Failure> {
         if self.keys.is_empty() {
@@ -254,7 +258,7 @@ impl<'a> KeyColumns<'a> {
         for row in session.query(UPSERT, &params).await? {
             let gone = GoneKeys::read(&row);
             if let Some(change) = saves.get_mut(gone.tag) {
-                change.add(gone.sums().negated());
+                change.add(gone.delta().negated());
             }
         }
         Ok(())
@@ -267,13 +271,14 @@ async fn write_keys(
     decode: bool,
     now_ms: i64,
 ) -> Result<(), Failure> {
-    let mut changes: BTreeMap<&[u8], Sums> = saves.keys().map(|tag| (*tag, Sums::default())).collect();
+    let mut changes: BTreeMap<&[u8], TotalsDelta> =
+        saves.keys().map(|tag| (*tag, TotalsDelta::default())).collect();
     let mut columns = KeyColumns::default();
     for (tag, save) in saves.iter() {
-        for (key, (version, rest)) in &save.keys {
-            columns.push(tag, key, *version, *rest, decode)?;
+        for (key, (version, value)) in &save.keys {
+            columns.push(tag, key, *version, *value, decode)?;
             if let Some(change) = changes.get_mut(tag) {
-                change.add_row(key, rest.map(|rest| &rest.payload[..]));
+                change.add_row(key, value.map(|value| &value.payload[..]));
             }
             if columns.bytes >= STATEMENT_BYTES {
                 std::mem::take(&mut columns)

@@ -1,20 +1,20 @@
-//! Sums over the whole tier, moved along with what they sum up.
+//! TotalsDelta over the whole tier, moved along with what they sum up.
 
 use nagaya_postgres_client::{Error, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::cold::{Totals, Version};
 
 use super::error::Failure;
-use super::rows::{NewestRow, StoredSums};
+use super::rows::{NewestRow, StoredTotals};
 
 const ADD: &str = block(include_str!("queries/totals.sql"), "add");
 const GET: &str = block(include_str!("queries/totals.sql"), "get");
 const NEWEST: &str = block(include_str!("queries/totals.sql"), "newest");
 const DISK: &str = block(include_str!("queries/totals.sql"), "disk");
 
-/// Sums, or how a transaction changes them.
+/// TotalsDelta, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct TotalsDelta {
     pub(super) tags: i64,
     pub(super) keys: i64,
     pub(super) tombstones: i64,
@@ -22,7 +22,7 @@ pub(super) struct Sums {
     pub(super) bytes: i64,
 }
 
-impl Sums {
+impl TotalsDelta {
     /// Counts a row with this name and this payload, or a tombstone when it has none.
     pub(super) fn add_row(&mut self, key: &[u8], payload: Option<&[u8]>) {
         match payload {
@@ -34,15 +34,15 @@ impl Sums {
         }
     }
 
-    pub(super) fn add(&mut self, other: Sums) {
+    pub(super) fn add(&mut self, other: TotalsDelta) {
         self.tags += other.tags;
         self.keys += other.keys;
         self.tombstones += other.tombstones;
         self.bytes += other.bytes;
     }
 
-    pub(super) fn negated(self) -> Sums {
-        Sums {
+    pub(super) fn negated(self) -> TotalsDelta {
+        TotalsDelta {
             tags: -self.tags,
             keys: -self.keys,
             tombstones: -self.tombstones,
@@ -52,8 +52,8 @@ impl Sums {
 }
 
 /// Adds what a transaction changed; its last statement. `newest` in columns, zeros when nothing was saved.
-pub(super) async fn add(session: &Session, change: Sums, newest: (i64, i64)) -> Result<(), Error> {
-    if change == Sums::default() && newest == (0, 0) {
+pub(super) async fn add(session: &Session, change: TotalsDelta, newest: (i64, i64)) -> Result<(), Error> {
+    if change == TotalsDelta::default() && newest == (0, 0) {
         return Ok(());
     }
     session
@@ -72,9 +72,9 @@ pub(super) async fn add(session: &Session, change: Sums, newest: (i64, i64)) -> 
     Ok(())
 }
 
-pub(super) async fn sums(session: &Session) -> Result<Sums, Error> {
+pub(super) async fn stored(session: &Session) -> Result<TotalsDelta, Error> {
     let row = session.query_one(GET, &[]).await?;
-    Ok(StoredSums::read(&row).into())
+    Ok(StoredTotals::read(&row).into())
 }
 
 /// Returns the highest version that any tag was saved with.
@@ -88,7 +88,7 @@ pub(super) async fn newest(session: &Session) -> Result<Version, Failure> {
 }
 
 pub(super) async fn totals(session: &Session) -> Result<Totals, Failure> {
-    let sums = sums(session).await?;
+    let sums = stored(session).await?;
     let disk = session.query_one(DISK, &[]).await?;
     Ok(Totals {
         tags: sums.tags.unsigned_abs(),

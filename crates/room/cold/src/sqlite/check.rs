@@ -8,8 +8,8 @@ use nagaya_store::rdb;
 use nagaya_tiering::cold::Finding;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result};
 
-use super::rows::{PayloadRow, SizesRow, SumsRow, TagRange};
-use super::totals::{self, Sums};
+use super::rows::{CountedTotals, PayloadRow, SizesRow, TagRange};
+use super::totals::{self, TotalsDelta};
 
 const FILE: &str = block(include_str!("queries/check.sql"), "file");
 const TAG_RANGE: &str = block(include_str!("queries/check.sql"), "tag_range");
@@ -203,7 +203,7 @@ fn check_orphans(connection: &Connection, findings: &mut Vec<Finding>) -> Result
 
 fn check_totals(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
     let (said, _) = totals::get(connection)?;
-    let found = Sums::from(connection.query_row(TOTALS, [], SumsRow::read)?);
+    let found = TotalsDelta::from(connection.query_row(TOTALS, [], CountedTotals::read)?);
     if said != found {
         findings.push(Finding {
             what: format!(

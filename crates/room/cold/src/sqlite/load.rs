@@ -2,7 +2,7 @@
 
 use nagaya_sql::{block, position};
 use nagaya_sqlite_client::{scalar, strange_value};
-use nagaya_tiering::cold::{Claimed, Loaded, Rest, Row, Version};
+use nagaya_tiering::cold::{Claimed, Loaded, Row, StoredValue, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::LoadedKey;
@@ -68,12 +68,12 @@ fn read_tag(load: &mut CachedStatement<'_>, tag: &[u8]) -> Result<Option<Loaded>
                 let kind = row
                     .kind
                     .ok_or_else(|| strange_value(column, "a value without a type"))?;
-                let rest = Rest {
+                let value = StoredValue {
                     kind,
                     payload,
                     expires_at_ms: row.expires_at_ms,
                 };
-                loaded.rows.push(Row { key, rest });
+                loaded.rows.push(Row { key, value });
             }
         }
     }

@@ -8,8 +8,8 @@ use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::list::{self, sql_limit};
-use super::rows::{DueKey, FenceRow, SumsRow};
-use super::totals::{self, Sums};
+use super::rows::{CountedTotals, DueKey, FenceRow};
+use super::totals::{self, TotalsDelta};
 
 const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
 const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
@@ -38,7 +38,7 @@ pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {
     };
     connection.prepare_cached(DELETE_KEYS_OF)?.execute([found.id])?;
     connection.prepare_cached(DELETE_TAG)?.execute([found.id])?;
-    let gone = Sums {
+    let gone = TotalsDelta {
         tags: 1,
         ..found.sizes()
     };
@@ -68,7 +68,7 @@ pub(super) fn wipe(connection: &Connection, up_to: Version) -> Result<()> {
     // Nothing is saved with a number that does not fit.
     let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let up_to = [bounded(up_to.generation), bounded(up_to.snap)];
-    let gone = Sums::from(connection.query_row(SUM_UP_TO, up_to, SumsRow::read)?);
+    let gone = TotalsDelta::from(connection.query_row(SUM_UP_TO, up_to, CountedTotals::read)?);
     connection.execute(DELETE_KEYS_UP_TO, up_to)?;
     connection.execute(DELETE_TAGS_UP_TO, up_to)?;
     totals::add(connection, gone.negated())
@@ -86,8 +86,8 @@ pub(super) fn purge(
         let rest = limit - rows.len();
         rows.extend(due(connection, BURIED, buried_before_ms, rest)?);
     }
-    let mut change = Sums::default();
-    let mut by_tag: BTreeMap<i64, Sums> = BTreeMap::new();
+    let mut change = TotalsDelta::default();
+    let mut by_tag: BTreeMap<i64, TotalsDelta> = BTreeMap::new();
     let mut delete = connection.prepare_cached(DELETE_KEY)?;
     for row in &rows {
         delete.execute(params![row.tag_id, row.key])?;
@@ -127,9 +127,9 @@ pub(super) fn forget_empty(
         bounded(up_to.generation),
         bounded(up_to.snap)
     ])?;
-    let change = Sums {
+    let change = TotalsDelta {
         tags: -(removed as i64),
-        ..Sums::default()
+        ..TotalsDelta::default()
     };
     totals::add(connection, change)?;
     Ok((removed, last.unsigned_abs()))

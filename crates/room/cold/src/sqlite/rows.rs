@@ -3,7 +3,7 @@
 use nagaya_sql::row;
 use nagaya_tiering::cold::{Kind, Status, Version};
 
-use super::totals::Sums;
+use super::totals::TotalsDelta;
 use crate::numbers;
 
 row! {
@@ -74,8 +74,8 @@ row! {
 
 row! {
     sqlite;
-    /// Sums over many tags.
-    pub(super) struct SumsRow {
+    /// TotalsDelta over many tags.
+    pub(super) struct CountedTotals {
         tags as "count(*)": i64,
         keys as "coalesce(sum(keys), 0)": i64,
         tombstones as "coalesce(sum(tombstones), 0)": i64,
@@ -146,8 +146,8 @@ impl FenceRow {
     }
 
     /// Returns what the rows of the tag's keys sum up to.
-    pub(super) fn sizes(&self) -> Sums {
-        Sums {
+    pub(super) fn sizes(&self) -> TotalsDelta {
+        TotalsDelta {
             tags: 0,
             keys: self.keys,
             bytes: self.bytes,
@@ -156,9 +156,9 @@ impl FenceRow {
     }
 }
 
-impl From<SumsRow> for Sums {
-    fn from(row: SumsRow) -> Sums {
-        Sums {
+impl From<CountedTotals> for TotalsDelta {
+    fn from(row: CountedTotals) -> TotalsDelta {
+        TotalsDelta {
             tags: row.tags,
             keys: row.keys,
             tombstones: row.tombstones,
@@ -201,7 +201,7 @@ mod tests {
         ("check/sizes", SizesRow::COLUMNS),
         ("check/tag_from", SCALAR),
         ("check/tag_range", TagRange::COLUMNS),
-        ("check/totals", SumsRow::COLUMNS),
+        ("check/totals", CountedTotals::COLUMNS),
         ("facts/get", SCALAR),
         ("keys/buried", DueKey::COLUMNS),
         ("keys/expired", DueKey::COLUMNS),
@@ -216,7 +216,7 @@ mod tests {
         ("tags/last_of", SCALAR),
         ("tags/list_after", ListedTag::COLUMNS),
         ("tags/list_first", ListedTag::COLUMNS),
-        ("tags/sum_saved_up_to", SumsRow::COLUMNS),
+        ("tags/sum_saved_up_to", CountedTotals::COLUMNS),
         ("totals/get", TotalsRow::COLUMNS),
     ];
 

@@ -9,7 +9,7 @@ use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, Version}
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
 use super::rows::{FenceRow, kind_number, status_number};
-use super::totals::{self, Sums};
+use super::totals::{self, TotalsDelta};
 
 const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
 const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
@@ -26,7 +26,7 @@ pub(super) type Decoded = Vec<Vec<Option<String>>>;
 /// Makes rows for tags that have none.
 pub(super) fn ensure(connection: &Connection, tags: &[&[u8]]) -> Result<()> {
     let mut insert = connection.prepare_cached(ENSURE)?;
-    let mut made = Sums::default();
+    let mut made = TotalsDelta::default();
     for at in in_order(tags, |tag| tag) {
         made.tags += insert.execute([tags[at]])? as i64;
     }
@@ -91,7 +91,7 @@ struct Save<'a> {
     upsert: CachedStatement<'a>,
     bury: CachedStatement<'a>,
     now_ms: i64,
-    change: Sums,
+    change: TotalsDelta,
 }
 
 impl<'a> Save<'a> {
@@ -103,7 +103,7 @@ impl<'a> Save<'a> {
             upsert: connection.prepare_cached(UPSERT)?,
             bury: connection.prepare_cached(BURY)?,
             now_ms,
-            change: Sums::default(),
+            change: TotalsDelta::default(),
         })
     }
 
@@ -116,14 +116,14 @@ impl<'a> Save<'a> {
             return Ok(Committed::Refused);
         }
         // The first save of a tag with one key is the most frequent of all and has nothing to replace.
-        let replaces = fence.sizes() != Sums::default() || snapshot.changes.len() > 1;
-        let mut change = Sums::default();
+        let replaces = fence.sizes() != TotalsDelta::default() || snapshot.changes.len() > 1;
+        let mut change = TotalsDelta::default();
         for (at, key) in snapshot.changes.iter().enumerate() {
             if replaces && let Some(payload_bytes) = self.size_of(fence.id, &key.key)? {
                 change.remove_row(&key.key, payload_bytes);
             }
             self.write(fence.id, version, key, json.get(at).and_then(Option::as_deref))?;
-            let payload_bytes = key.rest.as_ref().map(|rest| rest.payload.len() as i64);
+            let payload_bytes = key.value.as_ref().map(|value| value.payload.len() as i64);
             change.add_row(&key.key, payload_bytes);
         }
         self.change.add(change);
@@ -154,15 +154,15 @@ impl<'a> Save<'a> {
 
     fn write(&mut self, tag_id: i64, version: Version, change: &Change, json: Option<&str>) -> Result<()> {
         let Version { generation, snap } = version;
-        match &change.rest {
-            Some(rest) => self.upsert.execute(params![
+        match &change.value {
+            Some(value) => self.upsert.execute(params![
                 tag_id,
                 change.key,
-                kind_number(rest.kind),
-                rest.expires_at_ms,
+                kind_number(value.kind),
+                value.expires_at_ms,
                 generation,
                 snap,
-                rest.payload,
+                value.payload,
                 json,
             ])?,
             None => self

@@ -29,10 +29,10 @@ const ONLY_SQLITE: &[&str] = &[
 ];
 const ONLY_POSTGRES: &[&str] = &[
     // Nobody else changes a SQLite file.
-    "absence/horizon",
-    "absence/list_after",
-    "absence/list_first",
-    "absence/made_since",
+    "miss_filter/horizon",
+    "miss_filter/list_after",
+    "miss_filter/list_first",
+    "miss_filter/made_since",
     "facts/set_once",
     "tags/known",
     "tags/lock_all",

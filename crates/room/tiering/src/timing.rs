@@ -32,13 +32,13 @@ impl RoundTrip {
 
 /// A wait for everything from before to be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wait {
+pub struct SafetyDelay {
     pub since: Duration,
 }
 
-impl Wait {
+impl SafetyDelay {
     /// Notes an own round trip that was made while waiting.
-    pub fn note(&mut self, trip: RoundTrip, timing: Timing) {
+    pub fn extend_after(&mut self, trip: RoundTrip, timing: Timing) {
         if trip.is_slow(timing) {
             self.since = self.since.max(trip.received);
         }
@@ -70,32 +70,32 @@ mod tests {
 
     #[test]
     fn a_wait_is_over_after_the_whole_of_it() {
-        let wait = Wait { since: ms(50) };
-        assert!(!wait.is_over(ms(149), TIMING));
-        assert!(wait.is_over(ms(150), TIMING));
-        assert_eq!(wait.left(ms(149), TIMING), ms(1));
-        assert!(wait.is_over(ms(10), Timing::default()), "no leases, no wait");
+        let delay = SafetyDelay { since: ms(50) };
+        assert!(!delay.is_over(ms(149), TIMING));
+        assert!(delay.is_over(ms(150), TIMING));
+        assert_eq!(delay.left(ms(149), TIMING), ms(1));
+        assert!(delay.is_over(ms(10), Timing::default()), "no leases, no delay");
     }
 
     #[test]
     fn a_slow_round_trip_starts_the_wait_again() {
-        let mut wait = Wait { since: ms(0) };
-        wait.note(
+        let mut delay = SafetyDelay { since: ms(0) };
+        delay.extend_after(
             RoundTrip {
                 sent: ms(60),
                 received: ms(80),
             },
             TIMING,
         );
-        assert!(wait.is_over(ms(100), TIMING));
-        wait.note(
+        assert!(delay.is_over(ms(100), TIMING));
+        delay.extend_after(
             RoundTrip {
                 sent: ms(60),
                 received: ms(81),
             },
             TIMING,
         );
-        assert!(!wait.is_over(ms(180), TIMING));
-        assert!(wait.is_over(ms(181), TIMING));
+        assert!(!delay.is_over(ms(180), TIMING));
+        assert!(delay.is_over(ms(181), TIMING));
     }
 }

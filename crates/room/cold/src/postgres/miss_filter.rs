@@ -49,13 +49,13 @@ use nagaya_tiering::filter::{Existence, Filter};
 use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
-use super::rows::{Horizon, KnownTag, sql_limit};
+use super::rows::{KnownTag, TransactionHorizon, sql_limit};
 use super::totals;
 
-const HORIZON: &str = block(include_str!("queries/absence.sql"), "horizon");
-const MADE_SINCE: &str = block(include_str!("queries/absence.sql"), "made_since");
-const LIST_FIRST: &str = block(include_str!("queries/absence.sql"), "list_first");
-const LIST_AFTER: &str = block(include_str!("queries/absence.sql"), "list_after");
+const HORIZON: &str = block(include_str!("queries/miss_filter.sql"), "horizon");
+const MADE_SINCE: &str = block(include_str!("queries/miss_filter.sql"), "made_since");
+const LIST_FIRST: &str = block(include_str!("queries/miss_filter.sql"), "list_first");
+const LIST_AFTER: &str = block(include_str!("queries/miss_filter.sql"), "list_after");
 const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
 
 /// The part of the lag for which a filter is trusted, as a fraction: the rest is for clocks of other speeds.
@@ -70,7 +70,7 @@ const PAGE: usize = 20_000;
 const SEEN_MAX: usize = 100_000;
 
 /// What this process knows of tags without rows, and of rows that others may not know.
-pub(super) struct Absence {
+pub(super) struct MissFilter {
     lag: Duration,
     filter: Arc<SharedFilter>,
     /// Rows that were never saved, and since when they were surely there.
@@ -90,13 +90,13 @@ struct Current {
     until: Option<Instant>,
 }
 
-impl Absence {
-    pub(super) fn new(lag: Duration) -> Absence {
+impl MissFilter {
+    pub(super) fn new(lag: Duration) -> MissFilter {
         let current = Current {
             filter: Arc::new(Filter::with_room_for(0)),
             until: None,
         };
-        Absence {
+        MissFilter {
             lag,
             filter: Arc::new(SharedFilter {
                 lag,
@@ -213,7 +213,7 @@ enum Step {
 /// A filter with all tags but some of those that were made at or after a horizon.
 struct Known {
     filter: Arc<Filter>,
-    from: Horizon,
+    from: TransactionHorizon,
 }
 
 impl Known {
@@ -240,7 +240,7 @@ async fn build(pool: &Pool, shared: &SharedFilter, known: &mut Option<Known>) ->
     let (from, count) = {
         let session = pool.get().await?;
         let from = horizon(&session).await?;
-        (from, totals::sums(&session).await?.tags)
+        (from, totals::stored(&session).await?.tags)
     };
     let count = usize::try_from(count).unwrap_or_default();
     let filter = Arc::new(Filter::with_room_for(count + count / 4));
@@ -270,7 +270,7 @@ async fn build(pool: &Pool, shared: &SharedFilter, known: &mut Option<Known>) ->
     Ok(step)
 }
 
-async fn horizon(session: &Session) -> Result<Horizon, Error> {
+async fn horizon(session: &Session) -> Result<TransactionHorizon, Error> {
     let row = session.query_one(HORIZON, &[]).await?;
-    Ok(Horizon::read(&row))
+    Ok(TransactionHorizon::read(&row))
 }

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::entry::{Entry, Marks};
+use crate::entry::{Entry, SyncFlags};
 use crate::rng::Rng;
 use crate::table::{Keyed, Table};
 use crate::value::Value;
@@ -23,19 +23,19 @@ pub struct Put {
     pub old: Option<Entry>,
     /// There was no such key.
     pub is_new: bool,
-    /// One of the marks was set already.
-    pub was_marked: bool,
+    /// One of the flags was set already.
+    pub was_flagged: bool,
 }
 
 /// The keys of one shard.
 #[derive(Default)]
-pub struct Keyspace {
+pub struct KeyTable {
     table: Table<Entry>,
     deadlines: BinaryHeap<Reverse<(i64, u64)>>,
     volatile: usize,
 }
 
-impl Keyspace {
+impl KeyTable {
     /// Returns the number of keys, expired ones that nobody has met yet included.
     pub fn len(&self) -> usize {
         self.table.len()
@@ -57,18 +57,25 @@ impl Keyspace {
         self.table.find(hash, key)
     }
 
-    /// Finds a key to change its value. Its expiry is changed through [`Keyspace::set_expiry`] only.
+    /// Finds a key to change its value. Its expiry is changed through [`KeyTable::set_expiry`] only.
     #[inline]
     pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Entry> {
         self.table.find_mut(hash, key)
     }
 
-    /// Sets a key to a value and an expiry, and adds marks.
-    pub fn insert(&mut self, hash: u64, key: &[u8], value: Value, expiry: Option<i64>, marks: Marks) -> Put {
-        self.put(hash, Entry::new(key, value, expiry), marks)
+    /// Sets a key to a value and an expiry, and adds flags.
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: Value,
+        expiry: Option<i64>,
+        flags: SyncFlags,
+    ) -> Put {
+        self.put(hash, Entry::new(key, value, expiry), flags)
     }
 
-    /// Sets a key to a string and an expiry, and adds marks; in place when the sizes allow.
+    /// Sets a key to a string and an expiry, and adds flags; in place when the sizes allow.
     #[inline]
     pub fn insert_str(
         &mut self,
@@ -77,7 +84,7 @@ impl Keyspace {
         bytes: &[u8],
         expiry: Option<i64>,
         stamp: u32,
-        marks: Marks,
+        flags: SyncFlags,
     ) -> Put {
         match self.table.find_mut(hash, key) {
             Some(entry) if entry.string().is_some() && entry.expiry().is_some() == expiry.is_some() => {
@@ -89,9 +96,9 @@ impl Keyspace {
                 let put = Put {
                     old: None,
                     is_new: false,
-                    was_marked: entry.has_mark(marks),
+                    was_flagged: entry.has_flag(flags),
                 };
-                entry.set_mark(marks);
+                entry.set_flag(flags);
                 if let Some(at) = expiry {
                     self.note_deadline(at, hash);
                 }
@@ -100,7 +107,7 @@ impl Keyspace {
             _ => {
                 let entry = Entry::from_str(key, bytes, expiry);
                 entry.set_stamp(stamp);
-                self.put(hash, entry, marks)
+                self.put(hash, entry, flags)
             }
         }
     }
@@ -187,7 +194,7 @@ impl Keyspace {
     }
 
     /// Takes everything out, to be freed wherever the caller likes.
-    pub fn take_all(&mut self) -> Keyspace {
+    pub fn take_all(&mut self) -> KeyTable {
         std::mem::take(self)
     }
 
@@ -196,8 +203,8 @@ impl Keyspace {
         self.table.mem_bytes() + self.deadlines.capacity() * size_of::<(i64, u64)>()
     }
 
-    fn put(&mut self, hash: u64, mut entry: Entry, marks: Marks) -> Put {
-        entry.set_mark(marks);
+    fn put(&mut self, hash: u64, mut entry: Entry, flags: SyncFlags) -> Put {
+        entry.set_flag(flags);
         if let Some(at) = entry.expiry() {
             self.volatile += 1;
             self.note_deadline(at, hash);
@@ -207,17 +214,17 @@ impl Keyspace {
             return Put {
                 old: None,
                 is_new: true,
-                was_marked: false,
+                was_flagged: false,
             };
         };
-        let was_marked = slot.has_mark(marks);
+        let was_flagged = slot.has_flag(flags);
         entry.take_marks(slot);
         let old = std::mem::replace(slot, entry);
         self.volatile -= usize::from(old.expiry().is_some());
         Put {
             old: Some(old),
             is_new: false,
-            was_marked,
+            was_flagged,
         }
     }
 
@@ -241,20 +248,20 @@ mod tests {
     use super::*;
     use crate::hasher::hash_bytes;
 
-    fn set(keys: &mut Keyspace, key: &str, expiry: Option<i64>) {
+    fn set(keys: &mut KeyTable, key: &str, expiry: Option<i64>) {
         keys.insert_str(
             hash_bytes(key.as_bytes()),
             key.as_bytes(),
             b"v",
             expiry,
             0,
-            Marks::NONE,
+            SyncFlags::NONE,
         );
     }
 
     #[test]
     fn due_keys_come_out_in_order_and_only_when_due() {
-        let mut keys = Keyspace::default();
+        let mut keys = KeyTable::default();
         set(&mut keys, "late", Some(30));
         set(&mut keys, "early", Some(10));
         set(&mut keys, "never", None);
@@ -267,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_key_given_a_new_deadline_ignores_the_old_one() {
-        let mut keys = Keyspace::default();
+        let mut keys = KeyTable::default();
         let hash = hash_bytes(b"k");
         set(&mut keys, "k", Some(10));
         keys.set_expiry(hash, b"k", Some(50));
@@ -279,7 +286,7 @@ mod tests {
 
     #[test]
     fn hints_stay_bounded_when_one_key_is_set_again_and_again() {
-        let mut keys = Keyspace::default();
+        let mut keys = KeyTable::default();
         for at in 0..100_000 {
             set(&mut keys, "k", Some(1_000_000 + at));
         }
@@ -290,13 +297,13 @@ mod tests {
 
     #[test]
     fn volatile_counts_through_every_way_of_writing() {
-        let mut keys = Keyspace::default();
+        let mut keys = KeyTable::default();
         set(&mut keys, "a", Some(1));
         set(&mut keys, "a", None);
         assert_eq!(keys.volatile(), 0);
         set(&mut keys, "a", Some(1));
         let hash = hash_bytes(b"a");
-        keys.insert(hash, b"a", Value::List(Box::default()), Some(2), Marks::NONE);
+        keys.insert(hash, b"a", Value::List(Box::default()), Some(2), SyncFlags::NONE);
         assert_eq!(keys.volatile(), 1);
         keys.remove(hash, b"a");
         assert_eq!(keys.volatile(), 0);
