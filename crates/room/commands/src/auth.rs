@@ -4,8 +4,9 @@ use nagaya_resp::{Proto, parse_i64};
 
 use crate::acl::DEFAULT_USER;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
-use crate::spec::{ALLOW_BUSY, Category, CommandSpec, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE, cmd};
+use crate::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 
@@ -17,13 +18,13 @@ const ALWAYS: Flags = NOSCRIPT
     .and(NO_AUTH)
     .and(ALLOW_BUSY);
 
-const fn connection(name: &'static str, arity: i32, run: crate::spec::Handler) -> CommandSpec {
+const fn connection(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .acl(Category::CONNECTION)
         .group("connection")
 }
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     connection("AUTH", -2, auth).flags(ALWAYS).about(
         "Logs in with a password, or with a user's name and password.",
         "O(N) for N passwords",

@@ -15,7 +15,7 @@ use nagaya_resp::{ArgVec, Out, Proto};
 use nagaya_store::value::ValueKind;
 
 use crate::client::ClientShared;
-use crate::table::Command;
+use crate::command_table::Command;
 
 /// What a client gets when its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 
 use crate::acl::{Account, Identity};
 use crate::blocking::{BlockRequest, Waiter};
+use crate::command_table::Command;
 use crate::error::CommandError;
 use crate::pubsub::{SharedCounts, SubscriptionCounts, Subscriptions};
 use crate::shard::Scope;
-use crate::table::Command;
 use crate::tiering::{Answers, Question};
 use crate::tracking::ClientTracking;
 

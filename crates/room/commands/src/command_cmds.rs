@@ -2,19 +2,20 @@
 
 use nagaya_resp::Out;
 
+use crate::command_table::Command;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::help;
 use crate::keyfind::each_key;
 use crate::spec::{
-    Begin, Category, CommandSpec, Find, INCOMPLETE, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS,
-    NO_MANDATORY_KEYS, NOT_KEY, STALE, cmd,
+    Begin, Category, Find, INCOMPLETE, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS, NO_MANDATORY_KEYS, NOT_KEY,
+    STALE,
 };
-use crate::table::{self, Command};
 
 type Reply = Result<(), CommandError>;
 
-const fn about(name: &'static str, arity: i32, run: crate::spec::Handler) -> CommandSpec {
+const fn about(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .flags(LOADING.and(STALE))
         .acl(Category::CONNECTION)
@@ -22,7 +23,7 @@ const fn about(name: &'static str, arity: i32, run: crate::spec::Handler) -> Com
         .since("2.8.13")
 }
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[about("COMMAND", -1, command)
+pub(crate) const COMMANDS: &[Entry] = &[about("COMMAND", -1, command)
     .about("Describes all commands.", "O(N) for N commands")
     .subcommands(&[
         about("COUNT", 2, count).about("Counts the commands.", "O(1)"),
@@ -48,8 +49,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[about("COMMAND", -1, command)
 
 /// COMMAND
 fn command(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.array(table::all().len());
-    table::all()
+    ctx.out.array(ctx.table().all().len());
+    ctx.table()
+        .all()
         .iter()
         .for_each(|command| write_info(ctx.out, command));
     Ok(())
@@ -57,7 +59,7 @@ fn command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// COMMAND COUNT
 fn count(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(table::all().len() as i64);
+    ctx.out.int(ctx.table().all().len() as i64);
     Ok(())
 }
 
@@ -68,7 +70,7 @@ fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     ctx.out.array(ctx.args.len() - 2);
     for name in ctx.args.skip(2) {
-        match table::find_full(name) {
+        match ctx.table().find_full(name) {
             Some(command) => write_info(ctx.out, command),
             None => ctx.out.nil(),
         }
@@ -224,9 +226,13 @@ fn write_typed(out: &mut Out, kind: &str, parts: &[(&str, Part)]) {
 /// COMMAND DOCS [name ...]
 fn docs(ctx: &mut Ctx<'_, '_>) -> Reply {
     let commands: Vec<&Command> = if ctx.args.len() == 2 {
-        table::all().iter().collect()
+        ctx.table().all().iter().collect()
     } else {
-        ctx.args.skip(2).iter().filter_map(table::find_full).collect()
+        ctx.args
+            .skip(2)
+            .iter()
+            .filter_map(|name| ctx.table().find_full(name))
+            .collect()
     };
     ctx.out.map(commands.len());
     for command in commands {
@@ -263,7 +269,11 @@ fn write_docs(out: &mut Out, command: &Command) {
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
 fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     let names: Vec<&str> = match ctx.args.len() {
-        2 => table::every().map(|command| command.full_name.as_str()).collect(),
+        2 => ctx
+            .table()
+            .every()
+            .map(|command| command.full_name.as_str())
+            .collect(),
         5 if ctx.is(2, "FILTERBY") => {
             let wanted = ctx.key(4);
             let pick: &dyn Fn(&Command) -> bool = if ctx.is(3, "MODULE") {
@@ -275,7 +285,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
             } else {
                 return Err(CommandError::Syntax);
             };
-            let picked = table::every().filter(|command| pick(command));
+            let picked = ctx.table().every().filter(|command| pick(command));
             picked.map(|command| command.full_name.as_str()).collect()
         }
         _ => return Err(CommandError::Syntax),
@@ -310,7 +320,10 @@ fn getkeysandflags(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// Finds the keys of the request that begins at the third argument; positions are those of the whole.
 fn keys_of_request(ctx: &Ctx<'_, '_>) -> Result<Vec<(usize, KeyFlags)>, CommandError> {
     let args = ctx.args.skip(2);
-    let command = table::find_request(&args).ok_or(CommandError::err("Invalid command specified"))?;
+    let command = ctx
+        .table()
+        .find_request(&args)
+        .ok_or(CommandError::err("Invalid command specified"))?;
     let named = command.spec.keys.iter().any(|spec| !spec.flags.has(NOT_KEY));
     if !named && command.spec.more_keys.is_none() {
         return Err(CommandError::err("The command has no key arguments"));

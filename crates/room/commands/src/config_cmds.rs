@@ -1,16 +1,17 @@
 //! CONFIG: reading and changing the settings.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::settings::{SETTINGS, Setting};
-use crate::spec::{ADMIN, CommandSpec, Flags, LOADING, NOSCRIPT, STALE, cmd};
+use crate::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 
 const CHANGES: Flags = ADMIN.and(NOSCRIPT).and(LOADING).and(STALE);
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("CONFIG", -2, container)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("CONFIG", -2, container)
     .group("server")
     .since("2.0.0")
     .about("Reads and changes settings.", "Depends on the subcommand")

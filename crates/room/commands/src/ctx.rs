@@ -5,10 +5,10 @@ use nagaya_store::value::ValueKind;
 
 use crate::blocking::{BlockRequest, TimeoutReply};
 use crate::client::Client;
+use crate::command_table::{Command, CommandTable};
 use crate::db::Db;
 use crate::dispatch::Core;
 use crate::error::CommandError;
-use crate::table::Command;
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {
@@ -39,6 +39,11 @@ pub(crate) struct Wait<'k> {
 }
 
 impl<'c> Ctx<'c, '_> {
+    /// Returns the table of all commands.
+    pub fn table(&self) -> &'static CommandTable {
+        &self.core.server.registry.table
+    }
+
     /// Returns an argument. The table's arity guarantees the first ones; beyond those, see [`Ctx::arg`].
     #[inline]
     pub(crate) fn key(&self, at: usize) -> &'c [u8] {

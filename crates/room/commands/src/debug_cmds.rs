@@ -11,9 +11,10 @@ use std::time::Duration;
 use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::help::help;
-use crate::spec::{ADMIN, ALL_SHARDS, CommandSpec, Handler, LOADING, NOSCRIPT, PROTECTED, STALE, cmd};
+use crate::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
 
 mod data;
 mod digest;
@@ -23,7 +24,7 @@ mod tests;
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("DEBUG", -2, debug)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("DEBUG", -2, debug)
     .flags(
         ADMIN
             .and(NOSCRIPT)

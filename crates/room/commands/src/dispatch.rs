@@ -14,6 +14,7 @@ use nagaya_resp::{ArgVec, Args, Out};
 use crate::blocking::Waiter;
 use crate::client::{Client, Mark, Replies};
 use crate::clock::{TickRate, ticks};
+use crate::command_table::{Command, CommandTable};
 use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::db::Db;
@@ -26,7 +27,6 @@ use crate::server::Server;
 use crate::shard::{Busy, Place, Scope, Slow};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use crate::stats::ThreadStats;
-use crate::table::{self, Command};
 use crate::tiering::{check_hash_tags, load_in_place, waits_for_load};
 use crate::tracking::{self, Changes};
 
@@ -146,8 +146,8 @@ impl<'s> Core<'s> {
     }
 
     /// Makes the counters for one thread.
-    pub fn new_stats() -> Arc<ThreadStats> {
-        Arc::new(ThreadStats::new(table::count()))
+    pub fn new_stats(server: &Server) -> Arc<ThreadStats> {
+        Arc::new(ThreadStats::new(server.registry.table.count()))
     }
 
     /// Reads the clock and the settings for the commands to come.
@@ -307,7 +307,7 @@ impl<'s> Core<'s> {
         client.waiting_since_ms = None;
         client.show_transaction();
         if client.replies != Replies::On {
-            client.mute(resolve(&args).ok(), out, start);
+            client.mute(resolve(&self.server.registry.table, &args).ok(), out, start);
         }
         Executed::Done
     }
@@ -402,9 +402,11 @@ impl<'s> Core<'s> {
         {
             return Ok(command);
         }
-        let command = resolve(args)?;
+        let table = &self.server.registry.table;
+        let command = resolve(table, args)?;
         if name.len() <= LATEST_NAME_MAX
-            && table::find(name)
+            && table
+                .find(name)
                 .is_some_and(|found| std::ptr::eq(found, command) && found.subcommands.is_empty())
         {
             let mut spelt = [0; LATEST_NAME_MAX];
@@ -511,7 +513,7 @@ impl<'s> Core<'s> {
             0 => ticks(),
             earlier => earlier,
         };
-        let result = (command.spec.run)(&mut Ctx {
+        let result = (self.server.registry.handler(command))(&mut Ctx {
             args,
             out,
             db,
@@ -680,9 +682,12 @@ pub(crate) fn needs_memory(client: &Client, command: &Command) -> bool {
 }
 
 /// Finds the command, or the subcommand of a container, that a request names.
-pub(crate) fn resolve(args: &Args<'_>) -> Result<&'static Command, CommandError> {
+pub(crate) fn resolve(
+    table: &'static CommandTable,
+    args: &Args<'_>,
+) -> Result<&'static Command, CommandError> {
     let name = args.get(0).unwrap_or_default();
-    let Some(command) = table::find(name) else {
+    let Some(command) = table.find(name) else {
         return Err(unknown_command(args));
     };
     if command.subcommands.is_empty() {

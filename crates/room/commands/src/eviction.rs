@@ -64,7 +64,8 @@ impl Core<'_> {
         let Some(tiering) = self.server.tiering_for_memory() else {
             return false;
         };
-        let needs = resolve(args).is_ok_and(|command| needs_memory(client, command));
+        let needs =
+            resolve(&self.server.registry.table, args).is_ok_and(|command| needs_memory(client, command));
         let now_ms = self.now_ms();
         if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX {
             return false;

@@ -5,12 +5,12 @@ use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DELETE, DENYOOM, FAST, Flags, Handler, INSERT, KeySpec, READONLY, RO, RW,
-    UPDATE, WRITE, cmd, key,
+    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
 };
 
 mod random;
@@ -20,7 +20,7 @@ const LOOKS: &[KeySpec] = &[key(1, RO)];
 const SETS: &[KeySpec] = &[key(1, RW.and(UPDATE))];
 const COUNTS: &[KeySpec] = &[key(1, RW.and(ACCESS).and(UPDATE))];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     entry("HDEL", -3, hdel, WRITE.and(FAST), &[key(1, RW.and(DELETE))])
         .about("Removes fields of a hash.", "O(N) for N fields removed"),
     entry("HEXISTS", 3, hexists, READONLY.and(FAST), LOOKS)
@@ -93,7 +93,7 @@ const fn entry(
     run: Handler,
     flags: Flags,
     keys: &'static [KeySpec],
-) -> CommandSpec {
+) -> Entry {
     cmd(name, arity, run)
         .flags(flags)
         .acl(Category::HASH)

@@ -7,16 +7,16 @@ use nagaya_store::value::{StrRef, Value};
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
+use crate::entry::cmd;
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, ADMIN, Category, CommandSpec, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, cmd,
-    key, keys_to,
+    ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
 };
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
     cmd("PFADD", -2, pfadd)
         .flags(WRITE.and(DENYOOM).and(FAST))
         .acl(Category::HYPERLOGLOG)

@@ -1,8 +1,9 @@
 //! INFO: the state of the engine as lines of `field:value`.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
-use crate::spec::{ALL_SHARDS, Category, CommandSpec, LOADING, STALE, cmd};
+use crate::spec::{ALL_SHARDS, Category, LOADING, STALE};
 
 pub(crate) mod process;
 mod sections;
@@ -15,7 +16,7 @@ pub(crate) use sections::{Rates, client_bytes, used_and_peak};
 /// The Redis release whose behaviour clients find here.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("INFO", -1, info)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("INFO", -1, info)
     // Counting the keys takes a look at every shard.
     .flags(LOADING.and(STALE).and(ALL_SHARDS))
     .acl(Category::DANGEROUS)

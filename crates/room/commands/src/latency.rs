@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
+use crate::command_table::Command;
 use crate::config::Config;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::server::Server;
-use crate::spec::{ADMIN, CommandSpec, FAST, Flags, LOADING, NOSCRIPT, STALE, cmd};
-use crate::table::{self, Command};
+use crate::spec::{ADMIN, FAST, Flags, LOADING, NOSCRIPT, STALE};
 
 mod report;
 
@@ -24,7 +25,7 @@ const SAMPLES_MAX: usize = 160;
 
 const LOOKS: Flags = ADMIN.and(NOSCRIPT).and(LOADING).and(STALE);
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("LATENCY", -2, container)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("LATENCY", -2, container)
     .group("server")
     .since("2.8.13")
     .about("Shows what took long.", "Depends on the subcommand")
@@ -202,14 +203,14 @@ fn doctor(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn histogram(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut chosen: Vec<&'static Command> = Vec::new();
     if ctx.args.len() == 2 {
-        chosen.extend(table::every());
+        chosen.extend(ctx.table().every());
     }
     for name in ctx.args.iter().skip(2) {
         let (container, sub) = match name.iter().position(|byte| *byte == b'|') {
             Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
             None => (name, None),
         };
-        let Some(command) = table::find(container) else {
+        let Some(command) = ctx.table().find(container) else {
             continue;
         };
         match sub {

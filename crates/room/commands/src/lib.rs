@@ -5,6 +5,8 @@
 //! calls the handler with a [`ctx::Ctx`]; the handler works on a [`db::Db`] and
 //! writes its reply. Family files hold nothing but commands.
 
+pub mod command_table;
+pub mod entry;
 pub mod spec;
 pub mod table;
 

@@ -4,11 +4,12 @@ use nagaya_store::list::{End, List};
 use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, BLOCKING, Category, CommandSpec, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT,
-    READONLY, RO, RW, UPDATE, WRITE, cmd, counted_keys, key, keys_to,
+    ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT, READONLY, RO,
+    RW, UPDATE, WRITE, counted_keys, key, keys_to,
 };
 
 mod moves;
@@ -18,7 +19,7 @@ mod pos;
 /// The list elements are taken from.
 const TAKEN: KeySpec = key(1, RW.and(ACCESS).and(DELETE));
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("BLMOVE", 6, moves::blmove)
         .flags(WRITE.and(DENYOOM).and(NOSCRIPT).and(BLOCKING))
         .acl(Category::LIST)

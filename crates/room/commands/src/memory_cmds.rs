@@ -1,14 +1,15 @@
 //! MEMORY: what takes how much of it.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::info::{client_bytes, process, used_and_peak};
-use crate::spec::{ALL_SHARDS, CommandSpec, LOADING, READONLY, RO, STALE, cmd, key};
+use crate::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("MEMORY", -2, container)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("MEMORY", -2, container)
     .group("server")
     .since("4.0.0")
     .about("Shows what takes memory.", "Depends on the subcommand")

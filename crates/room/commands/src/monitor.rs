@@ -8,13 +8,14 @@ use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::client::{Client, ClientShared, Mark, Message};
+use crate::command_table::Command;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::redact;
-use crate::spec::{ADMIN, CommandSpec, LOADING, NOSCRIPT, SKIP_MONITOR, STALE, cmd};
-use crate::table::Command;
+use crate::spec::{ADMIN, LOADING, NOSCRIPT, SKIP_MONITOR, STALE};
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("MONITOR", 1, monitor)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
     .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))
     .group("server")
     .about("Shows every command from now on as it runs.", "O(1) per command")];

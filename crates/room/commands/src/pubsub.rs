@@ -1,10 +1,10 @@
 //! Publish and subscribe.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::spec::{
-    CommandSpec, FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, cmd, key,
-    keys_to,
+    FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
 
 mod registry;
@@ -22,7 +22,7 @@ const PUBLISH: Flags = PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICAT
 const LOOK: Flags = PUBSUB.and(LOADING).and(STALE);
 const SHARD_CHANNELS: &[KeySpec] = &[keys_to(1, -1, 1, NOT_KEY)];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("PSUBSCRIBE", -2, psubscribe)
         .flags(LISTEN)
         .group("pubsub")
@@ -91,7 +91,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         ),
 ];
 
-const SUBCOMMANDS: &[CommandSpec] = &[
+const SUBCOMMANDS: &[Entry] = &[
     cmd("CHANNELS", -2, channels)
         .flags(LOOK)
         .group("pubsub")

@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::effects::{Journal, JournalError};
+use crate::entry::Registry;
 use crate::info::Rates;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
@@ -49,6 +50,8 @@ impl Reclaimer for ReclaimInline {
 
 /// The state of one engine.
 pub struct Server {
+    /// Every command with its handler.
+    pub registry: &'static Registry,
     pub shards: Shards,
     pub clock: Arc<dyn Clock>,
     pub clients: Clients,
@@ -111,18 +114,20 @@ impl Server {
 
     /// Makes an empty engine.
     pub fn new(
+        registry: &'static Registry,
         shards: usize,
         config: Config,
         clock: Arc<dyn Clock>,
         reclaimer: Box<dyn Reclaimer>,
     ) -> Server {
         Server {
+            registry,
             shards: Shards::new(shards),
             started_us: clock.unix_us(),
             clock,
             clients: Clients::default(),
             pubsub: PubSub::default(),
-            acl: Acl::new(config.requirepass.as_bytes()),
+            acl: Acl::new(&registry.table, config.requirepass.as_bytes()),
             scripts: Scripts::default(),
             postponed: PostponedWork::default(),
             tracking: Tracking::default(),

@@ -7,24 +7,25 @@
 use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::spec::{
-    ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, CommandSpec, FAST, Flags, Handler, LOADING, NO_ASYNC_LOADING,
-    NO_MULTI, NOSCRIPT, PROTECTED, READONLY, STALE, WRITE, cmd,
+    ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT,
+    PROTECTED, READONLY, STALE, WRITE,
 };
 
 mod cluster;
 
 type Reply = Result<(), CommandError>;
 
-const fn server(name: &'static str, arity: i32, flags: Flags, run: Handler) -> CommandSpec {
+const fn server(name: &'static str, arity: i32, flags: Flags, run: Handler) -> Entry {
     cmd(name, arity, run).flags(flags).group("server")
 }
 
 const SAVES: Flags = NO_ASYNC_LOADING.and(ADMIN).and(NOSCRIPT);
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     server("BGREWRITEAOF", 1, SAVES, bgrewriteaof)
         .about("Accepted; there is no append-only file to rewrite.", "O(1)"),
     server("BGSAVE", -1, SAVES, bgsave).about("Starts to save everything to the cold tier.", "O(1)"),
@@ -91,7 +92,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .about("Returns 0 at once: there are no replicas to wait for.", "O(1)"),
 ];
 
-const MODULE: CommandSpec = server("MODULE", -2, Flags(0), container)
+const MODULE: Entry = server("MODULE", -2, Flags(0), container)
     .since("4.0.0")
     .about(
         "Shows modules, of which there are none.",

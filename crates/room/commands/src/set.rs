@@ -4,12 +4,13 @@ use nagaya_store::set::Set;
 
 use crate::ctx::Ctx;
 use crate::effects::same_tag;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DELETE, DENYOOM, FAST, Flags, Handler, INSERT, KeySpec, OW, READONLY, RO,
-    RW, UPDATE, WRITE, cmd, counted_keys, key, keys_to,
+    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, OW, READONLY, RO, RW, UPDATE, WRITE,
+    counted_keys, key, keys_to,
 };
 
 mod algebra;
@@ -24,7 +25,7 @@ const UPDATES: &[KeySpec] = &[key(1, RW.and(UPDATE)), keys_to(2, -1, 1, RO.and(A
 const INTERSECTION_COST: &str = "O(N*M) at worst, for M sets of which the smallest has N members";
 const ALL_MEMBERS_COST: &str = "O(N) for N members in all sets together";
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     entry(
         "SADD",
         -3,
@@ -124,7 +125,7 @@ const fn entry(
     run: Handler,
     flags: Flags,
     keys: &'static [KeySpec],
-) -> CommandSpec {
+) -> Entry {
     cmd(name, arity, run)
         .flags(flags)
         .acl(Category::SET)

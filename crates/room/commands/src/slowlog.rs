@@ -6,13 +6,14 @@ use nagaya_resp::{Args, parse_i64};
 use parking_lot::Mutex;
 
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::config::Config;
 use crate::ctx::Ctx;
+use crate::entry::cmd;
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::redact;
-use crate::spec::{ADMIN, CommandSpec, LOADING, SKIP_SLOWLOG, STALE, cmd};
-use crate::table::Command;
+use crate::spec::{ADMIN, LOADING, SKIP_SLOWLOG, STALE};
 
 type Reply = Result<(), CommandError>;
 
@@ -21,7 +22,7 @@ const ARGS_MAX: usize = 32;
 /// Bytes kept of an argument.
 const ARG_BYTES_MAX: usize = 128;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("SLOWLOG", -2, container)
+pub(crate) const COMMANDS: &[crate::entry::Entry] = &[cmd("SLOWLOG", -2, container)
     .group("server")
     .since("2.2.12")
     .about("Shows commands that took long.", "Depends on the subcommand")

@@ -14,8 +14,10 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::{Core, Executed};
 use crate::effects::{Journal, JournalError, Reader, ReplayError};
+use crate::entry::Registry;
 use crate::server::{ReclaimInline, Server};
 use crate::stats::ThreadStats;
+use crate::table;
 
 /// A clock that stands still until told otherwise.
 pub struct ManualClock(AtomicI64);
@@ -108,9 +110,15 @@ pub struct Engine {
 impl Engine {
     /// Makes an empty engine on a given clock.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Engine> {
+        Engine::with_commands(table::registry(), clock)
+    }
+
+    /// Makes an empty engine with commands of its own.
+    pub fn with_commands(registry: &'static Registry, clock: Arc<dyn Clock>) -> Arc<Engine> {
+        let server = Server::new(registry, 16, Config::default(), clock, Box::new(ReclaimInline));
         Arc::new(Engine {
-            server: Server::new(16, Config::default(), clock, Box::new(ReclaimInline)),
-            stats: Core::new_stats(),
+            stats: Core::new_stats(&server),
+            server,
             inbox: Arc::default(),
             ids: AtomicU64::new(1),
         })

@@ -21,11 +21,11 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client::Client;
 use crate::clients::Clients;
+use crate::command_table::Command;
 use crate::dispatch::Core;
 use crate::keyfind::each_key;
 use crate::server::Server;
 use crate::spec::{Category, READONLY};
-use crate::table::Command;
 
 mod commands;
 mod message;

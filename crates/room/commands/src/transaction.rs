@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nagaya_resp::{ArgVec, Args, Out};
 
 use crate::client::{Client, Transaction};
+use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::db::Db;
 use crate::dispatch::Core;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::postponed::Postponed;
 use crate::server::Server;
 use crate::shard::{Busy, Scope, Shard};
 use crate::spec::{
-    ALLOW_BUSY, Category, CommandSpec, FAST, LOADING, NO_MULTI, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE,
-    cmd, keys_to,
+    ALLOW_BUSY, Category, FAST, LOADING, NO_MULTI, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE, keys_to,
 };
-use crate::table::Command;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("MULTI", 1, multi)
         .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
         .acl(Category::TRANSACTION)

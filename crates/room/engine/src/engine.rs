@@ -12,6 +12,7 @@ use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::Server;
+use nagaya_commands::table::registry;
 use nagaya_config::Listen;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
@@ -163,7 +164,7 @@ impl Bound {
             ..Config::default()
         };
         let shared = Arc::new(Shared {
-            server: Server::new(shards, settings, clock, Box::new(reclaimer)),
+            server: Server::new(registry(), shards, settings, clock, Box::new(reclaimer)),
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
@@ -249,7 +250,7 @@ impl Engine {
         let thread = std::thread::Builder::new()
             .name(format!("nagaya-io-{number}"))
             .spawn(move || {
-                let stats = Core::new_stats();
+                let stats = Core::new_stats(&shared.server);
                 let mut core = Core::new(&shared.server, &stats);
                 match EventLoop::new(&shared, own, stop, number == 0) {
                     Ok(event_loop) => {

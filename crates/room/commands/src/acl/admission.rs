@@ -10,10 +10,10 @@ use super::log::{Context, Entry};
 use super::rules::Rules;
 use super::{Account, Acl, DEFAULT_USER};
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::dispatch::Core;
 use crate::error::CommandError;
 use crate::spec::{NO_AUTH, NO_MULTI};
-use crate::table::Command;
 
 /// Who a connection acts for, with the rules as last seen.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use nagaya_resp::Args;
 
 use super::rules::Rules;
 use super::selector::{Access, Selector};
+use crate::command_table::Command;
 use crate::keyfind::each_key;
 use crate::spec::{ACCESS, NO_AUTH, PUBSUB};
-use crate::table::Command;
 
 /// What a user lacked, the most telling last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,13 +148,14 @@ mod tests {
 
     #[track_caller]
     fn check(rules: &[&str], request: &str, expected: Result<(), (Reason, usize)>) {
-        let mut user = Rules::new(false);
+        let table = &table::registry().table;
+        let mut user = Rules::new(table, false);
         for rule in rules {
-            user.apply(rule.as_bytes(), false).unwrap();
+            user.apply(table, rule.as_bytes(), false).unwrap();
         }
         let owned: ArgVec = request.split(' ').map(str::as_bytes).collect();
         let args = owned.as_args();
-        let found = user.check(table::find_request(&args).unwrap(), &args);
+        let found = user.check(table.find_request(&args).unwrap(), &args);
         assert_eq!(
             found.map_err(|denied| (denied.reason, denied.at)),
             expected,

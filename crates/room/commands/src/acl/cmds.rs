@@ -8,21 +8,21 @@ use super::rules::Rules;
 use super::selector::{Selector, has_space};
 use super::{DEFAULT_USER, file};
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, CommandSpec, Flags, LOADING, NOSCRIPT, STALE, cmd};
-use crate::table;
+use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 
 const COMMON: Flags = NOSCRIPT.and(LOADING).and(STALE);
 const ADMINS: Flags = COMMON.and(ADMIN);
 
-const fn sub(name: &'static str, arity: i32, run: crate::spec::Handler) -> CommandSpec {
+const fn sub(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
     cmd(name, arity, run).flags(ADMINS).group("server").since("6.0.0")
 }
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("ACL", -2, container)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("ACL", -2, container)
     .group("server")
     .since("6.0.0")
     .about("Manages users and their rights.", "Depends on the subcommand")
@@ -68,7 +68,10 @@ fn cat(ctx: &mut Ctx<'_, '_>) -> Reply {
             let name = ctx.key(2);
             let category = Category::named(name)
                 .ok_or_else(|| CommandError::err(format!("Unknown category '{}'", clipped(name))))?;
-            let inside = table::every().filter(|command| command.categories.has(category));
+            let inside = ctx
+                .table()
+                .every()
+                .filter(|command| command.categories.has(category));
             let names: Vec<&str> = inside.map(|command| command.full_name.as_str()).collect();
             ctx.out.array(names.len());
             names.iter().for_each(|name| ctx.out.bulk_str(name));
@@ -103,7 +106,7 @@ fn dryrun(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(CommandError::err(format!("User '{name}' not found")));
     };
     let args = ctx.args.skip(3);
-    let Some(command) = table::find_request(&args) else {
+    let Some(command) = ctx.table().find_request(&args) else {
         let name = lossy(ctx.key(3));
         return Err(CommandError::err(format!("Command '{name}' not found")));
     };
@@ -179,7 +182,7 @@ fn getuser(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn write_selector(ctx: &mut Ctx<'_, '_>, selector: &Selector) {
     ctx.out.bulk_str("commands");
-    ctx.out.bulk_str(&selector.describe_commands());
+    ctx.out.bulk_str(&selector.describe_commands(ctx.table()));
     ctx.out.bulk_str("keys");
     ctx.out.bulk(&selector.describe_keys());
     ctx.out.bulk_str("channels");
@@ -191,7 +194,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     let accounts = ctx.core.server.acl.accounts();
     ctx.out.array(accounts.len());
     for account in accounts {
-        ctx.out.bulk(file::line(&account).trim_ascii_end());
+        ctx.out.bulk(file::line(ctx.table(), &account).trim_ascii_end());
     }
     Ok(())
 }

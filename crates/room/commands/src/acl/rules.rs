@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::selector::{RuleError, Selector};
+use crate::command_table::CommandTable;
 
 /// A password as it is kept: the hexadecimal digits of its SHA-256.
 pub(crate) type PasswordHash = [u8; 64];
@@ -26,26 +27,26 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Makes the rules of a new user, who may not even log in.
-    pub(crate) fn new(all_channels: bool) -> Rules {
+    pub(crate) fn new(table: &CommandTable, all_channels: bool) -> Rules {
         Rules {
             enabled: false,
             nopass: false,
             sanitize: None,
             passwords: Vec::new(),
-            selectors: vec![Selector::new(all_channels)],
+            selectors: vec![Selector::new(table, all_channels)],
         }
     }
 
     /// Makes the rules that the user `default` starts with: everything, without a password.
-    pub(crate) fn everything() -> Rules {
-        let mut root = Selector::new(true);
-        root.permit_all(true);
+    pub(crate) fn everything(table: &CommandTable) -> Rules {
+        let mut root = Selector::new(table, true);
+        root.permit_all(table, true);
         root.all_keys = true;
         Rules {
             enabled: true,
             nopass: true,
             selectors: vec![root],
-            ..Rules::new(true)
+            ..Rules::new(table, true)
         }
     }
 
@@ -85,7 +86,12 @@ impl Rules {
     }
 
     /// Changes the rules by one argument of ACL SETUSER. `all_channels` is what new selectors start with.
-    pub(crate) fn apply(&mut self, op: &[u8], all_channels: bool) -> Result<(), RuleError> {
+    pub(crate) fn apply(
+        &mut self,
+        table: &CommandTable,
+        op: &[u8],
+        all_channels: bool,
+    ) -> Result<(), RuleError> {
         let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
         match op {
             [] => {}
@@ -105,15 +111,15 @@ impl Rules {
             _ if is("reset") => {
                 *self = Rules {
                     sanitize: Some(true),
-                    ..Rules::new(all_channels)
+                    ..Rules::new(table, all_channels)
                 };
             }
             [b'>', password @ ..] => self.add_password(hash(password)),
             [b'#', digits @ ..] => self.add_password(parse_hash(digits)?),
             [b'<', password @ ..] => self.remove_password(hash(password))?,
             [b'!', digits @ ..] => self.remove_password(parse_hash(digits)?)?,
-            [b'(', .., b')'] => self.selectors.push(Selector::parse(op, all_channels)?),
-            _ => self.selectors[0].apply(op)?,
+            [b'(', .., b')'] => self.selectors.push(Selector::parse(table, op, all_channels)?),
+            _ => self.selectors[0].apply(table, op)?,
         }
         Ok(())
     }
@@ -185,11 +191,13 @@ fn parse_hash(digits: &[u8]) -> Result<PasswordHash, RuleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table;
 
     fn with(rules: &[&str]) -> Result<Rules, RuleError> {
-        let mut user = Rules::new(false);
+        let table = &table::registry().table;
+        let mut user = Rules::new(table, false);
         for rule in rules {
-            user.apply(rule.as_bytes(), false)?;
+            user.apply(table, rule.as_bytes(), false)?;
         }
         Ok(user)
     }
@@ -240,7 +248,7 @@ mod tests {
             user,
             Rules {
                 sanitize: Some(true),
-                ..Rules::new(false)
+                ..Rules::new(&table::registry().table, false)
             }
         );
     }

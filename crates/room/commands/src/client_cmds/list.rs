@@ -9,7 +9,6 @@ use crate::client::{ClientShared, Mark};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::server::Server;
-use crate::table;
 use crate::tracking::TrackerInfo;
 
 /// What a connection is there for.
@@ -107,7 +106,7 @@ pub(crate) fn describe(server: &Server, client: &ClientShared, now_s: i64, own: 
         + output;
     let command = (client.last_command.load(Relaxed) as usize).checked_sub(1);
     let command = command
-        .and_then(table::by_number)
+        .and_then(|number| server.registry.table.by_number(number))
         .map_or("NULL", |command| &command.full_name);
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} \

@@ -5,9 +5,10 @@ use nagaya_resp::parse_i64;
 use crate::blocking::Waiter;
 use crate::client::{Mark, Message, Replies};
 use crate::ctx::Ctx;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, CommandSpec, Flags, Handler, LOADING, NOSCRIPT, STALE, cmd};
+use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 use crate::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 
 mod kill;
@@ -21,14 +22,14 @@ type Reply = Result<(), CommandError>;
 const OWN: Flags = NOSCRIPT.and(LOADING).and(STALE);
 const OTHERS: Flags = OWN.and(ADMIN);
 
-const fn client(name: &'static str, arity: i32, run: Handler) -> CommandSpec {
+const fn client(name: &'static str, arity: i32, run: Handler) -> Entry {
     cmd(name, arity, run)
         .flags(OWN)
         .acl(Category::CONNECTION)
         .group("connection")
 }
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("CLIENT", -2, container)
+pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
     .group("connection")
     .since("2.4.0")
     .about("Looks at and manages connections.", "Depends on the subcommand")

@@ -9,12 +9,12 @@ use nagaya_resp::{Args, parse_i64};
 
 use super::Reply;
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::scripting;
 use crate::server::Server;
 use crate::spec::{Flags, MAY_REPLICATE, WRITE};
-use crate::table::Command;
 
 const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 

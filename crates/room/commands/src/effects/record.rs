@@ -5,13 +5,13 @@ use nagaya_store::rdb;
 
 use super::{AT, EffectBuf, JournalError};
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::db::Db;
 use crate::dispatch::Core;
 use crate::error::CommandError;
 use crate::shard::hash_tag;
 use crate::spec::{MAY_REPLICATE, OWN_LOCKS, WRITE};
-use crate::table::Command;
 
 /// A record's buffer keeps this much room for the next one.
 const KEPT_BYTES_MAX: usize = 64 * 1024;

@@ -6,13 +6,13 @@ use nagaya_resp::{Args, Out, Proto, parse_i64};
 
 use super::{AT, Corrupt, Reader};
 use crate::client::{Client, Mailbox, Message};
+use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
 use crate::db::Db;
 use crate::dispatch::{Core, resolve};
 use crate::keyfind::each_key;
 use crate::notify::Events;
 use crate::shard::hash_tag;
-use crate::table::Command;
 
 /// Why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Core<'_> {
             words.extend(effect?.args());
             let (now_ms, request) = split_time(&words);
             let args = Args::from_slices(request);
-            let command = find(&args)?;
+            let command = find(&self.server.registry.table, &args)?;
             let tag = only_tag(command, &args)?;
             if !wanted(tag) {
                 continue;
@@ -92,7 +92,7 @@ impl Core<'_> {
             0,
         );
         db.replay_at(now_ms);
-        let result = (command.spec.run)(&mut Ctx {
+        let result = (self.server.registry.handler(command))(&mut Ctx {
             args,
             out,
             db: &mut db,
@@ -120,12 +120,12 @@ fn split_time<'w, 'a>(words: &'w [&'a [u8]]) -> (i64, &'w [&'a [u8]]) {
     }
 }
 
-fn find(args: &Args<'_>) -> Result<&'static Command, ReplayError> {
+fn find(table: &'static CommandTable, args: &Args<'_>) -> Result<&'static Command, ReplayError> {
     let unknown = || {
         let name = args.get(0).unwrap_or_default();
         ReplayError::UnknownCommand(String::from_utf8_lossy(name).into_owned())
     };
-    let command = resolve(args).map_err(|_| unknown())?;
+    let command = resolve(table, args).map_err(|_| unknown())?;
     if command.spec.accepts(args.len()) {
         Ok(command)
     } else {

@@ -13,7 +13,6 @@ use crate::pubsub::Kind;
 use crate::server::Server;
 use crate::settings::show_percentile;
 use crate::stats::ThreadStats;
-use crate::table;
 
 /// One section.
 pub(super) struct Section {
@@ -409,7 +408,7 @@ fn cpu(lines: &mut Lines, _: &Ctx<'_, '_>) {
 }
 
 fn commandstats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    for command in table::every() {
+    for command in ctx.table().every() {
         let server = ctx.core.server;
         let calls = server.sum(|stats| stats.commands[command.number].calls.get());
         let spent_us = server.sum(|stats| stats.commands[command.number].spent_ns.get()) / 1000;
@@ -445,7 +444,7 @@ fn latencystats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     if !ctx.core.config.latency_tracking {
         return;
     }
-    for command in table::every() {
+    for command in ctx.table().every() {
         let durations = ctx.core.server.durations(command.number);
         if durations.count == 0 {
             continue;

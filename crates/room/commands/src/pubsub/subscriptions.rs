@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nagaya_resp::Proto;
 
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::error::CommandError;
 use crate::server::Server;
-use crate::table::Command;
 
 use super::registry::Kind;
 

@@ -5,12 +5,13 @@ use nagaya_lua::sha1_hex;
 use super::eval::{digest, eval, eval_ro, evalsha, evalsha_ro};
 use super::run::with_vm;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help;
 use crate::shard::Slow;
 use crate::spec::{
-    ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, CommandSpec, Flags, KeySpec, LOADING, MAY_REPLICATE,
-    NO_MANDATORY_KEYS, NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, cmd, counted_keys,
+    ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
+    NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, counted_keys,
 };
 
 type Reply = Result<(), CommandError>;
@@ -25,7 +26,7 @@ pub(crate) const RUNS: Flags = NOSCRIPT
 pub(crate) const WRITTEN_KEYS: &[KeySpec] = &[counted_keys(2, RW.and(ACCESS).and(UPDATE))];
 pub(crate) const READ_KEYS: &[KeySpec] = &[counted_keys(2, RO.and(ACCESS))];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("EVAL", -3, eval)
         .flags(RUNS.and(MAY_REPLICATE))
         .acl(Category::SCRIPTING)
@@ -64,7 +65,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .subcommands(SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[CommandSpec] = &[
+const SUBCOMMANDS: &[Entry] = &[
     cmd("DEBUG", 3, debug)
         .flags(NOSCRIPT)
         .acl(Category::SCRIPTING)

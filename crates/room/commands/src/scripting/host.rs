@@ -8,11 +8,11 @@ use nagaya_resp::{ArgVec, Args, Out, Proto};
 use super::shared::SlowRun;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::command_table::Command;
 use crate::db::Db;
 use crate::dispatch::{Core, OUT_OF_MEMORY, resolve};
 use crate::shard::Slow;
 use crate::spec::{ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE};
-use crate::table::Command;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;
@@ -77,7 +77,8 @@ impl<'h, 's> ScriptHost<'h, 's> {
 
     /// Runs a command, or says why the script may not.
     fn run_command(&mut self, args: Args<'_>, out: &mut Out) -> Result<(), Cow<'static, str>> {
-        let command = resolve(&args).map_err(|_| "ERR Unknown Redis command called from script")?;
+        let command = resolve(&self.core.server.registry.table, &args)
+            .map_err(|_| "ERR Unknown Redis command called from script")?;
         if let Err(refusal) = self.check(command, &args) {
             self.core.stats.commands[command.number].rejected.add(1);
             return Err(refusal);
@@ -161,7 +162,7 @@ impl Host for ScriptHost<'_, '_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Result<bool, String> {
         let args = Args::from_slices(args);
-        match resolve(&args) {
+        match resolve(&self.core.server.registry.table, &args) {
             Ok(command) => Ok(self.core.may_run(self.client, command, &args)),
             Err(_) => Err("Invalid command passed to redis.acl_check_cmd()".to_owned()),
         }

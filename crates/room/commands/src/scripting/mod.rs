@@ -19,10 +19,10 @@ mod vm;
 use nagaya_lua::ScriptFlag;
 use nagaya_resp::Args;
 
+use crate::command_table::Command;
 use crate::error::CommandError;
 use crate::server::Server;
 use crate::shard::Slow;
-use crate::table::Command;
 
 pub(crate) use commands::{COMMANDS, READ_KEYS, RUNS, WRITTEN_KEYS};
 pub(crate) use host::LoadHost;

@@ -1,14 +1,15 @@
 //! CLUSTER, which every subcommand refuses: this is not a node of a Redis cluster.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::container;
-use crate::spec::{ADMIN, CommandSpec, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE, cmd};
+use crate::spec::{ADMIN, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE};
 
 const CHANGES: Flags = NO_ASYNC_LOADING.and(ADMIN).and(STALE);
 const LOOKS: Flags = STALE;
 
-const fn sub(name: &'static str, arity: i32, flags: Flags, since: &'static str) -> CommandSpec {
+const fn sub(name: &'static str, arity: i32, flags: Flags, since: &'static str) -> Entry {
     cmd(name, arity, disabled)
         .flags(flags)
         .group("cluster")
@@ -16,7 +17,7 @@ const fn sub(name: &'static str, arity: i32, flags: Flags, since: &'static str) 
         .about("Refuses: this is not a node of a cluster.", "O(1)")
 }
 
-pub(super) const CLUSTER: CommandSpec = cmd("CLUSTER", -2, container)
+pub(super) const CLUSTER: Entry = cmd("CLUSTER", -2, container)
     .group("cluster")
     .since("3.0.0")
     .about("Refuses: this is not a node of a cluster.", "O(1)")

@@ -6,19 +6,18 @@ use super::ask::{Answer, Question, ask};
 use super::evict::Stays;
 use super::tags::tags;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::shard::hash_tag;
-use crate::spec::{
-    Category, CommandSpec, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, cmd, key, keys_to,
-};
+use crate::spec::{Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to};
 
 type Reply = Result<(), CommandError>;
 
 /// How long ROOM.EVICT waits for the tag to be saved.
 const EVICT_WAIT_MS: i64 = 10_000;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("ROOM.STATUS", 2, status)
         .flags(NOSCRIPT.and(NO_MULTI))
         .acl(Category::KEYSPACE)

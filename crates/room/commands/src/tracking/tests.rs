@@ -2,8 +2,11 @@ use nagaya_resp::{ArgVec, Out, Proto};
 
 use crate::client::Message;
 use crate::dispatch::Core;
+use crate::entry::{Entry, Registry, cmd};
 use crate::shard::Scope;
-use crate::testing::Session;
+use crate::spec::{Category, RO, key};
+use crate::table::FAMILIES;
+use crate::testing::{Engine, ManualClock, Session};
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {
@@ -29,15 +32,21 @@ fn invalidate(keys: &[&str]) -> String {
 
 fn tracking(options: &str) -> (Session, Session) {
     let writer = Session::new();
+    let reader = track(&writer, options);
+    (writer, reader)
+}
+
+/// Makes another client of the writer's engine, which tracks.
+fn track(writer: &Session, options: &str) -> Session {
     let mut reader = writer.another();
     reader.client.set_proto(Proto::Resp3);
     reader.check(&format!("CLIENT TRACKING ON{options}"), "+OK\r\n");
-    (writer, reader)
+    reader
 }
 
 fn flush(session: &Session) {
     let engine = &session.engine;
-    let stats = Core::new_stats();
+    let stats = Core::new_stats(&engine.server);
     let mut core = Core::new(&engine.server, &stats);
     let ready = core.with_db(Scope::All, session.client.id(), |_, db| {
         db.flush();
@@ -247,7 +256,7 @@ fn messages_for_the_own_client_wait_for_the_end_of_its_command() {
     let (_, mut reader) = tracking("");
     reader.check("GET k", "_\r\n");
     let engine = std::sync::Arc::clone(&reader.engine);
-    let stats = Core::new_stats();
+    let stats = Core::new_stats(&engine.server);
     let mut core = Core::new(&engine.server, &stats);
     let ready = core.with_db(Scope::All, reader.client.id(), |_, db| {
         db.set_str(b"k", b"v", crate::db::Expiry::Clear);
@@ -261,33 +270,26 @@ fn messages_for_the_own_client_wait_for_the_end_of_its_command() {
 
 #[test]
 fn a_script_that_reads_tracks_its_declared_keys() {
-    let (mut writer, mut reader) = tracking("");
-    let engine = std::sync::Arc::clone(&reader.engine);
-    let stats = Core::new_stats();
+    const READER: &[Entry] = &[cmd("READER", -2, |ctx| {
+        let inner: ArgVec = [b"GET".as_slice(), b"other"].into_iter().collect();
+        if ctx.is(1, "read") {
+            let get = ctx.table().find(b"GET").unwrap();
+            ctx.core.call(ctx.client, get, inner.as_args(), ctx.db, ctx.out);
+        }
+        Ok(())
+    })
+    .acl(Category::SCRIPTING)
+    .keys(&[key(2, RO)])];
+    let families: Vec<&[Entry]> = FAMILIES.iter().copied().chain([READER]).collect();
+    let registry: &Registry = Box::leak(Box::new(Registry::new(&families)));
+    let engine = Engine::with_commands(registry, ManualClock::new());
+    let mut writer = Session::on(&engine);
+    let mut reader = track(&writer, "");
+    let stats = Core::new_stats(&engine.server);
     let mut core = Core::new(&engine.server, &stats);
-    let spec: &'static crate::spec::CommandSpec = Box::leak(Box::new(
-        crate::spec::cmd("SCRIPT", -2, |ctx| {
-            let inner: ArgVec = [b"GET".as_slice(), b"other"].into_iter().collect();
-            if ctx.is(1, "read") {
-                let get = crate::table::find(b"GET").unwrap();
-                ctx.core.call(ctx.client, get, inner.as_args(), ctx.db, ctx.out);
-            }
-            Ok(())
-        })
-        .acl(crate::spec::Category::SCRIPTING)
-        .keys(const { &[crate::spec::key(2, crate::spec::RO)] }),
-    ));
-    let get = crate::table::find(b"GET").unwrap();
-    let script: &'static crate::table::Command = Box::leak(Box::new(crate::table::Command {
-        spec,
-        number: get.number,
-        full_name: "script".to_owned(),
-        categories: get.categories,
-        subcommands: Vec::new(),
-        only_key: None,
-    }));
+    let script = registry.table.find(b"READER").unwrap();
     for (word, expected) in [("write", 0), ("read", 1)] {
-        let args: ArgVec = ["SCRIPT", word, "declared"]
+        let args: ArgVec = ["READER", word, "declared"]
             .iter()
             .map(|arg| arg.as_bytes())
             .collect();

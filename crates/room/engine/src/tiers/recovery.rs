@@ -59,7 +59,7 @@ pub(crate) fn replay(
     let Some(tiering) = server.tiering.get() else {
         return Ok(Replayed::default());
     };
-    let stats = Core::new_stats();
+    let stats = Core::new_stats(server);
     let mut core = Core::new(server, &stats);
     restore_functions(&mut core, &*tiering.cold)?;
     let mut replay = Replay {
