@@ -21,6 +21,7 @@ use crate::db::Db;
 use crate::effects::{EffectBuf, Effects};
 use crate::error::CommandError;
 use crate::keyfind::each_key;
+use crate::paused::holds_up;
 use crate::postponed::Postponed;
 use crate::scripting::{self, Pump, ThreadVm};
 use crate::server::Server;
@@ -351,10 +352,14 @@ impl<'s> Core<'s> {
     /// Tells whether a request has to wait for the end of a pause.
     #[cold]
     fn postpones(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
-        let postponed = self
-            .server
-            .pause
-            .holds_up(self.server, client, command, args, self.now_ms());
+        let postponed = holds_up(
+            &self.server.pause,
+            &self.server.scripts,
+            client,
+            command,
+            args,
+            self.now_ms(),
+        );
         if postponed != client.postponed {
             client.postponed = postponed;
             client.shared.set_mark(Mark::POSTPONED, postponed);

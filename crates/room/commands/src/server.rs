@@ -1,7 +1,7 @@
 //! What all threads of an engine share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nagaya_store::entry::Entry;
@@ -9,17 +9,18 @@ use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
 use crate::acl::Acl;
-use crate::client_cmds::pause::Pause;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::effects::{Journal, JournalError};
 use crate::entry::Registry;
-use crate::info::Rates;
 use crate::latency::LatencyMonitor;
+use crate::memory::MemoryGauge;
 use crate::monitor::Monitors;
+use crate::pause::PauseState;
 use crate::postponed::PostponedWork;
 use crate::pubsub::PubSub;
+use crate::rates::Rates;
 use crate::scripting::Scripts;
 use crate::shard::Shards;
 use crate::slowlog::SlowLog;
@@ -57,7 +58,7 @@ pub struct Server {
     pub clients: Clients,
     pub(crate) pubsub: PubSub,
     pub(crate) acl: Acl,
-    pub(crate) scripts: Scripts,
+    pub scripts: Scripts,
     pub(crate) postponed: PostponedWork,
     pub(crate) tracking: Tracking,
     /// The cold tier, when there is one. Set once, before the first request.
@@ -67,15 +68,13 @@ pub struct Server {
     pub(crate) reclaimer: Box<dyn Reclaimer>,
     /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
     pub(crate) reclaimed: AtomicU64,
-    pub(crate) pause: Pause,
+    pub(crate) pause: PauseState,
     pub(crate) monitors: Monitors,
     pub(crate) slowlog: SlowLog,
     pub(crate) latency: LatencyMonitor,
     /// A client asked for the end (SHUTDOWN); whoever runs the engine looks here from time to time.
     pub shutdown_requested: AtomicBool,
-    /// Returns the bytes that are allocated. Not set, the resident memory stands in.
-    pub used_memory: OnceLock<fn() -> usize>,
-    pub(crate) peak_memory: AtomicUsize,
+    pub memory: MemoryGauge,
     pub(crate) rates: Rates,
     /// Expired keys are looked for even when nobody asks for them (DEBUG SET-ACTIVE-EXPIRE).
     pub(crate) active_expire: AtomicBool,
@@ -120,6 +119,8 @@ impl Server {
         clock: Arc<dyn Clock>,
         reclaimer: Box<dyn Reclaimer>,
     ) -> Server {
+        let memory = MemoryGauge::default();
+        memory.configure(config.maxmemory, config.maxmemory_policy);
         Server {
             registry,
             shards: Shards::new(shards),
@@ -135,13 +136,12 @@ impl Server {
             survey: Survey::default(),
             reclaimer,
             reclaimed: AtomicU64::new(0),
-            pause: Pause::default(),
+            pause: PauseState::default(),
             monitors: Monitors::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             shutdown_requested: AtomicBool::new(false),
-            used_memory: OnceLock::new(),
-            peak_memory: AtomicUsize::new(0),
+            memory,
             rates: Rates::default(),
             active_expire: AtomicBool::new(true),
             run_id: random_id(),
@@ -204,7 +204,7 @@ impl Server {
         if config.requirepass != password {
             self.acl.set_default_password(config.requirepass.as_bytes());
         }
-        self.config_version.fetch_add(1, Ordering::Release);
+        self.config_taken(&config);
     }
 
     /// Changes the settings, or leaves all of them as they were when the change fails.
@@ -216,8 +216,14 @@ impl Server {
         let mut changed = Config::clone(&config);
         change(&mut changed)?;
         *config = Arc::new(changed);
-        self.config_version.fetch_add(1, Ordering::Release);
+        self.config_taken(&config);
         Ok(())
+    }
+
+    /// Tells those who keep a copy of a setting. The settings are still locked.
+    fn config_taken(&self, config: &Config) {
+        self.memory.configure(config.maxmemory, config.maxmemory_policy);
+        self.config_version.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn config_version(&self) -> u64 {
@@ -264,7 +270,7 @@ impl Server {
         self.clients.accepted.store(0, Ordering::Relaxed);
         self.clients.rejected.store(0, Ordering::Relaxed);
         self.reclaimed.store(0, Ordering::Relaxed);
-        self.peak_memory.store(0, Ordering::Relaxed);
+        self.memory.reset_peak();
     }
 
     /// Tells whether there is a user of this name.

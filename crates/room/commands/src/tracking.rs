@@ -27,17 +27,15 @@ use crate::keyfind::each_key;
 use crate::server::Server;
 use crate::spec::{Category, READONLY};
 
-mod commands;
 mod message;
 mod table;
 #[cfg(test)]
 mod tests;
 mod tracker;
 
-pub(crate) use commands::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 use message::{Invalid, Sender};
 use table::KeyTable;
-use tracker::Tracker;
+pub(crate) use tracker::Tracker;
 pub use tracker::TrackerInfo;
 
 /// Most keys forgotten after one command while there are more than the limit allows.
@@ -70,19 +68,19 @@ pub struct TrackingStats {
 
 /// How a client tracks, kept by its own thread. A client that does not track has none.
 pub(crate) struct ClientTracking {
-    tracker: Arc<Tracker>,
-    mode: Mode,
+    pub(crate) tracker: Arc<Tracker>,
+    pub(crate) mode: Mode,
     /// CLIENT CACHING was called for the next command.
-    caching: bool,
+    pub(crate) caching: bool,
     /// What the client hears of in broadcast mode.
-    prefixes: BTreeSet<Vec<u8>>,
+    pub(crate) prefixes: BTreeSet<Vec<u8>>,
     /// While a script runs: whether it has read anything.
-    script_reads: Option<bool>,
+    pub(crate) script_reads: Option<bool>,
 }
 
 /// Which reads of a client are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     Every,
     /// Those that CLIENT CACHING YES announces.
     OptIn,
@@ -236,7 +234,7 @@ impl Tracking {
         self.prefixes.read().keys().any(|prefix| key.starts_with(prefix))
     }
 
-    fn enroll(&self, tracker: &Arc<Tracker>) {
+    pub(crate) fn enroll(&self, tracker: &Arc<Tracker>) {
         let mut trackers = self.trackers.lock();
         trackers.insert(tracker.client.id, Arc::clone(tracker));
         self.active.store(trackers.len(), Ordering::Relaxed);
@@ -257,7 +255,7 @@ impl Tracking {
         }
     }
 
-    fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
+    pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
         let mut prefixes = self.prefixes.write();
         let trackers = prefixes.entry(prefix.into()).or_default();
         trackers.insert(tracker.client.id, Arc::clone(tracker));

@@ -172,7 +172,7 @@ impl Bound {
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
-        shared.server.used_memory.set(used_bytes).ok();
+        shared.server.memory.probe.set(used_bytes).ok();
         let mut engine = Engine {
             shared,
             stop: Arc::default(),

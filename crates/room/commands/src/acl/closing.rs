@@ -11,7 +11,7 @@ use crate::pubsub::Kind;
 use crate::server::Server;
 
 /// Ends the connections of users that were removed. The one that asked for it gets its reply first.
-pub(super) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {
+pub(crate) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {
     let is_removed = |client: &ClientShared| {
         let account = client.account.lock();
         account
@@ -27,7 +27,7 @@ pub(super) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) 
 }
 
 /// Ends the connections of a user that listen to what its new rules no longer allow.
-pub(super) fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, before: &Rules) {
+pub(crate) fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, before: &Rules) {
     let rules = account.rules();
     if still_allows_all(&rules, before) {
         return;

@@ -11,17 +11,14 @@
 //! command, [`log`] keeps what was refused, [`closing`] ends connections that
 //! lost their rights, [`cmds`] are the commands.
 
-mod admission;
-mod check;
-mod closing;
-mod cmds;
-mod describe;
-mod file;
-mod log;
-mod rules;
-mod selector;
-#[cfg(test)]
-mod tests;
+pub(crate) mod admission;
+pub(crate) mod check;
+pub(crate) mod closing;
+pub(crate) mod describe;
+pub(crate) mod file;
+pub(crate) mod log;
+pub(crate) mod rules;
+pub(crate) mod selector;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 pub(crate) use admission::Identity;
-pub(crate) use cmds::COMMANDS;
 
 use self::log::Log;
 use self::rules::Rules;

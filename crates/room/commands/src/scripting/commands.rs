@@ -115,7 +115,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
     let body = ctx.key(2);
     let digest = sha1_hex(body);
     with_vm(ctx, |ctx, vm| {
-        vm.prepare_script(ctx.core.server, &digest, Some(body))
+        vm.prepare_script(&ctx.core.server.scripts, &digest, Some(body))
     })?;
     ctx.out.bulk(&digest);
     Ok(())

@@ -36,7 +36,7 @@ pub(crate) fn with_vm<'c, 's, R>(
 ) -> Result<R, CommandError> {
     let mut vm = match ctx.core.vm.take() {
         Some(vm) => vm,
-        None => Box::new(ThreadVm::new(ctx.core.server)?),
+        None => Box::new(ThreadVm::new(&ctx.core.server.scripts)?),
     };
     let result = work(ctx, &mut vm);
     ctx.core.vm = Some(vm);

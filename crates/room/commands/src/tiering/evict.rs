@@ -64,7 +64,7 @@ impl Server {
     /// Redis, and the cold tier follows.
     pub(crate) fn tiering_for_memory(&self) -> Option<&Tiering> {
         let tiering = self.tiering.get()?;
-        (self.config().maxmemory_policy == "noeviction").then_some(tiering)
+        (!self.memory.removes_keys()).then_some(tiering)
     }
 
     /// Tells whether more memory is used than there may be.
@@ -76,7 +76,7 @@ impl Server {
         if maxmemory == 0 {
             return false;
         }
-        let used = crate::info::used_and_peak(self).0 as u64;
+        let used = self.memory.used_and_peak().0 as u64;
         match self.tiering_for_memory() {
             None => used > maxmemory,
             Some(tiering) => {
@@ -88,7 +88,7 @@ impl Server {
 
     /// Tells whether more memory is used than the settings allow.
     pub fn is_short_of_memory(&self) -> bool {
-        self.is_out_of_memory(self.config().maxmemory)
+        self.is_out_of_memory(self.memory.limit_bytes())
     }
 
     /// Takes saved tags out of memory, colder ones rather than hotter ones, until memory suffices or no

@@ -1,9 +1,8 @@
 //! Samples as a drawing and as words.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Samples;
+use crate::latency::{Events, Samples};
 
 /// Width of a drawing, in characters.
 const COLUMNS: usize = 80;
@@ -73,7 +72,7 @@ fn age(seconds: i64) -> String {
 }
 
 /// Says what the samples show.
-pub(super) fn doctor(events: &BTreeMap<&'static str, Samples>, threshold_ms: i64) -> String {
+pub(super) fn doctor(events: &Events, threshold_ms: i64) -> String {
     if threshold_ms == 0 && events.is_empty() {
         return "Nothing is being watched: set latency-monitor-threshold to a number of milliseconds, and what \
                 takes longer will be shown here.\n"

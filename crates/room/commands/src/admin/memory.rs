@@ -1,10 +1,11 @@
 //! MEMORY: what takes how much of it.
 
+use crate::admin::info::client_bytes;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::info::{client_bytes, process, used_and_peak};
+use crate::memory::resident_bytes;
 use crate::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
 
 type Reply = Result<(), CommandError>;
@@ -72,8 +73,8 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// MEMORY STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.core.server;
-    let (used, peak) = used_and_peak(server);
-    let resident = process::resident_bytes();
+    let (used, peak) = server.memory.used_and_peak();
+    let resident = resident_bytes();
     let (keys, overhead) = (ctx.db.len(), ctx.db.overhead_bytes());
     let clients = client_bytes(server);
     let dataset = used.saturating_sub(overhead + clients);
@@ -145,8 +146,8 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// MEMORY DOCTOR
 fn doctor(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (used, peak) = used_and_peak(ctx.core.server);
-    let resident = process::resident_bytes();
+    let (used, peak) = ctx.core.server.memory.used_and_peak();
+    let resident = resident_bytes();
     let mut text = format!("{used} bytes are in use, {resident} resident, {peak} at the highest.\n");
     if peak > used + used / 2 {
         text.push_str(

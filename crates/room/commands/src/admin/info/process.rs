@@ -40,11 +40,6 @@ impl CpuTimes {
     }
 }
 
-/// Returns the memory this process has in RAM, in bytes.
-pub(crate) fn resident_bytes() -> usize {
-    kib("/proc/self/status", "VmRSS:").unwrap_or(0) << 10
-}
-
 /// Returns the machine's memory, in bytes.
 pub(super) fn system_bytes() -> usize {
     kib("/proc/meminfo", "MemTotal:").unwrap_or(0) << 10
@@ -75,6 +70,7 @@ pub(super) fn human(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::resident_bytes;
 
     #[test]
     fn sizes_are_shown_as_redis_shows_them() {

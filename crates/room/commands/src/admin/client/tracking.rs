@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 
-use super::{ClientTracking, Mode, Tracker, disable};
+use crate::tracking::{ClientTracking, Mode, Tracker, disable};
 
 type Reply = Result<(), CommandError>;
 

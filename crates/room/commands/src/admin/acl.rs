@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
-use super::check::Reason;
-use super::closing::{close_clients_of_the_removed, close_listeners_without_rights};
-use super::rules::Rules;
-use super::selector::{Selector, has_space};
-use super::{DEFAULT_USER, file};
+use crate::acl::check::Reason;
+use crate::acl::closing::{close_clients_of_the_removed, close_listeners_without_rights};
+use crate::acl::rules::Rules;
+use crate::acl::selector::{Selector, has_space};
+use crate::acl::{DEFAULT_USER, file};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::error::CommandError;

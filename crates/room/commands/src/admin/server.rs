@@ -283,7 +283,7 @@ fn lolwut(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     // A nagaya: a row house, every room with its own door.
     let house = "   ______________________________\n  /______________________________\\\n   |  _  |  _  |  _  |  _  |  _  |\n   | | | | | | | | | | | | | | | |\n";
-    let text = format!("{house}\nRedis ver. {}\n", crate::info::REDIS_VERSION);
+    let text = format!("{house}\nRedis ver. {}\n", crate::admin::info::REDIS_VERSION);
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }

@@ -4,11 +4,10 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::Mutex;
-
 use super::REDIS_VERSION;
-use super::process::{CpuTimes, human, resident_bytes, system_bytes, system_name};
+use super::process::{CpuTimes, human, system_bytes, system_name};
 use crate::ctx::Ctx;
+use crate::memory::resident_bytes;
 use crate::pubsub::Kind;
 use crate::server::Server;
 use crate::settings::show_percentile;
@@ -141,19 +140,9 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("clients_in_timeout_table", timed.count());
 }
 
-/// Returns the bytes allocated and the most that were ever seen.
-pub(crate) fn used_and_peak(server: &Server) -> (usize, usize) {
-    let used = server
-        .used_memory
-        .get()
-        .map_or_else(resident_bytes, |probe| probe());
-    let before = server.peak_memory.fetch_max(used, Relaxed);
-    (used, before.max(used))
-}
-
 fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let (server, config) = (ctx.core.server, &ctx.core.config);
-    let (used, peak) = used_and_peak(server);
+    let (used, peak) = server.memory.used_and_peak();
     let resident = resident_bytes();
     let overhead = ctx.db.overhead_bytes();
     let percent = |part: usize, whole: usize| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
@@ -474,39 +463,5 @@ fn keyspace(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
             "db0",
             format_args!("keys={keys},expires={volatile},avg_ttl={average_ms}"),
         );
-    }
-}
-
-/// Rates between this look and an earlier one.
-#[derive(Default)]
-pub(crate) struct Rates {
-    last: Mutex<Look>,
-}
-
-#[derive(Default)]
-struct Look {
-    at_us: i64,
-    counts: [u64; 3],
-    per_second: [f64; 3],
-}
-
-impl Rates {
-    /// Returns how fast counters have risen since the last look, which is at least a tenth of a second
-    /// ago.
-    fn look(&self, now_us: i64, counts: [u64; 3]) -> [f64; 3] {
-        let mut last = self.last.lock();
-        let elapsed_us = now_us - last.at_us;
-        if elapsed_us >= 100_000 {
-            if last.at_us != 0 {
-                let before = last.counts;
-                for (at, rate) in last.per_second.iter_mut().enumerate() {
-                    let risen = counts[at].saturating_sub(before[at]) as f64;
-                    *rate = risen * 1e6 / elapsed_us as f64;
-                }
-            }
-            last.at_us = now_us;
-            last.counts = counts;
-        }
-        last.per_second
     }
 }

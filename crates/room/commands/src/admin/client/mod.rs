@@ -2,6 +2,7 @@
 
 use nagaya_resp::parse_i64;
 
+use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 use crate::blocking::Waiter;
 use crate::client::{Mark, Message, Replies};
 use crate::ctx::Ctx;
@@ -9,13 +10,13 @@ use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
-use crate::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 
 mod kill;
 mod list;
-pub(crate) mod pause;
+mod pause;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
 type Reply = Result<(), CommandError>;
 

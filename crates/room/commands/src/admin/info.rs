@@ -10,8 +10,8 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use sections::client_bytes;
 use sections::{Lines, SECTIONS};
-pub(crate) use sections::{Rates, client_bytes, used_and_peak};
 
 /// The Redis release whose behaviour clients find here.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
