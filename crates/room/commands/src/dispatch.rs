@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 
 use nagaya_resp::{ArgVec, Args, Out};
 
-use crate::blocking::Waiter;
+use crate::blocking::Wait;
 use crate::client::{Client, Mark, Replies};
+use crate::client_tracking::{self as tracking};
 use crate::clock::{TickRate, ticks};
 use crate::command_table::{Command, CommandTable};
 use crate::config::Config;
@@ -23,13 +24,13 @@ use crate::error::CommandError;
 use crate::keyfind::each_key;
 use crate::paused::holds_up;
 use crate::postponed::Postponed;
+use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
 use crate::scripting::{self, Pump, ThreadVm};
 use crate::server::Server;
 use crate::shard::{Busy, Place, Scope, Slow};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use crate::stats::ThreadStats;
-use crate::tiering::{check_hash_tags, load_in_place, waits_for_load};
-use crate::tracking::{self, Changes};
+use crate::tracking::Changes;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub struct Core<'s> {
     /// Commands that take this long are looked at: they may belong into a log.
     slow_ns: u64,
     /// Waits that a command has ended; their keys' queues still name them.
-    pub(crate) ended_waits: Vec<Arc<Waiter>>,
+    pub(crate) ended_waits: Vec<Arc<Wait>>,
     /// Room for the effects of the next commands.
     pub(crate) effects: EffectBuf,
     /// Where in the journal this thread's latest record is; 0 before the first.
@@ -177,7 +178,7 @@ impl<'s> Core<'s> {
         for work in self.server.postponed.take() {
             match work {
                 Postponed::Serve(key) => self.serve(vec![key]),
-                Postponed::Forget(waiter) => self.forget(&waiter),
+                Postponed::Forget(wait) => self.forget(&wait),
                 Postponed::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
             }
         }
@@ -454,14 +455,8 @@ impl<'s> Core<'s> {
             }
             if let Some(request) = client.block_request.take() {
                 let owned = ArgVec::from(&args);
-                let waiter = Waiter::new(
-                    Arc::clone(&client.shared),
-                    client.proto(),
-                    command,
-                    owned,
-                    request,
-                );
-                core.block(client, waiter, db);
+                let wait = Wait::new(client.proto(), command, owned, request);
+                core.block(client, wait, db);
             }
         });
         if self.journal_position != position {
@@ -479,8 +474,8 @@ impl<'s> Core<'s> {
             }
         }
         if !self.ended_waits.is_empty() {
-            for waiter in std::mem::take(&mut self.ended_waits) {
-                self.forget(&waiter);
+            for wait in std::mem::take(&mut self.ended_waits) {
+                self.forget(&wait);
             }
         }
         executed
@@ -653,15 +648,15 @@ impl<'s> Core<'s> {
         client.shared.mark_gone();
         self.server.clients.remove(client.id());
         self.server.monitors.leave(&client.shared);
-        if let Some(waiter) = client.blocked.take()
-            && waiter.claim()
+        if let Some(wait) = client.blocked.take()
+            && wait.claim()
         {
-            self.forget(&waiter);
+            self.forget(&wait);
         }
         crate::transaction::unwatch(self.server, client);
         client.leave_account();
-        crate::pubsub::unsubscribe_all(self.server, client);
-        tracking::disable(self.server, client);
+        crate::pubsub::unsubscribe_all(&self.server.pubsub, client);
+        tracking::disable(&self.server.tracking, client);
         self.server.clients.remove(client.id());
     }
 }

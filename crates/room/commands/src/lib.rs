@@ -24,6 +24,10 @@ pub mod server;
 pub mod shard;
 
 mod blocking;
+pub mod client_shared;
+mod client_tracking;
+mod cold_ask;
+pub mod cold_query;
 mod eviction;
 pub mod glob;
 mod help;
@@ -40,12 +44,15 @@ pub mod pubsub;
 mod rates;
 mod recency;
 mod redact;
+mod residency_check;
 mod serving;
 mod settings;
 mod slowlog;
 pub mod stats;
 pub mod tiering;
 pub mod tracking;
+#[cfg(test)]
+mod tracking_tests;
 
 mod admin;
 mod bitmap;

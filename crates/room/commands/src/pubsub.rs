@@ -7,15 +7,17 @@ use crate::spec::{
     FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
 
+mod counts;
 mod registry;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use counts::SharedCounts;
+pub use counts::SubscriptionCounts;
 pub(crate) use registry::PubSub;
 pub use registry::{Kind, Relayed};
-pub use subscriptions::SubscriptionCounts;
-pub(crate) use subscriptions::{SharedCounts, Subscriptions, unsubscribe_all};
+pub(crate) use subscriptions::{Subscriptions, unsubscribe_all};
 
 const LISTEN: Flags = PUBSUB.and(NOSCRIPT).and(LOADING).and(STALE);
 const PUBLISH: Flags = PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE);
@@ -149,7 +151,7 @@ fn ssubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn listen(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     for name in ctx.args.iter().skip(1) {
-        subscriptions::subscribe(ctx.core.server, ctx.client, kind, name);
+        subscriptions::subscribe(&ctx.core.server.pubsub, ctx.client, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -173,7 +175,7 @@ fn sunsubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     if ctx.args.len() > 1 {
         for name in ctx.args.iter().skip(1) {
-            subscriptions::unsubscribe(ctx.core.server, ctx.client, kind, name);
+            subscriptions::unsubscribe(&ctx.core.server.pubsub, ctx.client, kind, name);
             confirm(ctx, kind, word, Some(name));
         }
         return Ok(());
@@ -183,7 +185,7 @@ fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
         confirm(ctx, kind, word, None);
     }
     for name in names {
-        subscriptions::unsubscribe(ctx.core.server, ctx.client, kind, &name);
+        subscriptions::unsubscribe(&ctx.core.server.pubsub, ctx.client, kind, &name);
         confirm(ctx, kind, word, Some(&name));
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_resp::{ArgVec, Args, Out};
 
-use crate::client::{Client, Transaction};
+use crate::client::{Client, Transaction, Watch};
 use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::db::Db;
@@ -67,15 +67,6 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .about("Forgets all watched keys.", "O(1)"),
 ];
 
-/// The keys a client watches.
-pub(crate) struct Watch {
-    /// Raised by whoever changes one of the keys.
-    changed: Arc<AtomicBool>,
-    keys: Vec<Vec<u8>>,
-    /// The shards of the keys.
-    scope: Scope,
-}
-
 impl Core<'_> {
     /// Queues a command of a client that is putting a transaction together; false when it is to run now.
     pub(crate) fn queue(
@@ -116,12 +107,6 @@ pub(crate) fn scope(client: &Client) -> Scope {
     };
     let watched = client.watch.as_ref().map_or(Scope::None, |watch| watch.scope);
     transaction.scope.map_or(watched, |scope| scope.join(watched))
-}
-
-/// Returns the keys that a client watches.
-pub(crate) fn watched(client: &Client) -> impl Iterator<Item = &[u8]> {
-    let keys = client.watch.as_ref().map(|watch| watch.keys.iter());
-    keys.into_iter().flatten().map(Vec::as_slice)
 }
 
 /// Forgets all watched keys of a client, later when a slow script holds them. The caller holds no shard.

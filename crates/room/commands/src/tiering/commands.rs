@@ -2,9 +2,10 @@
 
 use nagaya_tiering::cold::{Status, TagRow};
 
-use super::ask::{Answer, Question, ask};
 use super::evict::Stays;
 use super::tags::tags;
+use crate::cold_ask::ask;
+use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::error::CommandError;

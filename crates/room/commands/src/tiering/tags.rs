@@ -2,8 +2,9 @@
 
 use nagaya_tiering::cold::TagRow;
 
-use super::ask::{Answer, Question, ask};
 use super::survey::{self, TagFigures, TagOrder, WalkPlace};
+use crate::cold_ask::ask;
+use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::scripting;

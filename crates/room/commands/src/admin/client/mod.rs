@@ -3,7 +3,6 @@
 use nagaya_resp::parse_i64;
 
 use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
-use crate::blocking::Waiter;
 use crate::client::{Mark, Message, Replies};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, Handler, cmd};
@@ -161,23 +160,26 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     let id = parse_i64(ctx.key(2)).ok_or(CommandError::NotInteger)?;
     let client = ctx.core.server.clients.find(id as u64);
-    let waiter = client.and_then(|client| client.blocked.lock().clone());
-    let Some(waiter) = waiter.filter(|waiter| waiter.claim()) else {
+    let blocked = client.and_then(|client| {
+        let wait = client.blocked.lock().clone()?;
+        Some((client, wait))
+    });
+    let Some((client, wait)) = blocked.filter(|(_, wait)| wait.claim()) else {
         ctx.out.int(0);
         return Ok(());
     };
-    let mut out = nagaya_resp::Out::new(waiter.proto);
+    let mut out = nagaya_resp::Out::new(wait.proto);
     if as_error {
         out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
         let stats = ctx.core.stats;
-        stats.commands[waiter.command.number].failed.add(1);
+        stats.commands[wait.command.number].failed.add(1);
         stats.count_error(&out.buf);
     } else {
-        waiter.on_timeout.write(&mut out);
+        wait.on_timeout.write(&mut out);
     }
-    Waiter::end(&waiter, out.buf);
-    // Its keys' shards may be in other hands; the dispatcher takes it out of their queues.
-    ctx.core.ended_waits.push(waiter);
+    client.deliver(Message::Unblocked(out.buf));
+    // Other threads may hold the shards of its keys; the dispatcher takes it out of their queues.
+    ctx.core.ended_waits.push(wait);
     ctx.out.int(1);
     Ok(())
 }
@@ -188,13 +190,6 @@ fn unknown_form(ctx: &Ctx<'_, '_>) -> CommandError {
         "unknown subcommand or wrong number of arguments for '{}'. Try CLIENT HELP.",
         String::from_utf8_lossy(ctx.key(1))
     ))
-}
-
-impl Waiter {
-    /// Sends the reply that ends a wait which the caller has claimed.
-    fn end(&self, reply: Vec<u8>) {
-        self.client.deliver(Message::Unblocked(reply));
-    }
 }
 
 /// CLIENT HELP

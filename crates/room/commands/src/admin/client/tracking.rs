@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 
-use crate::tracking::{ClientTracking, Mode, Tracker, disable};
+use crate::client_tracking::{ClientTracking, Mode, disable};
+use crate::tracking::Tracker;
 
 type Reply = Result<(), CommandError>;
 
@@ -33,7 +34,7 @@ pub(crate) fn client_tracking(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         enable(ctx, &options);
     } else if ctx.is(2, "OFF") {
-        disable(ctx.core.server, ctx.client);
+        disable(&ctx.core.server.tracking, ctx.client);
     } else {
         return Err(CommandError::Syntax);
     }

@@ -130,12 +130,10 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("client_recent_max_output_buffer", output.unwrap_or(0));
     let waiting = all.iter().filter(|client| client.is_waiting()).count();
     lines.put("blocked_clients", waiting);
-    lines.put("tracking_clients", ctx.core.server.tracking_stats().clients);
+    lines.put("tracking_clients", ctx.core.server.tracking.stats().clients);
     let timed = all.iter().filter(|client| {
         let blocked = client.blocked.lock();
-        blocked
-            .as_ref()
-            .is_some_and(|waiter| waiter.deadline_ms.is_some())
+        blocked.as_ref().is_some_and(|wait| wait.deadline_ms.is_some())
     });
     lines.put("clients_in_timeout_table", timed.count());
 }
@@ -363,7 +361,7 @@ fn pubsub_stats(lines: &mut Lines, server: &Server) {
 }
 
 fn tracking_stats(lines: &mut Lines, server: &Server) {
-    let stats = server.tracking_stats();
+    let stats = server.tracking.stats();
     lines.put("tracking_total_keys", stats.keys);
     lines.put("tracking_total_items", stats.items);
     lines.put("tracking_total_prefixes", stats.prefixes);

@@ -66,7 +66,7 @@ pub(crate) fn waits_for_load(
                 need_all(queued, &args.as_args());
             }
         }
-        crate::transaction::watched(client).for_each(need);
+        client.watched_keys().for_each(need);
     }
     client.load_waits = if waits { waited + 1 } else { 0 };
     waits
