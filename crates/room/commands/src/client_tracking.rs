@@ -52,7 +52,10 @@ impl Core<'_> {
     #[inline]
     pub(crate) fn send_changes(&mut self) {
         if let Some(changes) = self.changes.take() {
-            self.server.tracking.send(&self.server.clients, &changes);
+            self.server
+                .subscribers
+                .tracking
+                .send(&self.server.subscribers.clients, &changes);
         }
     }
 
@@ -82,14 +85,14 @@ impl Core<'_> {
         if !wanted {
             return;
         }
-        let shared = &self.server.tracking;
+        let shared = &self.server.subscribers.tracking;
         // Arguments whose keys cannot be told made the command fail: it read nothing.
         let found = each_key(command.spec, args, |at, _| {
             shared.remember(&args[at], &tracking.tracker)
         });
         if found.is_ok() {
             let keys_max = self.config.tracking_table_max_keys;
-            shared.trim(&self.server.clients, keys_max, EVICTIONS_PER_COMMAND);
+            shared.trim(&self.server.subscribers.clients, keys_max, EVICTIONS_PER_COMMAND);
         }
     }
 
@@ -97,8 +100,9 @@ impl Core<'_> {
     pub(crate) fn trim_tracking(&self) {
         let keys_max = self.config.tracking_table_max_keys;
         self.server
+            .subscribers
             .tracking
-            .trim(&self.server.clients, keys_max, usize::MAX);
+            .trim(&self.server.subscribers.clients, keys_max, usize::MAX);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::clock::{TickRate, ticks};
 use crate::command_table::{Command, CommandTable};
 use crate::config::Config;
 use crate::ctx::Ctx;
-use crate::db::Db;
+use crate::db::{Db, DbTurn};
 use crate::effects::{EffectBuf, Effects};
 use crate::error::CommandError;
 use crate::keyfind::each_key;
@@ -162,14 +162,14 @@ impl<'s> Core<'s> {
         }
         self.acl_version = self.server.acl.version();
         self.out_of_memory = self.config.maxmemory > 0 && self.is_out_of_memory();
-        if self.server.postponed.is_any() && self.server.shards.slow().is_none() {
+        if self.server.postponed.is_any() && self.server.keyspace.shards.slow().is_none() {
             self.catch_up();
         }
     }
 
     #[cold]
     pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.server.is_out_of_memory(self.config.maxmemory)
+        self.server.keyspace.is_out_of_memory(self.config.maxmemory)
     }
 
     /// Does what had to wait for a slow script to end.
@@ -271,7 +271,9 @@ impl<'s> Core<'s> {
         }
         let executed = match self.admit(client, &args) {
             Ok(command) => {
-                if (self.server.pause.is_on() || client.postponed) && self.postpones(client, command, &args) {
+                if (self.server.keyspace.pause.is_on() || client.postponed)
+                    && self.postpones(client, command, &args)
+                {
                     return Executed::Postponed;
                 }
                 client.shared.active_s.store(self.now_s, Ordering::Relaxed);
@@ -285,7 +287,7 @@ impl<'s> Core<'s> {
                 } else {
                     let known = command
                         .only_key
-                        .map(|at| (at, self.server.shards.place(&args[at])));
+                        .map(|at| (at, self.server.keyspace.shards.place(&args[at])));
                     let scope = match known {
                         Some((_, place)) => Scope::One(place.shard),
                         None => self.scope(command, &args, client),
@@ -354,7 +356,7 @@ impl<'s> Core<'s> {
     #[cold]
     fn postpones(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
         let postponed = holds_up(
-            &self.server.pause,
+            &self.server.keyspace.pause,
             &self.server.scripts,
             client,
             command,
@@ -372,7 +374,7 @@ impl<'s> Core<'s> {
     pub fn connect(&mut self, client: &Client) {
         client.shared.connected_s.store(self.now_s, Ordering::Relaxed);
         client.shared.active_s.store(self.now_s, Ordering::Relaxed);
-        self.server.clients.add(&client.shared);
+        self.server.subscribers.clients.add(&client.shared);
     }
 
     /// Finds the command and checks that this client may run it with these arguments.
@@ -389,7 +391,7 @@ impl<'s> Core<'s> {
         }
         self.check_journal(client, command)?;
         client.check_subscribed_mode(command)?;
-        if let Some(slow) = self.server.shards.slow()
+        if let Some(slow) = self.server.keyspace.shards.slow()
             && !command.spec.flags.has(ALLOW_BUSY)
         {
             self.stats.commands[command.number].rejected.add(1);
@@ -469,7 +471,7 @@ impl<'s> Core<'s> {
             Ok(ready) => self.serve(ready),
             Err(Busy) => {
                 self.stats.commands[command.number].rejected.add(1);
-                let slow = self.server.shards.slow().unwrap_or(Slow::Script);
+                let slow = self.server.keyspace.shards.slow().unwrap_or(Slow::Script);
                 self.refuse(client, &args, &scripting::busy_error(slow), out);
             }
         }
@@ -577,15 +579,19 @@ impl<'s> Core<'s> {
         client_id: u64,
         work: impl FnOnce(&mut Core<'s>, &mut Db<'s>),
     ) -> Result<Vec<Vec<u8>>, Busy> {
-        let locked = self.server.shards.lock(scope)?;
-        let mut db = Db::new(
-            self.server,
-            locked,
-            self.stats,
-            self.now_ms(),
-            self.config.notify,
-            self.counts_uses,
+        let locked = self.server.keyspace.shards.lock(scope)?;
+        let turn = DbTurn {
+            now_ms: self.now_ms(),
+            notify: self.config.notify,
+            counts_uses: self.counts_uses,
             client_id,
+        };
+        let mut db = Db::new(
+            &self.server.keyspace,
+            &self.server.subscribers,
+            locked,
+            &self.stats.keyspace,
+            &turn,
         );
         let recorded = self.server.journal().is_some();
         if recorded {
@@ -595,7 +601,7 @@ impl<'s> Core<'s> {
         if recorded {
             self.append_effects(&mut db);
         }
-        self.stats.changes.add(db.dirty);
+        self.stats.keyspace.changes.add(db.dirty);
         self.keep_changes(db.changes.take());
         Ok(db.ready)
     }
@@ -603,7 +609,7 @@ impl<'s> Core<'s> {
     /// Tells which shards a request needs.
     pub(crate) fn scope(&self, command: &'static Command, args: &Args<'_>, client: &Client) -> Scope {
         if let Some(at) = command.only_key {
-            return Scope::One(self.server.shards.place(&args[at]).shard);
+            return Scope::One(self.server.keyspace.shards.place(&args[at]).shard);
         }
         if command.spec.flags.has(ALL_SHARDS) {
             return Scope::All;
@@ -616,7 +622,7 @@ impl<'s> Core<'s> {
         }
         let mut scope = Scope::None;
         let found = each_key(command.spec, args, |at, _| {
-            scope = scope.join(Scope::One(self.server.shards.place(&args[at]).shard));
+            scope = scope.join(Scope::One(self.server.keyspace.shards.place(&args[at]).shard));
         });
         // The handler will say what is wrong with the arguments; it may look at some keys first.
         if found.is_ok() { scope } else { Scope::All }
@@ -624,7 +630,7 @@ impl<'s> Core<'s> {
 
     /// Removes some of the keys of one shard whose time has come; true when there may be more.
     pub fn expire_shard(&mut self, shard: usize, limit: usize) -> bool {
-        if !self.server.active_expire.load(Ordering::Relaxed) || self.server.pause.is_on() {
+        if !self.server.active_expire.load(Ordering::Relaxed) || self.server.keyspace.pause.is_on() {
             return false;
         }
         let mut removed = 0;
@@ -646,7 +652,7 @@ impl<'s> Core<'s> {
     /// Cleans up after a connection that is gone.
     pub fn disconnect(&mut self, client: &mut Client) {
         client.shared.mark_gone();
-        self.server.clients.remove(client.id());
+        self.server.subscribers.clients.remove(client.id());
         self.server.monitors.leave(&client.shared);
         if let Some(wait) = client.blocked.take()
             && wait.claim()
@@ -655,9 +661,9 @@ impl<'s> Core<'s> {
         }
         crate::transaction::unwatch(self.server, client);
         client.leave_account();
-        crate::pubsub::unsubscribe_all(&self.server.pubsub, client);
-        tracking::disable(&self.server.tracking, client);
-        self.server.clients.remove(client.id());
+        crate::pubsub::unsubscribe_all(&self.server.subscribers.pubsub, client);
+        tracking::disable(&self.server.subscribers.tracking, client);
+        self.server.subscribers.clients.remove(client.id());
     }
 }
 

@@ -48,20 +48,20 @@ impl Core<'_> {
     pub(crate) fn make_room(&mut self) -> bool {
         let policy = self.config.maxmemory_policy;
         if policy == "noeviction" {
-            self.server.evict_until_enough(self.config.maxmemory);
+            self.server.keyspace.evict_until_enough(self.config.maxmemory);
             self.out_of_memory = self.is_out_of_memory();
             return false;
         }
-        let before = self.stats.evicted_keys.get();
+        let before = self.stats.keyspace.evicted_keys.get();
         self.evict_enough(policy);
-        self.stats.evicted_keys.get() > before
+        self.stats.keyspace.evicted_keys.get() > before
     }
 
     /// Lets a client wait whose request needs memory, when saving would free some; false when it has
     /// waited for long enough or saving would not help.
     #[cold]
     pub(crate) fn waits_for_memory(&mut self, client: &mut Client, args: &Args<'_>) -> bool {
-        let Some(tiering) = self.server.tiering_for_memory() else {
+        let Some(tiering) = self.server.keyspace.tiering_for_memory() else {
             return false;
         };
         let needs =
@@ -70,7 +70,7 @@ impl Core<'_> {
         if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX {
             return false;
         }
-        if !self.server.has_unsaved() {
+        if !self.server.keyspace.has_unsaved() {
             // The save may have ended since memory was last looked at: what it saved can go now.
             self.make_room();
             return false;
@@ -87,7 +87,7 @@ impl Core<'_> {
             _ => Order::LeastRecent,
         };
         let only_volatile = policy.starts_with("volatile");
-        let shards = self.server.shards.count();
+        let shards = self.server.keyspace.shards.count();
         let (mut shard, mut empty_in_a_row) = (with_thread_rng(|rng| rng.below(shards)), 0);
         for _ in 0..KEYS_PER_REQUEST_MAX {
             while !self.evict_from(shard, order, only_volatile) {
@@ -113,7 +113,7 @@ impl Core<'_> {
         let done = self.with_db(Scope::One(shard), 0, |core, db| {
             if let Some(key) = db.choose_victim(shard, samples, order, only_volatile) {
                 evicted = db.evict(&key);
-                core.stats.evicted_keys.add(u64::from(evicted));
+                core.stats.keyspace.evicted_keys.add(u64::from(evicted));
             }
         });
         // Those who wait for a removed key are told once no slow script is in the way.

@@ -57,7 +57,12 @@ impl<'s> Core<'s> {
     /// Takes a wait, already claimed, out of its keys' queues, later when a slow script holds them.
     pub(crate) fn forget(&self, wait: &Arc<Wait>) {
         for key in &wait.keys {
-            let Ok(mut shard) = self.server.shards.lock_one(self.server.shards.place(key).shard) else {
+            let Ok(mut shard) = self
+                .server
+                .keyspace
+                .shards
+                .lock_one(self.server.keyspace.shards.place(key).shard)
+            else {
                 let later = Postponed::Forget(Arc::clone(wait));
                 return self.server.postponed.put(later);
             };
@@ -79,7 +84,12 @@ impl<'s> Core<'s> {
             let key = std::mem::take(&mut ready[at]);
             at += 1;
             let waiters: Vec<Waiter> = {
-                let Ok(shard) = self.server.shards.lock_one(self.server.shards.place(&key).shard) else {
+                let Ok(shard) = self
+                    .server
+                    .keyspace
+                    .shards
+                    .lock_one(self.server.keyspace.shards.place(&key).shard)
+                else {
                     self.server.postponed.put(Postponed::Serve(key));
                     continue;
                 };

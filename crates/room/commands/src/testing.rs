@@ -15,7 +15,8 @@ use crate::config::Config;
 use crate::dispatch::{Core, Executed};
 use crate::effects::{Journal, JournalError, Reader, ReplayError};
 use crate::entry::Registry;
-use crate::server::{ReclaimInline, Server};
+use crate::reclaim::ReclaimInline;
+use crate::server::Server;
 use crate::stats::ThreadStats;
 use crate::table;
 
@@ -226,7 +227,7 @@ impl Session {
 
     /// Returns every key with its expiry and its value as DUMP gives it, those past their time included.
     pub fn contents(&self) -> BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)> {
-        let shards = &self.engine.server.shards;
+        let shards = &self.engine.server.keyspace.shards;
         let mut contents = BTreeMap::new();
         for shard in 0..shards.count() {
             let shard = shards.lock_one(shard).expect("no script is slow in a test");
@@ -242,7 +243,7 @@ impl Session {
     pub fn expire(&mut self) {
         let engine = Arc::clone(&self.engine);
         let mut core = Core::new(&engine.server, &engine.stats);
-        for shard in 0..engine.server.shards.count() {
+        for shard in 0..engine.server.keyspace.shards.count() {
             while core.expire_shard(shard, 16) {}
         }
     }

@@ -151,9 +151,9 @@ fn broadcast_tells_all_keys_of_a_command_under_each_prefix() {
     reader.check("CLIENT TRACKING ON BCAST PREFIX c:", "+OK\r\n");
     writer.check("SET c:1 x", "+OK\r\n");
     pushes(&mut reader, &[&invalidate(&["c:1"])]);
-    assert_eq!(writer.engine.server.tracking.stats().prefixes, 3);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().prefixes, 3);
     reader.check("CLIENT TRACKING OFF", "+OK\r\n");
-    assert_eq!(writer.engine.server.tracking.stats().prefixes, 0);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().prefixes, 0);
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn caching_holds_for_one_command_or_transaction() {
 fn a_flush_tells_everybody_that_nothing_is_valid() {
     let (writer, mut reader) = tracking("");
     reader.check("GET k", "_\r\n");
-    assert_eq!(writer.engine.server.tracking.stats().keys, 1);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().keys, 1);
     flush(&writer);
     pushes(&mut reader, &[">2\r\n$10\r\ninvalidate\r\n_\r\n"]);
-    assert_eq!(writer.engine.server.tracking.stats().keys, 0);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().keys, 0);
     flush(&reader);
     pushes(&mut reader, &[">2\r\n$10\r\ninvalidate\r\n_\r\n"]);
 }
@@ -221,7 +221,7 @@ fn the_table_stays_within_its_limit_and_tells_what_it_forgets() {
     for at in 0..250 {
         reader.run(&[b"GET", format!("key{at}").as_bytes()]);
     }
-    let stats = writer.engine.server.tracking.stats();
+    let stats = writer.engine.server.subscribers.tracking.stats();
     assert_eq!((stats.clients, stats.keys, stats.items), (1, 250, 250));
     writer
         .engine
@@ -230,7 +230,7 @@ fn the_table_stays_within_its_limit_and_tells_what_it_forgets() {
     writer.check("GET other", "$-1\r\n");
     assert_eq!(reader.messages().len(), 249);
     reader.check("GET another", "_\r\n");
-    assert_eq!(writer.engine.server.tracking.stats().keys, 1);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().keys, 1);
     assert_eq!(reader.messages().len(), 1);
 }
 
@@ -239,7 +239,7 @@ fn a_client_that_stops_tracking_hears_nothing_more() {
     let (mut writer, mut reader) = tracking("");
     reader.check("GET k", "_\r\n");
     reader.check("CLIENT TRACKING OFF", "+OK\r\n");
-    assert_eq!(writer.engine.server.tracking.stats().keys, 0);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().keys, 0);
     writer.check("SET k 1", "+OK\r\n");
     reader.check("CLIENT TRACKING ON", "+OK\r\n");
     writer.check("SET k 2", "+OK\r\n");
@@ -249,13 +249,14 @@ fn a_client_that_stops_tracking_hears_nothing_more() {
         writer
             .engine
             .server
+            .subscribers
             .tracking
             .info_of(reader.client.id())
             .is_some()
     );
     reader.disconnect();
     writer.check("SET k 3", "+OK\r\n");
-    assert_eq!(writer.engine.server.tracking.stats().clients, 0);
+    assert_eq!(writer.engine.server.subscribers.tracking.stats().clients, 0);
 }
 
 #[test]

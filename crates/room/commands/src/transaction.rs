@@ -118,7 +118,11 @@ pub(crate) fn unwatch(server: &Server, client: &mut Client) {
 
 pub(crate) fn forget_watch(server: &Server, watch: Box<Watch>) {
     for key in &watch.keys {
-        match server.shards.lock_one(server.shards.place(key).shard) {
+        match server
+            .keyspace
+            .shards
+            .lock_one(server.keyspace.shards.place(key).shard)
+        {
             Ok(mut shard) => forget(&mut shard, key, &watch.changed),
             Err(Busy) => return server.postponed.put(Postponed::Unwatch(watch)),
         }
@@ -226,7 +230,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
         flags.push(Arc::clone(&watch.changed));
         watch.keys.push(key.to_vec());
-        let shard = ctx.core.server.shards.place(key).shard;
+        let shard = ctx.core.server.keyspace.shards.place(key).shard;
         watch.scope = watch.scope.join(Scope::One(shard));
     }
     ctx.out.ok();

@@ -94,7 +94,12 @@ pub(crate) fn run(
 
 fn admit(shared: &Shared, mut transport: Transport, inboxes: &[Arc<Inbox>], next: &mut usize) {
     if shared.connections.load(Ordering::Relaxed) >= shared.max_clients() {
-        shared.server.clients.rejected.fetch_add(1, Ordering::Relaxed);
+        shared
+            .server
+            .subscribers
+            .clients
+            .rejected
+            .fetch_add(1, Ordering::Relaxed);
         transport.write(TOO_MANY).ok();
         return;
     }

@@ -172,7 +172,7 @@ impl Bound {
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
-        shared.server.memory.probe.set(used_bytes).ok();
+        shared.server.keyspace.memory.probe.set(used_bytes).ok();
         let mut engine = Engine {
             shared,
             stop: Arc::default(),
@@ -291,7 +291,12 @@ impl Figures {
 
     /// Returns how many connections were turned away.
     pub fn connections_refused(&self) -> u64 {
-        self.shared.server.clients.rejected.load(Ordering::Relaxed)
+        self.shared
+            .server
+            .subscribers
+            .clients
+            .rejected
+            .load(Ordering::Relaxed)
     }
 
     /// Tells whether a client has asked for the end (SHUTDOWN).

@@ -401,7 +401,7 @@ impl<'s> EventLoop<'s> {
     fn expire_keys(&self, core: &mut Core<'s>) -> bool {
         const KEYS_PER_SHARD: usize = 64;
         let started_us = self.shared.server.clock.steady_us();
-        let count = self.shared.server.shards.count();
+        let count = self.shared.server.keyspace.shards.count();
         let mut done_in_a_row = 0;
         while done_in_a_row < count {
             let shard = self.next_shard.get() % count;

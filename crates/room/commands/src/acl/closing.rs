@@ -19,7 +19,7 @@ pub(crate) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) 
             .is_some_and(|account| account.removed.load(Ordering::Acquire))
     };
     asker.close_after_reply |= is_removed(&asker.shared);
-    for client in server.clients.all() {
+    for client in server.subscribers.clients.all() {
         if client.id != asker.id() && is_removed(&client) {
             client.deliver(Message::Close);
         }
@@ -35,7 +35,7 @@ pub(crate) fn close_listeners_without_rights(server: &Server, account: &Arc<Acco
     let mut suspects: Vec<Arc<ClientShared>> = Vec::new();
     for kind in Kind::ALL {
         let is_pattern = kind == Kind::Pattern;
-        server.pubsub.each(kind, |name, listeners| {
+        server.subscribers.pubsub.each(kind, |name, listeners| {
             if !rules
                 .selectors
                 .iter()

@@ -158,8 +158,8 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.client.transaction = None;
     let server = ctx.core.server;
     crate::transaction::unwatch(server, ctx.client);
-    crate::client_tracking::disable(&server.tracking, ctx.client);
-    crate::pubsub::unsubscribe_all(&server.pubsub, ctx.client);
+    crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
+    crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
     server.monitors.leave(&ctx.client.shared);
     ctx.client.replies = crate::client::Replies::On;
     ctx.client.shared.set_mark(crate::client::Mark::NO_EVICT, false);

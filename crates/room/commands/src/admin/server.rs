@@ -222,7 +222,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
             "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    if let Some(slow) = ctx.core.server.shards.slow()
+    if let Some(slow) = ctx.core.server.keyspace.shards.slow()
         && !has("NOSAVE")
     {
         return Err(crate::scripting::busy_error(slow));

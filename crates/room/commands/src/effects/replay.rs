@@ -8,7 +8,7 @@ use super::{AT, Corrupt, Reader};
 use crate::client::{Client, Mailbox, Message};
 use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
-use crate::db::Db;
+use crate::db::{Db, DbTurn};
 use crate::dispatch::{Core, resolve};
 use crate::keyfind::each_key;
 use crate::notify::Events;
@@ -81,15 +81,24 @@ impl Core<'_> {
         out: &mut Out,
     ) -> Result<(), ReplayError> {
         let scope = self.scope(command, &args, client);
-        let locked = self.server.shards.lock(scope).map_err(|_| ReplayError::Busy)?;
+        let locked = self
+            .server
+            .keyspace
+            .shards
+            .lock(scope)
+            .map_err(|_| ReplayError::Busy)?;
+        let turn = DbTurn {
+            now_ms: self.now_ms(),
+            notify: Events::NONE,
+            counts_uses: self.counts_uses,
+            client_id: 0,
+        };
         let mut db = Db::new(
-            self.server,
+            &self.server.keyspace,
+            &self.server.subscribers,
             locked,
-            self.stats,
-            self.now_ms(),
-            Events::NONE,
-            self.counts_uses,
-            0,
+            &self.stats.keyspace,
+            &turn,
         );
         db.replay_at(now_ms);
         let result = (self.server.registry.handler(command))(&mut Ctx {

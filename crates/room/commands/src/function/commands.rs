@@ -171,7 +171,7 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.core.server;
-    if server.shards.slow() == Some(Slow::Script) {
+    if server.keyspace.shards.slow() == Some(Slow::Script) {
         return Err(busy_error(Slow::Script));
     }
     let out = &mut *ctx.out;

@@ -137,7 +137,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
             wrote: self.wrote,
             killed: false,
         }));
-        self.core.server.shards.set_slow(Some(kind));
+        self.core.server.keyspace.shards.set_slow(Some(kind));
         self.beside = Some(Box::new(self.core.beside()));
     }
 }
@@ -200,7 +200,7 @@ impl Drop for ScriptHost<'_, '_> {
         self.client.nesting -= 1;
         self.client.in_script = false;
         if self.beside.is_some() {
-            self.core.server.shards.set_slow(None);
+            self.core.server.keyspace.shards.set_slow(None);
             self.core.server.scripts.set_slow(None);
         }
     }

@@ -9,7 +9,7 @@ use super::Tiering;
 use crate::client_shared::{ClientShared, Message};
 use crate::cold_query::{Answer, Asked, Question};
 use crate::glob;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;
@@ -31,7 +31,7 @@ impl Tiering {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Asks the cold tier and lets the client that wants to know go on.
     pub fn answer(&self, asked: &Asked, client: &ClientShared) {
         let Some(tiering) = self.tiering.get() else { return };

@@ -87,7 +87,7 @@ fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Answer::Tag(row) = answer else {
         return Err(CommandError::err("the answer is to another question"));
     };
-    let memory = ctx.core.server.residency(&tag);
+    let memory = ctx.core.server.keyspace.residency(&tag);
     let status = match (&memory.saved, &row) {
         (false, _) => Status::NeedSynced.name(),
         (true, _) if memory.resident && memory.keys > 0 => Status::Synced.name(),
@@ -136,7 +136,10 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
     };
     let tag = hash_tag(ctx.key(1));
     let server = ctx.core.server;
-    match server.evict(server.shards.place_of_tag(tag), tag) {
+    match server
+        .keyspace
+        .evict(server.keyspace.shards.place_of_tag(tag), tag)
+    {
         Ok(keys) => ctx.out.int(keys as i64),
         Err(Stays::NotResident) => ctx.out.int(0),
         Err(Stays::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::evict::{entries, residency};
 use super::save::rest_of;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Busy, Shard, hash_tag};
 
 /// Keys that one call walks over.
@@ -146,7 +146,7 @@ impl Survey {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Returns tags in memory, the first ones of an order first.
     pub(crate) fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();

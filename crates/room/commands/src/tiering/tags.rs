@@ -48,18 +48,18 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.core.server;
     let mut rows = Vec::new();
     if order == TagOrder::Biggest && ctx.db.tiering.is_some() {
-        let (known, after) = server.survey.next_page();
+        let (known, after) = server.keyspace.survey.next_page();
         let limit = COLD_PAGE;
         match ask(ctx, Question::Survey { known, after, limit })? {
             None => return Ok(()),
-            Some(Answer::Survey { known, page }) => rows = server.survey.note_page(known, page),
+            Some(Answer::Survey { known, page }) => rows = server.keyspace.survey.note_page(known, page),
             Some(_) => return Err(another_question()),
         }
     }
-    let mut figures = told(ctx, server.top_tags(order, options.limit))?;
+    let mut figures = told(ctx, server.keyspace.top_tags(order, options.limit))?;
     for row in still_there(ctx, rows) {
         if figures.iter().all(|found| found.tag != row.tag) {
-            figures.extend(told(ctx, server.figures_or(&row))?);
+            figures.extend(told(ctx, server.keyspace.figures_or(&row))?);
         }
     }
     survey::sort(&mut figures, order);
@@ -82,7 +82,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
     };
     let server = ctx.core.server;
     let mut figures = match options.cursor {
-        None => told(ctx, server.new_tags(&prefix, options.limit.div_ceil(2)))?,
+        None => told(ctx, server.keyspace.new_tags(&prefix, options.limit.div_ceil(2)))?,
         Some(_) => Vec::new(),
     };
     let is_full = rows.len() >= options.limit;
@@ -94,7 +94,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
     let rows: Vec<TagRow> = rows.into_iter().take(fits).collect();
     for row in still_there(ctx, rows) {
         if figures.iter().all(|found| found.tag != row.tag) {
-            figures.extend(told(ctx, server.figures_or(&row))?);
+            figures.extend(told(ctx, server.keyspace.figures_or(&row))?);
         }
     }
     figures.sort_by(|a, b| a.tag.cmp(&b.tag));
@@ -112,7 +112,7 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut met = 0;
     let is_over = loop {
-        let walked = server.walk_some(&mut place, |entry| {
+        let walked = server.keyspace.walk_some(&mut place, |entry| {
             let tag = hash_tag(nagaya_store::table::Keyed::key(entry));
             if tag.starts_with(prefix) && !found.iter().any(|known| known == tag) {
                 found.push(tag.to_vec());
@@ -128,7 +128,7 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     };
     let mut figures = Vec::new();
     for tag in &found {
-        figures.extend(told(ctx, server.tag_in_memory(tag))?);
+        figures.extend(told(ctx, server.keyspace.tag_in_memory(tag))?);
     }
     figures.sort_by(|a, b| a.tag.cmp(&b.tag));
     let cursor = (!is_over).then(|| format!("{}:{}", place.shard, place.cursor).into_bytes());
@@ -173,7 +173,7 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
-    let slow = ctx.core.server.shards.slow().unwrap_or(Slow::Script);
+    let slow = ctx.core.server.keyspace.shards.slow().unwrap_or(Slow::Script);
     result.map_err(|Busy| scripting::busy_error(slow))
 }
 
@@ -297,7 +297,16 @@ mod tests {
         session.check("SET {u7}b 1", "+OK\r\n");
         assert_eq!(names(&session.text("ROOM.TAGS BIGGEST LIMIT 1")), ["u7"]);
         assert_eq!(names(&session.text("ROOM.TAGS PREFIX u4 LIMIT 100")).len(), 11);
-        assert_eq!(session.engine.server.tag_keys_in_memory(b"u7", 1).unwrap().1, 2);
+        assert_eq!(
+            session
+                .engine
+                .server
+                .keyspace
+                .tag_keys_in_memory(b"u7", 1)
+                .unwrap()
+                .1,
+            2
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn replay(
     recovery: &mut Recovery,
     position: &Arc<AtomicU64>,
 ) -> Result<Replayed, RecoveryError> {
-    let Some(tiering) = server.tiering.get() else {
+    let Some(tiering) = server.keyspace.tiering.get() else {
         return Ok(Replayed::default());
     };
     let stats = Core::new_stats(server);
@@ -140,7 +140,7 @@ impl Replay<'_> {
         if let Some(saved) = self.saved.get(tag) {
             return *saved < end;
         }
-        match self.server.load_to_replay(tag, end) {
+        match self.server.keyspace.load_to_replay(tag, end) {
             Ok(saved) => {
                 if saved < end {
                     self.saved.insert(tag.into(), saved);
@@ -156,12 +156,14 @@ impl Replay<'_> {
 
     /// Saves and lets tags go when the log brings in more than fits.
     fn keep_memory(&mut self, saver: &mut Saver) -> Result<(), RecoveryError> {
-        if !self.server.is_short_of_memory() {
+        if !self.server.keyspace.is_short_of_memory() {
             return Ok(());
         }
         let save = |trouble: Trouble| RecoveryError::Save(Box::new(trouble));
         saver.round().map_err(save)?;
-        self.server.evict_until_enough(self.server.config().maxmemory);
+        self.server
+            .keyspace
+            .evict_until_enough(self.server.config().maxmemory);
         // What has left memory is looked up again when the log names it.
         self.saved.clear();
         Ok(())

@@ -57,7 +57,7 @@ pub(super) fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]
 pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let clients = &ctx.core.server.clients;
+    let clients = &ctx.core.server.subscribers.clients;
     let count = ctx.args.len();
     let chosen = if count == 4 && ctx.is(2, "TYPE") {
         let wanted = ClientType::parse(ctx.key(3))?;
@@ -87,7 +87,7 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
 pub(crate) fn describe(server: &Server, client: &ClientShared, now_s: i64, own: Option<&Args<'_>>) -> String {
     let name = client.name().unwrap_or_default();
     let counts = client.subscription_counts();
-    let tracker = server.tracking.info_of(client.id);
+    let tracker = server.subscribers.tracking.info_of(client.id);
     // The request that is running has left the buffer already, where Redis still has it.
     let request_bytes = own.map_or(0, request_bytes);
     let argument_bytes = own.map_or(0, |args| args.bytes_len());

@@ -159,7 +159,7 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let id = parse_i64(ctx.key(2)).ok_or(CommandError::NotInteger)?;
-    let client = ctx.core.server.clients.find(id as u64);
+    let client = ctx.core.server.subscribers.clients.find(id as u64);
     let blocked = client.and_then(|client| {
         let wait = client.blocked.lock().clone()?;
         Some((client, wait))

@@ -157,7 +157,7 @@ pub(super) fn htstats(ctx: &mut Ctx<'_, '_>) -> Reply {
         "[Dictionary HT]\nHash table 0 stats (main hash table):\n table size: {} bytes in {} shards\n \
          number of elements: {}\n[Expires HT]\n number of elements: {}\n",
         ctx.db.overhead_bytes(),
-        ctx.core.server.shards.count(),
+        ctx.core.server.keyspace.shards.count(),
         ctx.db.len(),
         ctx.db.volatile()
     );

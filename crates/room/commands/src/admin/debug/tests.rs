@@ -79,7 +79,7 @@ fn expiry_in_the_background_can_be_stopped() {
     let sweep = || {
         let stats = crate::dispatch::Core::new_stats(&engine.server);
         let mut core = crate::dispatch::Core::new(&engine.server, &stats);
-        (0..engine.server.shards.count()).for_each(|shard| {
+        (0..engine.server.keyspace.shards.count()).for_each(|shard| {
             core.expire_shard(shard, 10);
         });
     };

@@ -118,7 +118,7 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let all = ctx.core.server.clients.all();
+    let all = ctx.core.server.subscribers.clients.all();
     let largest =
         |bytes: fn(&crate::client::ClientShared) -> usize| all.iter().map(|client| bytes(client)).max();
     lines.put("connected_clients", all.len());
@@ -130,7 +130,10 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("client_recent_max_output_buffer", output.unwrap_or(0));
     let waiting = all.iter().filter(|client| client.is_waiting()).count();
     lines.put("blocked_clients", waiting);
-    lines.put("tracking_clients", ctx.core.server.tracking.stats().clients);
+    lines.put(
+        "tracking_clients",
+        ctx.core.server.subscribers.tracking.stats().clients,
+    );
     let timed = all.iter().filter(|client| {
         let blocked = client.blocked.lock();
         blocked.as_ref().is_some_and(|wait| wait.deadline_ms.is_some())
@@ -140,7 +143,7 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let (server, config) = (ctx.core.server, &ctx.core.config);
-    let (used, peak) = server.memory.used_and_peak();
+    let (used, peak) = server.keyspace.memory.used_and_peak();
     let resident = resident_bytes();
     let overhead = ctx.db.overhead_bytes();
     let percent = |part: usize, whole: usize| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
@@ -194,7 +197,7 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     lines.put("mem_allocator", "rust");
     lines.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
-    lines.put("lazyfreed_objects", server.reclaimed.load(Relaxed));
+    lines.put("lazyfreed_objects", server.keyspace.reclaimed());
 }
 
 /// Returns the bytes in the buffers of all connections.
@@ -208,7 +211,7 @@ pub(crate) fn client_bytes(server: &Server) -> usize {
         ];
         buffers.iter().map(|bytes| bytes.load(Relaxed)).sum::<usize>()
     };
-    server.clients.all().iter().map(bytes).sum()
+    server.subscribers.clients.all().iter().map(bytes).sum()
 }
 
 fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
@@ -223,7 +226,7 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
     lines.put(
         "rdb_changes_since_last_save",
-        ctx.core.server.sum(|stats| stats.changes.get()),
+        ctx.core.server.sum(|stats| stats.keyspace.changes.get()),
     );
     lines.put("rdb_bgsave_in_progress", 0);
     let saved_at_s = ctx
@@ -260,7 +263,7 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 /// The tiers: what is in memory, what is not, and what moves between.
 fn room(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let server = ctx.core.server;
-    let Some(tiering) = server.tiering.get() else {
+    let Some(tiering) = server.keyspace.tiering.get() else {
         lines.put("room_enabled", 0);
         return;
     };
@@ -295,7 +298,7 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
         server.rates.look(ctx.core.now_us(), [commands, input, output]);
     lines.put(
         "total_connections_received",
-        server.clients.accepted.load(Relaxed),
+        server.subscribers.clients.accepted.load(Relaxed),
     );
     lines.put("total_commands_processed", commands);
     lines.put("instantaneous_ops_per_sec", operations as u64);
@@ -309,19 +312,22 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     );
     lines.put("instantaneous_input_repl_kbps", "0.00");
     lines.put("instantaneous_output_repl_kbps", "0.00");
-    lines.put("rejected_connections", server.clients.rejected.load(Relaxed));
+    lines.put(
+        "rejected_connections",
+        server.subscribers.clients.rejected.load(Relaxed),
+    );
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
-    lines.put("expired_keys", sum(|stats| stats.expired_keys.get()));
+    lines.put("expired_keys", sum(|stats| stats.keyspace.expired_keys.get()));
     lines.put("expired_stale_perc", "0.00");
     lines.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
-    lines.put("evicted_keys", sum(|stats| stats.evicted_keys.get()));
+    lines.put("evicted_keys", sum(|stats| stats.keyspace.evicted_keys.get()));
     lines.zeros(&[
         "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",
     ]);
-    lines.put("keyspace_hits", sum(|stats| stats.keyspace_hits.get()));
-    lines.put("keyspace_misses", sum(|stats| stats.keyspace_misses.get()));
+    lines.put("keyspace_hits", sum(|stats| stats.keyspace.hits.get()));
+    lines.put("keyspace_misses", sum(|stats| stats.keyspace.misses.get()));
     pubsub_stats(lines, server);
     lines.zeros(&[
         "latest_fork_usec",
@@ -352,16 +358,16 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 fn pubsub_stats(lines: &mut Lines, server: &Server) {
     let count = |kind| {
         let mut topics = 0;
-        server.pubsub.each(kind, |_, _| topics += 1);
+        server.subscribers.pubsub.each(kind, |_, _| topics += 1);
         topics
     };
     lines.put("pubsub_channels", count(Kind::Channel));
-    lines.put("pubsub_patterns", server.pubsub.patterns());
+    lines.put("pubsub_patterns", server.subscribers.pubsub.patterns());
     lines.put("pubsubshard_channels", count(Kind::ShardChannel));
 }
 
 fn tracking_stats(lines: &mut Lines, server: &Server) {
-    let stats = server.tracking.stats();
+    let stats = server.subscribers.tracking.stats();
     lines.put("tracking_total_keys", stats.keys);
     lines.put("tracking_total_items", stats.items);
     lines.put("tracking_total_prefixes", stats.prefixes);
