@@ -7,7 +7,7 @@ use nagaya_resp::Args;
 
 use crate::client::Client;
 use crate::command_table::Command;
-use crate::dispatch::Core;
+use crate::executor::Core;
 use crate::keyfind::each_key;
 use crate::spec::{Category, READONLY};
 use crate::tracking::{Changes, Tracker, Tracking};
@@ -44,14 +44,14 @@ impl Core<'_> {
     #[inline]
     pub(crate) fn keep_changes(&mut self, changes: Option<Box<Changes>>) {
         if let Some(changes) = changes {
-            Changes::join(&mut self.changes, changes);
+            Changes::join(&mut self.after.invalidations, changes);
         }
     }
 
     /// Sends the invalidations that waited for the end of a command. No shard is held.
     #[inline]
     pub(crate) fn send_changes(&mut self) {
-        if let Some(changes) = self.changes.take() {
+        if let Some(changes) = self.after.invalidations.take() {
             self.server
                 .subscribers
                 .tracking
@@ -91,14 +91,14 @@ impl Core<'_> {
             shared.remember(&args[at], &tracking.tracker)
         });
         if found.is_ok() {
-            let keys_max = self.config.tracking_table_max_keys;
+            let keys_max = self.turn.config.tracking_table_max_keys;
             shared.trim(&self.server.subscribers.clients, keys_max, EVICTIONS_PER_COMMAND);
         }
     }
 
     /// Forgets tracked keys until the table fits a limit that was lowered.
     pub(crate) fn trim_tracking(&self) {
-        let keys_max = self.config.tracking_table_max_keys;
+        let keys_max = self.turn.config.tracking_table_max_keys;
         self.server
             .subscribers
             .tracking

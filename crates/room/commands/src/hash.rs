@@ -120,7 +120,7 @@ fn set_fields(ctx: &mut Ctx<'_, '_>) -> Result<i64, CommandError> {
     if ctx.args.len() % 2 == 1 {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     }
-    let (key, limits) = (ctx.key(1), ctx.core.config.limits);
+    let (key, limits) = (ctx.key(1), ctx.limits());
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let mut created = 0;
     let mut args = ctx.args.iter().skip(2);
@@ -134,7 +134,7 @@ fn set_fields(ctx: &mut Ctx<'_, '_>) -> Result<i64, CommandError> {
 /// HSETNX key field value
 fn hsetnx(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, field, value) = (ctx.key(1), ctx.key(2), ctx.key(3));
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     if hash.contains(field) {
         ctx.out.int(0);
@@ -149,7 +149,7 @@ fn hsetnx(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// HINCRBY key field increment
 fn hincrby(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, field, by) = (ctx.key(1), ctx.key(2), ctx.int(3)?);
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let old = match hash.get(field) {
         None => 0,
@@ -173,7 +173,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !by.is_finite() {
         return Err(CommandError::err("value is NaN or Infinity"));
     }
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let old = match hash.get(field) {
         None => Extended::ZERO,

@@ -11,17 +11,26 @@ pub mod spec;
 pub mod table;
 
 mod acl;
+mod batch;
 pub mod client;
 pub mod clients;
 pub mod clock;
 pub mod config;
+mod connection;
 pub mod ctx;
 pub mod db;
 pub mod dispatch;
 pub mod effects;
+#[cfg(test)]
+mod effects_tests;
 pub mod error;
+pub mod executor;
+mod expire;
+mod journal;
+pub mod replay;
 pub mod server;
 pub mod shard;
+mod victim;
 
 mod blocking;
 pub mod client_shared;

@@ -151,7 +151,7 @@ fn ssubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn listen(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     for name in ctx.args.iter().skip(1) {
-        subscriptions::subscribe(&ctx.core.server.subscribers.pubsub, ctx.client, kind, name);
+        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -175,7 +175,7 @@ fn sunsubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     if ctx.args.len() > 1 {
         for name in ctx.args.iter().skip(1) {
-            subscriptions::unsubscribe(&ctx.core.server.subscribers.pubsub, ctx.client, kind, name);
+            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
             confirm(ctx, kind, word, Some(name));
         }
         return Ok(());
@@ -185,7 +185,7 @@ fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
         confirm(ctx, kind, word, None);
     }
     for name in names {
-        subscriptions::unsubscribe(&ctx.core.server.subscribers.pubsub, ctx.client, kind, &name);
+        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, &name);
         confirm(ctx, kind, word, Some(&name));
     }
     Ok(())
@@ -204,7 +204,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str, name: Option<&[u8]>) {
 
 /// PUBLISH channel message
 fn publish(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let receivers = ctx.core.server.subscribers.pubsub.publish(ctx.key(1), ctx.key(2));
+    let receivers = ctx.server().subscribers.pubsub.publish(ctx.key(1), ctx.key(2));
     ctx.out.int(receivers as i64);
     Ok(())
 }
@@ -212,8 +212,7 @@ fn publish(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// SPUBLISH channel message
 fn spublish(ctx: &mut Ctx<'_, '_>) -> Reply {
     let receivers = ctx
-        .core
-        .server
+        .server()
         .subscribers
         .pubsub
         .publish_to_shard(ctx.key(1), ctx.key(2));
@@ -237,7 +236,7 @@ fn list(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     }
     let pattern = ctx.args.get(2);
     let (mark, mut count) = (ctx.out.defer(), 0);
-    ctx.core.server.subscribers.pubsub.each(kind, |name, _| {
+    ctx.server().subscribers.pubsub.each(kind, |name, _| {
         if pattern.is_none_or(|pattern| crate::glob::matches(pattern, name)) {
             ctx.out.bulk(name);
             count += 1;
@@ -262,14 +261,14 @@ fn count(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     for name in ctx.args.iter().skip(2) {
         ctx.out.bulk(name);
         ctx.out
-            .int(ctx.core.server.subscribers.pubsub.listeners(kind, name) as i64);
+            .int(ctx.server().subscribers.pubsub.listeners(kind, name) as i64);
     }
     Ok(())
 }
 
 /// PUBSUB NUMPAT
 fn numpat(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(ctx.core.server.subscribers.pubsub.patterns() as i64);
+    ctx.out.int(ctx.server().subscribers.pubsub.patterns() as i64);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use nagaya_store::entry::Entry;
 use crate::blocking::Wait;
 use crate::client::{Client, Message};
 use crate::db::Db;
-use crate::dispatch::Core;
+use crate::executor::Core;
 use crate::postponed::Postponed;
 use crate::shard::{Busy, Waiter};
 
@@ -135,13 +135,13 @@ impl<'s> Core<'s> {
         if !served && waiter.client.is_gone() && wait.claim() {
             self.forget(wait);
         }
-        if self.journal_refused {
+        if self.journal.refused {
             self.refuse_unrecorded(wait.command, &mut out, 0);
         }
         if served {
             self.forget(wait);
             // Delivering a message orders this before its receipt.
-            let position = self.journal_position;
+            let position = self.journal.position;
             waiter.client.served_position.store(position, Ordering::Relaxed);
             waiter.client.deliver(Message::Unblocked(out.buf));
         }

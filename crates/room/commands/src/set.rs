@@ -135,7 +135,7 @@ const fn entry(
 
 /// SADD key member [member ...]
 fn sadd(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (key, limits) = (ctx.key(1), ctx.core.config.limits);
+    let (key, limits) = (ctx.key(1), ctx.limits());
     let set: &mut Set = ctx.db.write_or_create(key)?;
     let added = ctx
         .args
@@ -176,7 +176,7 @@ fn srem(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// SMOVE source destination member
 fn smove(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (source, destination, member) = (ctx.key(1), ctx.key(2), ctx.key(3));
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     if ctx.db.write::<Set>(source).is_ok_and(|set| set.is_none()) {
         ctx.out.int(0);
         return Ok(());

@@ -1,8 +1,8 @@
 use nagaya_resp::{ArgVec, Out, Proto};
 
 use crate::client::Message;
-use crate::dispatch::Core;
 use crate::entry::{Entry, Registry, cmd};
+use crate::executor::Core;
 use crate::shard::Scope;
 use crate::spec::{Category, RO, key};
 use crate::table::FAMILIES;
@@ -282,7 +282,7 @@ fn a_script_that_reads_tracks_its_declared_keys() {
         let inner: ArgVec = [b"GET".as_slice(), b"other"].into_iter().collect();
         if ctx.is(1, "read") {
             let get = ctx.table().find(b"GET").unwrap();
-            ctx.core.call(ctx.client, get, inner.as_args(), ctx.db, ctx.out);
+            ctx.call(get, inner.as_args());
         }
         Ok(())
     })

@@ -14,9 +14,9 @@ use crate::client::{Client, Transaction, Watch};
 use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::db::Db;
-use crate::dispatch::Core;
 use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
+use crate::executor::Core;
 use crate::postponed::Postponed;
 use crate::server::Server;
 use crate::shard::{Busy, Scope, Shard};
@@ -175,8 +175,8 @@ fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     ctx.client.nesting += 1;
     for (command, args) in &transaction.commands {
         let args = args.as_args();
-        match ctx.core.check_rights_at_exec(ctx.client, command, &args) {
-            Ok(()) => ctx.core.call(ctx.client, command, args, ctx.db, ctx.out),
+        match ctx.check_rights_at_exec(command, &args) {
+            Ok(()) => ctx.call(command, args),
             Err(error) => ctx.out.error(&error.to_string()),
         }
     }
@@ -202,7 +202,7 @@ fn discard(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.transaction.take().is_none() {
         return Err(CommandError::err("DISCARD without MULTI"));
     }
-    unwatch(ctx.core.server, ctx.client);
+    unwatch(ctx.server(), ctx.client);
     ctx.out.ok();
     Ok(())
 }
@@ -212,6 +212,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.transaction.is_some() {
         return Err(CommandError::err("WATCH inside MULTI is not allowed"));
     }
+    let shards = &ctx.server().keyspace.shards;
     let watch = ctx.client.watch.get_or_insert_with(|| {
         Box::new(Watch {
             changed: Arc::default(),
@@ -230,7 +231,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
         flags.push(Arc::clone(&watch.changed));
         watch.keys.push(key.to_vec());
-        let shard = ctx.core.server.keyspace.shards.place(key).shard;
+        let shard = shards.place(key).shard;
         watch.scope = watch.scope.join(Scope::One(shard));
     }
     ctx.out.ok();
@@ -243,7 +244,7 @@ fn unwatch_command(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.nesting > 0 {
         unwatch_locked(ctx.db, ctx.client);
     } else {
-        unwatch(ctx.core.server, ctx.client);
+        unwatch(ctx.server(), ctx.client);
     }
     ctx.out.ok();
     Ok(())

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config;
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_commands::server::Server;
 use nagaya_commands::table::registry;
 use nagaya_config::Listen;
@@ -255,7 +255,7 @@ impl Engine {
                 match EventLoop::new(&shared, own, stop, number == 0) {
                     Ok(event_loop) => {
                         let event_loop = Rc::new(event_loop);
-                        core.pump = Some(Rc::clone(&event_loop) as _);
+                        core.scripts.pump = Some(Rc::clone(&event_loop) as _);
                         event_loop.run(&mut core);
                     }
                     Err(error) => tracing::error!(%error, "could not set up an I/O thread"),

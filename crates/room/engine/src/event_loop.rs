@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_commands::client::{Client, Mailbox, Message};
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::scripting::Pump;
+use nagaya_commands::executor::Core;
+use nagaya_commands::executor::Pump;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
@@ -227,7 +227,7 @@ impl<'s> EventLoop<'s> {
         connection.show_buffers(core);
         // A reader that lags behind by more than the limit loses its connection.
         let too_much = connection.unwritten() > self.shared.output_bytes_max;
-        if too_much || connection.reads_too_slowly(&core.config, core.now_ms()) {
+        if too_much || connection.reads_too_slowly(core.config(), core.now_ms()) {
             tracing::warn!(
                 client = connection.client.id(),
                 "client reads too slowly, connection closed"
@@ -432,7 +432,7 @@ impl<'s> EventLoop<'s> {
     }
 
     fn close_idle(&self, core: &mut Core<'s>) {
-        let idle_ms = i64::from(core.config.timeout) * 1000;
+        let idle_ms = i64::from(core.config().timeout) * 1000;
         if idle_ms == 0 {
             return;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_commands::reclaim::ReclaimInline;
 use nagaya_commands::server::Server;
 use nagaya_commands::table::registry;

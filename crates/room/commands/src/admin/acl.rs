@@ -87,13 +87,13 @@ fn deluser(ctx: &mut Ctx<'_, '_>) -> Reply {
     if names.iter().any(|name| name == DEFAULT_USER) {
         return Err(CommandError::err("The 'default' user cannot be removed"));
     }
-    let server = ctx.core.server;
+    let server = ctx.server();
     let removed = names
         .iter()
         .filter(|name| server.acl.remove_user(name).is_some())
         .count();
     close_clients_of_the_removed(server, ctx.client);
-    ctx.core.refresh_users();
+    ctx.executor().refresh_users();
     ctx.out.int(removed as i64);
     Ok(())
 }
@@ -101,7 +101,7 @@ fn deluser(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// ACL DRYRUN name command [argument ...]
 fn dryrun(ctx: &mut Ctx<'_, '_>) -> Reply {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let Some(account) = ctx.core.server.acl.account(ctx.key(2)) else {
+    let Some(account) = ctx.server().acl.account(ctx.key(2)) else {
         let name = lossy(ctx.key(2));
         return Err(CommandError::err(format!("User '{name}' not found")));
     };
@@ -157,7 +157,7 @@ fn genpass(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL GETUSER name
 fn getuser(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let Some(account) = ctx.core.server.acl.account(ctx.key(2)) else {
+    let Some(account) = ctx.server().acl.account(ctx.key(2)) else {
         ctx.out.nil();
         return Ok(());
     };
@@ -191,7 +191,7 @@ fn write_selector(ctx: &mut Ctx<'_, '_>, selector: &Selector) {
 
 /// ACL LIST
 fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let accounts = ctx.core.server.acl.accounts();
+    let accounts = ctx.server().acl.accounts();
     ctx.out.array(accounts.len());
     for account in accounts {
         ctx.out.bulk(file::line(ctx.table(), &account).trim_ascii_end());
@@ -201,7 +201,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL USERS
 fn users(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let accounts = ctx.core.server.acl.accounts();
+    let accounts = ctx.server().acl.accounts();
     ctx.out.array(accounts.len());
     accounts.iter().for_each(|account| ctx.out.bulk(&account.name));
     Ok(())
@@ -215,24 +215,24 @@ fn whoami(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL LOAD
 fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let config = ctx.core.server.config();
+    let config = ctx.server().config();
     let path = config.acl_file.as_ref().ok_or_else(no_file)?;
-    let server = ctx.core.server;
+    let server = ctx.server();
     server
         .acl
         .load(path, config.acl_pubsub_default_all)
         .map_err(CommandError::err)?;
     close_clients_of_the_removed(server, ctx.client);
-    ctx.core.refresh_users();
+    ctx.executor().refresh_users();
     ctx.out.ok();
     Ok(())
 }
 
 /// ACL SAVE
 fn save(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let config = ctx.core.server.config();
+    let config = ctx.server().config();
     let path = config.acl_file.as_ref().ok_or_else(no_file)?;
-    ctx.core.server.acl.save(path).map_err(|_| {
+    ctx.server().acl.save(path).map_err(|_| {
         CommandError::err(
             "There was an error trying to save the ACLs. Please check the server logs for more information",
         )
@@ -251,7 +251,7 @@ fn no_file() -> CommandError {
 
 /// ACL LOG [count | RESET]
 fn log(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let log = &ctx.core.server.acl.log;
+    let log = &ctx.server().acl.log;
     let count = match ctx.args.len() {
         2 => 10,
         3 if ctx.is(2, "RESET") => {
@@ -277,7 +277,8 @@ fn log(ctx: &mut Ctx<'_, '_>) -> Reply {
         ctx.out.bulk_str("username");
         ctx.out.bulk(&entry.user);
         ctx.out.bulk_str("age-seconds");
-        ctx.out.double((ctx.core.now_ms() - entry.at_ms) as f64 / 1000.0);
+        ctx.out
+            .double((ctx.now_us() / 1000 - entry.at_ms) as f64 / 1000.0);
         ctx.out.bulk_str("client-info");
         ctx.out.bulk_str(&entry.client_info);
     }
@@ -293,8 +294,8 @@ fn setuser(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let rules: Vec<&[u8]> = ctx.args.skip(3).iter().collect();
-    let all_channels = ctx.core.server.config().acl_pubsub_default_all;
-    let server = ctx.core.server;
+    let all_channels = ctx.server().config().acl_pubsub_default_all;
+    let server = ctx.server();
     let (account, before) = server
         .acl
         .set_user(name, &rules, all_channels)
@@ -302,7 +303,7 @@ fn setuser(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let Some(before) = before {
         close_listeners_without_rights(server, &account, &before);
     }
-    ctx.core.refresh_users();
+    ctx.executor().refresh_users();
     ctx.out.ok();
     Ok(())
 }

@@ -70,7 +70,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
 fn auth(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (user, password) = match ctx.args.len() {
         2 => {
-            if ctx.core.server.acl.default_account().rules().nopass {
+            if ctx.server().acl.default_account().rules().nopass {
                 return Err(CommandError::err(
                     "AUTH <password> called without any password configured for the default user. Are you \
                      sure your configuration is correct?",
@@ -81,8 +81,7 @@ fn auth(ctx: &mut Ctx<'_, '_>) -> Reply {
         3 => (ctx.key(1), ctx.key(2)),
         _ => return Err(CommandError::Syntax),
     };
-    ctx.core
-        .log_in(ctx.client, &ctx.args, ctx.command, (user, password))?;
+    ctx.log_in((user, password))?;
     ctx.out.ok();
     Ok(())
 }
@@ -108,7 +107,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
     while at < ctx.args.len() {
         if ctx.is(at, "AUTH") && at + 2 < ctx.args.len() {
             let pair = (ctx.key(at + 1), ctx.key(at + 2));
-            ctx.core.log_in(ctx.client, &ctx.args, ctx.command, pair)?;
+            ctx.log_in(pair)?;
             at += 3;
         } else if ctx.is(at, "SETNAME") && at + 1 < ctx.args.len() {
             ctx.client.shared.set_name(ctx.key(at + 1))?;
@@ -120,7 +119,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
             )));
         }
     }
-    if !ctx.core.is_authenticated(ctx.client) {
+    if !ctx.is_authenticated() {
         return Err(CommandError::coded(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol \
@@ -156,7 +155,7 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
 /// RESET
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.client.transaction = None;
-    let server = ctx.core.server;
+    let server = ctx.server();
     crate::transaction::unwatch(server, ctx.client);
     crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
     crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);

@@ -52,7 +52,7 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CONFIG", -2, container)
 /// CONFIG GET pattern [pattern ...]
 fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut shown: Vec<(Vec<u8>, String)> = Vec::new();
-    let config = ctx.core.server.config();
+    let config = ctx.server().config();
     let mut show = |name: &[u8], setting: &Setting| {
         if !shown.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
             shown.push((name.to_vec(), setting.get(&config)));
@@ -109,21 +109,21 @@ fn set(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         changes.push((setting, meant, ctx.key(at + 1)));
     }
-    ctx.core.server.try_update_config(|config| {
+    ctx.server().try_update_config(|config| {
         changes.iter().try_for_each(|(setting, meant, value)| {
             setting
                 .set(config, value)
                 .map_err(|reason| failed(meant, &reason))
         })
     })?;
-    ctx.core.take_config();
+    ctx.executor().take_config();
     ctx.out.ok();
     Ok(())
 }
 
 /// CONFIG RESETSTAT
 fn resetstat(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.reset_stats();
+    ctx.server().reset_stats();
     ctx.out.ok();
     Ok(())
 }

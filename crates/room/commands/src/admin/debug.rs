@@ -115,14 +115,14 @@ fn error(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// DEBUG SET-ACTIVE-EXPIRE 0|1
 fn set_active_expire(ctx: &mut Ctx<'_, '_>) -> Reply {
     let on = parse_i64(ctx.key(2)).unwrap_or(0) != 0;
-    ctx.core.server.active_expire.store(on, Ordering::Relaxed);
+    ctx.server().active_expire.store(on, Ordering::Relaxed);
     ctx.out.ok();
     Ok(())
 }
 
 /// DEBUG CHANGE-REPL-ID
 fn change_replication_id(ctx: &mut Ctx<'_, '_>) -> Reply {
-    *ctx.core.server.replication_id.lock() = crate::server::random_id();
+    *ctx.server().replication_id.lock() = crate::server::random_id();
     ctx.out.ok();
     Ok(())
 }
@@ -162,7 +162,7 @@ fn reply_buffer(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// DEBUG SET-DISABLE-DENY-SCRIPTS 0 | 1
 fn lift_script_limits(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.scripts.lift_limits(ctx.int(2)? != 0);
+    ctx.server().scripts.lift_limits(ctx.int(2)? != 0);
     ctx.out.ok();
     Ok(())
 }

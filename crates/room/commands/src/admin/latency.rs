@@ -59,7 +59,7 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("LATENCY", -2, container)
 
 /// LATENCY HISTORY event
 fn history(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let events = ctx.core.server.latency.events();
+    let events = ctx.server().latency.events();
     let samples = std::str::from_utf8(ctx.key(2))
         .ok()
         .and_then(|event| events.get(event));
@@ -78,7 +78,7 @@ fn history(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// LATENCY LATEST
 fn latest(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let events = ctx.core.server.latency.events();
+    let events = ctx.server().latency.events();
     ctx.out.array(events.len());
     for (event, samples) in events.iter() {
         let last = samples.kept.back().copied().unwrap_or(Sample { at_s: 0, ms: 0 });
@@ -93,7 +93,7 @@ fn latest(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// LATENCY RESET [event ...]
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let mut events = ctx.core.server.latency.events();
+    let mut events = ctx.server().latency.events();
     let before = events.len();
     let named: Vec<&[u8]> = ctx.args.iter().skip(2).collect();
     events.retain(|event, _| {
@@ -108,22 +108,22 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// LATENCY GRAPH event
 fn graph(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let events = ctx.core.server.latency.events();
+    let events = ctx.server().latency.events();
     let name = String::from_utf8_lossy(ctx.key(2));
     let Some((event, samples)) = events.get_key_value(&*name) else {
         return Err(CommandError::err(format!(
             "No samples available for event '{name}'"
         )));
     };
-    let text = report::graph(event, samples, ctx.core.now_us() / 1_000_000);
+    let text = report::graph(event, samples, ctx.now_us() / 1_000_000);
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
 /// LATENCY DOCTOR
 fn doctor(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let events = ctx.core.server.latency.events();
-    let text = report::doctor(&events, ctx.core.config.latency_monitor_threshold);
+    let events = ctx.server().latency.events();
+    let text = report::doctor(&events, ctx.config().latency_monitor_threshold);
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -150,7 +150,7 @@ fn histogram(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mark = ctx.out.defer();
     let mut shown = 0;
     for command in chosen {
-        shown += usize::from(write_histogram(ctx.core.server, command, ctx.out));
+        shown += usize::from(write_histogram(ctx.server(), command, ctx.out));
     }
     ctx.out.finish_map(mark, shown);
     Ok(())

@@ -72,7 +72,7 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// MEMORY STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let server = ctx.core.server;
+    let server = ctx.server();
     let (used, peak) = server.keyspace.memory.used_and_peak();
     let resident = resident_bytes();
     let (keys, overhead) = (ctx.db.len(), ctx.db.overhead_bytes());
@@ -146,7 +146,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// MEMORY DOCTOR
 fn doctor(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (used, peak) = ctx.core.server.keyspace.memory.used_and_peak();
+    let (used, peak) = ctx.server().keyspace.memory.used_and_peak();
     let resident = resident_bytes();
     let mut text = format!("{used} bytes are in use, {resident} resident, {peak} at the highest.\n");
     if peak > used + used / 2 {

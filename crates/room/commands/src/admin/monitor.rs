@@ -20,7 +20,7 @@ fn monitor(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     }
     // Who watches already gets no second reply; so does Redis.
     if !ctx.client.shared.has_mark(Mark::MONITOR) {
-        ctx.core.server.monitors.join(&ctx.client.shared);
+        ctx.server().monitors.join(&ctx.client.shared);
         ctx.out.ok();
     }
     Ok(())

@@ -120,9 +120,9 @@ const MODULE: Entry = server("MODULE", -2, Flags(0), container)
 fn time(ctx: &mut Ctx<'_, '_>) -> Reply {
     // For a script, time stands still.
     let now_us = if ctx.client.in_script {
-        ctx.core.now_us()
+        ctx.now_us()
     } else {
-        ctx.core.server.clock.unix_us()
+        ctx.server().clock.unix_us()
     };
     ctx.out.array(2);
     ctx.out.bulk_int(now_us / 1_000_000);
@@ -161,7 +161,7 @@ fn lastsave(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn saved_at_s(ctx: &Ctx<'_, '_>) -> i64 {
     match ctx.db.tiering {
         Some(tiering) => tiering.saved_at_ms() / 1000,
-        None => ctx.core.server.started_us / 1_000_000,
+        None => ctx.server().started_us / 1_000_000,
     }
 }
 
@@ -222,13 +222,12 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
             "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    if let Some(slow) = ctx.core.server.keyspace.shards.slow()
+    if let Some(slow) = ctx.server().keyspace.shards.slow()
         && !has("NOSAVE")
     {
         return Err(crate::scripting::busy_error(slow));
     }
-    ctx.core
-        .server
+    ctx.server()
         .shutdown_requested
         .store(true, std::sync::atomic::Ordering::SeqCst);
     // As with Redis, the end of the connection is the reply.

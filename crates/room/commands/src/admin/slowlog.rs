@@ -52,8 +52,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
             .ok_or(CommandError::err("count should be greater than or equal to -1"))?,
     };
     let entries = ctx
-        .core
-        .server
+        .server()
         .slowlog
         .latest(usize::try_from(count).unwrap_or(usize::MAX));
     ctx.out.array(entries.len());
@@ -72,14 +71,14 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SLOWLOG LEN
 fn len(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let length = ctx.core.server.slowlog.len();
+    let length = ctx.server().slowlog.len();
     ctx.out.int(length as i64);
     Ok(())
 }
 
 /// SLOWLOG RESET
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.slowlog.clear();
+    ctx.server().slowlog.clear();
     ctx.out.ok();
     Ok(())
 }

@@ -103,7 +103,7 @@ const SUBCOMMANDS: &[Entry] = &[
 
 /// FUNCTION KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.scripts.kill(Slow::Function)?;
+    ctx.server().scripts.kill(Slow::Function)?;
     ctx.out.ok();
     Ok(())
 }
@@ -125,7 +125,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         at += 1;
     }
-    let libraries = ctx.core.server.scripts.libraries();
+    let libraries = ctx.server().scripts.libraries();
     let shown = libraries.iter().filter(|library| {
         pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, library.name.as_bytes()))
     });
@@ -170,7 +170,7 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let server = ctx.core.server;
+    let server = ctx.server();
     if server.keyspace.shards.slow() == Some(Slow::Script) {
         return Err(busy_error(Slow::Script));
     }

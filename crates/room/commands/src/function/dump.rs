@@ -23,7 +23,7 @@ enum Policy {
 
 /// FUNCTION DUMP
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.bulk(&ctx.core.server.scripts.dump_functions());
+    ctx.out.bulk(&ctx.server().scripts.dump_functions());
     Ok(())
 }
 
@@ -45,7 +45,7 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
     };
     let payload = ctx.key(2);
     with_vm(ctx, |ctx, vm| {
-        let server = ctx.core.server;
+        let server = ctx.server();
         let mut made = Vec::new();
         let joined = read(server, vm, payload, &mut made).and_then(|read| match policy {
             Policy::Flush => Ok(read),

@@ -24,7 +24,7 @@ pub(super) fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     let code = ctx.key(last);
     let name = with_vm(ctx, |ctx, vm| {
-        let server = ctx.core.server;
+        let server = ctx.server();
         let libraries = server.scripts.libraries();
         let mut host = if ctx.db.replaying {
             LoadHost::unlimited(&*server.clock)
@@ -67,7 +67,7 @@ pub(super) fn make(
 
 /// FUNCTION DELETE library
 pub(super) fn delete(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let scripts = &ctx.core.server.scripts;
+    let scripts = &ctx.server().scripts;
     let mut libraries = Libraries::clone(&scripts.libraries());
     let removed = str::from_utf8(ctx.key(2)).is_ok_and(|name| libraries.remove(name));
     if !removed {
@@ -89,7 +89,7 @@ pub(super) fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
             "FUNCTION FLUSH only supports SYNC|ASYNC option",
         ));
     }
-    ctx.core.server.scripts.set_libraries(Libraries::default());
+    ctx.server().scripts.set_libraries(Libraries::default());
     ctx.db.dirty += 1;
     ctx.out.ok();
     Ok(())

@@ -115,7 +115,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
     let body = ctx.key(2);
     let digest = sha1_hex(body);
     with_vm(ctx, |ctx, vm| {
-        vm.prepare_script(&ctx.core.server.scripts, &digest, Some(body))
+        vm.prepare_script(&ctx.server().scripts, &digest, Some(body))
     })?;
     ctx.out.bulk(&digest);
     Ok(())
@@ -125,7 +125,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn exists(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.out.array(ctx.args.len() - 2);
     for text in ctx.args.skip(2) {
-        let known = digest(text).and_then(|digest| ctx.core.server.scripts.source(&digest));
+        let known = digest(text).and_then(|digest| ctx.server().scripts.source(&digest));
         ctx.out.int(known.is_some().into());
     }
     Ok(())
@@ -137,14 +137,14 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !known {
         return Err(CommandError::err("SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    ctx.core.server.scripts.flush_sources();
+    ctx.server().scripts.flush_sources();
     ctx.out.ok();
     Ok(())
 }
 
 /// SCRIPT KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.scripts.kill(Slow::Script)?;
+    ctx.server().scripts.kill(Slow::Script)?;
     ctx.out.ok();
     Ok(())
 }

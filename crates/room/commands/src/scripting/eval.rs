@@ -61,9 +61,9 @@ fn execute(
     read_only: bool,
 ) -> Reply {
     with_vm(ctx, |ctx, vm| {
-        let traits = vm.prepare_script(&ctx.core.server.scripts, digest, body)?;
+        let traits = vm.prepare_script(&ctx.server().scripts, digest, body)?;
         let read_only = traits.read_only(read_only)?;
-        traits.check_memory(ctx.core.out_of_memory)?;
+        traits.check_memory(ctx.is_out_of_memory())?;
         run(ctx, vm, Target::Script(digest), call, read_only, traits.allow_oom);
         Ok(())
     })

@@ -10,7 +10,8 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::command_table::Command;
 use crate::db::Db;
-use crate::dispatch::{Core, OUT_OF_MEMORY, resolve};
+use crate::dispatch::{OUT_OF_MEMORY, resolve};
+use crate::executor::Core;
 use crate::shard::Slow;
 use crate::spec::{ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE};
 
@@ -18,15 +19,6 @@ use crate::spec::{ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_
 const PUMP_EVERY_US: u64 = 1_000;
 const KILLED: &str = "Script killed by user with SCRIPT KILL...";
 const STOPPED: &str = "Script stopped because the server shuts down";
-
-/// Serves a thread's other connections while a script holds it up.
-pub trait Pump<'s> {
-    /// Serves what there is to serve, without waiting. The way in given is another than the script's.
-    fn pump(&self, core: &mut Core<'s>);
-
-    /// Tells whether the thread is to end, and the script with it.
-    fn is_stopping(&self) -> bool;
-}
 
 /// What a script's commands run on.
 pub(super) struct ScriptHost<'h, 's> {
@@ -83,7 +75,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
             self.core.stats.commands[command.number].rejected.add(1);
             return Err(refusal);
         }
-        self.core.forget_last_end();
+        self.core.timer.forget_end();
         self.core.call(self.client, command, args, self.db, out);
         Ok(())
     }
@@ -107,7 +99,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
         if self.run.read_only && flags.has(WRITE.and(MAY_REPLICATE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if self.core.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
+        if self.core.turn.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
             return Err(OUT_OF_MEMORY.into());
         }
         if flags.has(WRITE) && !self.wrote {
@@ -169,14 +161,14 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn tick(&mut self) -> Tick {
-        let pump = self.core.pump.clone();
+        let pump = self.core.scripts.pump.clone();
         if pump.as_ref().is_some_and(|pump| pump.is_stopping()) {
             return Tick::Kill(STOPPED.to_owned());
         }
         let now_us = self.core.server.clock.steady_us();
         if self.beside.is_none() {
             let elapsed_ms = (now_us.saturating_sub(self.started_us) / 1000) as i64;
-            if elapsed_ms < self.core.config.busy_reply_threshold {
+            if elapsed_ms < self.core.turn.config.busy_reply_threshold {
                 return Tick::Continue;
             }
             self.become_slow(elapsed_ms);

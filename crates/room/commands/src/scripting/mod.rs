@@ -25,7 +25,6 @@ use crate::shard::Slow;
 
 pub(crate) use commands::{COMMANDS, READ_KEYS, RUNS, WRITTEN_KEYS};
 pub(crate) use host::LoadHost;
-pub use host::Pump;
 pub(crate) use run::{Call, run, with_vm};
 pub use shared::Scripts;
 pub(crate) use vm::{Target, ThreadVm, refused};

@@ -87,7 +87,7 @@ fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Answer::Tag(row) = answer else {
         return Err(CommandError::err("the answer is to another question"));
     };
-    let memory = ctx.core.server.keyspace.residency(&tag);
+    let memory = ctx.server().keyspace.residency(&tag);
     let status = match (&memory.saved, &row) {
         (false, _) => Status::NeedSynced.name(),
         (true, _) if memory.resident && memory.keys > 0 => Status::Synced.name(),
@@ -135,7 +135,7 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     };
     let tag = hash_tag(ctx.key(1));
-    let server = ctx.core.server;
+    let server = ctx.server();
     match server
         .keyspace
         .evict(server.keyspace.shards.place_of_tag(tag), tag)

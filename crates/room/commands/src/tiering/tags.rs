@@ -45,7 +45,7 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
     if options.cursor.is_some() {
         return Err(CommandError::Syntax);
     }
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut rows = Vec::new();
     if order == TagOrder::Biggest && ctx.db.tiering.is_some() {
         let (known, after) = server.keyspace.survey.next_page();
@@ -80,7 +80,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
         Some(Answer::Tags(rows)) => rows,
         Some(_) => return Err(another_question()),
     };
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut figures = match options.cursor {
         None => told(ctx, server.keyspace.new_tags(&prefix, options.limit.div_ceil(2)))?,
         Some(_) => Vec::new(),
@@ -104,7 +104,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
 
 /// Walks through the keys, in no order. A tag whose keys are met in two calls is shown by both.
 fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options<'_>) -> Reply {
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut place = match options.cursor {
         None => WalkPlace::default(),
         Some(cursor) => parse_place(cursor).ok_or_else(|| CommandError::err("invalid cursor"))?,
@@ -173,7 +173,7 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
-    let slow = ctx.core.server.keyspace.shards.slow().unwrap_or(Slow::Script);
+    let slow = ctx.server().keyspace.shards.slow().unwrap_or(Slow::Script);
     result.map_err(|Busy| scripting::busy_error(slow))
 }
 

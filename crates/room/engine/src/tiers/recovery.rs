@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::effects::{EffectBuf, ReplayError};
+use nagaya_commands::effects::EffectBuf;
+use nagaya_commands::executor::Core;
+use nagaya_commands::replay::ReplayError;
 use nagaya_commands::server::Server;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};

@@ -32,7 +32,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
     } else {
         parse(ctx)?
     };
-    let mut chosen = ctx.core.server.subscribers.clients.all();
+    let mut chosen = ctx.server().subscribers.clients.all();
     chosen.retain(|client| filter.fits(client, ctx.client.id()));
     for client in &chosen {
         end(ctx, client);
@@ -48,7 +48,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn end(ctx: &mut Ctx<'_, '_>, client: &Arc<ClientShared>) {
     client.set_mark(Mark::CLOSING, true);
     // From here on nobody sees it any more, though its thread has yet to close it.
-    ctx.core.server.subscribers.clients.remove(client.id);
+    ctx.server().subscribers.clients.remove(client.id);
     if client.id == ctx.client.id() {
         ctx.client.close_after_reply = true;
     } else {
@@ -74,7 +74,7 @@ fn parse<'a>(ctx: &Ctx<'a, '_>) -> Result<Filter<'a>, CommandError> {
         } else if ctx.is(at, "LADDR") {
             filter.local = Some(value);
         } else if ctx.is(at, "USER") {
-            if !ctx.core.server.has_user(value) {
+            if !ctx.server().has_user(value) {
                 return Err(CommandError::err(format!(
                     "No such user '{}'",
                     String::from_utf8_lossy(value)

@@ -46,9 +46,9 @@ impl ClientType {
 /// CLIENT INFO
 pub(super) fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
     let line = describe(
-        ctx.core.server,
+        ctx.server(),
         &ctx.client.shared,
-        ctx.core.now_us() / 1_000_000,
+        ctx.now_us() / 1_000_000,
         Some(&ctx.args),
     );
     ctx.out.verbatim("txt", line.as_bytes());
@@ -57,7 +57,7 @@ pub(super) fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]
 pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let clients = &ctx.core.server.subscribers.clients;
+    let clients = &ctx.server().subscribers.clients;
     let count = ctx.args.len();
     let chosen = if count == 4 && ctx.is(2, "TYPE") {
         let wanted = ClientType::parse(ctx.key(3))?;
@@ -73,10 +73,10 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     } else {
         return Err(CommandError::Syntax);
     };
-    let now_s = ctx.core.now_us() / 1_000_000;
+    let now_s = ctx.now_us() / 1_000_000;
     let lines = chosen.iter().map(|client| {
         let own = (client.id == ctx.client.id()).then_some(&ctx.args);
-        describe(ctx.core.server, client, now_s, own)
+        describe(ctx.server(), client, now_s, own)
     });
     let text: String = lines.collect();
     ctx.out.verbatim("txt", text.as_bytes());

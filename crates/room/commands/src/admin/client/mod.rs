@@ -159,7 +159,7 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let id = parse_i64(ctx.key(2)).ok_or(CommandError::NotInteger)?;
-    let client = ctx.core.server.subscribers.clients.find(id as u64);
+    let client = ctx.server().subscribers.clients.find(id as u64);
     let blocked = client.and_then(|client| {
         let wait = client.blocked.lock().clone()?;
         Some((client, wait))
@@ -171,7 +171,7 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut out = nagaya_resp::Out::new(wait.proto);
     if as_error {
         out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-        let stats = ctx.core.stats;
+        let stats = ctx.stats();
         stats.commands[wait.command.number].failed.add(1);
         stats.count_error(&out.buf);
     } else {
@@ -179,7 +179,7 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     client.deliver(Message::Unblocked(out.buf));
     // Other threads may hold the shards of its keys; the dispatcher takes it out of their queues.
-    ctx.core.ended_waits.push(wait);
+    ctx.forget_wait(wait);
     ctx.out.int(1);
     Ok(())
 }

@@ -25,14 +25,14 @@ pub(super) fn pause(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     let until_ms = ctx.db.now_ms().checked_add(timeout_ms);
     let until_ms = until_ms.ok_or(CommandError::err("timeout is out of range"))?;
-    ctx.core.server.keyspace.pause.begin(mode, until_ms);
+    ctx.server().keyspace.pause.begin(mode, until_ms);
     ctx.out.ok();
     Ok(())
 }
 
 /// CLIENT UNPAUSE
 pub(super) fn unpause(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.keyspace.pause.end();
+    ctx.server().keyspace.pause.end();
     ctx.out.ok();
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(crate) fn client_tracking(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         enable(ctx, &options);
     } else if ctx.is(2, "OFF") {
-        disable(&ctx.core.server.subscribers.tracking, ctx.client);
+        disable(&ctx.server().subscribers.tracking, ctx.client);
     } else {
         return Err(CommandError::Syntax);
     }
@@ -55,7 +55,7 @@ fn read_options<'c>(ctx: &Ctx<'c, '_>) -> Result<Options<'c>, CommandError> {
                 ));
             }
             let id = u64::try_from(ctx.int(at)?).unwrap_or(0);
-            if ctx.core.server.subscribers.clients.find(id).is_none() {
+            if ctx.server().subscribers.clients.find(id).is_none() {
                 return Err(CommandError::err(
                     "The client ID you want redirect to does not exist",
                 ));
@@ -121,7 +121,7 @@ fn check_prefixes(ctx: &Ctx<'_, '_>, prefixes: &[&[u8]]) -> Reply {
 }
 
 fn enable(ctx: &mut Ctx<'_, '_>, options: &Options<'_>) {
-    let shared = &ctx.core.server.subscribers.tracking;
+    let shared = &ctx.server().subscribers.tracking;
     let tracking = ctx.client.tracking.get_or_insert_with(|| {
         Box::new(ClientTracking {
             tracker: Arc::new(Tracker::new(Arc::clone(&ctx.client.shared))),

@@ -30,7 +30,7 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let has = |word: &str| (2..ctx.args.len()).any(|at| ctx.is(at, word));
-    let has_data = !ctx.db.is_empty() || ctx.core.server.scripts.libraries().len() > 0;
+    let has_data = !ctx.db.is_empty() || ctx.server().scripts.libraries().len() > 0;
     if has("NOFLUSH") && !has("MERGE") && has_data {
         // What the file held would be there twice.
         return Err(CommandError::err(
@@ -48,7 +48,7 @@ pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> Reply {
         let Some(entry) = ctx.db.peek(&key) else { continue };
         let stamp = entry.stamp();
         let payload = rdb::dump_value(entry.value());
-        let value = rdb::restore(&payload, &ctx.core.config.limits)
+        let value = rdb::restore(&payload, &ctx.limits())
             .map_err(|_| CommandError::err("Error trying to load the RDB dump"))?;
         ctx.db.set(&key, value, Expiry::Keep);
         if let Some(entry) = ctx.db.peek(&key) {
@@ -68,7 +68,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> Reply {
             .ok_or(CommandError::MustBePositive),
     };
     let (count, size) = (positive(2)?, positive(4)? as usize);
-    if size > ctx.core.config.proto_max_bulk_len {
+    if size > ctx.config().proto_max_bulk_len {
         return Err(CommandError::OutOfRange);
     }
     let prefix = ctx.args.get(3).unwrap_or(b"key");
@@ -104,7 +104,7 @@ pub(super) fn object(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let ValueRef::List(list) = entry.value() {
         let nodes = list.nodes().len();
         let mean = list.len() as f64 / nodes.max(1) as f64;
-        let fill = ctx.core.config.limits.list_max_listpack_size;
+        let fill = ctx.limits().list_max_listpack_size;
         text.push_str(&format!(
             " ql_nodes:{nodes} ql_avg_node:{mean:.2} ql_listpack_max:{fill} ql_compressed:0 \
              ql_uncompressed_size:{}",
@@ -157,7 +157,7 @@ pub(super) fn htstats(ctx: &mut Ctx<'_, '_>) -> Reply {
         "[Dictionary HT]\nHash table 0 stats (main hash table):\n table size: {} bytes in {} shards\n \
          number of elements: {}\n[Expires HT]\n number of elements: {}\n",
         ctx.db.overhead_bytes(),
-        ctx.core.server.keyspace.shards.count(),
+        ctx.server().keyspace.shards.count(),
         ctx.db.len(),
         ctx.db.volatile()
     );

@@ -87,7 +87,7 @@ impl Lines {
 }
 
 fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let (server, now_us) = (ctx.core.server, ctx.core.now_us());
+    let (server, now_us) = (ctx.server(), ctx.now_us());
     let uptime_s = (now_us - server.started_us) / 1_000_000;
     let executable = std::env::current_exe().unwrap_or_default();
     lines.put("redis_version", REDIS_VERSION);
@@ -105,7 +105,7 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("process_id", std::process::id());
     lines.put("process_supervised", "no");
     lines.put("run_id", &server.run_id);
-    lines.put("tcp_port", ctx.core.config.port);
+    lines.put("tcp_port", ctx.config().port);
     lines.put("server_time_usec", now_us);
     lines.put("uptime_in_seconds", uptime_s);
     lines.put("uptime_in_days", uptime_s / 86_400);
@@ -118,12 +118,12 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let all = ctx.core.server.subscribers.clients.all();
+    let all = ctx.server().subscribers.clients.all();
     let largest =
         |bytes: fn(&crate::client::ClientShared) -> usize| all.iter().map(|client| bytes(client)).max();
     lines.put("connected_clients", all.len());
     lines.put("cluster_connections", 0);
-    lines.put("maxclients", ctx.core.config.maxclients);
+    lines.put("maxclients", ctx.config().maxclients);
     let input = largest(|client| client.input_bytes.load(Relaxed));
     lines.put("client_recent_max_input_buffer", input.unwrap_or(0));
     let output = largest(|client| client.output_bytes.load(Relaxed));
@@ -132,7 +132,7 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("blocked_clients", waiting);
     lines.put(
         "tracking_clients",
-        ctx.core.server.subscribers.tracking.stats().clients,
+        ctx.server().subscribers.tracking.stats().clients,
     );
     let timed = all.iter().filter(|client| {
         let blocked = client.blocked.lock();
@@ -142,7 +142,7 @@ fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let (server, config) = (ctx.core.server, &ctx.core.config);
+    let (server, config) = (ctx.server(), &ctx.config());
     let (used, peak) = server.keyspace.memory.used_and_peak();
     let resident = resident_bytes();
     let overhead = ctx.db.overhead_bytes();
@@ -226,13 +226,13 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
     lines.put(
         "rdb_changes_since_last_save",
-        ctx.core.server.sum(|stats| stats.keyspace.changes.get()),
+        ctx.server().sum(|stats| stats.keyspace.changes.get()),
     );
     lines.put("rdb_bgsave_in_progress", 0);
     let saved_at_s = ctx
         .db
         .tiering
-        .map_or(ctx.core.server.started_us / 1_000_000, |tiering| {
+        .map_or(ctx.server().started_us / 1_000_000, |tiering| {
             tiering.saved_at_ms() / 1000
         });
     lines.put("rdb_last_save_time", saved_at_s);
@@ -245,13 +245,13 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
         "rdb_last_load_keys_expired",
         "rdb_last_load_keys_loaded",
     ]);
-    lines.put("aof_enabled", i32::from(ctx.core.server.journal().is_some()));
+    lines.put("aof_enabled", i32::from(ctx.server().journal().is_some()));
     lines.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     lines.put("aof_last_rewrite_time_sec", -1);
     lines.put("aof_current_rewrite_time_sec", -1);
     lines.put("aof_last_bgrewrite_status", "ok");
     lines.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
-    let failed = ctx.core.server.journal_failure().is_some();
+    let failed = ctx.server().journal_failure().is_some();
     lines.put("aof_last_write_status", if failed { "err" } else { "ok" });
     lines.zeros(&[
         "aof_last_cow_size",
@@ -262,7 +262,7 @@ fn persistence(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 /// The tiers: what is in memory, what is not, and what moves between.
 fn room(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let server = ctx.core.server;
+    let server = ctx.server();
     let Some(tiering) = server.keyspace.tiering.get() else {
         lines.put("room_enabled", 0);
         return;
@@ -289,13 +289,12 @@ fn room(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    let server = ctx.core.server;
+    let server = ctx.server();
     let sum = |counter: fn(&ThreadStats) -> u64| server.sum(counter);
     let commands = sum(|stats| stats.commands.iter().map(|command| command.calls.get()).sum());
     let input = sum(|stats| stats.net_input_bytes.get());
     let output = sum(|stats| stats.net_output_bytes.get());
-    let [operations, input_rate, output_rate] =
-        server.rates.look(ctx.core.now_us(), [commands, input, output]);
+    let [operations, input_rate, output_rate] = server.rates.look(ctx.now_us(), [commands, input, output]);
     lines.put(
         "total_connections_received",
         server.subscribers.clients.accepted.load(Relaxed),
@@ -377,7 +376,7 @@ fn replication(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("role", "master");
     lines.put("connected_slaves", 0);
     lines.put("master_failover_state", "no-failover");
-    lines.put("master_replid", ctx.core.server.replication_id.lock());
+    lines.put("master_replid", ctx.server().replication_id.lock());
     lines.put("master_replid2", "0".repeat(40));
     lines.put("master_repl_offset", 0);
     lines.put("second_repl_offset", -1);
@@ -402,7 +401,7 @@ fn cpu(lines: &mut Lines, _: &Ctx<'_, '_>) {
 
 fn commandstats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     for command in ctx.table().every() {
-        let server = ctx.core.server;
+        let server = ctx.server();
         let calls = server.sum(|stats| stats.commands[command.number].calls.get());
         let spent_us = server.sum(|stats| stats.commands[command.number].spent_ns.get()) / 1000;
         let rejected = server.sum(|stats| stats.commands[command.number].rejected.get());
@@ -426,7 +425,7 @@ fn commandstats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn errorstats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    for (kind, count) in ctx.core.server.errors() {
+    for (kind, count) in ctx.server().errors() {
         // A script may have put anything into the name.
         let kind = kind.replace(['#', ':', '\n', '\r'], "_");
         lines.put(&format!("errorstat_{kind}"), format_args!("count={count}"));
@@ -434,17 +433,16 @@ fn errorstats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 }
 
 fn latencystats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
-    if !ctx.core.config.latency_tracking {
+    if !ctx.config().latency_tracking {
         return;
     }
     for command in ctx.table().every() {
-        let durations = ctx.core.server.durations(command.number);
+        let durations = ctx.server().durations(command.number);
         if durations.count == 0 {
             continue;
         }
         let percentiles = ctx
-            .core
-            .config
+            .config()
             .latency_tracking_info_percentiles
             .iter()
             .map(|percentile| {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::ReplayError;
+use crate::effects::EffectBuf;
+use crate::replay::ReplayError;
 use crate::spec::{MAY_REPLICATE, WRITE};
 use crate::table;
 use crate::testing::{Records, Session};
@@ -609,7 +610,7 @@ fn replay_is_held_to_no_limit_that_came_later() {
 fn bad_records_are_refused() {
     let mut session = Session::new();
     let mut refused = |effect: &[&[u8]]| {
-        let mut buf = super::EffectBuf::default();
+        let mut buf = EffectBuf::default();
         buf.push(effect);
         session.replay(buf.as_bytes(), |_| true).unwrap_err()
     };

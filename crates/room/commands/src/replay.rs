@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use nagaya_resp::{Args, Out, Proto, parse_i64};
 
-use super::{AT, Corrupt, Reader};
 use crate::client::{Client, Mailbox, Message};
 use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
 use crate::db::{Db, DbTurn};
-use crate::dispatch::{Core, resolve};
+use crate::dispatch::resolve;
+use crate::effects::{AT, Corrupt, Reader};
+use crate::executor::Core;
 use crate::keyfind::each_key;
 use crate::notify::Events;
 use crate::shard::hash_tag;
@@ -90,7 +91,7 @@ impl Core<'_> {
         let turn = DbTurn {
             now_ms: self.now_ms(),
             notify: Events::NONE,
-            counts_uses: self.counts_uses,
+            counts_uses: self.turn.counts_uses,
             client_id: 0,
         };
         let mut db = Db::new(
@@ -106,7 +107,7 @@ impl Core<'_> {
             out,
             db: &mut db,
             client,
-            core: self,
+            executor: self,
             command,
         });
         let refused = |reply: String| ReplayError::Refused {
