@@ -34,7 +34,7 @@ impl Core<'_> {
             match work {
                 Postponed::Serve(key) => self.serve(vec![key]),
                 Postponed::Forget(wait) => self.forget(&wait),
-                Postponed::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
+                Postponed::Unwatch(watch) => crate::transaction_state::forget_watch(self.server, watch),
             }
         }
     }

@@ -27,7 +27,7 @@ impl Core<'_> {
         {
             self.forget(&wait);
         }
-        crate::transaction::unwatch(self.server, client);
+        crate::transaction_state::unwatch(self.server, client);
         client.leave_account();
         crate::pubsub::unsubscribe_all(&self.server.subscribers.pubsub, client);
         tracking::disable(&self.server.subscribers.tracking, client);

@@ -117,7 +117,7 @@ impl<'s> Core<'s> {
         }
         let is_exec = name.eq_ignore_ascii_case(b"exec");
         if is_exec && client.transaction.take().is_some() {
-            crate::transaction::unwatch(self.server, client);
+            crate::transaction_state::unwatch(self.server, client);
             out.error(&format!("EXECABORT Transaction discarded because of: {error}"));
             return;
         }
@@ -387,7 +387,7 @@ impl<'s> Core<'s> {
             return Scope::All;
         }
         if command.spec.flags.has(OWN_LOCKS) {
-            return crate::transaction::scope(client);
+            return crate::transaction_state::scope(client);
         }
         if command.spec.keys.is_empty() && command.spec.more_keys.is_none() {
             return Scope::None;

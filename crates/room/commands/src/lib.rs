@@ -21,8 +21,6 @@ pub mod ctx;
 pub mod db;
 pub mod dispatch;
 pub mod effects;
-#[cfg(test)]
-mod effects_tests;
 pub mod error;
 pub mod executor;
 mod expire;
@@ -64,8 +62,6 @@ pub mod stats;
 pub mod subscribers;
 pub mod tiering;
 pub mod tracking;
-#[cfg(test)]
-mod tracking_tests;
 
 mod admin;
 mod bitmap;
@@ -81,6 +77,10 @@ mod set;
 mod stream;
 mod string;
 mod transaction;
+mod transaction_state;
 mod zset;
 
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod tests;

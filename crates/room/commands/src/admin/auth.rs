@@ -156,7 +156,7 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.client.transaction = None;
     let server = ctx.server();
-    crate::transaction::unwatch(server, ctx.client);
+    crate::transaction_state::unwatch(server, ctx.client);
     crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
     crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
     server.monitors.leave(&ctx.client.shared);

@@ -1,8 +1,6 @@
 //! Commands about the server itself: connections, users, settings, statistics.
 
 pub(crate) mod acl;
-#[cfg(test)]
-mod acl_tests;
 pub(crate) mod auth;
 pub(crate) mod client;
 pub(crate) mod command;

@@ -68,7 +68,7 @@ fn allowed_while_subscribed(command: &Command) -> bool {
 }
 
 /// Makes a client listen; nothing changes when it does already.
-pub(super) fn subscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
+pub(crate) fn subscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
     let subscriptions = client.subscriptions.get_or_insert_default();
     let names = &mut subscriptions.names[kind as usize];
     if names.contains_key(name) {
@@ -80,7 +80,7 @@ pub(super) fn subscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: 
 }
 
 /// Makes a client stop listening; nothing changes when it did not listen.
-pub(super) fn unsubscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
+pub(crate) fn unsubscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
     let Some(subscriptions) = &mut client.subscriptions else {
         return;
     };
@@ -95,7 +95,7 @@ pub(super) fn unsubscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name
 }
 
 /// Returns what a client listens to, in the order in which it subscribed.
-pub(super) fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
+pub(crate) fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
     let Some(subscriptions) = &client.subscriptions else {
         return Vec::new();
     };
@@ -113,7 +113,7 @@ impl Client {
 }
 
 /// Returns the count that a confirmation carries: shard channels are counted apart from the rest.
-pub(super) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
+pub(crate) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
     let counts = client.shared.subscriptions.get();
     match kind {
         Kind::Channel | Kind::Pattern => i64::from(counts.channels + counts.patterns),

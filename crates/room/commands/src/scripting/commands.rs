@@ -2,8 +2,9 @@
 
 use nagaya_lua::sha1_hex;
 
-use super::eval::{digest, eval, eval_ro, evalsha, evalsha_ro};
+use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
 use super::run::with_vm;
+use super::shared::digest;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::error::CommandError;

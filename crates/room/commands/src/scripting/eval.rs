@@ -3,7 +3,7 @@
 use nagaya_lua::sha1_hex;
 
 use super::run::{Call, run, with_vm};
-use super::shared::Digest;
+use super::shared::{Digest, digest};
 use super::vm::Target;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
@@ -44,13 +44,6 @@ fn by_digest(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
     };
     let call = Call::new(ctx, ctx.int(2)?)?;
     execute(ctx, &digest, None, &call, read_only)
-}
-
-/// Reads a digest, letter case ignored; nothing when it is not forty bytes long.
-pub(super) fn digest(text: &[u8]) -> Option<Digest> {
-    let mut digest: Digest = text.try_into().ok()?;
-    digest.make_ascii_lowercase();
-    Some(digest)
 }
 
 fn execute(

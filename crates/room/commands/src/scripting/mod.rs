@@ -74,7 +74,7 @@ pub(crate) fn only_reads(scripts: &Scripts, command: &Command, args: &Args<'_>) 
     let Some(name) = args.get(1) else { return false };
     match command.spec.name {
         "EVAL" => vm::traits_of(name).is_ok_and(|traits| traits.no_writes),
-        "EVALSHA" => eval::digest(name)
+        "EVALSHA" => shared::digest(name)
             .and_then(|digest| scripts.source(&digest))
             .is_some_and(|source| source.traits.no_writes),
         "FCALL" => {

@@ -165,3 +165,10 @@ impl Scripts {
         Ok(())
     }
 }
+
+/// Reads a digest, letter case ignored; nothing when it is not forty bytes long.
+pub(crate) fn digest(text: &[u8]) -> Option<Digest> {
+    let mut digest: Digest = text.try_into().ok()?;
+    digest.make_ascii_lowercase();
+    Some(digest)
+}
