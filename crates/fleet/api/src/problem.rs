@@ -71,3 +71,43 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nagaya_fleet::name::{InstanceName, WorkerId};
+    use nagaya_http_kit::testing::transcripts;
+    use nagaya_redis_client::Error as RedisError;
+
+    use super::*;
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let worker = || WorkerId::new("w1").unwrap();
+        let errors = [
+            Error::NoAcceptableWorker(worker()),
+            Error::AlreadyInstalled(worker()),
+            Error::NotInstalled(worker()),
+            Error::NoNeedToRelocate(worker()),
+            Error::NoOtherAcceptableWorker(worker()),
+            Error::UnknownInstance(InstanceName::new("i1").unwrap()),
+            Error::OtherTiming {
+                wanted: "5s and 1s".into(),
+                agreed: "9s and 1s".into(),
+            },
+            Error::Contended,
+            Error::BadName(WorkerId::new("").unwrap_err()),
+            Error::Redis(RedisError::TimedOut {
+                address: "r:1".into(),
+                what: "a call",
+                limit: Duration::from_secs(1),
+            }),
+        ];
+        let mut problems: Vec<Problem> = errors.into_iter().map(Problem::from).collect();
+        problems.push(Problem::bad_request("あ".repeat(301)));
+        problems.push(Problem::new(StatusCode::FORBIDDEN, "no \"secret\"\n"));
+        let text = transcripts(problems.into_iter().map(Problem::into_response));
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+}

@@ -57,3 +57,27 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_http_kit::testing::transcripts;
+
+    use super::*;
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let errors = [
+            MintError::NoNumber,
+            MintError::PastCeiling,
+            MintError::ClockBehind { by_ms: 7 },
+            MintError::BeforeEpoch,
+            MintError::TimeEnded,
+            MintError::WorkerTooLarge { worker: 9, max: 8 },
+            MintError::Busy { waited_ms: 5 },
+        ];
+        let mut problems: Vec<Problem> = errors.into_iter().map(Problem::from).collect();
+        problems.push(Problem::bad_request("あ".repeat(201)));
+        let text = transcripts(problems.into_iter().map(Problem::into_response));
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+}

@@ -44,3 +44,22 @@ pub(crate) fn echo(text: &str) -> String {
     }
     text.chars().take(ECHO_MAX).chain("...".chars()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_http_kit::testing::transcripts;
+
+    use super::*;
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let problems = [400, 403, 404, 405, 413, 500, 502, 503]
+            .map(|status| Problem::new(StatusCode::from_u16(status).unwrap(), "no \"あ\"\n"));
+        let mut text = transcripts(problems.map(Problem::into_response));
+        text.push_str(&echo(&"あ".repeat(200)));
+        text.push('\n');
+        text.push_str(&echo(&"あ".repeat(201)));
+        text.push('\n');
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+}

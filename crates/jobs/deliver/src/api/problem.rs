@@ -109,3 +109,62 @@ impl IntoResponse for Refused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_http_kit::testing::transcripts;
+    use nagaya_jobs::error::LostWhy;
+    use nagaya_jobs::{JobId, QueueName};
+
+    use super::*;
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let mut problems: Vec<Problem> = errors().into_iter().map(Problem::from).collect();
+        problems.push(Problem::bad_request("あ".repeat(201)));
+        for status in [403, 415, 418, 502] {
+            problems.push(Problem::new(StatusCode::from_u16(status).unwrap(), "no"));
+        }
+        let text = transcripts(problems.into_iter().map(Problem::into_response));
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+
+    /// One error of each variant.
+    fn errors() -> Vec<Error> {
+        let id = JobId::new(7).unwrap();
+        let state = nagaya_jobs::State::Waiting;
+        let source = || "the disk is away".into();
+        vec![
+            Error::invalid("queue", "\"x\" is no name"),
+            Error::TooLarge {
+                what: "payload",
+                bytes: 9,
+                bytes_max: 8,
+            },
+            Error::no_such("job", "7"),
+            Error::WrongState { id, state },
+            Error::LeaseLost {
+                why: LostWhy::Conflict,
+                state: Some(state),
+            },
+            Error::LeaseLost {
+                why: LostWhy::Unknown,
+                state: None,
+            },
+            Error::DependencyUnknown { id },
+            Error::DependencyFailed { id, state },
+            Error::QueueFull {
+                queue: QueueName::new("mail").unwrap(),
+                depth_max: 3,
+            },
+            Error::Busy,
+            Error::Unavailable(source()),
+            Error::Full(source()),
+            Error::Stopped {
+                why: "a write failed".into(),
+            },
+            Error::Damaged { what: "row 5".into() },
+            Error::Failed(source()),
+        ]
+    }
+}
