@@ -37,6 +37,16 @@ impl Signals {
         })
         .await
     }
+
+    /// Catches the signals that ask this process to stop, see [`Signals::STOP`].
+    pub fn listen_for_stop() -> io::Result<Signals> {
+        Signals::listen(&Signals::STOP)
+    }
+
+    /// Waits for the next signal and returns its name. Cancel safe.
+    pub async fn next_name(&mut self) -> &'static str {
+        signal_name(self.next().await)
+    }
 }
 
 /// Returns the name of a signal, such as `SIGTERM`; `a signal` for one that is rarely caught.
@@ -64,6 +74,6 @@ mod tests {
         kill_process(getpid(), Signal::USR2).unwrap();
         assert_eq!(signals.next().await, Signal::USR2);
         kill_process(getpid(), Signal::USR1).unwrap();
-        assert_eq!(signal_name(signals.next().await), "SIGUSR1");
+        assert_eq!(signals.next_name().await, "SIGUSR1");
     }
 }
