@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nagaya_fleet::clock::{BootTime, boot_now};
+use nagaya_process::spawn_child;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Plan, Row};
@@ -147,7 +148,7 @@ impl Stage<'_> {
             .args(["--app", "bench", "--redis", &format!("redis://{redis}")]);
         command.current_dir(&self.folder).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
-        let child = crate::servers::spawn(command).with_context(|| format!("cannot start {name}"))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {name}"))?;
         Ok(Running(child))
     }
 

@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 
 use super::postgres::Postgres;
-use crate::servers::{free_address, spawn};
+use crate::servers::free_address;
 use crate::subject::Nagaya;
 
 const START_ATTEMPTS: usize = 600;
@@ -88,7 +89,7 @@ impl House {
             .stderr(output);
         let mut house = House {
             address,
-            child: spawn(command).context("our house cannot be started")?,
+            child: spawn_child(command).context("our house cannot be started")?,
         };
         house.wait_until_it_answers(&log)?;
         Ok(house)

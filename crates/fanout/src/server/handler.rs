@@ -247,7 +247,29 @@ fn parameters(query: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_http_kit::testing::transcripts;
+    use nagaya_ids::mint::MintError;
+
     use super::*;
+
+    #[test]
+    fn problems_are_as_recorded() {
+        let refusals = [
+            Refusal::NoEndpoints,
+            Refusal::AllShed(vec![("a".into(), ShedReason::Down)]),
+            Refusal::NoId(MintError::NoNumber),
+            Refusal::Store {
+                id: "17".into(),
+                reason: "redis is away".into(),
+            },
+        ];
+        let mut problems: Vec<Problem> = refusals.into_iter().map(refused).collect();
+        for status in [400, 401, 404, 405, 408, 413, 503, 508] {
+            problems.push(Problem::new(StatusCode::from_u16(status).unwrap(), "no \"あ\""));
+        }
+        let replies = problems.into_iter().map(Problem::reply);
+        assert_eq!(transcripts(replies), include_str!("problem.golden"));
+    }
 
     #[test]
     fn only_paths_with_an_id_are_read_back() {

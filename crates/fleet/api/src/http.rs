@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -195,10 +195,9 @@ async fn webhook(State(api): State<FleetApi>, headers: HeaderMap, body: Bytes) -
     }
     if !api.webhook.lets_in(&headers, &body) {
         let detail = "this needs `Authorization: Bearer SECRET`, or the body signed in `X-Nagaya-Signature`";
-        let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
-        let scheme = HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-        return response;
+        return Problem::new(StatusCode::UNAUTHORIZED, detail)
+            .challenge()
+            .into_response();
     }
     api.manager.trigger();
     (StatusCode::ACCEPTED, Json(json!({"reading": true}))).into_response()

@@ -3,8 +3,10 @@
 //! The `type` is a relative reference whose last part is the problem's name: `/problems/lease-lost`. gRPC tells
 //! the same names in its metadata.
 
+use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use nagaya_http_kit::problem;
 use nagaya_jobs::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -157,14 +159,9 @@ pub(crate) struct ProblemDocument<'a> {
 impl Problem {
     /// `detail` may repeat the caller's words: it is shortened.
     pub(crate) fn new(sort: Sort, detail: impl Into<String>) -> Problem {
-        let mut detail: String = detail.into();
-        if let Some((at, _)) = detail.char_indices().nth(ECHO_MAX) {
-            detail.truncate(at);
-            detail.push_str("...");
-        }
         Problem {
             sort,
-            detail,
+            detail: problem::echo(&detail.into(), ECHO_MAX),
             reason: None,
             state: None,
         }
@@ -239,8 +236,7 @@ fn chain(error: &Error) -> String {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self.document()).expect("a document of plain fields");
-        let media_type = HeaderValue::from_static("application/problem+json");
-        let mut response = (self.sort.status(), [(header::CONTENT_TYPE, media_type)], body).into_response();
+        let mut response = problem::respond(self.sort.status(), body).map(Body::new);
         let headers = response.headers_mut();
         if let Some(seconds) = self.sort.retry_seconds() {
             headers.insert(header::RETRY_AFTER, seconds.into());
@@ -255,7 +251,57 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagaya_http_kit::testing::transcripts;
     use nagaya_jobs::error::LostWhy;
+    use nagaya_jobs::{JobId, QueueName};
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let mut problems: Vec<Problem> = errors().into_iter().map(Problem::from).collect();
+        problems.push(Problem::bad_request("あ".repeat(201)));
+        problems.extend(Sort::ALL.iter().map(|sort| Problem::new(*sort, "no")));
+        let text = transcripts(problems.into_iter().map(Problem::into_response));
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+
+    /// One error of each variant.
+    fn errors() -> Vec<Error> {
+        let id = JobId::new(7).unwrap();
+        let state = nagaya_jobs::State::Waiting;
+        let source = || "the disk is away".into();
+        vec![
+            Error::invalid("queue", "\"x\" is no name"),
+            Error::TooLarge {
+                what: "payload",
+                bytes: 9,
+                bytes_max: 8,
+            },
+            Error::no_such("job", "7"),
+            Error::WrongState { id, state },
+            Error::LeaseLost {
+                why: LostWhy::Conflict,
+                state: Some(state),
+            },
+            Error::LeaseLost {
+                why: LostWhy::Unknown,
+                state: None,
+            },
+            Error::DependencyUnknown { id },
+            Error::DependencyFailed { id, state },
+            Error::QueueFull {
+                queue: QueueName::new("mail").unwrap(),
+                depth_max: 3,
+            },
+            Error::Busy,
+            Error::Unavailable(source()),
+            Error::Full(source()),
+            Error::Stopped {
+                why: "a write failed".into(),
+            },
+            Error::Damaged { what: "row 5".into() },
+            Error::Failed(source()),
+        ]
+    }
 
     #[test]
     fn a_lost_lease_names_its_reason() {

@@ -17,13 +17,13 @@ use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::name::AppName;
 use nagaya_fleet::status::Status;
 use nagaya_fleet::store::Store;
+use nagaya_process::spawn_child;
 use nagaya_redis_client::{Client as Redis, RedisUrl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::child::spawn_child;
 use super::house::{House, connect_to, erase};
 use super::part::{End, Part, count};
 

@@ -73,11 +73,8 @@ fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Respon
         return None;
     }
     let detail = "this needs the header `Authorization: Bearer TOKEN` with the token of `http.token`";
-    let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Some(response)
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, detail).challenge();
+    Some(problem.into_response())
 }
 
 fn bearer(header: &[u8]) -> Option<&[u8]> {
