@@ -46,7 +46,7 @@ pub fn router(api: FleetApi) -> Router {
 }
 
 async fn list(State(api): State<FleetApi>) -> Answer {
-    let mut list = Status::new(api.store.look(None).await?).to_json();
+    let mut list = Status::new(api.store.snapshot(None).await?).to_json();
     let manager = api.manager.status().borrow().clone();
     let held = manager.held.as_ref();
     list["app"] = api.store.app().as_str().into();
@@ -62,7 +62,7 @@ async fn list(State(api): State<FleetApi>) -> Answer {
 }
 
 async fn plan(State(api): State<FleetApi>) -> Answer {
-    let status = Status::new(api.store.look(None).await?);
+    let status = Status::new(api.store.snapshot(None).await?);
     Ok(Json(status.plan(api.rebalance).to_json()))
 }
 

@@ -12,7 +12,7 @@ use crate::name::{InstanceName, WorkerId};
 use crate::store::{Error, InstanceState, Store};
 
 /// Kept for the way back, so that a slow worker does not cost its instance's whole answer.
-const WAY_BACK: Duration = Duration::from_millis(200);
+const REPLY_MARGIN: Duration = Duration::from_millis(200);
 
 /// A question as it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,20 +150,20 @@ pub async fn ask(
     limit: Duration,
 ) -> Result<Answers, Error> {
     let mut answers = Answers::default();
-    let look = match worker {
-        Some(worker) => store.look_at_worker(worker).await?,
-        None => store.look(Some(u64::MAX)).await?,
+    let snapshot = match worker {
+        Some(worker) => store.worker_snapshot(worker).await?,
+        None => store.snapshot(Some(u64::MAX)).await?,
     };
     match worker {
         None => {
-            let alive = look
+            let alive = snapshot
                 .instances
                 .iter()
                 .filter(|(_, record)| record.state != InstanceState::Dead);
             answers.silent.extend(alive.map(|(name, _)| name.clone()));
         }
         Some(worker) => {
-            let place = look.places.as_ref().and_then(|places| places.get(worker));
+            let place = snapshot.places.as_ref().and_then(|places| places.get(worker));
             let place = place.ok_or_else(|| Error::NotInstalled(worker.clone()))?;
             answers.silent.extend(place.owner.clone());
         }
@@ -175,7 +175,7 @@ pub async fn ask(
         id: crate::random_id(),
         key: key.to_owned(),
         worker: worker.cloned(),
-        limit: limit.saturating_sub(WAY_BACK).max(limit / 2),
+        limit: limit.saturating_sub(REPLY_MARGIN).max(limit / 2),
     };
     // Answers that came are kept when the time is over.
     let _ = tokio::time::timeout(limit, collect(store, &message, &mut answers)).await;

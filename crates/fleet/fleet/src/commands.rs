@@ -11,7 +11,7 @@ use crate::agent::{
     self, AgentError, AgentHandle, AgentOptions, ExecOptions, ExecRunner, HttpRunner, Runner,
 };
 use crate::ask::{Answers, ask};
-use crate::manager::{self, Held, ManagerHandle, ManagerOptions};
+use crate::manager::{self, HeldStops, ManagerHandle, ManagerOptions};
 use crate::name::{AppName, InstanceName, WorkerId};
 use crate::plan::{SeedRules, relocate_all_as_seed};
 use crate::protocol::Rebalance;
@@ -100,7 +100,7 @@ pub async fn run_manager(
 
 /// `fleet list`.
 pub async fn list(store: StoreOptions) -> Result<Status, CommandError> {
-    Ok(Status::new(store.open()?.look(None).await?))
+    Ok(Status::new(store.open()?.snapshot(None).await?))
 }
 
 /// `fleet plan`.
@@ -134,20 +134,20 @@ pub async fn relocate_all(store: StoreOptions, policy: Policy) -> Result<u64, Co
 /// [`relocate_all`], in a store that is open already.
 pub async fn relocate_all_in(store: &Store, policy: Policy) -> Result<u64, Error> {
     loop {
-        let look = store.look(None).await?;
-        let version = look.version;
+        let snapshot = store.snapshot(None).await?;
+        let version = snapshot.version;
         let moves = match policy {
             Policy::Seed(rules) => {
-                let places = look.places.unwrap_or_default();
-                let live = look
+                let places = snapshot.places.unwrap_or_default();
+                let live = snapshot
                     .instances
                     .iter()
                     .filter(|(_, record)| record.state == InstanceState::Live);
                 seed_moves(live.map(|(name, _)| name), &places, rules)
             }
             Policy::Even => {
-                let places = look.places.clone().unwrap_or_default();
-                let plan = Status::new(look).plan(Rebalance::default());
+                let places = snapshot.places.clone().unwrap_or_default();
+                let plan = Status::new(snapshot).plan(Rebalance::default());
                 let moves = plan.steps.into_iter().filter(|(_, from, _)| from.is_some());
                 moves
                     .map(|(worker, _, to)| {
@@ -211,12 +211,12 @@ pub async fn run_ask(
 
 /// `fleet confirm`: lets held stops happen, or only those with this digest. Returns which; none if
 /// nothing of that kind is held.
-pub async fn confirm(store: StoreOptions, digest: Option<&str>) -> Result<Option<Held>, CommandError> {
+pub async fn confirm(store: StoreOptions, digest: Option<&str>) -> Result<Option<HeldStops>, CommandError> {
     Ok(confirm_in(&store.open()?, digest).await?)
 }
 
 /// [`confirm`], in a store that is open already.
-pub async fn confirm_in(store: &Store, digest: Option<&str>) -> Result<Option<Held>, Error> {
+pub async fn confirm_in(store: &Store, digest: Option<&str>) -> Result<Option<HeldStops>, Error> {
     let held = store.held_stops().await?;
     let Some(held) = held.filter(|held| digest.is_none_or(|digest| digest == held.digest)) else {
         return Ok(None);

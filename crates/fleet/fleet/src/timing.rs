@@ -13,7 +13,7 @@ const MILLION: u64 = 1_000_000;
 /// Heartbeats that may fail in a row before workers are stopped.
 const HEARTBEATS_LOST_MAX: u32 = 2;
 
-/// Lengths that fit each other; see [`Timing::from_wish`].
+/// Lengths that fit each other; see [`Timing::from_options`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timing {
     /// L: how long workers may run after the last confirmed heartbeat was sent.
@@ -39,7 +39,7 @@ pub struct Timing {
 
 /// What the user asked for; what is absent has its default or follows from the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct TimingOptions {
     pub lease: Option<Duration>,
     pub heartbeat: Option<Duration>,
     pub grace: Option<Duration>,
@@ -71,15 +71,15 @@ pub enum BadTiming {
 
 impl Default for Timing {
     fn default() -> Timing {
-        Timing::from_wish(Wish::default()).expect("the defaults fit, as a test shows")
+        Timing::from_options(TimingOptions::default()).expect("the defaults fit, as a test shows")
     }
 }
 
 impl Timing {
     /// Checks a wish and fills it up.
-    pub fn from_wish(wish: Wish) -> Result<Timing, BadTiming> {
-        let lease = wish.lease.unwrap_or(Duration::from_secs(5));
-        let mut timing = Timing::filled(lease, wish);
+    pub fn from_options(options: TimingOptions) -> Result<Timing, BadTiming> {
+        let lease = options.lease.unwrap_or(Duration::from_secs(5));
+        let mut timing = Timing::filled(lease, options);
         if timing.heartbeat * (HEARTBEATS_LOST_MAX + 1) + timing.stop_budget() > lease {
             let (heartbeat, grace) = (timing.heartbeat, timing.grace);
             return Err(BadTiming::LeaseTooShort {
@@ -90,7 +90,7 @@ impl Timing {
         }
         let least = timing.stretched();
         timing.quarantine = least;
-        timing.death = wish.death.unwrap_or(least);
+        timing.death = options.death.unwrap_or(least);
         if timing.death < least {
             let death = timing.death;
             return Err(BadTiming::DeathTooEarly { death, lease, least });
@@ -99,24 +99,24 @@ impl Timing {
     }
 
     /// Fills a wish up without checking it, for the simulator to show what comes of it.
-    pub fn from_unsafe_wish(wish: Wish) -> Timing {
-        let lease = wish.lease.unwrap_or(Duration::from_secs(5));
-        let mut timing = Timing::filled(lease, wish);
+    pub fn from_unchecked_options(options: TimingOptions) -> Timing {
+        let lease = options.lease.unwrap_or(Duration::from_secs(5));
+        let mut timing = Timing::filled(lease, options);
         timing.quarantine = timing.stretched();
-        timing.death = wish.death.unwrap_or(timing.quarantine);
+        timing.death = options.death.unwrap_or(timing.quarantine);
         timing
     }
 
-    fn filled(lease: Duration, wish: Wish) -> Timing {
+    fn filled(lease: Duration, options: TimingOptions) -> Timing {
         Timing {
             lease,
-            heartbeat: wish.heartbeat.unwrap_or(lease / 5),
-            grace: wish.grace.unwrap_or(lease / 5),
+            heartbeat: options.heartbeat.unwrap_or(lease / 5),
+            grace: options.grace.unwrap_or(lease / 5),
             margin: (lease / 20).clamp(Duration::from_millis(20), Duration::from_millis(250)),
             death: Duration::ZERO,
             quarantine: Duration::ZERO,
-            poll: wish.poll.unwrap_or(lease / 10),
-            drift_ppm: wish.drift_ppm.unwrap_or(500).min(MILLION / 2),
+            poll: options.poll.unwrap_or(lease / 10),
+            drift_ppm: options.drift_ppm.unwrap_or(500).min(MILLION / 2),
             shown_for: Duration::from_secs(20),
         }
     }
@@ -211,11 +211,11 @@ mod tests {
 
     #[test]
     fn a_manager_waits_for_the_leases_that_the_instances_have() {
-        let long = Wish {
+        let long = TimingOptions {
             lease: Some(Duration::from_secs(60)),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
-        let (own, long) = (Timing::default(), Timing::from_wish(long).unwrap());
+        let (own, long) = (Timing::default(), Timing::from_options(long).unwrap());
         let waiting = own.waiting_for(&long.agreement());
         assert_eq!((waiting.death, waiting.quarantine), (long.death, long.quarantine));
         assert_eq!(own.waiting_for(&own.agreement()), own);
@@ -226,22 +226,22 @@ mod tests {
     #[test]
     fn lengths_that_do_not_fit_are_refused() {
         let secs = |value| Some(Duration::from_secs(value));
-        let early = Wish {
+        let early = TimingOptions {
             lease: secs(5),
             death: secs(5),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         assert!(matches!(
-            Timing::from_wish(early),
+            Timing::from_options(early),
             Err(BadTiming::DeathTooEarly { .. })
         ));
-        let slow = Wish {
+        let slow = TimingOptions {
             lease: secs(5),
             heartbeat: secs(2),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         assert!(matches!(
-            Timing::from_wish(slow),
+            Timing::from_options(slow),
             Err(BadTiming::LeaseTooShort { .. })
         ));
     }

@@ -19,7 +19,7 @@ use nagaya_redis_client::Need;
 use tokio_util::sync::CancellationToken;
 
 use crate::name::{InstanceName, WorkerId};
-use crate::store::{Offer, Store};
+use crate::store::{Capabilities, Store};
 use crate::timing::Timing;
 
 pub use code::{CodeError, CodeRunner, Worker};
@@ -34,7 +34,7 @@ pub use task::{Health, Limits, WorkerStatus};
 #[derive(Clone)]
 pub struct AgentOptions {
     pub name: InstanceName,
-    pub offer: Offer,
+    pub capabilities: Capabilities,
     pub timing: Timing,
     /// Replicas that must have a heartbeat for it to count.
     pub need: Need,
@@ -49,7 +49,7 @@ impl AgentOptions {
     pub fn new(name: InstanceName) -> AgentOptions {
         AgentOptions {
             name,
-            offer: Offer::default(),
+            capabilities: Capabilities::default(),
             timing: Timing::default(),
             need: Need::PRIMARY_ONLY,
             limits: Limits::default(),

@@ -16,11 +16,11 @@ use super::task::{self, Handle, Shared};
 use super::{AgentError, AgentHandle, AgentOptions, ask};
 use crate::clock::{BootTime, boot_now};
 use crate::name::WorkerId;
-use crate::protocol::{Act, AgentCore};
+use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Error, Joined, Running, Store};
 
 /// Longest sleep: a clock that counts suspend is looked at at least this often.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause after a call that failed.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -102,7 +102,7 @@ impl Service {
     pub(super) async fn run(mut self, shutdown: CancellationToken) -> Result<(), AgentError> {
         tracing::info!(name = %self.options.name, bounds = %self.options.timing.bounds(), "agent starts");
         let topics = Topics {
-            channels: vec![self.store.look_channel(), self.store.ask_channel()],
+            channels: vec![self.store.wakeup_channel(), self.store.ask_channel()],
             patterns: Vec::new(),
         };
         let mut subscriber = Subscriber::start(self.store.client().clone(), topics);
@@ -126,8 +126,8 @@ impl Service {
                 call.is_none().then_some(self.next_beat),
                 leave_by,
             ];
-            let wake = wake.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);
-            let pause = wake.since(now).clamp(Duration::from_millis(1), LOOK_EVERY);
+            let wake = wake.into_iter().flatten().min().unwrap_or(now + POLL_INTERVAL);
+            let pause = wake.since(now).clamp(Duration::from_millis(1), POLL_INTERVAL);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled(), if leave_by.is_none() => {
@@ -140,7 +140,7 @@ impl Service {
                         self.take(sent, answer).await;
                     }
                 }
-                event = subscriber.next() => self.hear(event),
+                event = subscriber.next() => self.receive(event),
                 Some(_) = self.questions.join_next() => (),
                 () = tokio::time::sleep(pause) => (),
             }
@@ -164,20 +164,22 @@ impl Service {
     fn carry_out(&mut self, now: BootTime) {
         self.core.clear_quarantines(now);
         let leaving = self.leave != Leave::No;
-        for act in self.core.act(now) {
-            match act {
-                Act::Start { worker, .. } if leaving || self.name_taken => drop(self.core.gone(&worker)),
-                Act::Start {
+        for action in self.core.take_actions(now) {
+            match action {
+                AgentAction::Start { worker, .. } if leaving || self.name_taken => {
+                    drop(self.core.gone(&worker))
+                }
+                AgentAction::Start {
                     worker,
                     epoch,
                     config,
                 } => self.start(worker, epoch, config),
-                Act::Update { worker, config } => {
+                AgentAction::Update { worker, config } => {
                     if let Some(handle) = self.handles.get(&worker) {
                         handle.update(config);
                     }
                 }
-                Act::Stop { worker, kill_at } => match self.handles.get(&worker) {
+                AgentAction::Stop { worker, kill_at } => match self.handles.get(&worker) {
                     Some(handle) => handle.stop(kill_at),
                     None => drop(self.core.gone(&worker)),
                 },
@@ -232,9 +234,9 @@ impl Service {
                 return None;
             }
             self.next_beat = now + self.options.timing.heartbeat;
-            let (token, offer) = (self.core.token().to_owned(), self.options.offer.clone());
+            let (token, capabilities) = (self.core.token().to_owned(), self.options.capabilities.clone());
             return Some(Box::pin(async move {
-                Answer::Joined(store.join(&name, &token, &offer, &timing).await)
+                Answer::Joined(store.join(&name, &token, &capabilities, &timing).await)
             }));
         };
         if self.leave == Leave::Wanted {
@@ -338,7 +340,7 @@ impl Service {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn receive(&mut self, event: Event) {
         match event {
             Event::Message { channel, payload } if channel == self.store.ask_channel() => {
                 ask::begin(

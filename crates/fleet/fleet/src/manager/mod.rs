@@ -12,12 +12,12 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::name::InstanceName;
-use crate::plan::Proof;
+use crate::plan::PlanCost;
 use crate::protocol::Rebalance;
 use crate::store::Store;
 use crate::timing::Timing;
 
-pub use reconcile::{Brake, Difference, Held, difference};
+pub use reconcile::{Difference, HeldStops, MassStopGuard, difference};
 pub use source::{HttpSource, Source, SourceError};
 
 /// How a manager is set up.
@@ -31,7 +31,7 @@ pub struct ManagerOptions {
     pub source_retry: Duration,
     pub timing: Timing,
     pub rebalance: Rebalance,
-    pub brake: Brake,
+    pub mass_stop_guard: MassStopGuard,
     /// How long the records of the dead are kept, for people to see.
     pub forget_after: Duration,
 }
@@ -45,7 +45,7 @@ impl ManagerOptions {
             source_retry: Duration::from_secs(3),
             timing: Timing::default(),
             rebalance: Rebalance::default(),
-            brake: Brake::default(),
+            mass_stop_guard: MassStopGuard::default(),
             forget_after: Duration::from_secs(3600),
         }
     }
@@ -60,9 +60,9 @@ pub struct ManagerStatus {
     pub live_instances: usize,
     /// Workers that fit nowhere.
     pub unplaced: usize,
-    pub proof: Proof,
+    pub cost: PlanCost,
     /// Stops that wait for a confirmation.
-    pub held: Option<Held>,
+    pub held: Option<HeldStops>,
     /// Lists read and applied so far, and lists that could not be read.
     pub syncs: u64,
     pub sync_failures: u64,

@@ -29,7 +29,7 @@ pub fn difference(
             continue;
         }
         let same = places.get(&install.worker).is_some_and(|place| {
-            !place.remove && place.config == install.config_name() && place.demand == install.demand
+            !place.remove && place.config == install.config_name() && place.constraints == install.constraints
         });
         if !same {
             difference.puts.push(install.clone());
@@ -45,16 +45,16 @@ pub fn difference(
 /// Holds back lists that would stop too much at once, because an outside list that is suddenly empty
 /// is broken more often than meant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Brake {
+pub struct MassStopGuard {
     /// Largest share of the fleet that one list may stop, 0 to 1.
     pub share_max: f64,
     /// So few may always be stopped.
     pub always_allowed: usize,
 }
 
-impl Default for Brake {
-    fn default() -> Brake {
-        Brake {
+impl Default for MassStopGuard {
+    fn default() -> MassStopGuard {
+        MassStopGuard {
             share_max: 0.3,
             always_allowed: 3,
         }
@@ -63,22 +63,22 @@ impl Default for Brake {
 
 /// Stops that wait for a person's word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldStops {
     /// Names these very stops; to be confirmed with.
     pub digest: String,
     pub stops: usize,
     pub of: usize,
 }
 
-impl Brake {
+impl MassStopGuard {
     /// The stops that are held, unless they were confirmed.
-    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<Held> {
+    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<HeldStops> {
         let share = stops.len() as f64 / installed.max(1) as f64;
         if stops.len() <= self.always_allowed || share <= self.share_max {
             return None;
         }
         let digest = digest(stops);
-        (confirmed != Some(&digest)).then_some(Held {
+        (confirmed != Some(&digest)).then_some(HeldStops {
             digest,
             stops: stops.len(),
             of: installed,
@@ -113,20 +113,20 @@ mod tests {
         Install {
             worker: WorkerId::new(id).unwrap(),
             config: config.into(),
-            demand: Default::default(),
+            constraints: Default::default(),
         }
     }
 
     #[test]
     fn an_empty_list_is_held_until_these_very_stops_are_confirmed() {
-        let brake = Brake::default();
+        let mass_stop_guard = MassStopGuard::default();
         let all = workers(10);
-        let held = brake.judge(&all, 10, None).unwrap();
+        let held = mass_stop_guard.judge(&all, 10, None).unwrap();
         assert_eq!((held.stops, held.of), (10, 10));
-        assert!(brake.judge(&all, 10, Some(&held.digest)).is_none());
-        assert!(brake.judge(&all[1..], 10, Some(&held.digest)).is_some());
-        assert!(brake.judge(&all[..3], 10, None).is_none());
-        assert!(brake.judge(&workers(3), 3, None).is_none());
+        assert!(mass_stop_guard.judge(&all, 10, Some(&held.digest)).is_none());
+        assert!(mass_stop_guard.judge(&all[1..], 10, Some(&held.digest)).is_some());
+        assert!(mass_stop_guard.judge(&all[..3], 10, None).is_none());
+        assert!(mass_stop_guard.judge(&workers(3), 3, None).is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::even::finish;
-use super::{Demand, Fleet, Plan, Step};
+use super::{Constraints, Fleet, Plan, Step};
 
 pub(super) fn plan(fleet: &Fleet) -> Plan {
     let counts = fleet.counts();
@@ -41,17 +41,17 @@ struct Search<'a> {
     /// Workers of one group in one zone.
     grouped: BTreeMap<(&'a str, &'a str), u32>,
     /// Accepting instances with the labels of a demand.
-    suited: BTreeMap<&'a Demand, Vec<usize>>,
+    suited: BTreeMap<&'a Constraints, Vec<usize>>,
 }
 
 impl<'a> Search<'a> {
     fn new(fleet: &'a Fleet) -> Search<'a> {
         let mut suited = BTreeMap::new();
         for worker in &fleet.workers {
-            suited.entry(&worker.demand).or_insert_with(|| {
+            suited.entry(&worker.constraints).or_insert_with(|| {
                 let instances = fleet.instances.iter().enumerate();
-                let fits =
-                    instances.filter(|(_, one)| one.accepts && one.labels.is_superset(&worker.demand.labels));
+                let fits = instances
+                    .filter(|(_, one)| one.accepts && one.labels.is_superset(&worker.constraints.labels));
                 fits.map(|(at, _)| at).collect::<Vec<_>>()
             });
         }
@@ -75,12 +75,17 @@ impl<'a> Search<'a> {
                 _ => homeless.push(worker),
             }
         }
-        homeless.sort_by_key(|worker| (self.suited[&self.fleet.workers[*worker].demand].len(), *worker));
+        homeless.sort_by_key(|worker| {
+            (
+                self.suited[&self.fleet.workers[*worker].constraints].len(),
+                *worker,
+            )
+        });
         homeless
     }
 
     fn suits(&self, worker: usize, at: usize) -> bool {
-        self.suited[&self.fleet.workers[worker].demand]
+        self.suited[&self.fleet.workers[worker].constraints]
             .binary_search(&at)
             .is_ok()
     }
@@ -97,7 +102,7 @@ impl<'a> Search<'a> {
     }
 
     fn group_key(&self, worker: usize, at: usize) -> Option<(&'a str, &'a str)> {
-        let group = self.fleet.workers[worker].demand.group.as_deref()?;
+        let group = self.fleet.workers[worker].constraints.group.as_deref()?;
         Some((group, self.fleet.instances[at].zone.as_deref()?))
     }
 
@@ -130,7 +135,7 @@ impl<'a> Search<'a> {
     }
 
     fn lightest_for(&self, worker: usize) -> Option<usize> {
-        let suited = &self.suited[&self.fleet.workers[worker].demand];
+        let suited = &self.suited[&self.fleet.workers[worker].constraints];
         let open = suited.iter().copied().filter(|at| self.has_room(worker, *at));
         open.reduce(|best, at| if self.is_lighter(at, 0, best) { at } else { best })
     }
@@ -151,8 +156,8 @@ impl<'a> Search<'a> {
         let mut queue = VecDeque::from([worker]);
         let mut seen_demands = Vec::new();
         while let Some(mover) = queue.pop_front() {
-            let demand = &self.fleet.workers[mover].demand;
-            for &at in &self.suited[demand] {
+            let constraints = &self.fleet.workers[mover].constraints;
+            for &at in &self.suited[constraints] {
                 if reached.contains_key(&at) || self.places[mover] == Some(at) {
                     continue;
                 }
@@ -164,8 +169,8 @@ impl<'a> Search<'a> {
                 seen_demands.clear();
                 for &member in &self.members[at] {
                     let state = &self.fleet.workers[member];
-                    if !state.leaving && !seen_demands.contains(&&state.demand) {
-                        seen_demands.push(&state.demand);
+                    if !state.leaving && !seen_demands.contains(&&state.constraints) {
+                        seen_demands.push(&state.constraints);
                         queue.push_back(member);
                     }
                 }

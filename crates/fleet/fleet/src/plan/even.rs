@@ -1,6 +1,6 @@
 //! The plan without constraints between workers and instances: counts decide.
 
-use super::{Fleet, Plan, Proof, Step, targets};
+use super::{Fleet, Plan, PlanCost, Step, targets};
 
 pub(super) fn plan(fleet: &Fleet) -> Plan {
     let counts = fleet.counts();
@@ -11,7 +11,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         .map(|(count, target)| count.saturating_sub(*target))
         .collect();
     let lower_bound = gives.iter().sum();
-    let mut takers = Takers::new(&counts, &targets);
+    let mut capacity = FreeCapacity::new(&counts, &targets);
     let mut plan = Plan::default();
     // Those without a place come first: they are dark.
     for (worker, _) in fleet
@@ -20,7 +20,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         .enumerate()
         .filter(|(_, w)| w.place.is_none())
     {
-        match takers.next() {
+        match capacity.next() {
             Some(to) => plan.steps.push(Step::Place { worker, to }),
             None => plan.unplaced.push(worker),
         }
@@ -35,7 +35,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         let Some(from) = state.place.filter(|from| gives[*from] > 0 && !state.leaving) else {
             continue;
         };
-        match takers.next() {
+        match capacity.next() {
             Some(to) => plan.steps.push(Step::Move { worker, from, to }),
             // Nowhere is room: it stays where it is one too many until somebody makes some.
             None => plan.unplaced.push(worker),
@@ -59,7 +59,7 @@ pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut pl
             }
         }
     }
-    plan.proof = Proof {
+    plan.cost = PlanCost {
         moves,
         lower_bound,
         spread_before: fleet.spread(counts),
@@ -70,17 +70,17 @@ pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut pl
 
 /// Hands out free places, in rounds over the instances that have any, so that a part of the plan is
 /// nearly as even as the whole.
-struct Takers {
+struct FreeCapacity {
     /// Index and free places, those with the most last.
     free: Vec<(usize, usize)>,
     at: usize,
 }
 
-impl Takers {
-    fn new(counts: &[usize], targets: &[usize]) -> Takers {
+impl FreeCapacity {
+    fn new(counts: &[usize], targets: &[usize]) -> FreeCapacity {
         let free = counts.iter().zip(targets).enumerate();
         let free = free.map(|(at, (count, target))| (at, target.saturating_sub(*count)));
-        Takers {
+        FreeCapacity {
             free: free.filter(|(_, free)| *free > 0).collect(),
             at: 0,
         }

@@ -1,7 +1,7 @@
 //! Decides who runs where. Pure: no clock, no I/O, same answer for the same question.
 //!
 //! The question is a [`Fleet`]: instances and workers with the places they have. The answer is a
-//! [`Plan`]: what to place and what to move, with its [`Proof`]. When no worker asks for labels and
+//! [`Plan`]: what to place and what to move, with its [`PlanCost`]. When no worker asks for labels and
 //! no zone is limited, the answer is the closed form of [`targets`]: every instance gets its share
 //! rounded down or up, the rounding up goes to those that hold the most already, and so no plan with
 //! fewer moves ends as even. With such constraints it is a greedy search that never breaks one.
@@ -48,7 +48,7 @@ impl Instance {
 
 /// What a worker asks of its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Demand {
+pub struct Constraints {
     /// Labels the instance must have.
     pub labels: BTreeSet<String>,
     /// Workers of one group count together for the limit per zone.
@@ -60,7 +60,7 @@ pub struct Demand {
 pub struct Worker {
     /// Index of the instance that has it; none if it waits for a place.
     pub place: Option<usize>,
-    pub demand: Demand,
+    pub constraints: Constraints,
     /// On its way out of its place: counts there, cannot be moved again.
     pub leaving: bool,
 }
@@ -93,7 +93,7 @@ pub enum Step {
 
 /// What a plan costs and what it reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub struct PlanCost {
     /// Running workers that the plan moves.
     pub moves: usize,
     /// No plan that ends as even can move fewer. Exact for the closed form; with constraints it
@@ -110,7 +110,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Workers that fit nowhere.
     pub unplaced: Vec<usize>,
-    pub proof: Proof,
+    pub cost: PlanCost,
 }
 
 impl Fleet {
@@ -125,11 +125,11 @@ impl Fleet {
 
     /// Whether the closed form applies.
     pub fn is_unconstrained(&self) -> bool {
-        let grouped = |worker: &Worker| self.per_zone_max.is_some() && worker.demand.group.is_some();
+        let grouped = |worker: &Worker| self.per_zone_max.is_some() && worker.constraints.group.is_some();
         !self
             .workers
             .iter()
-            .any(|worker| !worker.demand.labels.is_empty() || grouped(worker))
+            .any(|worker| !worker.constraints.labels.is_empty() || grouped(worker))
     }
 
     /// Most minus fewest on the accepting instances.

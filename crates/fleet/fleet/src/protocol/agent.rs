@@ -15,7 +15,7 @@ use crate::timing::Timing;
 
 /// Something for the runner to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum AgentAction {
     Start {
         worker: WorkerId,
         epoch: u64,
@@ -204,8 +204,8 @@ impl AgentCore {
     }
 
     /// What has to be done now. To be asked after every event and at [`AgentCore::next_at`].
-    pub fn act(&mut self, now: BootTime) -> Vec<Act> {
-        let mut acts = Vec::new();
+    pub fn take_actions(&mut self, now: BootTime) -> Vec<AgentAction> {
+        let mut actions = Vec::new();
         for (worker, local) in &mut self.local {
             let listed = self.list.get(worker);
             let wanted = listed.is_some_and(|listed| match listed.state {
@@ -219,7 +219,7 @@ impl AgentCore {
             if !wanted || now + self.timing.stop_budget() >= local.until {
                 local.stopping = true;
                 let kill_at = (now + self.timing.grace).min(local.until - self.timing.margin);
-                acts.push(Act::Stop {
+                actions.push(AgentAction::Stop {
                     worker: worker.clone(),
                     kill_at,
                 });
@@ -227,16 +227,16 @@ impl AgentCore {
                 listed.filter(|listed| listed.state == ListedState::Run && listed.config != local.config)
             {
                 local.config.clone_from(&listed.config);
-                acts.push(Act::Update {
+                actions.push(AgentAction::Update {
                     worker: worker.clone(),
                     config: listed.config.clone(),
                 });
             }
         }
         if self.may_start(now) {
-            self.start_missing(&mut acts);
+            self.start_missing(&mut actions);
         }
-        acts
+        actions
     }
 
     fn may_start(&self, now: BootTime) -> bool {
@@ -244,7 +244,7 @@ impl AgentCore {
         self.inc.is_some() && in_lease && !self.is_quarantined(now)
     }
 
-    fn start_missing(&mut self, acts: &mut Vec<Act>) {
+    fn start_missing(&mut self, actions: &mut Vec<AgentAction>) {
         for (worker, listed) in &self.list {
             if listed.state != ListedState::Run || self.local.contains_key(worker) {
                 continue;
@@ -256,7 +256,7 @@ impl AgentCore {
                 stopping: false,
             };
             self.local.insert(worker.clone(), local);
-            acts.push(Act::Start {
+            actions.push(AgentAction::Start {
                 worker: worker.clone(),
                 epoch: listed.epoch,
                 config: listed.config.clone(),
@@ -298,7 +298,7 @@ impl AgentCore {
         self.version = None;
     }
 
-    /// When [`AgentCore::act`] has to be asked again at the latest, if nothing happens before.
+    /// When [`AgentCore::take_actions`] has to be asked again at the latest, if nothing happens before.
     pub fn next_at(&self) -> Option<BootTime> {
         let budget = self.timing.stop_budget();
         let running = self.local.values().filter(|local| !local.stopping);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Fleet, Plan, Proof, Step, Worker};
+use crate::plan::{Fleet, Plan, PlanCost, Step, Worker};
 use crate::store::{InstanceRecord, InstanceState, Place, PlaceState};
 
 /// How running workers may be moved to even out the numbers.
@@ -35,7 +35,7 @@ pub struct Decision {
     pub revokes: Vec<(WorkerId, u64)>,
     /// Workers that fit nowhere.
     pub unplaced: Vec<WorkerId>,
-    pub proof: Proof,
+    pub cost: PlanCost,
 }
 
 /// The question for the plan, with the names that its indexes stand for. Workers that were
@@ -65,16 +65,16 @@ pub fn fleet_of(
             continue;
         }
         let at = |name: &Option<InstanceName>| name.as_ref().and_then(|name| index.get(name).copied());
-        let wished = at(&place.wish).filter(|at| fleet.instances[*at].accepts);
+        let next_owner = at(&place.next_owner).filter(|at| fleet.instances[*at].accepts);
         let worker = match place.state {
             PlaceState::Pending => Worker {
-                place: wished,
-                demand: place.demand.clone(),
-                leaving: wished.is_some(),
+                place: next_owner,
+                constraints: place.constraints.clone(),
+                leaving: next_owner.is_some(),
             },
             PlaceState::Assigned | PlaceState::Revoking => Worker {
                 place: at(&place.owner),
-                demand: place.demand.clone(),
+                constraints: place.constraints.clone(),
                 leaving: place.state == PlaceState::Revoking,
             },
         };
@@ -93,7 +93,7 @@ pub fn decide(
     let (fleet, names, ids) = fleet_of(instances, places, rebalance.per_zone_max);
     let plan = fleet.plan();
     let mut decision = Decision {
-        proof: plan.proof,
+        cost: plan.cost,
         ..Decision::default()
     };
     let mut give = |worker: usize, to: usize| {

@@ -5,6 +5,6 @@ mod agent;
 mod decide;
 mod watch;
 
-pub use agent::{Act, AgentCore, Refused};
+pub use agent::{AgentAction, AgentCore, Refused};
 pub use decide::{Decision, Rebalance, decide, fleet_of};
 pub use watch::{Overdue, Watch};

@@ -6,8 +6,8 @@ use super::world::{Clock, Event, World};
 use super::{Guard, Settings};
 use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
-use crate::protocol::{Act, AgentCore};
-use crate::store::{Beat, InstanceState, Joined, List, Offer, Running};
+use crate::protocol::{AgentAction, AgentCore};
+use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Running};
 
 /// A call that takes longer has failed, in milliseconds.
 const REPLY_LIMIT_MS: u64 = 1000;
@@ -134,9 +134,9 @@ impl World<'_> {
         }
         let now = agent.clock.local(self.now);
         agent.core.clear_quarantines(now);
-        let acts = agent.core.act(now);
-        for act in acts {
-            self.carry_out(at, act);
+        let actions = agent.core.take_actions(now);
+        for action in actions {
+            self.carry_out(at, action);
         }
         self.call_store(at, now);
         let agent = &self.agents[at];
@@ -158,14 +158,14 @@ impl World<'_> {
         u64::try_from(self.settings.timing.margin.as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn carry_out(&mut self, at: usize, act: Act) {
+    fn carry_out(&mut self, at: usize, action: AgentAction) {
         let agent = &mut self.agents[at];
         let process = agent.process;
-        match act {
-            Act::Start { worker, .. } if agent.leave => drop(agent.core.gone(&worker)),
-            Act::Start { worker, epoch, .. } => self.begin_copy(at, process, &worker, epoch),
-            Act::Update { .. } => (),
-            Act::Stop { worker, kill_at } => {
+        match action {
+            AgentAction::Start { worker, .. } if agent.leave => drop(agent.core.gone(&worker)),
+            AgentAction::Start { worker, epoch, .. } => self.begin_copy(at, process, &worker, epoch),
+            AgentAction::Update { .. } => (),
+            AgentAction::Stop { worker, kill_at } => {
                 let kill_at = agent.clock.truth(kill_at).max(self.now);
                 // It ends by itself, or is killed a little after the moment named.
                 let late = self.random.below(self.margin() / 4);
@@ -302,7 +302,7 @@ impl World<'_> {
         let name = self.agents[at].name.clone();
         let reply = match request {
             AgentRequest::Join { token } => {
-                AgentReply::Joined(self.store.join(&name, &token, &Offer::default()))
+                AgentReply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
             AgentRequest::Beat {
                 inc,
@@ -333,7 +333,14 @@ impl World<'_> {
         self.at(moment, event);
     }
 
-    pub(super) fn agent_hears(&mut self, at: usize, process: u64, call: u64, run: String, reply: AgentReply) {
+    pub(super) fn agent_receives(
+        &mut self,
+        at: usize,
+        process: u64,
+        call: u64,
+        run: String,
+        reply: AgentReply,
+    ) {
         if self.agents[at].frozen {
             let event = Event::AgentReply {
                 agent: at,

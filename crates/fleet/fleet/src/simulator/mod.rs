@@ -7,14 +7,14 @@
 //! leaving faults out as long as it goes on failing.
 
 mod agent;
-mod eye;
+#[cfg(test)]
+mod exhaustive;
 mod guard;
+mod invariants;
 mod manager;
 mod scenario;
 #[cfg(test)]
 mod search;
-#[cfg(test)]
-mod small;
 mod store;
 mod world;
 
@@ -80,7 +80,7 @@ pub struct Failure {
 
 /// What a hunt over many seeds came to.
 #[derive(Clone, Debug, Default)]
-pub struct Hunt {
+pub struct SeedSearch {
     pub seeds: u64,
     pub failure: Option<Failure>,
     /// Over all seeds.
@@ -90,9 +90,9 @@ pub struct Hunt {
     pub moves: u64,
 }
 
-impl Hunt {
+impl SeedSearch {
     /// Takes the results of further seeds in.
-    pub fn add(&mut self, other: Hunt) {
+    pub fn add(&mut self, other: SeedSearch) {
         self.seeds += other.seeds;
         self.starts += other.starts;
         self.deaths += other.deaths;
@@ -123,22 +123,22 @@ pub fn run(settings: &Settings, scenario: &Scenario) -> Outcome {
 }
 
 /// Runs the scenarios of many seeds until one fails.
-pub fn hunt(settings: &Settings, seeds: Range<u64>) -> Hunt {
-    let mut hunt = Hunt::default();
+pub fn search_seeds(settings: &Settings, seeds: Range<u64>) -> SeedSearch {
+    let mut search = SeedSearch::default();
     for seed in seeds {
         let scenario = Scenario::from_seed(settings, seed);
         let outcome = run(settings, &scenario);
-        hunt.seeds += 1;
-        hunt.starts += outcome.starts;
-        hunt.deaths += outcome.deaths;
-        hunt.moves += outcome.moves;
-        hunt.dark_ms_max = hunt.dark_ms_max.max(outcome.dark_ms_max);
+        search.seeds += 1;
+        search.starts += outcome.starts;
+        search.deaths += outcome.deaths;
+        search.moves += outcome.moves;
+        search.dark_ms_max = search.dark_ms_max.max(outcome.dark_ms_max);
         if outcome.violation.is_some() {
-            hunt.failure = Some(shrink(settings, seed, scenario));
+            search.failure = Some(shrink(settings, seed, scenario));
             break;
         }
     }
-    hunt
+    search
 }
 
 /// Leaves faults out as long as the rest still fails.

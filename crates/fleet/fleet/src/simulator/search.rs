@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Guard;
-use super::small::Small;
+use super::exhaustive::SmallWorld;
 
 /// What may go wrong, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,11 +42,11 @@ pub(super) enum Step {
     /// never will.
     Send(usize),
     Serve(usize),
-    Hear(usize),
+    Receive(usize),
     Lose(usize),
-    Look,
-    ServeLook,
-    HearLook,
+    ReadSnapshot,
+    ServeSnapshot,
+    ReceiveSnapshot,
     /// The manager's oldest command reaches the store.
     Command,
     Crash(usize),
@@ -59,7 +59,7 @@ pub(super) enum Step {
 
 /// Looks at all worlds within a budget, at most so many.
 pub(super) fn search(without: Option<Guard>, budget: Budget, states_max: usize) -> Found {
-    let begin = Small::running(without, budget);
+    let begin = SmallWorld::running(without, budget);
     let mut seen = HashSet::from([fingerprint(&begin)]);
     let mut queue = VecDeque::from([(begin, Vec::new())]);
     let mut depth = 0;
@@ -90,7 +90,7 @@ pub(super) fn search(without: Option<Guard>, budget: Budget, states_max: usize) 
     }
 }
 
-fn fingerprint(world: &Small) -> u64 {
+fn fingerprint(world: &SmallWorld) -> u64 {
     let mut hasher = DefaultHasher::new();
     world.hash(&mut hasher);
     hasher.finish()

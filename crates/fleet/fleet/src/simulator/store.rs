@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::Guard;
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::Demand;
+use crate::plan::Constraints;
 use crate::store::{
-    Beat, InstanceRecord, InstanceState, Joined, List, Listed, ListedState, Look, Offer, Place, PlaceState,
-    Running,
+    Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
+    Place, PlaceState, Running,
 };
 
 const EPOCH_JUMP: u64 = 1 << 20;
@@ -133,7 +133,7 @@ impl ModelStore {
         }
     }
 
-    pub fn join(&mut self, name: &InstanceName, token: &str, offer: &Offer) -> Joined {
+    pub fn join(&mut self, name: &InstanceName, token: &str, capabilities: &Capabilities) -> Joined {
         let before = self.instances.get(name).cloned();
         let inc = self.draw_epoch();
         let own = self.own(name);
@@ -167,7 +167,7 @@ impl ModelStore {
             before: unsure.clone(),
             list_version: before.as_ref().map_or(1, |old| old.list_version + 1),
             count: own.len(),
-            offer: offer.clone(),
+            capabilities: capabilities.clone(),
             since_ms: self.now_ms(),
         };
         let version = record.list_version;
@@ -355,7 +355,7 @@ impl ModelStore {
                 place.owner = Some(name.clone());
                 (place.epoch, place.run, place.since_ms) = (epoch, run, now_ms);
                 place.why = why.to_owned();
-                place.wish = None;
+                place.next_owner = None;
             }
             count += 1;
         }
@@ -377,7 +377,7 @@ impl ModelStore {
             return None;
         }
         let mut count = 0;
-        for (worker, epoch, wish) in workers {
+        for (worker, epoch, next_owner) in workers {
             let Some(place) = self.places.get_mut(worker) else {
                 continue;
             };
@@ -385,7 +385,7 @@ impl ModelStore {
                 continue;
             }
             place.state = PlaceState::Revoking;
-            place.wish.clone_from(wish);
+            place.next_owner.clone_from(next_owner);
             place.why = why.to_owned();
             self.touch_owner(worker);
             count += 1;
@@ -404,8 +404,8 @@ impl ModelStore {
                     run: self.run.clone(),
                     remove: false,
                     config: config.to_owned(),
-                    demand: Demand::default(),
-                    wish: None,
+                    constraints: Constraints::default(),
+                    next_owner: None,
                     why: "install".to_owned(),
                     since_ms: self.now_ms(),
                     owner: None,
@@ -449,8 +449,8 @@ impl ModelStore {
         }
     }
 
-    pub fn look(&self) -> Look {
-        Look {
+    pub fn snapshot(&self) -> FleetSnapshot {
+        FleetSnapshot {
             run: self.run.clone(),
             birth: self.birth.map(|birth| birth.to_string()).unwrap_or_default(),
             settled: self.settled.clone(),

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::agent::{Agent, AgentReply, AgentRequest};
-use super::eye::Fate;
+use super::invariants::WorkerTrace;
 use super::manager::{Manager, ManagerRequest};
 use super::scenario::{Fault, Random, Scenario};
 use super::store::ModelStore;
 use super::{Outcome, Settings};
 use crate::clock::BootTime;
 use crate::name::WorkerId;
-use crate::store::{InstanceState, List, Look};
+use crate::store::{FleetSnapshot, InstanceState, List};
 
 pub(super) const MILLI: u64 = 1000;
 /// How old a state a failover may bring back, in microseconds, and how often one is kept.
@@ -54,7 +54,7 @@ pub(super) enum Event {
         manager: usize,
         process: u64,
         sent: u64,
-        look: Box<Look>,
+        snapshot: Box<FleetSnapshot>,
     },
     /// What only a fleet without [`Guard::ListWithLease`](super::Guard) has: a list by itself.
     Order {
@@ -124,7 +124,7 @@ pub(super) struct World<'a> {
     /// Which of them has each name now; a twin is one more agent.
     holders: Vec<usize>,
     pub(super) managers: Vec<Manager>,
-    pub(super) fates: BTreeMap<WorkerId, Fate>,
+    pub(super) traces: BTreeMap<WorkerId, WorkerTrace>,
     /// No faults from here on, the last one's end included.
     calm_from: u64,
     pub(super) outcome: Outcome,
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
             agents: Vec::new(),
             holders: (0..settings.agents).collect(),
             managers: Vec::new(),
-            fates: BTreeMap::new(),
+            traces: BTreeMap::new(),
             calm_from: 0,
             outcome: Outcome::default(),
         };
@@ -173,7 +173,7 @@ impl<'a> World<'a> {
             world.at(at as u64, Event::ManagerWake(at));
         }
         for at in 0..settings.workers {
-            world.fates.insert(worker_name(at), Fate::default());
+            world.traces.insert(worker_name(at), WorkerTrace::default());
         }
         for (at, fault) in &scenario.faults {
             world.at(at * MILLI, Event::Fault(fault.clone()));
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
                 call,
                 run,
                 reply,
-            } => self.agent_hears(agent, process, call, run, reply),
+            } => self.agent_receives(agent, process, call, run, reply),
             Event::ManagerRequest {
                 manager,
                 process,
@@ -249,15 +249,15 @@ impl<'a> World<'a> {
                 manager,
                 process,
                 sent,
-                look,
-            } => self.manager_hears(manager, process, sent, *look),
+                snapshot,
+            } => self.manager_receives(manager, process, sent, *snapshot),
             Event::Order { agent, process, list } => self.take_order(agent, process, list),
             Event::WorkerGone {
                 agent,
                 process,
                 worker,
             } => self.worker_gone(agent, process, worker),
-            Event::Fault(fault) => self.go_wrong(fault),
+            Event::Fault(fault) => self.inject_fault(fault),
             Event::AgentStarts { agent, proven } => self.start_agent(agent, proven),
             Event::LinkHeals {
                 agent,
@@ -293,7 +293,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn go_wrong(&mut self, fault: Fault) {
+    fn inject_fault(&mut self, fault: Fault) {
         let mut calm = self.now;
         match fault {
             Fault::Crash { agent, down, proven } => {

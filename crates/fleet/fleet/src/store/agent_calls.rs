@@ -6,7 +6,8 @@ use std::time::Duration;
 use nagaya_redis_client::{Frame, Need, reply};
 
 use super::record::{
-    Beat, InstanceState, Joined, List, Listed, ListedState, Offer, read_tokens, write_labels, write_option,
+    Beat, Capabilities, InstanceState, Joined, List, Listed, ListedState, read_tokens, write_labels,
+    write_option,
 };
 use super::{Error, Store, items_at, number_at, pairs_json, run_name, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
@@ -22,12 +23,18 @@ impl Store {
         &self,
         name: &InstanceName,
         token: &str,
-        offer: &Offer,
+        capabilities: &Capabilities,
         timing: &Timing,
     ) -> Result<(String, Joined), Error> {
         let run = self.run().await?;
-        let (weight, capacity) = (offer.weight.max(1).to_string(), write_option(offer.capacity));
-        let (zone, labels) = (write_option(offer.zone.as_ref()), write_labels(&offer.labels));
+        let (weight, capacity) = (
+            capabilities.weight.max(1).to_string(),
+            write_option(capabilities.capacity),
+        );
+        let (zone, labels) = (
+            write_option(capabilities.zone.as_ref()),
+            write_labels(&capabilities.labels),
+        );
         let shown_ms = timing.shown_for.as_millis().max(1).to_string();
         let wanted = timing.agreement();
         let args = [

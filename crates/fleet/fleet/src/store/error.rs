@@ -34,7 +34,7 @@ pub enum Error {
 
 /// How loudly document 000 has an error logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loudness {
+pub enum LogSeverity {
     Info,
     Error,
 }
@@ -54,10 +54,10 @@ impl Error {
     }
 
     /// The level at which the document has it logged.
-    pub fn loudness(&self) -> Loudness {
+    pub fn log_severity(&self) -> LogSeverity {
         match self {
-            Error::AlreadyInstalled(_) | Error::NoNeedToRelocate(_) => Loudness::Info,
-            _ => Loudness::Error,
+            Error::AlreadyInstalled(_) | Error::NoNeedToRelocate(_) => LogSeverity::Info,
+            _ => LogSeverity::Error,
         }
     }
 

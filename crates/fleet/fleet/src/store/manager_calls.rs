@@ -6,10 +6,10 @@ use std::time::Duration;
 use nagaya_redis_client::{Frame, reply};
 use sha1::{Digest, Sha1};
 
-use super::record::{InstanceRecord, Look, Place, write_demand};
+use super::record::{FleetSnapshot, InstanceRecord, Place, write_constraints};
 use super::{Error, Store, items_at, number_at, pairs_json, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::Demand;
+use crate::plan::Constraints;
 
 /// Workers written by one script call: keeps every call short.
 const BATCH_WORKERS: usize = 500;
@@ -20,7 +20,7 @@ pub struct Install {
     pub worker: WorkerId,
     /// Any bytes; they reach the worker as they are.
     pub config: Vec<u8>,
-    pub demand: Demand,
+    pub constraints: Constraints,
 }
 
 impl Install {
@@ -43,20 +43,20 @@ pub struct Written {
 impl Store {
     /// Reads all instances, and all workers unless the placement has the version that the caller
     /// knows already. One round trip.
-    pub async fn look(&self, known_version: Option<u64>) -> Result<Look, Error> {
+    pub async fn snapshot(&self, known_version: Option<u64>) -> Result<FleetSnapshot, Error> {
         let known = known_version.map_or_else(String::new, |version| version.to_string());
-        self.look_at(&["*", "", &known]).await
+        self.read_snapshot(&["*", "", &known]).await
     }
 
     /// Reads all instances and one worker.
-    pub async fn look_at_worker(&self, worker: &WorkerId) -> Result<Look, Error> {
-        self.look_at(&["1", worker.as_str(), ""]).await
+    pub async fn worker_snapshot(&self, worker: &WorkerId) -> Result<FleetSnapshot, Error> {
+        self.read_snapshot(&["1", worker.as_str(), ""]).await
     }
 
-    async fn look_at(&self, args: &[&str; 3]) -> Result<Look, Error> {
+    async fn read_snapshot(&self, args: &[&str; 3]) -> Result<FleetSnapshot, Error> {
         let run = self.run().await?;
         let reply = self.eval(&scripts::LOOK, &args.map(str::as_bytes)).await?;
-        Ok(read_look(run, reply::items(&reply)))
+        Ok(parse_snapshot(run, reply::items(&reply)))
     }
 
     /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers
@@ -120,9 +120,9 @@ impl Store {
         why: &str,
         workers: &[(WorkerId, u64, Option<InstanceName>)],
     ) -> Result<Option<u64>, Error> {
-        let items = workers.iter().map(|(worker, epoch, wish)| {
-            let wish = wish.as_ref().map_or("-", InstanceName::as_str);
-            serde_json::json!([worker.as_str(), epoch.to_string(), wish])
+        let items = workers.iter().map(|(worker, epoch, next_owner)| {
+            let next_owner = next_owner.as_ref().map_or("-", InstanceName::as_str);
+            serde_json::json!([worker.as_str(), epoch.to_string(), next_owner])
         });
         let items = serde_json::Value::Array(items.collect()).to_string();
         let version = version.to_string();
@@ -141,7 +141,7 @@ impl Store {
                 serde_json::json!([
                     install.worker.as_str(),
                     install.config_name(),
-                    write_demand(&install.demand),
+                    write_constraints(&install.constraints),
                     install.config.len(),
                 ])
             });
@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// Shows which stops wait for a confirmation, if any.
-    pub(crate) async fn show_held(&self, held: Option<&crate::manager::Held>) -> Result<(), Error> {
+    pub(crate) async fn show_held(&self, held: Option<&crate::manager::HeldStops>) -> Result<(), Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
         let shown = match held {
@@ -228,26 +228,26 @@ impl Store {
     }
 }
 
-fn read_look(run: String, items: &[Frame]) -> Look {
-    let mut look = Look {
+fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
+    let mut snapshot = FleetSnapshot {
         run,
         settled: text_at(items, 0),
         version: number_at(items, 1),
         birth: text_at(items, 5),
         timing: text_at(items, 6),
-        ..Look::default()
+        ..FleetSnapshot::default()
     };
     for pair in items_at(items, 2).chunks_exact(2) {
         let (name, line) = (text_at(pair, 0), text_at(pair, 1));
         match (InstanceName::new(&name), InstanceRecord::parse(&line)) {
             (Ok(name), Some(record)) => {
-                look.instances.insert(name, record);
+                snapshot.instances.insert(name, record);
             }
             _ => tracing::warn!(name, "record of an instance cannot be read"),
         }
     }
     if number_at(items, 3) == 0 {
-        return look;
+        return snapshot;
     }
     let mut unreadable = BTreeSet::new();
     let places = items_at(items, 4).chunks_exact(2).filter_map(|pair| {
@@ -259,7 +259,7 @@ fn read_look(run: String, items: &[Frame]) -> Look {
         }
         read
     });
-    look.places = Some(places.collect());
-    look.unreadable = unreadable;
-    look
+    snapshot.places = Some(places.collect());
+    snapshot.unreadable = unreadable;
+    snapshot
 }

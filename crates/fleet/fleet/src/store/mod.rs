@@ -20,11 +20,12 @@ use nagaya_redis_client::{Client, Connection, Frame, Script, reply};
 use crate::name::{AppName, InstanceName};
 
 pub use agent_calls::Running;
-pub use error::{Error, Loudness};
+pub use error::{Error, LogSeverity};
 pub use manager_calls::{Install, Written};
 pub use operator_calls::{HistoryEvent, Pass, pass_gate};
 pub use record::{
-    Beat, InstanceRecord, InstanceState, Joined, List, Listed, ListedState, Look, Offer, Place, PlaceState,
+    Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
+    Place, PlaceState,
 };
 
 /// Characters kept of each half of a run's name: 64 bits each, in hex.
@@ -74,7 +75,7 @@ impl Store {
     }
 
     /// The channel on which everybody is told to look; messages carry nothing else.
-    pub fn look_channel(&self) -> String {
+    pub fn wakeup_channel(&self) -> String {
         format!("{}fleet:look", self.keys.prefix)
     }
 
@@ -101,7 +102,7 @@ impl Store {
 
     /// Tells everybody to look. Best effort: whoever misses it looks at the next interval.
     pub async fn announce(&self) {
-        if let Err(error) = self.publish(&self.look_channel(), b"look").await {
+        if let Err(error) = self.publish(&self.wakeup_channel(), b"look").await {
             tracing::debug!(error = error.chain(), "announcement not sent");
         }
     }

@@ -4,11 +4,11 @@
 use nagaya_redis_client::{Client, reply};
 
 use super::manager_calls::Install;
-use super::record::{InstanceState, Look, PlaceState, write_demand};
+use super::record::{FleetSnapshot, InstanceState, PlaceState, write_constraints};
 use super::{Error, Store, number_at, scripts, text_at};
-use crate::manager::Held;
+use crate::manager::HeldStops;
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Demand, Fleet, Worker};
+use crate::plan::{Constraints, Fleet, Worker};
 
 /// How often a decision is made anew because the placement changed under it.
 const TRIES_MAX: usize = 50;
@@ -43,13 +43,16 @@ impl Store {
     pub async fn install(&self, install: &Install) -> Result<InstanceName, Error> {
         let worker = &install.worker;
         for _ in 0..TRIES_MAX {
-            let look = self.look_at_worker(worker).await?;
-            let Some(name) = choose(&look, &install.demand, None) else {
+            let snapshot = self.worker_snapshot(worker).await?;
+            let Some(name) = choose(&snapshot, &install.constraints, None) else {
                 return Err(Error::NoAcceptableWorker(worker.clone()));
             };
             let run = self.run().await?;
-            let (inc, version) = (look.instances[&name].inc.to_string(), look.version.to_string());
-            let (config, demand) = (install.config_name(), write_demand(&install.demand));
+            let (inc, version) = (
+                snapshot.instances[&name].inc.to_string(),
+                snapshot.version.to_string(),
+            );
+            let (config, constraints) = (install.config_name(), write_constraints(&install.constraints));
             let words = [
                 name.as_str(),
                 &inc,
@@ -57,7 +60,7 @@ impl Store {
                 &version,
                 worker.as_str(),
                 &config,
-                &demand,
+                &constraints,
             ];
             let mut args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             args.push(&install.config);
@@ -76,8 +79,8 @@ impl Store {
 
     /// Document 000's update of a worker's config.
     pub async fn update(&self, install: &Install) -> Result<(), Error> {
-        let look = self.look_at_worker(&install.worker).await?;
-        if look.places.is_none_or(|places| places.is_empty()) {
+        let snapshot = self.worker_snapshot(&install.worker).await?;
+        if snapshot.places.is_none_or(|places| places.is_empty()) {
             return Err(Error::NotInstalled(install.worker.clone()));
         }
         self.put(std::slice::from_ref(install)).await?;
@@ -98,32 +101,32 @@ impl Store {
     /// one if forced. A running copy is stopped before the next one starts. Returns where it goes.
     pub async fn relocate(&self, worker: &WorkerId, force: bool) -> Result<InstanceName, Error> {
         for _ in 0..TRIES_MAX {
-            let look = self.look_at_worker(worker).await?;
+            let snapshot = self.worker_snapshot(worker).await?;
             let live = |record: &super::InstanceRecord| record.state == InstanceState::Live;
-            if !look.instances.values().any(live) {
+            if !snapshot.instances.values().any(live) {
                 return Err(Error::NoAcceptableWorker(worker.clone()));
             }
-            let place = look.places.as_ref().and_then(|places| places.get(worker));
+            let place = snapshot.places.as_ref().and_then(|places| places.get(worker));
             let Some(place) = place.filter(|place| !place.remove) else {
                 return Err(Error::NotInstalled(worker.clone()));
             };
             if place.owner.is_some() && !force {
                 return Err(Error::NoNeedToRelocate(worker.clone()));
             }
-            let Some(to) = choose(&look, &place.demand, place.owner.as_ref()) else {
+            let Some(to) = choose(&snapshot, &place.constraints, place.owner.as_ref()) else {
                 return Err(Error::NoOtherAcceptableWorker(worker.clone()));
             };
             let done = match place.state {
                 PlaceState::Pending => {
                     let items = [(worker.clone(), place.epoch)];
                     let assigned = self
-                        .assign(&to, look.instances[&to].inc, "relocate", &items)
+                        .assign(&to, snapshot.instances[&to].inc, "relocate", &items)
                         .await?;
                     assigned == Some(1)
                 }
                 PlaceState::Assigned => {
                     let items = [(worker.clone(), place.epoch, Some(to.clone()))];
-                    self.revoke(look.version, "relocate", &items).await? == Some(1)
+                    self.revoke(snapshot.version, "relocate", &items).await? == Some(1)
                 }
                 PlaceState::Revoking => true,
             };
@@ -148,7 +151,7 @@ impl Store {
     }
 
     /// The stops that wait for a confirmation.
-    pub async fn held_stops(&self) -> Result<Option<Held>, Error> {
+    pub async fn held_stops(&self) -> Result<Option<HeldStops>, Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
         let reply = connection.call(&["GET", &key]).await.map_err(Error::from);
@@ -158,7 +161,7 @@ impl Store {
             return Ok(None);
         };
         let number = |word: &str| word.parse().unwrap_or(0);
-        Ok(Some(Held {
+        Ok(Some(HeldStops {
             digest: digest.to_owned(),
             stops: number(stops),
             of: number(of),
@@ -229,12 +232,16 @@ pub async fn pass_gate(client: &Client, gate: &str, epoch: u64) -> Result<Pass, 
 }
 
 /// The least busy live instance that suits a demand.
-fn choose(look: &Look, demand: &Demand, except: Option<&InstanceName>) -> Option<InstanceName> {
-    let names: Vec<&InstanceName> = look.instances.keys().collect();
+fn choose(
+    snapshot: &FleetSnapshot,
+    constraints: &Constraints,
+    except: Option<&InstanceName>,
+) -> Option<InstanceName> {
+    let names: Vec<&InstanceName> = snapshot.instances.keys().collect();
     let mut fleet = Fleet::default();
-    for (at, (name, record)) in look.instances.iter().enumerate() {
+    for (at, (name, record)) in snapshot.instances.iter().enumerate() {
         let mut instance = record.to_plan(name);
-        instance.accepts &= Some(name) != except && instance.labels.is_superset(&demand.labels);
+        instance.accepts &= Some(name) != except && instance.labels.is_superset(&constraints.labels);
         fleet.instances.push(instance);
         fleet.workers.extend(vec![Worker::at(Some(at)); record.count]);
     }

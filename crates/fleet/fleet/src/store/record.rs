@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Demand, Instance};
+use crate::plan::{Constraints, Instance};
 
 const NONE: &str = "-";
 
@@ -38,16 +38,16 @@ impl InstanceState {
 
 /// What an instance offers; told at its join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Offer {
+pub struct Capabilities {
     pub weight: u32,
     pub capacity: Option<u32>,
     pub zone: Option<String>,
     pub labels: BTreeSet<String>,
 }
 
-impl Default for Offer {
-    fn default() -> Offer {
-        Offer {
+impl Default for Capabilities {
+    fn default() -> Capabilities {
+        Capabilities {
             weight: 1,
             capacity: None,
             zone: None,
@@ -70,7 +70,7 @@ pub struct InstanceRecord {
     pub before: Vec<String>,
     pub list_version: u64,
     pub count: usize,
-    pub offer: Offer,
+    pub capabilities: Capabilities,
     pub since_ms: u64,
 }
 
@@ -102,7 +102,7 @@ impl InstanceRecord {
             before: read_tokens(before),
             list_version: version.parse().ok()?,
             count: count.parse().ok()?,
-            offer: Offer {
+            capabilities: Capabilities {
                 weight: weight.parse().ok()?,
                 capacity: some(capacity).map(str::parse).transpose().ok()?,
                 zone: some(zone).map(str::to_owned),
@@ -116,10 +116,10 @@ impl InstanceRecord {
     pub fn to_plan(&self, name: &InstanceName) -> Instance {
         Instance {
             name: name.to_string(),
-            weight: self.offer.weight,
-            capacity: self.offer.capacity,
-            zone: self.offer.zone.clone(),
-            labels: self.offer.labels.clone(),
+            weight: self.capabilities.weight,
+            capacity: self.capabilities.capacity,
+            zone: self.capabilities.zone.clone(),
+            labels: self.capabilities.labels.clone(),
             accepts: self.state == InstanceState::Live,
         }
     }
@@ -162,9 +162,9 @@ pub struct Place {
     pub remove: bool,
     /// Name of its config: changes with it.
     pub config: String,
-    pub demand: Demand,
+    pub constraints: Constraints,
     /// Where somebody wants it next.
-    pub wish: Option<InstanceName>,
+    pub next_owner: Option<InstanceName>,
     /// What brought it here.
     pub why: String,
     pub since_ms: u64,
@@ -174,7 +174,19 @@ pub struct Place {
 impl Place {
     pub(crate) fn parse(line: &str) -> Option<Place> {
         let words: Vec<&str> = line.split(' ').collect();
-        let [state, epoch, run, remove, config, demand, wish, why, since, owner] = words[..] else {
+        let [
+            state,
+            epoch,
+            run,
+            remove,
+            config,
+            constraints,
+            next_owner,
+            why,
+            since,
+            owner,
+        ] = words[..]
+        else {
             return None;
         };
         let instance = |word| some(word).map(InstanceName::new).transpose().ok();
@@ -184,8 +196,8 @@ impl Place {
             run: run.to_owned(),
             remove: remove == "1",
             config: config.to_owned(),
-            demand: read_demand(demand),
-            wish: instance(wish)?,
+            constraints: read_constraints(constraints),
+            next_owner: instance(next_owner)?,
             why: why.to_owned(),
             since_ms: since.parse().ok()?,
             owner: instance(owner)?,
@@ -243,7 +255,7 @@ pub enum Beat {
 
 /// Instances and workers at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Look {
+pub struct FleetSnapshot {
     pub run: String,
     /// Another one under the same run means that everything was lost.
     pub birth: String,
@@ -279,16 +291,16 @@ fn read_labels(word: &str) -> BTreeSet<String> {
         .collect()
 }
 
-pub(crate) fn write_demand(demand: &Demand) -> String {
-    match &demand.group {
-        None => write_labels(&demand.labels),
-        Some(group) => format!("{}/{group}", write_labels(&demand.labels)),
+pub(crate) fn write_constraints(constraints: &Constraints) -> String {
+    match &constraints.group {
+        None => write_labels(&constraints.labels),
+        Some(group) => format!("{}/{group}", write_labels(&constraints.labels)),
     }
 }
 
-fn read_demand(word: &str) -> Demand {
+fn read_constraints(word: &str) -> Constraints {
     let (labels, group) = word.split_once('/').map_or((word, None), |(a, b)| (a, Some(b)));
-    Demand {
+    Constraints {
         labels: read_labels(labels),
         group: group.map(str::to_owned),
     }
@@ -307,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn demands_survive_their_line() {
+    fn constraints_survive_their_line() {
         for (labels, group) in [
             (vec![], None),
             (vec!["a", "b"], None),
@@ -316,8 +328,8 @@ mod tests {
         ] {
             let labels = labels.into_iter().map(str::to_owned).collect();
             let group = group.map(str::to_owned);
-            let demand = Demand { labels, group };
-            assert_eq!(read_demand(&write_demand(&demand)), demand);
+            let constraints = Constraints { labels, group };
+            assert_eq!(read_constraints(&write_constraints(&constraints)), constraints);
         }
     }
 
@@ -326,6 +338,6 @@ mod tests {
         assert!(Place::parse("pending 5").is_none());
         assert!(InstanceRecord::parse("").is_none());
         let place = Place::parse("assigned 7 r 1 c - - join 9 i1").unwrap();
-        assert!(place.remove && place.owner.is_some() && place.wish.is_none());
+        assert!(place.remove && place.owner.is_some() && place.next_owner.is_none());
     }
 }

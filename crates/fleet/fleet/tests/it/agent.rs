@@ -34,7 +34,7 @@ fn workers_run_evenly_and_a_leaving_agent_hands_over_within_a_second() {
         second.leave().await.unwrap();
         manager.end().await;
         ledger.check();
-        assert!(store.look(None).await.unwrap().instances.is_empty());
+        assert!(store.snapshot(None).await.unwrap().instances.is_empty());
     });
 }
 

@@ -131,7 +131,7 @@ fn children_die_with_a_killed_agent_and_a_restart_takes_up_the_work_at_once() {
             place.owner.is_none()
         })
         .await;
-        let look = store.look(None).await.unwrap();
-        assert!(!look.instances.contains_key(&instance("a")));
+        let snapshot = store.snapshot(None).await.unwrap();
+        assert!(!snapshot.instances.contains_key(&instance("a")));
     });
 }

@@ -64,14 +64,15 @@ fn b7_messages_carry_no_orders_so_nobody_follows_anothers_list() {
         .await;
         let before = ledger.copies().len();
         let connection = store.client().connection(b"x").await.unwrap();
-        let channel = store.look_channel();
+        let channel = store.wakeup_channel();
         for payload in ["[\"w0000\"]", "{\"installs\":[]}", "stop", ""] {
             for _ in 0..20 {
                 connection.call(&["PUBLISH", &channel, payload]).await.unwrap();
             }
         }
-        let beats = |look: &nagaya_fleet::store::Look| {
-            look.instances
+        let beats = |snapshot: &nagaya_fleet::store::FleetSnapshot| {
+            snapshot
+                .instances
                 .values()
                 .map(|record| record.beat)
                 .collect::<Vec<_>>()

@@ -103,8 +103,8 @@ fn a_short_cut_is_not_noticed_by_any_worker() {
         let before = stage.ledger.copies().len();
         stage.proxy.reset();
         eventually("a heartbeat after the reset", || async {
-            let look = stage.store.look(None).await.unwrap();
-            look.instances.len() == 2
+            let snapshot = stage.store.snapshot(None).await.unwrap();
+            snapshot.instances.len() == 2
         })
         .await;
         tokio::time::sleep(quick().lease).await;

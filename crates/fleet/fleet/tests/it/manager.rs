@@ -228,10 +228,10 @@ fn p11_ten_thousand_workers_are_placed_in_few_calls_whatever_else_is_stored() {
         let list = installs(10_000);
         let begun = boot_now();
         store.put(&list).await.unwrap();
-        let look = whole(&store).await;
+        let snapshot = whole(&store).await;
         let decision = decide(
-            &look.instances,
-            look.places.as_ref().unwrap(),
+            &snapshot.instances,
+            snapshot.places.as_ref().unwrap(),
             Rebalance::default(),
         );
         for (name, (inc, workers)) in &decision.assigns {
@@ -241,10 +241,10 @@ fn p11_ten_thousand_workers_are_placed_in_few_calls_whatever_else_is_stored() {
         println!("10000 workers on 100 instances beside a million keys: {took:?}");
         assert!(counts(&store).await.iter().all(|count| *count == 100));
         // A list without changes is one look.
-        let look = whole(&store).await;
-        let same = difference(&list, look.places.as_ref().unwrap(), &look.unreadable);
+        let snapshot = whole(&store).await;
+        let same = difference(&list, snapshot.places.as_ref().unwrap(), &snapshot.unreadable);
         assert!(same.puts.is_empty() && same.stops.is_empty());
-        let known = store.look(Some(look.version)).await.unwrap();
+        let known = store.snapshot(Some(snapshot.version)).await.unwrap();
         assert!(known.places.is_none(), "unchanged workers are not sent again");
         // Generous: other tests run beside it.
         assert!(took < Duration::from_secs(10), "{took:?}");

@@ -36,7 +36,7 @@ fn the_plan_is_shown_before_it_runs_and_the_list_tells_why() {
         let plan = commands::plan(options(&store), Rebalance::default())
             .await
             .unwrap();
-        assert_eq!((plan.proof.moves, plan.proof.lower_bound), (2, 2));
+        assert_eq!((plan.cost.moves, plan.cost.lower_bound), (2, 2));
         assert!(plan.to_table().contains("spread 4 -> 0"), "{}", plan.to_table());
         assert_eq!(plan.to_json()["steps"][0]["to"], "i1");
         let list = commands::list(options(&store)).await.unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use nagaya_fleet::agent::{AgentError, AgentHandle, AgentOptions, CodeRunner, Limits, Runner};
 use nagaya_fleet::manager::{ManagerHandle, ManagerOptions};
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
-use nagaya_fleet::store::{Install, Joined, Look, Offer, Place, Store};
-use nagaya_fleet::timing::{Timing, Wish};
+use nagaya_fleet::store::{Capabilities, FleetSnapshot, Install, Joined, Place, Store};
+use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_redis_client::{Client, Options};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ pub(crate) fn install(name: &str) -> Install {
     Install {
         worker: worker(name),
         config: format!("{{\"id\":\"{name}\"}}").into_bytes(),
-        demand: Default::default(),
+        constraints: Default::default(),
     }
 }
 
@@ -71,14 +71,14 @@ pub(crate) fn installs(count: usize) -> Vec<Install> {
 
 /// Lengths short enough for tests and long enough for a busy machine.
 pub(crate) fn quick() -> Timing {
-    let wish = Wish {
+    let options = TimingOptions {
         lease: Some(Duration::from_millis(2400)),
         heartbeat: Some(Duration::from_millis(300)),
         grace: Some(Duration::from_millis(400)),
         poll: Some(Duration::from_millis(150)),
-        ..Wish::default()
+        ..TimingOptions::default()
     };
-    let mut timing = Timing::from_wish(wish).unwrap();
+    let mut timing = Timing::from_options(options).unwrap();
     timing.margin = Duration::from_millis(400);
     timing
 }
@@ -87,24 +87,24 @@ pub(crate) const SHOWN: Duration = Duration::from_secs(20);
 
 pub(crate) async fn join(store: &Store, name: &str, token: &str) -> Joined {
     let joined = store
-        .join(&instance(name), token, &Offer::default(), &quick())
+        .join(&instance(name), token, &Capabilities::default(), &quick())
         .await;
     joined.unwrap().1
 }
 
 pub(crate) async fn place_of(store: &Store, name: &str) -> Option<Place> {
-    let look = store.look_at_worker(&worker(name)).await.unwrap();
-    look.places.unwrap().remove(&worker(name))
+    let snapshot = store.worker_snapshot(&worker(name)).await.unwrap();
+    snapshot.places.unwrap().remove(&worker(name))
 }
 
-pub(crate) async fn whole(store: &Store) -> Look {
-    store.look(None).await.unwrap()
+pub(crate) async fn whole(store: &Store) -> FleetSnapshot {
+    store.snapshot(None).await.unwrap()
 }
 
 /// How many workers each live instance has, by the store.
 pub(crate) async fn counts(store: &Store) -> Vec<usize> {
-    let look = whole(store).await;
-    let live = look
+    let snapshot = whole(store).await;
+    let live = snapshot
         .instances
         .values()
         .filter(|record| record.state == nagaya_fleet::store::InstanceState::Live);

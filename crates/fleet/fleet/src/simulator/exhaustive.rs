@@ -8,8 +8,8 @@ use super::search::{Budget, Step};
 use super::{Guard, ModelStore};
 use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
-use crate::protocol::{Act, AgentCore, Watch};
-use crate::store::{Beat, InstanceState, Joined, Look, Offer, PlaceState, Running};
+use crate::protocol::{AgentAction, AgentCore, Watch};
+use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, PlaceState, Running};
 use crate::timing::Timing;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -74,7 +74,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Small {
+pub(super) struct SmallWorld {
     without: Option<Guard>,
     budget: Budget,
     timing: Timing,
@@ -84,8 +84,8 @@ pub(super) struct Small {
     runs: u8,
     agents: Vec<Process>,
     watch: Watch,
-    look_sent: Option<BootTime>,
-    look: Option<Look>,
+    snapshot_requested: Option<BootTime>,
+    snapshot: Option<FleetSnapshot>,
     /// What the last look showed, and when.
     looked_at: Option<(BootTime, ModelStore)>,
     commands: VecDeque<Command>,
@@ -114,10 +114,10 @@ fn timing() -> Timing {
     }
 }
 
-impl Small {
+impl SmallWorld {
     /// Two agents; the worker runs on the first.
-    pub(super) fn running(without: Option<Guard>, budget: Budget) -> Small {
-        let mut world = Small {
+    pub(super) fn running(without: Option<Guard>, budget: Budget) -> SmallWorld {
+        let mut world = SmallWorld {
             without,
             budget,
             timing: timing(),
@@ -127,8 +127,8 @@ impl Small {
             runs: 0,
             agents: Vec::new(),
             watch: Watch::default(),
-            look_sent: None,
-            look: None,
+            snapshot_requested: None,
+            snapshot: None,
             looked_at: None,
             commands: VecDeque::new(),
             copies: Vec::new(),
@@ -141,7 +141,7 @@ impl Small {
             let at = world.agents.len() - 1;
             world.talk(at);
         }
-        let birth = world.store.look().birth;
+        let birth = world.store.snapshot().birth;
         world.store.settle("run0", &birth);
         let (name, inc) = (world.agents[0].name.clone(), world.agents[0].core.inc());
         let epoch = world.store.places[&worker()].epoch;
@@ -157,7 +157,7 @@ impl Small {
 
     /// One call of an agent, from its sending to its answer.
     fn talk(&mut self, at: usize) {
-        for step in [Step::Send(at), Step::Serve(at), Step::Hear(at)] {
+        for step in [Step::Send(at), Step::Serve(at), Step::Receive(at)] {
             self.take(step);
         }
     }
@@ -181,19 +181,19 @@ impl Small {
             match (&agent.call, &agent.reply) {
                 (None, None) if self.due_call(agent).is_some() => steps.push(Step::Send(at)),
                 (Some(_), None) => steps.push(Step::Serve(at)),
-                (_, Some(_)) => steps.extend([Step::Hear(at), Step::Lose(at)]),
+                (_, Some(_)) => steps.extend([Step::Receive(at), Step::Lose(at)]),
                 _ => (),
             }
             if self.budget.crashes > 0 {
                 steps.push(Step::Crash(at));
             }
         }
-        match (self.look_sent, &self.look) {
+        match (self.snapshot_requested, &self.snapshot) {
             // The same again would show the same.
             (None, _) if self.looked_at.as_ref() == Some(&(self.now, self.store.clone())) => (),
-            (None, _) => steps.push(Step::Look),
-            (Some(_), None) => steps.push(Step::ServeLook),
-            (Some(_), Some(_)) => steps.push(Step::HearLook),
+            (None, _) => steps.push(Step::ReadSnapshot),
+            (Some(_), None) => steps.push(Step::ServeSnapshot),
+            (Some(_), Some(_)) => steps.push(Step::ReceiveSnapshot),
         }
         if !self.commands.is_empty() {
             steps.push(Step::Command);
@@ -231,20 +231,20 @@ impl Small {
                 }
             }
             Step::Serve(at) => self.serve(at),
-            Step::Hear(at) => self.hear(at),
+            Step::Receive(at) => self.receive(at),
             Step::Lose(at) => {
                 self.agents[at].call = None;
                 self.agents[at].reply = None;
             }
-            Step::Look => {
-                self.look_sent = Some(self.now);
+            Step::ReadSnapshot => {
+                self.snapshot_requested = Some(self.now);
                 // On its way at once, unless it is the way that matters.
                 if self.without != Some(Guard::SeenAtReceipt) {
-                    self.serve_look();
+                    self.serve_snapshot();
                 }
             }
-            Step::ServeLook => self.serve_look(),
-            Step::HearLook => self.hear_look(),
+            Step::ServeSnapshot => self.serve_snapshot(),
+            Step::ReceiveSnapshot => self.receive_snapshot(),
             Step::Command => self.command(),
             Step::Crash(at) => {
                 self.budget.crashes -= 1;
@@ -267,12 +267,12 @@ impl Small {
                 for agent in &mut self.agents {
                     (agent.call, agent.reply) = (None, None);
                 }
-                (self.look_sent, self.look) = (None, None);
+                (self.snapshot_requested, self.snapshot) = (None, None);
                 self.commands.clear();
             }
             Step::Move => {
                 self.budget.moves -= 1;
-                let (version, epoch) = (self.store.look().version, self.store.places[&worker()].epoch);
+                let (version, epoch) = (self.store.snapshot().version, self.store.places[&worker()].epoch);
                 self.store.revoke(version, "relocate", &[(worker(), epoch, None)]);
             }
             Step::Leave => {
@@ -280,7 +280,7 @@ impl Small {
                 self.agents[0].leaving = true;
             }
         }
-        self.act();
+        self.run_actions();
     }
 
     fn due_call(&self, agent: &Process) -> Option<Call> {
@@ -319,7 +319,7 @@ impl Small {
             None => return,
             Some(Call::Join) => {
                 let token = self.agents[at].core.token().to_owned();
-                Reply::Joined(self.store.join(&name, &token, &Offer::default()))
+                Reply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
             Some(Call::Beat {
                 inc,
@@ -341,7 +341,7 @@ impl Small {
         self.agents[at].reply = Some((self.store.run.clone(), reply));
     }
 
-    fn hear(&mut self, at: usize) {
+    fn receive(&mut self, at: usize) {
         let Some((run, reply)) = self.agents[at].reply.take() else {
             return;
         };
@@ -374,11 +374,11 @@ impl Small {
         }
     }
 
-    fn serve_look(&mut self) {
+    fn serve_snapshot(&mut self) {
         self.looked_at = Some((self.now, self.store.clone()));
-        self.look = Some(self.store.look());
+        self.snapshot = Some(self.store.snapshot());
         if self.is_coarse() {
-            self.hear_look();
+            self.receive_snapshot();
         }
     }
 
@@ -388,15 +388,15 @@ impl Small {
         self.without.is_some()
     }
 
-    fn hear_look(&mut self) {
-        let (Some(sent), Some(look)) = (self.look_sent.take(), self.look.take()) else {
+    fn receive_snapshot(&mut self) {
+        let (Some(sent), Some(snapshot)) = (self.snapshot_requested.take(), self.snapshot.take()) else {
             return;
         };
         let seen = match self.without {
             Some(Guard::SeenAtReceipt) => sent,
             _ => self.now,
         };
-        self.watch.observe(&look, seen);
+        self.watch.observe(&snapshot, seen);
         for overdue in self.watch.overdue(self.now, &self.timing) {
             self.commands.push_back(Command::Dead {
                 name: overdue.name,
@@ -404,14 +404,14 @@ impl Small {
                 beat: overdue.beat,
             });
         }
-        if let Some(run) = self.watch.to_settle(&look, self.now, &self.timing) {
+        if let Some(run) = self.watch.to_settle(&snapshot, self.now, &self.timing) {
             self.commands.push_back(Command::Settle {
                 run: run.to_owned(),
-                birth: look.birth.clone(),
+                birth: snapshot.birth.clone(),
             });
         }
-        let place = look.places.as_ref().and_then(|places| places.get(&worker()));
-        let live = look
+        let place = snapshot.places.as_ref().and_then(|places| places.get(&worker()));
+        let live = snapshot
             .instances
             .iter()
             .rev()
@@ -443,7 +443,7 @@ impl Small {
     }
 
     /// Lets every agent do what its core says, and looks at what runs then.
-    fn act(&mut self) {
+    fn run_actions(&mut self) {
         let now = self.now;
         // Ends come before beginnings: whoever has to be dead at this moment is.
         for starting in [false, true] {
@@ -453,16 +453,18 @@ impl Small {
                 }
                 let mut core = self.agents[at].core.clone();
                 core.clear_quarantines(now);
-                for act in core.act(now) {
-                    match act {
-                        Act::Stop { worker, .. } => {
+                for action in core.take_actions(now) {
+                    match action {
+                        AgentAction::Stop { worker, .. } => {
                             core.gone(&worker);
                             self.copies.retain(|(copy, _)| *copy != at);
                         }
-                        Act::Start { worker, .. } if self.agents[at].leaving => drop(core.gone(&worker)),
-                        Act::Start { epoch, .. } if starting => self.begin(at, epoch),
-                        Act::Start { worker, .. } => drop(core.gone(&worker)),
-                        Act::Update { .. } => (),
+                        AgentAction::Start { worker, .. } if self.agents[at].leaving => {
+                            drop(core.gone(&worker))
+                        }
+                        AgentAction::Start { epoch, .. } if starting => self.begin(at, epoch),
+                        AgentAction::Start { worker, .. } => drop(core.gone(&worker)),
+                        AgentAction::Update { .. } => (),
                     }
                 }
                 self.agents[at].core = core;
