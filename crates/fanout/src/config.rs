@@ -171,8 +171,12 @@ impl FanoutConfig {
                 Place::Anything
             }
         };
-        match endpoints.0.keys().find_map(|name| names::complaint(name, place)) {
-            Some(complaint) => Err(Error::Config(complaint)),
+        match endpoints
+            .0
+            .keys()
+            .find_map(|name| names::problem_with(name, place))
+        {
+            Some(problem) => Err(Error::Config(problem)),
             None => Ok(()),
         }
     }

@@ -20,8 +20,8 @@ use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
 use crate::endpoints::Endpoints;
 use crate::error::Error;
-use crate::figures::EndpointCounts;
 use crate::outcome::State;
+use crate::stats::EndpointCounts;
 use crate::target::Target;
 
 /// One endpoint in use.

@@ -10,13 +10,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::{Fetch, FetchError, Fetched, Held};
 use crate::deadline::{Deadline, Receipt};
 use crate::endpoint::{Admission, Endpoint};
-use crate::figures::EndpointCounts;
 use crate::outcome::{Outcome, State};
 use crate::request::Outgoing;
+use crate::stats::EndpointCounts;
 use crate::store::Answer;
 
 /// What is needed to ask, the same for all jobs.
-pub(crate) struct Means {
+pub(crate) struct JobContext {
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) keep_error_bodies: bool,
@@ -26,18 +26,18 @@ pub(crate) struct Means {
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     pub(crate) counts: Arc<EndpointCounts>,
-    pub(crate) holding: Holding,
+    pub(crate) permits: JobPermits,
 }
 
 /// What a job has taken; given back when its answer is stored and this is dropped.
 #[derive(Default)]
-pub(crate) struct Holding {
+pub(crate) struct JobPermits {
     _admission: Option<Admission>,
-    _turn: Option<Turn>,
+    _worker_permits: Option<WorkerPermits>,
     _held: Option<Held>,
 }
 
-struct Turn {
+struct WorkerPermits {
     _slot: OwnedSemaphorePermit,
     _worker: OwnedSemaphorePermit,
 }
@@ -55,19 +55,19 @@ pub(crate) async fn run(
     outgoing: Arc<Outgoing>,
     deadline: Deadline,
     receipt: Receipt,
-    means: Arc<Means>,
+    context: Arc<JobContext>,
 ) -> Done {
     let endpoint = Arc::clone(&admission.endpoint);
     let mut stage = Stage::Queued;
-    let mut turn = None;
+    let mut worker_permits = None;
     let result = {
         let work = async {
-            turn = Some(Turn {
+            worker_permits = Some(WorkerPermits {
                 _slot: acquire(&endpoint.slots).await,
-                _worker: acquire(&means.workers).await,
+                _worker: acquire(&context.workers).await,
             });
             stage = Stage::Asked;
-            means
+            context
                 .fetch
                 .fetch(&endpoint.place, &outgoing, deadline.fetch_by())
                 .await
@@ -94,23 +94,23 @@ pub(crate) async fn run(
         }
     }
     let (body, held) = match fetched {
-        Some(fetched) if outcome.state == State::Ok || means.keep_error_bodies => {
+        Some(fetched) if outcome.state == State::Ok || context.keep_error_bodies => {
             (Some(fetched.body), fetched.held)
         }
         _ => (None, None),
     };
-    let holding = Holding {
+    let permits = JobPermits {
         _admission: Some(admission),
-        _turn: turn,
+        _worker_permits: worker_permits,
         _held: held,
     };
-    finished(&endpoint, outcome, body, deadline, receipt, holding)
+    finished(&endpoint, outcome, body, deadline, receipt, permits)
 }
 
 /// The end of a job that is given up because the process ends.
 pub(crate) fn abandoned(endpoint: &Endpoint, deadline: Deadline, receipt: Receipt) -> Done {
     let outcome = timed_out(deadline.elapsed(Instant::now()), "the service was stopped");
-    finished(endpoint, outcome, None, deadline, receipt, Holding::default())
+    finished(endpoint, outcome, None, deadline, receipt, JobPermits::default())
 }
 
 fn finished(
@@ -119,7 +119,7 @@ fn finished(
     body: Option<Bytes>,
     deadline: Deadline,
     receipt: Receipt,
-    holding: Holding,
+    permits: JobPermits,
 ) -> Done {
     Done {
         answer: Answer {
@@ -130,7 +130,7 @@ fn finished(
             by_store_ms: deadline.on_stores_clock(&receipt),
         },
         counts: Arc::clone(&endpoint.counts),
-        holding,
+        permits,
     }
 }
 

@@ -38,12 +38,12 @@ mod read_back;
 mod recent;
 
 #[cfg(test)]
-mod edges;
+mod deadline_tests;
 
-mod complaint;
 mod error;
-mod figures;
 mod ids;
+mod log_limiter;
+mod stats;
 mod traced;
 
 pub use client::{Fetch, FetchError, Fetched, Place};
@@ -52,13 +52,13 @@ pub use deadline::Receipt;
 pub use endpoint::{Endpoint, EndpointSet, ShedReason};
 pub use endpoints::{ENDPOINTS_MAX, EndpointConfig, Endpoints};
 pub use error::Error;
-pub use figures::{BOUNDS_MS, Counts, EndpointCounts, Latency, Turned};
 pub use ids::IdSource;
 pub use outcome::{Outcome, State};
 pub use recent::RecentRequest;
 pub use request::{DEADLINE_HEADER, ID_HEADER, Outgoing, VIA_HEADER};
 pub use server::{Cut, Server};
 pub use service::Fanout;
+pub use stats::{BOUNDS_MS, Counts, EndpointCounts, Latency, RejectReason};
 pub use store::{
     Answer, Batch, DiscardStore, MemcachedStore, MemoryStore, Record, RedisStore, Store, StoreError, Stored,
     Written, open_store,

@@ -22,7 +22,7 @@ pub(crate) enum Place {
 }
 
 /// Says what is wrong with a name, or nothing.
-pub(crate) fn complaint(name: &str, place: Place) -> Option<String> {
+pub(crate) fn problem_with(name: &str, place: Place) -> Option<String> {
     if name.is_empty() {
         return Some("an endpoint needs a name".to_owned());
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn only_names_that_would_overwrite_something_are_refused() {
         for good in ["dst1", "_own", "a.b", "a b", "端点", "_outcome", "a\nb"] {
-            assert_eq!(complaint(good, Place::Anything), None, "{good}");
+            assert_eq!(problem_with(good, Place::Anything), None, "{good}");
         }
         for bad in [
             "",
@@ -66,18 +66,18 @@ mod tests {
             "_complete",
             "_outcome:x",
         ] {
-            assert!(complaint(bad, Place::Anything).is_some(), "{bad}");
+            assert!(problem_with(bad, Place::Anything).is_some(), "{bad}");
         }
-        assert!(complaint(&"x".repeat(201), Place::Anything).is_some());
+        assert!(problem_with(&"x".repeat(201), Place::Anything).is_some());
     }
 
     #[test]
     fn memcached_takes_no_spaces() {
         for good in ["dst1", "_own", "a.b", "端点"] {
-            assert_eq!(complaint(good, Place::MemcachedKeys), None, "{good}");
+            assert_eq!(problem_with(good, Place::MemcachedKeys), None, "{good}");
         }
         for bad in ["a b", "a\tb", "a\r\nset x", "\u{7f}"] {
-            assert!(complaint(bad, Place::MemcachedKeys).is_some(), "{bad:?}");
+            assert!(problem_with(bad, Place::MemcachedKeys).is_some(), "{bad:?}");
         }
     }
 }

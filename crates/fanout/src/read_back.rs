@@ -14,8 +14,8 @@ use crate::service::Fanout;
 use crate::store::{StoreError, Stored};
 
 /// How often the store is asked about a request that another process works on.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_millis(200);
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
 /// What a reader waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,14 +83,14 @@ impl Follower {
         Follower {
             progress,
             id,
-            pause: FIRST_LOOK,
+            pause: POLL_INTERVAL_MIN,
             until: Instant::now() + timeout.min(fanout.config.read_wait_max),
             fanout,
         }
     }
 
     /// What is stored now; nothing if there is no such request.
-    pub(crate) async fn look(&mut self) -> Result<Option<Stored>, StoreError> {
+    pub(crate) async fn poll_store(&mut self) -> Result<Option<Stored>, StoreError> {
         if let Some(progress) = &mut self.progress {
             progress.mark_unchanged();
         }
@@ -112,7 +112,7 @@ impl Follower {
                 }
                 None => {
                     sleep(self.pause).await;
-                    self.pause = (self.pause * 2).min(LOOK_MAX);
+                    self.pause = (self.pause * 2).min(POLL_INTERVAL_MAX);
                 }
             }
         };
@@ -126,7 +126,7 @@ impl Follower {
     /// Waits for what is wanted, or for the end of the time, and returns what there is then.
     pub(crate) async fn wait_for(&mut self, wanted: &Wanted) -> Result<Option<Stored>, StoreError> {
         loop {
-            let stored = self.look().await?;
+            let stored = self.poll_store().await?;
             if stored.as_ref().is_none_or(|stored| wanted.is_there(stored)) || !self.wait().await {
                 return Ok(stored);
             }

@@ -14,15 +14,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::complaint::Complaint;
 use crate::deadline::Receipt;
 use crate::endpoint::Admission;
-use crate::figures::{Counts, EndpointCounts, add};
-use crate::job::{self, Done, Means};
+use crate::job::{self, Done, JobContext};
 use crate::live::Working;
+use crate::log_limiter::LogLimiter;
 use crate::outcome::State;
 use crate::recent::Track;
 use crate::request::Outgoing;
+use crate::stats::{Counts, EndpointCounts, add};
 use crate::store::{Batch, Store, StoreError, Written};
 use crate::traced;
 
@@ -36,11 +36,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// What the runner needs besides the request.
 pub(crate) struct Runner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) means: Arc<Means>,
+    pub(crate) context: Arc<JobContext>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) join_window: Duration,
     /// About the store.
-    pub(crate) complaint: Complaint,
+    pub(crate) log_limiter: LogLimiter,
     /// Cancelled when what is unfinished must be marked as such.
     pub(crate) cut: CancellationToken,
 }
@@ -134,7 +134,13 @@ impl Runner {
             let endpoint = Arc::clone(&admission.endpoint);
             let span = traced::fetch(&endpoint.name);
             let outgoing = traced::below(&span, outgoing);
-            let work = job::run(admission, outgoing, deadline, receipt, Arc::clone(&runner.means));
+            let work = job::run(
+                admission,
+                outgoing,
+                deadline,
+                receipt,
+                Arc::clone(&runner.context),
+            );
             let done = tokio::select! {
                 biased;
                 done = work.instrument(span.clone()) => done,
@@ -157,11 +163,11 @@ impl Runner {
         let give_up = last.unwrap_or_else(Instant::now) + RECORD_GRACE;
         let mut counted = Vec::with_capacity(done.len());
         let mut answers = Vec::with_capacity(done.len());
-        let mut holding = Vec::with_capacity(done.len());
+        let mut permits = Vec::with_capacity(done.len());
         for done in done {
             counted.push(done.counts);
             answers.push(done.answer);
-            holding.push(done.holding);
+            permits.push(done.permits);
         }
         let mut batch = Batch {
             id,
@@ -188,7 +194,7 @@ impl Runner {
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         };
-        if let Some(times) = self.complaint.due(Instant::now()) {
+        if let Some(times) = self.log_limiter.due(Instant::now()) {
             tracing::warn!(error, times, "answers could not be stored");
         }
         counted

@@ -16,21 +16,21 @@ use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::client::{Fetch, HttpClient};
-use crate::complaint::Complaint;
 use crate::config::FanoutConfig;
 use crate::deadline::Receipt;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
-use crate::figures::{Counts, Turned, add};
 use crate::ids::IdSource;
-use crate::job::Means;
+use crate::job::JobContext;
 use crate::live::Live;
+use crate::log_limiter::LogLimiter;
 use crate::outcome::{Outcome, State};
 use crate::read_back::show;
 use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::runner::{Accepted, Runner};
+use crate::stats::{Counts, RejectReason, add};
 use crate::store::{Record, Store, StoreError};
 use crate::traced;
 
@@ -110,17 +110,17 @@ impl Fanout {
         config.check()?;
         let endpoints = EndpointSet::new(&config, &config.endpoints, &EndpointSet::default())?;
         let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
-        let means = Means {
+        let context = JobContext {
             fetch,
             workers: permits(config.workers),
             keep_error_bodies: config.keep_error_bodies,
         };
         let runner = Runner {
             store,
-            means: Arc::new(means),
+            context: Arc::new(context),
             counts: Arc::default(),
             join_window: config.join_window,
-            complaint: Complaint::default(),
+            log_limiter: LogLimiter::default(),
             cut: CancellationToken::new(),
         };
         Ok(Fanout {
@@ -185,7 +185,7 @@ impl Fanout {
 
     /// Workers that ask an endpoint at this moment.
     pub fn workers_busy(&self) -> usize {
-        let free = self.runner.means.workers.available_permits();
+        let free = self.runner.context.workers.available_permits();
         self.config.workers.saturating_sub(free)
     }
 
@@ -235,19 +235,19 @@ impl Fanout {
     pub(crate) async fn take(&self, arrival: Arrival, handler: Handler) -> Result<Taken, Refusal> {
         let set = self.endpoints();
         if set.is_empty() {
-            self.runner.counts.turn_away(Turned::Shed);
+            self.runner.counts.reject(RejectReason::Shed);
             return Err(Refusal::NoEndpoints);
         }
         let (jobs, shed) = self.admit(&set);
         let counts = &self.runner.counts;
         if jobs.is_empty() {
-            counts.turn_away(Turned::Shed);
+            counts.reject(RejectReason::Shed);
             return Err(Refusal::AllShed(shed));
         }
         let id = match self.ids.next().await {
             Ok(id) => id,
             Err(error) => {
-                counts.turn_away(Turned::NoId);
+                counts.reject(RejectReason::NoId);
                 return Err(Refusal::NoId(error));
             }
         };
@@ -261,7 +261,7 @@ impl Fanout {
         };
         let (at_ms, asked) = (SystemClock.unix_ms(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
-        let carrying = Carrying {
+        let task = RequestTask {
             recent: Arc::clone(&self.recent),
             track: Arc::new(track),
             record: Record {
@@ -286,7 +286,7 @@ impl Fanout {
             decided: Arc::clone(&decided),
             tell,
         };
-        self.tasks.spawn(carrying.carry().instrument(arrival.span));
+        self.tasks.spawn(task.run().instrument(arrival.span));
         let limit = self.config.timeout;
         let reason = match timeout_at(at + limit, &mut told).await {
             // It is told just now, then, or has ended without a word.
@@ -297,7 +297,7 @@ impl Fanout {
         match reason.unwrap_or_else(|| Err("its task has ended".to_owned())) {
             Ok(()) => Ok(Taken { id, set, shed }),
             Err(reason) => {
-                counts.turn_away(Turned::Store);
+                counts.reject(RejectReason::Store);
                 Err(Refusal::Store { id, reason })
             }
         }
@@ -346,7 +346,7 @@ impl Fanout {
 }
 
 /// A request on its way from the client to its end, in one task.
-struct Carrying {
+struct RequestTask {
     record: Record,
     at: Instant,
     outgoing: Outgoing,
@@ -362,11 +362,11 @@ struct Carrying {
     tell: oneshot::Sender<Result<(), String>>,
 }
 
-impl Carrying {
+impl RequestTask {
     /// Stores the request, says so, and runs its jobs. A write that takes too long runs to its end and
     /// holds its handler meanwhile: a store that hangs soon has all handlers, and further requests are
     /// turned away at once.
-    async fn carry(mut self) {
+    async fn run(mut self) {
         let written = self.store().await;
         drop(self.handler);
         let store_ms = match written {
@@ -412,7 +412,7 @@ impl Carrying {
         written.map_err(|error| {
             add(&counts.store_failures, 1);
             let error = error.chain();
-            if let Some(times) = self.runner.complaint.due(Instant::now()) {
+            if let Some(times) = self.runner.log_limiter.due(Instant::now()) {
                 tracing::warn!(error, times, "requests could not be stored");
             }
             error

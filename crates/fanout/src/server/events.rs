@@ -60,7 +60,7 @@ impl Events {
                 self.end("timeout", json!({"request_id": self.id}));
                 continue;
             }
-            match self.follower.look().await {
+            match self.follower.poll_store().await {
                 Ok(Some(stored)) => self.tell(&stored),
                 Ok(None) => self.end("gone", json!({"request_id": self.id})),
                 Err(error) => {

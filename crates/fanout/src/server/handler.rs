@@ -15,11 +15,11 @@ use tokio::time::{Instant, timeout};
 use super::problem::Problem;
 use super::{Reply, events};
 use crate::endpoint::ShedReason;
-use crate::figures::Turned;
 use crate::ids;
 use crate::read_back::{Follower, Wanted, parse_timeout, show};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::service::{Arrival, Fanout, Refusal, Taken};
+use crate::stats::RejectReason;
 use crate::traced;
 
 /// Where requests are read back; everything else is fanned out.
@@ -41,7 +41,7 @@ pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> 
         },
         &Method::POST => fan_out(fanout, request, at).await,
         method => {
-            fanout.counts().turn_away(Turned::Bad);
+            fanout.counts().reject(RejectReason::Bad);
             let detail = format!("method {method} is not allowed");
             Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         }
@@ -68,12 +68,12 @@ fn read_back_id(uri: &Uri) -> Option<&str> {
 async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) -> Result<Reply, Problem> {
     let counts = fanout.counts();
     if fanout.is_loop(request.headers()) {
-        counts.turn_away(Turned::Loop);
+        counts.reject(RejectReason::Loop);
         let detail = "this request has come back to where it was fanned out; an endpoint points at us";
         return Err(Problem::new(StatusCode::LOOP_DETECTED, detail));
     }
     let Some(handler) = fanout.handler() else {
-        counts.turn_away(Turned::Busy);
+        counts.reject(RejectReason::Busy);
         let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
@@ -111,7 +111,7 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
 /// Reads a body within its limits of length and time.
 async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     let bad = |status, detail: String| {
-        fanout.counts().turn_away(Turned::Bad);
+        fanout.counts().reject(RejectReason::Bad);
         Problem::new(status, detail)
     };
     let max = fanout.config.request_max;
@@ -216,7 +216,7 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>
             .is_ok_and(|value| value.contains("text/event-stream"))
     });
     let found = match wants_events {
-        true => follower.look().await.map_err(failed)?,
+        true => follower.poll_store().await.map_err(failed)?,
         false => follower.wait_for(&wanted).await.map_err(failed)?,
     };
     let Some(stored) = found else {

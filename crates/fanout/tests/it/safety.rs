@@ -1,11 +1,11 @@
 //! Loops, smuggling, injection, and who may ask.
 
 use nagaya_config::{ByteSize, Secret};
-use nagaya_fanout::Turned;
+use nagaya_fanout::RejectReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 /// An endpoint whose address becomes known only when the service runs.
 async fn looped() -> Fan {
@@ -21,7 +21,7 @@ async fn an_endpoint_that_points_at_us_is_stopped_after_one_round() {
     let request = fan.whole().await;
     assert_eq!(state(&request, "me"), "http_error");
     assert_eq!(request["results"]["me"]["status"], 508);
-    assert_eq!(fan.fanout.counts().turned(Turned::Loop), 1);
+    assert_eq!(fan.fanout.counts().rejected(RejectReason::Loop), 1);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_loop_over_two_services_is_stopped_too() {
 
 #[tokio::test]
 async fn line_breaks_in_a_query_stay_escaped() {
-    let endpoint = Scripted::start(Act::Echo).await;
+    let endpoint = Scripted::start(Behaviour::Echo).await;
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     let answer = fan
         .get("/?a=1%0d%0aX-Injected:%20yes%0d%0a%0d%0aGET%20/evil")
@@ -111,7 +111,7 @@ async fn a_body_beyond_the_limit_is_413() {
     let fan = Fan::start(config).await;
     assert_eq!(fan.send("POST / HTTP/1.1", b"0123456789").await.status, 200);
     assert_eq!(fan.send("POST / HTTP/1.1", b"0123456789x").await.status, 413);
-    assert_eq!(fan.fanout.counts().turned(Turned::Bad), 1);
+    assert_eq!(fan.fanout.counts().rejected(RejectReason::Bad), 1);
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// One thing that may be complained about.
 #[derive(Debug, Default)]
-pub(crate) struct Complaint {
+pub(crate) struct LogLimiter {
     state: Mutex<(Option<Instant>, u64)>,
 }
 
-impl Complaint {
+impl LogLimiter {
     /// Counts the failure; says how many there were since the last line if it is time for one.
     pub(crate) fn due(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
@@ -34,11 +34,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_is_told_and_the_rest_once_a_second() {
-        let complaint = Complaint::default();
+        let log_limiter = LogLimiter::default();
         let now = Instant::now();
-        assert_eq!(complaint.due(now), Some(1));
-        assert_eq!(complaint.due(now), None);
-        assert_eq!(complaint.due(now + EVERY / 2), None);
-        assert_eq!(complaint.due(now + EVERY), Some(3));
+        assert_eq!(log_limiter.due(now), Some(1));
+        assert_eq!(log_limiter.due(now), None);
+        assert_eq!(log_limiter.due(now + EVERY / 2), None);
+        assert_eq!(log_limiter.due(now + EVERY), Some(3));
     }
 }

@@ -79,7 +79,7 @@ impl EndpointCounts {
 
 /// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum RejectReason {
     /// All handlers were busy.
     Busy,
     /// Every endpoint would have been shed.
@@ -94,25 +94,25 @@ pub enum Turned {
     Bad,
 }
 
-impl Turned {
-    pub const ALL: [Turned; 6] = [
-        Turned::Busy,
-        Turned::Shed,
-        Turned::Store,
-        Turned::NoId,
-        Turned::Loop,
-        Turned::Bad,
+impl RejectReason {
+    pub const ALL: [RejectReason; 6] = [
+        RejectReason::Busy,
+        RejectReason::Shed,
+        RejectReason::Store,
+        RejectReason::NoId,
+        RejectReason::Loop,
+        RejectReason::Bad,
     ];
 
     /// The word in metrics.
     pub fn word(self) -> &'static str {
         match self {
-            Turned::Busy => "busy",
-            Turned::Shed => "shed",
-            Turned::Store => "store",
-            Turned::NoId => "no_id",
-            Turned::Loop => "loop",
-            Turned::Bad => "bad",
+            RejectReason::Busy => "busy",
+            RejectReason::Shed => "shed",
+            RejectReason::Store => "store",
+            RejectReason::NoId => "no_id",
+            RejectReason::Loop => "loop",
+            RejectReason::Bad => "bad",
         }
     }
 }
@@ -121,7 +121,7 @@ impl Turned {
 #[derive(Debug, Default)]
 pub struct Counts {
     pub accepted: AtomicU64,
-    turned: [AtomicU64; Turned::ALL.len()],
+    rejected: [AtomicU64; RejectReason::ALL.len()],
     /// Writes to the store: of requests, and of answers.
     pub records: AtomicU64,
     pub batches: AtomicU64,
@@ -135,12 +135,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn turn_away(&self, why: Turned) {
-        self.turned[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn reject(&self, why: RejectReason) {
+        self.rejected[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn turned(&self, why: Turned) -> u64 {
-        self.turned[why as usize].load(Ordering::Relaxed)
+    pub fn rejected(&self, why: RejectReason) -> u64 {
+        self.rejected[why as usize].load(Ordering::Relaxed)
     }
 
     pub(crate) fn count(&self, state: State) {
