@@ -26,7 +26,7 @@ async fn house() -> House {
     let store = SqliteJobs::open(file, &Options::default(), Arc::new(SystemClock)).unwrap();
     let jobs = Jobs::start(Arc::new(store), Config::default()).await.unwrap();
     let auth = AuthConfig {
-        house_token: None,
+        server_token: None,
         open: true,
     };
     let api = Api::new(jobs, auth, ApiConfig::default(), CancellationToken::new());

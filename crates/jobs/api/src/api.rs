@@ -9,9 +9,9 @@ use nagaya_jobs::service::Jobs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Auth, AuthConfig, Need, Visitor};
+use crate::auth::{Auth, AuthConfig, Permission, PrincipalInfo};
 use crate::config::ApiConfig;
-use crate::desk::Desk;
+use crate::handlers::JobsHandlers;
 
 /// The API over one store. Clones share it.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct Api(Arc<Inner>);
 
 /// What handlers reach through an [`Api`].
 pub struct Inner {
-    pub(crate) desk: Desk,
+    pub(crate) handlers: JobsHandlers,
     pub(crate) auth: Auth,
     pub(crate) config: ApiConfig,
     /// Ends streams and long waits, so that their clients go to another server.
@@ -41,9 +41,9 @@ impl Api {
     /// for endings end; workers who wait are sent home by the service.
     pub fn new(jobs: Jobs, auth: AuthConfig, config: ApiConfig, closing: CancellationToken) -> Api {
         let auth = Auth::new(Arc::clone(jobs.store()), auth);
-        let desk = Desk::new(jobs);
+        let handlers = JobsHandlers::new(jobs);
         Api(Arc::new(Inner {
-            desk,
+            handlers,
             auth,
             config,
             closing,
@@ -52,9 +52,13 @@ impl Api {
     }
 
     /// Tells who a request is from, if they may; else the answer that it gets.
-    pub async fn admit(&self, headers: &HeaderMap, need: Need) -> Result<Visitor, Response> {
-        match self.auth.caller(headers, need).await {
-            Ok(caller) => Ok(Visitor::from(&*caller)),
+    pub async fn admit(
+        &self,
+        headers: &HeaderMap,
+        permission: Permission,
+    ) -> Result<PrincipalInfo, Response> {
+        match self.auth.principal(headers, permission).await {
+            Ok(principal) => Ok(PrincipalInfo::from(&*principal)),
             Err(problem) => Err(problem.into_response()),
         }
     }

@@ -17,37 +17,37 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use crate::problem::{Problem, Sort};
+use crate::problem::{Problem, ProblemKind};
 
 /// How long an answer of the store about a token is believed. A token that another server revoked works so much
 /// longer here.
-const BELIEVED_FOR: Duration = Duration::from_secs(5);
+const TOKEN_CACHE_TTL: Duration = Duration::from_secs(5);
 /// Most answers that are remembered; all are forgotten when there would be more.
-const REMEMBERED_MAX: usize = 10_000;
+const CACHED_TOKENS_MAX: usize = 10_000;
 
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Permission {
     Enqueue,
     Work,
     Read,
     Admin,
 }
 
-impl Need {
+impl Permission {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Need::Enqueue => "enqueue",
-            Need::Work => "work",
-            Need::Read => "read",
-            Need::Admin => "admin",
+            Permission::Enqueue => "enqueue",
+            Permission::Work => "work",
+            Permission::Read => "read",
+            Permission::Admin => "admin",
         }
     }
 }
 
 /// Whoever asks, for routes that others put beside ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visitor {
+pub struct PrincipalInfo {
     pub tenant: TenantId,
     /// Speaks for all tenants.
     pub is_admin: bool,
@@ -55,19 +55,19 @@ pub struct Visitor {
     pub queues: Vec<String>,
 }
 
-impl From<&Caller> for Visitor {
-    fn from(caller: &Caller) -> Visitor {
-        Visitor {
-            tenant: caller.tenant.clone(),
-            is_admin: caller.scopes.admin,
-            queues: caller.queues.clone(),
+impl From<&Principal> for PrincipalInfo {
+    fn from(principal: &Principal) -> PrincipalInfo {
+        PrincipalInfo {
+            tenant: principal.tenant.clone(),
+            is_admin: principal.scopes.admin,
+            queues: principal.queues.clone(),
         }
     }
 }
 
 /// Whoever asks.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Principal {
     tenant: TenantId,
     scopes: Scopes,
     /// Only these queues; all when empty.
@@ -82,9 +82,9 @@ const ALL_SCOPES: Scopes = Scopes {
     admin: true,
 };
 
-impl Caller {
-    fn house() -> Arc<Caller> {
-        Arc::new(Caller {
+impl Principal {
+    fn operator() -> Arc<Principal> {
+        Arc::new(Principal {
             tenant: TenantId::default_tenant(),
             scopes: ALL_SCOPES,
             queues: Vec::new(),
@@ -97,22 +97,22 @@ impl Caller {
         (&self.tenant, self.scopes, &self.queues)
     }
 
-    fn may(&self, need: Need) -> bool {
+    fn may(&self, permission: Permission) -> bool {
         self.scopes.admin
-            || match need {
-                Need::Enqueue => self.scopes.enqueue,
-                Need::Work => self.scopes.work,
-                Need::Read => self.scopes.read,
-                Need::Admin => false,
+            || match permission {
+                Permission::Enqueue => self.scopes.enqueue,
+                Permission::Work => self.scopes.work,
+                Permission::Read => self.scopes.read,
+                Permission::Admin => false,
             }
     }
 
-    pub(crate) fn check(&self, need: Need) -> Result<(), Problem> {
-        match self.may(need) {
+    pub(crate) fn check(&self, permission: Permission) -> Result<(), Problem> {
+        match self.may(permission) {
             true => Ok(()),
             false => Err(Problem::new(
-                Sort::Forbidden,
-                format!("the token lacks the scope {}", need.name()),
+                ProblemKind::Forbidden,
+                format!("the token lacks the scope {}", permission.name()),
             )),
         }
     }
@@ -124,7 +124,7 @@ impl Caller {
             Some(asked) if asked == self.tenant.as_str() => Ok(self.tenant.clone()),
             Some(asked) if self.scopes.admin => Ok(TenantId::new(asked)?),
             Some(_) => Err(Problem::new(
-                Sort::Forbidden,
+                ProblemKind::Forbidden,
                 "the token speaks for another tenant",
             )),
         }
@@ -146,7 +146,7 @@ impl Caller {
         match self.may_use(queue) {
             true => Ok(()),
             false => Err(Problem::new(
-                Sort::Forbidden,
+                ProblemKind::Forbidden,
                 format!("the token is not for the queue {queue}"),
             )),
         }
@@ -161,7 +161,7 @@ impl Caller {
         match self.queues.is_empty() {
             true => Ok(()),
             false => Err(Problem::new(
-                Sort::Forbidden,
+                ProblemKind::Forbidden,
                 "the token is for some queues only: name one",
             )),
         }
@@ -172,50 +172,54 @@ impl Caller {
 #[derive(Clone, Debug, Default)]
 pub struct AuthConfig {
     /// The house's own token: whoever has it may do everything.
-    pub house_token: Option<String>,
+    pub server_token: Option<String>,
     /// Let requests without a token in, as the default tenant, with all scopes.
     pub open: bool,
 }
 
 /// Whose token it is, if anybody's, and how long that is believed.
-type Remembered = (Option<Arc<Caller>>, Instant);
+type CachedToken = (Option<Arc<Principal>>, Instant);
 
 /// Answers who a request is from.
 pub(crate) struct Auth {
     store: Arc<dyn JobStore>,
-    house_token: Option<[u8; 32]>,
-    house: Arc<Caller>,
+    server_token: Option<[u8; 32]>,
+    operator: Arc<Principal>,
     open: bool,
-    remembered: Mutex<HashMap<[u8; 32], Remembered>>,
+    cached: Mutex<HashMap<[u8; 32], CachedToken>>,
 }
 
 impl Auth {
     pub(crate) fn new(store: Arc<dyn JobStore>, config: AuthConfig) -> Auth {
         Auth {
             store,
-            house_token: config.house_token.as_deref().map(hash),
-            house: Caller::house(),
+            server_token: config.server_token.as_deref().map(hash),
+            operator: Principal::operator(),
             open: config.open,
-            remembered: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 
     /// Tells who a request is from, if they may.
-    pub(crate) async fn caller(&self, headers: &HeaderMap, need: Need) -> Result<Arc<Caller>, Problem> {
-        let caller = match headers.get(header::AUTHORIZATION) {
+    pub(crate) async fn principal(
+        &self,
+        headers: &HeaderMap,
+        permission: Permission,
+    ) -> Result<Arc<Principal>, Problem> {
+        let principal = match headers.get(header::AUTHORIZATION) {
             Some(value) => self.of_header(value).await?,
-            None => self.nobody(headers)?,
+            None => self.anonymous(headers)?,
         };
-        caller.check(need)?;
-        Ok(caller)
+        principal.check(permission)?;
+        Ok(principal)
     }
 
     /// Tells whether somebody speaks for the house itself.
-    pub(crate) fn is_house(&self, caller: &Arc<Caller>) -> bool {
-        Arc::ptr_eq(caller, &self.house)
+    pub(crate) fn is_operator(&self, principal: &Arc<Principal>) -> bool {
+        Arc::ptr_eq(principal, &self.operator)
     }
 
-    async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Caller>, Problem> {
+    async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Principal>, Problem> {
         let token = bearer(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
         match token {
             Some(token) => self.of_token(token).await,
@@ -224,30 +228,30 @@ impl Auth {
     }
 
     /// Finds out whose a token is.
-    pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+    pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Principal>, Problem> {
         let hash = hash(token);
         if self
-            .house_token
-            .is_some_and(|house| bool::from(house.ct_eq(&hash)))
+            .server_token
+            .is_some_and(|operator| bool::from(operator.ct_eq(&hash)))
         {
-            return Ok(Arc::clone(&self.house));
+            return Ok(Arc::clone(&self.operator));
         }
-        let caller = match self.recall(&hash) {
-            Some(caller) => caller,
-            None => self.ask(hash).await?,
+        let principal = match self.cached_principal(&hash) {
+            Some(principal) => principal,
+            None => self.look_up(hash).await?,
         };
-        let Some(caller) = caller else {
+        let Some(principal) = principal else {
             return Err(unauthorized("nobody has this token"));
         };
-        if let Some(expires_at_ms) = caller.expires_at_ms
+        if let Some(expires_at_ms) = principal.expires_at_ms
             && expires_at_ms <= self.store.now_ms().await?
         {
             return Err(unauthorized("the token has expired"));
         }
-        Ok(caller)
+        Ok(principal)
     }
 
-    fn nobody(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+    fn anonymous(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
         if !self.open {
             return Err(unauthorized(
                 "this needs the header `Authorization: Bearer TOKEN`",
@@ -255,37 +259,37 @@ impl Auth {
         }
         if is_foreign_page(headers) {
             let detail = "a page of another origin needs a token";
-            return Err(Problem::new(Sort::Forbidden, detail));
+            return Err(Problem::new(ProblemKind::Forbidden, detail));
         }
-        Ok(Arc::clone(&self.house))
+        Ok(Arc::clone(&self.operator))
     }
 
-    fn recall(&self, hash: &[u8; 32]) -> Option<Option<Arc<Caller>>> {
-        let remembered = self.remembered.lock();
-        let (caller, until) = remembered.get(hash)?;
-        (*until > Instant::now()).then(|| caller.clone())
+    fn cached_principal(&self, hash: &[u8; 32]) -> Option<Option<Arc<Principal>>> {
+        let cached = self.cached.lock();
+        let (principal, until) = cached.get(hash)?;
+        (*until > Instant::now()).then(|| principal.clone())
     }
 
-    async fn ask(&self, hash: [u8; 32]) -> Result<Option<Arc<Caller>>, Error> {
-        let caller = self.store.token(hash).await?.map(|token| {
-            Arc::new(Caller {
+    async fn look_up(&self, hash: [u8; 32]) -> Result<Option<Arc<Principal>>, Error> {
+        let principal = self.store.token(hash).await?.map(|token| {
+            Arc::new(Principal {
                 tenant: token.tenant,
                 scopes: token.scopes,
                 queues: token.queues,
                 expires_at_ms: token.expires_at_ms,
             })
         });
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= REMEMBERED_MAX {
-            remembered.clear();
+        let mut cached = self.cached.lock();
+        if cached.len() >= CACHED_TOKENS_MAX {
+            cached.clear();
         }
-        remembered.insert(hash, (caller.clone(), Instant::now() + BELIEVED_FOR));
-        Ok(caller)
+        cached.insert(hash, (principal.clone(), Instant::now() + TOKEN_CACHE_TTL));
+        Ok(principal)
     }
 
     /// Forgets what the store said: tokens have changed.
-    pub(crate) fn forget(&self) {
-        self.remembered.lock().clear();
+    pub(crate) fn clear_cache(&self) {
+        self.cached.lock().clear();
     }
 }
 
@@ -305,7 +309,7 @@ fn hash(token: &str) -> [u8; 32] {
 }
 
 fn unauthorized(detail: &str) -> Problem {
-    Problem::new(Sort::Unauthorized, detail)
+    Problem::new(ProblemKind::Unauthorized, detail)
 }
 
 fn bearer(header: &[u8]) -> Option<&[u8]> {
@@ -355,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_bound_token_is_for_its_queues_and_tenant_only() {
-        let caller = Caller {
+        let principal = Principal {
             tenant: TenantId::new("shop").unwrap(),
             scopes: Scopes {
                 read: true,
@@ -364,10 +368,10 @@ mod tests {
             queues: vec!["mail".into()],
             expires_at_ms: None,
         };
-        assert!(caller.check_queue(&QueueName::new("mail").unwrap()).is_ok());
-        assert!(caller.check_queue(&QueueName::new("post").unwrap()).is_err());
-        assert!(caller.acting_for(Some("shop")).is_ok() && caller.acting_for(Some("bank")).is_err());
-        assert_eq!(caller.seeing(None).unwrap().unwrap().as_str(), "shop");
-        assert!(!caller.may(Need::Work) && !caller.may(Need::Admin));
+        assert!(principal.check_queue(&QueueName::new("mail").unwrap()).is_ok());
+        assert!(principal.check_queue(&QueueName::new("post").unwrap()).is_err());
+        assert!(principal.acting_for(Some("shop")).is_ok() && principal.acting_for(Some("bank")).is_err());
+        assert_eq!(principal.seeing(None).unwrap().unwrap().as_str(), "shop");
+        assert!(!principal.may(Permission::Work) && !principal.may(Permission::Admin));
     }
 }

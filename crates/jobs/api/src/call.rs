@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::auth::{Caller, Need};
-use crate::problem::{Problem, Sort};
+use crate::auth::{Permission, Principal};
+use crate::problem::{Problem, ProblemKind};
 
 /// A request whose body is still to come.
 pub(crate) struct Call {
@@ -43,12 +43,12 @@ impl Call {
     }
 
     /// Tells who asks, if they may. Borrows only the headers: a body cannot be shared between threads.
-    pub(crate) fn caller(
+    pub(crate) fn principal(
         &self,
         api: &Api,
-        need: Need,
-    ) -> impl Future<Output = Result<Arc<Caller>, Problem>> + Send {
-        api.auth.caller(self.headers(), need)
+        permission: Permission,
+    ) -> impl Future<Output = Result<Arc<Principal>, Problem>> + Send {
+        api.auth.principal(self.headers(), permission)
     }
 
     /// A part of the path by its name in the route.
@@ -76,7 +76,7 @@ impl Call {
     pub(crate) async fn json(self, api: &Api) -> Result<Bytes, Problem> {
         if !is_json(self.headers()) {
             return Err(Problem::new(
-                Sort::MediaType,
+                ProblemKind::MediaType,
                 "the body must be JSON, with the header `Content-Type: application/json`",
             ));
         }
@@ -89,7 +89,10 @@ impl Call {
         let bytes = self.bytes(api).await?;
         match bytes.is_empty() || says_json {
             true => Ok(bytes),
-            false => Err(Problem::new(Sort::MediaType, "the body must be JSON, or empty")),
+            false => Err(Problem::new(
+                ProblemKind::MediaType,
+                "the body must be JSON, or empty",
+            )),
         }
     }
 
@@ -109,10 +112,13 @@ async fn read_body(body: Body, bytes_max: usize, timeout: Duration) -> Result<By
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let detail = format!("the body is larger than {bytes_max} bytes");
-            Err(Problem::new(Sort::TooLarge, detail))
+            Err(Problem::new(ProblemKind::TooLarge, detail))
         }
         Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
-        Err(_) => Err(Problem::new(Sort::Timeout, "the body did not come in time")),
+        Err(_) => Err(Problem::new(
+            ProblemKind::Timeout,
+            "the body did not come in time",
+        )),
     }
 }
 
@@ -170,6 +176,6 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(read_body(Body::from("12345"), 5, second).await.unwrap(), "12345");
         let problem = read_body(Body::from("123456"), 5, second).await.unwrap_err();
-        assert_eq!(problem.sort, Sort::TooLarge);
+        assert_eq!(problem.kind, ProblemKind::TooLarge);
     }
 }

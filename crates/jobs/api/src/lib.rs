@@ -5,7 +5,7 @@
 mod api;
 mod auth;
 mod config;
-mod desk;
+mod handlers;
 
 mod call;
 mod cursor;
@@ -29,7 +29,7 @@ pub mod proto {
 use axum::Router;
 
 pub use api::Api;
-pub use auth::{AuthConfig, Need, Visitor};
+pub use auth::{AuthConfig, Permission, PrincipalInfo};
 pub use config::ApiConfig;
 pub use openapi::text as openapi_text;
 pub use push::{PushConfig, PushDelivery};

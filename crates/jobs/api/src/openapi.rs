@@ -9,20 +9,24 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 
 use crate::api::Api;
-use crate::problem::{ProblemDocument, Sort};
+use crate::problem::{ProblemDocument, ProblemKind};
 use crate::rest::{Answer, Param, Route, Used, table, used};
 
 /// What any route may answer with.
-const EVERYWHERE: [Sort; 6] = [
-    Sort::BadRequest,
-    Sort::Unauthorized,
-    Sort::Forbidden,
-    Sort::Busy,
-    Sort::Internal,
-    Sort::Unavailable,
+const EVERYWHERE: [ProblemKind; 6] = [
+    ProblemKind::BadRequest,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::Busy,
+    ProblemKind::Internal,
+    ProblemKind::Unavailable,
 ];
 /// What any route with a body may answer with.
-const WITH_BODY: [Sort; 3] = [Sort::Timeout, Sort::TooLarge, Sort::MediaType];
+const WITH_BODY: [ProblemKind; 3] = [
+    ProblemKind::Timeout,
+    ProblemKind::TooLarge,
+    ProblemKind::MediaType,
+];
 
 /// Serves the document at `/openapi.json`.
 pub(crate) fn router() -> Router<Api> {
@@ -84,7 +88,7 @@ fn operation(route: &Route, schemas: &mut BTreeMap<String, Value>) -> Value {
         "responses": responses(route, schemas),
         // Without a token where the house asks for none.
         "security": [{"token": []}, {}],
-        "x-scope": route.need.name(),
+        "x-scope": route.permission.name(),
     });
     if let Some(body) = &route.body {
         let schema = add_schema(schemas, body.schema);
@@ -116,22 +120,22 @@ fn responses(route: &Route, schemas: &mut BTreeMap<String, Value>) -> Value {
     // Calls whose body may be left out also look at one that comes.
     let takes_any = matches!(route.method, "post" | "put");
     let with_any = takes_any.then_some(&WITH_BODY).into_iter().flatten();
-    let sorts = EVERYWHERE
+    let kinds = EVERYWHERE
         .iter()
         .chain(route.problems)
         .chain(with_body)
         .chain(with_any);
-    let mut by_status: BTreeMap<u16, Vec<Sort>> = BTreeMap::new();
-    for sort in sorts {
-        let there = by_status.entry(sort.status().as_u16()).or_default();
-        if !there.contains(sort) {
-            there.push(*sort);
+    let mut by_status: BTreeMap<u16, Vec<ProblemKind>> = BTreeMap::new();
+    for kind in kinds {
+        let there = by_status.entry(kind.status().as_u16()).or_default();
+        if !there.contains(kind) {
+            there.push(*kind);
         }
     }
-    for (status, sorts) in by_status {
-        let about: Vec<String> = sorts
+    for (status, kinds) in by_status {
+        let about: Vec<String> = kinds
             .iter()
-            .map(|sort| format!("{} (`{}`).", sort.title(), sort.name()))
+            .map(|kind| format!("{} (`{}`).", kind.title(), kind.name()))
             .collect();
         let problem = json!({"$ref": "#/components/schemas/Problem"});
         responses.insert(

@@ -237,16 +237,16 @@ impl Authorize for Door {
         need: Need,
     ) -> BoxFuture<'a, Result<Caller, Response>> {
         let need = match need {
-            Need::Read => nagaya_jobs_api::Need::Read,
-            Need::Enqueue => nagaya_jobs_api::Need::Enqueue,
-            Need::Admin => nagaya_jobs_api::Need::Admin,
+            Need::Read => nagaya_jobs_api::Permission::Read,
+            Need::Enqueue => nagaya_jobs_api::Permission::Enqueue,
+            Need::Admin => nagaya_jobs_api::Permission::Admin,
         };
         Box::pin(async move {
-            let visitor = self.0.admit(headers, need).await?;
+            let principal = self.0.admit(headers, need).await?;
             Ok(Caller {
-                tenant: visitor.tenant,
-                is_admin: visitor.is_admin,
-                queues: visitor.queues,
+                tenant: principal.tenant,
+                is_admin: principal.is_admin,
+                queues: principal.queues,
             })
         })
     }

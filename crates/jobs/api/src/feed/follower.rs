@@ -38,7 +38,7 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
                 let at = follower.position();
                 let events: Vec<_> = events.into_iter().map(Arc::new).collect();
                 feed.recent.lock().push(events.clone(), at);
-                feed.slots
+                feed.waiters
                     .note(events.iter().map(|event| (event.job, event.seq)), at);
                 feed.followed.send_replace(at);
             }
@@ -54,11 +54,11 @@ impl Inner {
     /// Forgets what was followed; everybody looks at the store again.
     fn begin(&self, at: u64) {
         self.recent.lock().begin(at);
-        self.slots.begin(at);
+        self.waiters.begin(at);
         self.followed.send_replace(at);
     }
 
     fn has_readers(&self) -> bool {
-        self.followed.receiver_count() > 0 || !self.slots.is_empty()
+        self.followed.receiver_count() > 0 || !self.waiters.is_empty()
     }
 }

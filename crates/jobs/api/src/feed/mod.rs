@@ -9,7 +9,7 @@
 mod follower;
 mod reader;
 mod recent;
-mod slots;
+mod waiters;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) use reader::{Batch, Reader};
 pub(crate) use recent::tests;
 
 use recent::Recent;
-use slots::{JobChanges, Slots};
+use waiters::{JobChanges, JobWaiters};
 
 /// A handle on the follower. The last one to go ends it.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct Feed {
 struct Inner {
     jobs: Jobs,
     recent: Mutex<Recent>,
-    slots: Slots,
+    waiters: JobWaiters,
     /// How far the log has been followed.
     followed: watch::Sender<u64>,
     /// Somebody began to read.
@@ -50,7 +50,7 @@ impl Feed {
         let inner = Arc::new(Inner {
             jobs,
             recent: Mutex::default(),
-            slots: Slots::default(),
+            waiters: JobWaiters::default(),
             followed: watch::Sender::new(0),
             begun: Notify::new(),
         });
@@ -65,7 +65,7 @@ impl Feed {
     }
 
     fn job(&self, id: JobId) -> JobChanges {
-        self.inner.slots.watch(id)
+        self.inner.waiters.watch(id)
     }
 
     /// Reads what comes after a position; after the newest event when none is said.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::Feed;
 use super::recent::Look;
-use super::slots::JobChanges;
+use super::waiters::JobChanges;
 
 /// Most events of one batch.
 const BATCH: usize = 256;
@@ -101,7 +101,7 @@ async fn advance(feed: &Feed, filter: &EventFilter, position: &mut u64) -> Resul
     let inner = &feed.inner;
     loop {
         if let Some(job) = filter.job {
-            *position = inner.slots.skip(job, *position);
+            *position = inner.waiters.skip(job, *position);
         }
         let look = inner.recent.lock().after(*position, filter, BATCH);
         match look {

@@ -14,8 +14,8 @@ use nagaya_jobs::view::{AttemptView, Explanation, JobSummary, JobView, Progress}
 use nagaya_jobs::{JobId, NewJob, State};
 use serde::de::IgnoredAny;
 
-use crate::auth::Caller;
-use crate::desk::check_text;
+use crate::auth::Principal;
+use crate::handlers::check_text;
 use crate::problem::Problem;
 use crate::proto;
 use crate::rest::readable_queue;
@@ -88,10 +88,10 @@ fn webhook(message: proto::Webhook) -> Result<Webhook, Problem> {
     })
 }
 
-pub(super) fn new_job(caller: &Caller, message: proto::EnqueueRequest) -> Result<NewJob, Problem> {
-    let tenant = caller.acting_for(said(message.tenant).as_deref())?;
+pub(super) fn new_job(principal: &Principal, message: proto::EnqueueRequest) -> Result<NewJob, Problem> {
+    let tenant = principal.acting_for(said(message.tenant).as_deref())?;
     let queue = client_queue(&message.queue)?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     let payload = body(message.payload, "payload")?;
     let payload = payload.unwrap_or_else(|| Body::json(Bytes::from_static(b"null")));
     let priority = i16::try_from(message.priority)
@@ -295,16 +295,19 @@ pub(super) fn event(event: &Event) -> proto::Event {
 }
 
 /// Reads a filter as far as the caller may see.
-pub(super) fn filter(caller: &Caller, message: Option<proto::EventFilter>) -> Result<EventFilter, Problem> {
+pub(super) fn filter(
+    principal: &Principal,
+    message: Option<proto::EventFilter>,
+) -> Result<EventFilter, Problem> {
     let message = message.unwrap_or_default();
     let job = message.job.map(job_id).transpose()?;
     let queue = said(message.queue);
     Ok(EventFilter {
-        tenant: caller.seeing(said(message.tenant).as_deref())?,
+        tenant: principal.seeing(said(message.tenant).as_deref())?,
         // Whoever may see a job was asked when it was named.
         queue: match (job, queue) {
             (Some(_), None) => None,
-            (_, queue) => readable_queue(caller, queue.as_deref())?,
+            (_, queue) => readable_queue(principal, queue.as_deref())?,
         },
         job,
         kinds: kinds(&message.kinds)?,

@@ -14,7 +14,7 @@ const OUTBOX: usize = 64;
 
 /// The client has gone, or took nothing for too long.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct ClientDisconnected;
 
 /// The way out of a stream.
 pub(super) struct Outbox<T> {
@@ -23,7 +23,7 @@ pub(super) struct Outbox<T> {
 }
 
 impl<T> Outbox<T> {
-    pub(super) async fn send(&self, message: T) -> Result<(), Gone> {
+    pub(super) async fn send(&self, message: T) -> Result<(), ClientDisconnected> {
         self.put(Ok(message)).await
     }
 
@@ -33,9 +33,9 @@ impl<T> Outbox<T> {
         let _ = self.put(Err(status.into())).await;
     }
 
-    async fn put(&self, message: Result<T, Status>) -> Result<(), Gone> {
+    async fn put(&self, message: Result<T, Status>) -> Result<(), ClientDisconnected> {
         let sent = self.sender.send_timeout(message, self.stall_max).await;
-        sent.map_err(|_| Gone)
+        sent.map_err(|_| ClientDisconnected)
     }
 
     /// Resolves when the client has gone.

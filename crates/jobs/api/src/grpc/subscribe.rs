@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::session::{Outbox, start};
 use super::{Answers, convert};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::feed::Reader;
 use crate::problem::Problem;
 use crate::proto::subscribe_request::Message as Asked;
@@ -35,10 +35,13 @@ pub(super) async fn open(
     request: Request<Streaming<SubscribeRequest>>,
 ) -> Result<Response<Answers<SubscribeResponse>>, Status> {
     let (metadata, _, incoming) = request.into_parts();
-    let caller = api.auth.caller(&metadata.into_headers(), Need::Read).await?;
+    let principal = api
+        .auth
+        .principal(&metadata.into_headers(), Permission::Read)
+        .await?;
     let session_api = api.clone();
     Ok(start(&api, |outbox| async move {
-        if let Err(status) = session(session_api, caller, incoming, &outbox).await {
+        if let Err(status) = session(session_api, principal, incoming, &outbox).await {
             outbox.refuse(status).await;
         }
     }))
@@ -46,7 +49,7 @@ pub(super) async fn open(
 
 async fn session(
     api: Api,
-    caller: Arc<Caller>,
+    principal: Arc<Principal>,
     mut incoming: Streaming<SubscribeRequest>,
     outbox: &Outbox<SubscribeResponse>,
 ) -> Result<(), Status> {
@@ -56,9 +59,13 @@ async fn session(
         None => return Ok(()),
     };
     let mut flow = Flow::new(&hello);
-    let subscription = begin(&api, &caller, hello).await?;
+    let subscription = begin(&api, &principal, hello).await?;
     let filter = subscription.filter.clone();
-    let reader = api.desk.feed().reader(filter, Some(subscription.cursor)).await;
+    let reader = api
+        .handlers
+        .feed()
+        .reader(filter, Some(subscription.cursor))
+        .await;
     let mut reader = reader.map_err(Problem::from)?;
     let mut kept = Kept {
         cursor: subscription.cursor,
@@ -108,9 +115,9 @@ async fn session(
     kept.keep(&api, flow.done_up_to(&reader)).await
 }
 
-async fn begin(api: &Api, caller: &Caller, hello: SubscribeHello) -> Result<Subscription, Status> {
-    let filter = convert::filter(caller, hello.filter)?;
-    Ok(subscribe(api, caller, hello.name, filter, hello.after).await?)
+async fn begin(api: &Api, principal: &Principal, hello: SubscribeHello) -> Result<Subscription, Status> {
+    let filter = convert::filter(principal, hello.filter)?;
+    Ok(subscribe(api, principal, hello.name, filter, hello.after).await?)
 }
 
 /// The cursor as the store keeps it.
@@ -123,7 +130,7 @@ impl Kept {
     async fn keep(&mut self, api: &Api, cursor: u64) -> Result<(), Status> {
         if cursor > self.cursor {
             let (tenant, name) = (self.subscription.tenant.clone(), self.subscription.name.clone());
-            let moved = api.desk.store().advance(tenant, name, cursor).await;
+            let moved = api.handlers.store().advance(tenant, name, cursor).await;
             self.cursor = moved.map_err(Problem::from)?;
         }
         Ok(())

@@ -17,10 +17,10 @@ use serde::Deserialize;
 
 use super::jobs::{readable_queue, seen};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::call::{Call, ok, parse, parse_if_any};
-use crate::desk::check_name;
 use crate::feed::{Batch, Reader};
+use crate::handlers::check_name;
 use crate::problem::Problem;
 use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
 use crate::wire::scalar::{Number, parse_position};
@@ -43,26 +43,26 @@ struct EventsQuery {
 }
 
 pub(super) async fn events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let query: EventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let asked = position("after", query.after.as_deref())?;
     let (filter, after) = match query.subscription {
         Some(name) => {
-            let found = subscription(&api, &caller, &name).await?;
+            let found = subscription(&api, &principal, &name).await?;
             (found.filter, after.or(asked).or(Some(found.cursor)))
         }
         None => {
             let filter = EventFilter {
-                tenant: caller.seeing(query.tenant.as_deref())?,
-                queue: readable_queue(&caller, query.queue.as_deref())?,
+                tenant: principal.seeing(query.tenant.as_deref())?,
+                queue: readable_queue(&principal, query.queue.as_deref())?,
                 job: None,
                 kinds: kinds(query.kind.as_deref())?,
             };
             (filter, after.or(asked))
         }
     };
-    let reader = api.desk.feed().reader(filter, after).await?;
+    let reader = api.handlers.feed().reader(filter, after).await?;
     Ok(event_stream(api, reader))
 }
 
@@ -74,17 +74,17 @@ struct JobEventsQuery {
 
 /// A job's events from its beginning on, unless the reader has seen some.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
     let query: JobEventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let after = after.or(position("after", query.after.as_deref())?).unwrap_or(0);
-    seen(&api, &caller, id).await?;
+    seen(&api, &principal, id).await?;
     let filter = EventFilter {
         job: Some(id),
         ..EventFilter::default()
     };
-    let reader = api.desk.feed().reader(filter, Some(after)).await?;
+    let reader = api.handlers.feed().reader(filter, Some(after)).await?;
     Ok(event_stream(api, reader))
 }
 
@@ -172,29 +172,37 @@ fn frame(batch: &Batch) -> Bytes {
     text.into()
 }
 
-pub(crate) async fn subscription(api: &Api, caller: &Caller, name: &str) -> Result<Subscription, Problem> {
-    let tenant = caller.acting_for(None)?;
-    let all = api.desk.store().subscriptions(Some(tenant)).await?;
+pub(crate) async fn subscription(
+    api: &Api,
+    principal: &Principal,
+    name: &str,
+) -> Result<Subscription, Problem> {
+    let tenant = principal.acting_for(None)?;
+    let all = api.handlers.store().subscriptions(Some(tenant)).await?;
     let found = all.into_iter().find(|one| one.name == name);
     Ok(found.ok_or_else(|| Error::no_such("subscription", name))?)
 }
 
 pub(super) async fn subscriptions(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
-    let all = api.desk.store().subscriptions(caller.seeing(None)?).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
+    let all = api
+        .handlers
+        .store()
+        .subscriptions(principal.seeing(None)?)
+        .await?;
     Ok(ok(&Subscriptions {
         subscriptions: all.iter().map(SubscriptionLine::from).collect(),
     }))
 }
 
 pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
     let body = call.json_if_any(&api).await?;
     let form: NewSubscription = parse_if_any(&body)?;
     let filter = EventFilter {
-        tenant: caller.seeing(None)?,
-        queue: readable_queue(&caller, form.queue.as_deref())?,
+        tenant: principal.seeing(None)?,
+        queue: readable_queue(&principal, form.queue.as_deref())?,
         job: None,
         kinds: form
             .kinds
@@ -203,25 +211,25 @@ pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Resu
             .map(EventKind::from)
             .collect(),
     };
-    let made = subscribe(&api, &caller, name, filter, form.after.map(|after| after.0)).await?;
+    let made = subscribe(&api, &principal, name, filter, form.after.map(|after| after.0)).await?;
     Ok(ok(&SubscriptionLine::from(&made)))
 }
 
 /// Makes a subscription or finds the one of that name.
 pub(crate) async fn subscribe(
     api: &Api,
-    caller: &Caller,
+    principal: &Principal,
     name: String,
     filter: EventFilter,
     after: Option<u64>,
 ) -> Result<Subscription, Problem> {
     check_name(&name)?;
-    let store = api.desk.store();
+    let store = api.handlers.store();
     let head = store.log_bounds().await?.head;
     let cursor = after.unwrap_or(head);
     check_position(cursor, head)?;
     Ok(store
-        .subscribe(caller.acting_for(None)?, name, filter, cursor)
+        .subscribe(principal.acting_for(None)?, name, filter, cursor)
         .await?)
 }
 
@@ -236,24 +244,24 @@ fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
 }
 
 pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
     let body = call.json(&api).await?;
     let Cursor { cursor } = parse(&body)?;
-    subscription(&api, &caller, &name).await?;
-    let tenant = caller.acting_for(None)?;
-    check_position(cursor.0, api.desk.store().log_bounds().await?.head)?;
-    let cursor = api.desk.store().advance(tenant, name, cursor.0).await?;
+    subscription(&api, &principal, &name).await?;
+    let tenant = principal.acting_for(None)?;
+    check_position(cursor.0, api.handlers.store().log_bounds().await?.head)?;
+    let cursor = api.handlers.store().advance(tenant, name, cursor.0).await?;
     Ok(ok(&Cursor {
         cursor: Number(cursor),
     }))
 }
 
 pub(super) async fn delete_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
-    let tenant = caller.acting_for(None)?;
-    match api.desk.store().unsubscribe(tenant, name.clone()).await? {
+    let tenant = principal.acting_for(None)?;
+    match api.handlers.store().unsubscribe(tenant, name.clone()).await? {
         true => Ok(StatusCode::NO_CONTENT.into_response()),
         false => Err(Error::no_such("subscription", name).into()),
     }

@@ -6,7 +6,7 @@ use nagaya_jobs::State as JobState;
 use nagaya_jobs::view::{JobFilter, JobView};
 
 use crate::api::Api;
-use crate::auth::Need;
+use crate::auth::Permission;
 use crate::call::{Call, ok};
 use crate::problem::Problem;
 use crate::wire::queue::{Latency, Spread};
@@ -15,16 +15,16 @@ use crate::wire::queue::{Latency, Spread};
 const SAMPLE: usize = 200;
 
 pub(super) async fn latency(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let queue = call.queue()?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     let filter = JobFilter {
-        tenant: caller.seeing(None)?,
+        tenant: principal.seeing(None)?,
         queue: Some(queue),
         states: vec![JobState::Succeeded, JobState::Failed],
         ..JobFilter::default()
     };
-    let store = api.desk.store();
+    let store = api.handlers.store();
     let page = store.list(filter, None, SAMPLE).await?;
     let ids = page.items.iter().map(|job| job.id).collect();
     let jobs: Vec<JobView> = store.read(ids).await?.into_iter().flatten().collect();

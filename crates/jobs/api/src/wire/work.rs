@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::new_job::{BINARY, State, json_body};
 use super::scalar::{Id, Number, Seconds, Time};
-use crate::desk::check_text;
+use crate::handlers::check_text;
 use crate::problem::{Problem, ProblemDocument};
 
 /// A worker's wish for jobs of one queue.

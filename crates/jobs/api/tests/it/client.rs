@@ -15,12 +15,12 @@ use tonic::transport::{Channel, Endpoint};
 
 /// Where a server is reached; a proxy may have a port for each protocol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Endpoints {
     pub(crate) rest: SocketAddr,
     pub(crate) grpc: SocketAddr,
 }
 
-impl Door {
+impl Endpoints {
     pub(crate) fn client(&self) -> Client {
         Client {
             address: self.rest,

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::events::{socket, told};
-use super::house::House;
+use super::test_server::TestServer;
 
 const JOBS: usize = 2_000;
 
 /// Registers jobs and ends them, in batches, with their own numbers as results.
-async fn run_jobs(house: &House) -> Vec<String> {
-    let client = house.client();
+async fn run_jobs(server: &TestServer) -> Vec<String> {
+    let client = server.client();
     let mut ids = Vec::new();
     for start in (0..JOBS).step_by(100) {
         let jobs: Vec<Value> = (start..start + 100)
@@ -81,8 +81,8 @@ fn stretch() -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_sent_events_survive_cuts() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let read = async {
         let (mut inbox, mut last) = (Inbox::default(), "0".to_owned());
         while !inbox.is_full() {
@@ -99,18 +99,18 @@ async fn server_sent_events_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn websockets_with_a_subscription_survive_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let hello = json!({"type": "hello", "subscription": "s", "kinds": ["succeeded"], "after": "0"});
     let read = async {
         let mut inbox = Inbox::default();
         while !inbox.is_full() {
-            let (mut socket, _) = socket(&house, hello.clone()).await;
+            let (mut socket, _) = socket(&server, hello.clone()).await;
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -133,13 +133,13 @@ async fn websockets_with_a_subscription_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_watch_survives_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let read = async {
         let (mut inbox, mut last) = (Inbox::default(), 0);
         while !inbox.is_full() {
@@ -150,7 +150,7 @@ async fn grpc_watch_survives_cuts() {
                 }),
                 after: Some(last),
             };
-            let mut stream = house.grpc().await.watch(request).await.unwrap().into_inner();
+            let mut stream = server.grpc().await.watch(request).await.unwrap().into_inner();
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -165,13 +165,13 @@ async fn grpc_watch_survives_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_subscriptions_survive_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let read = async {
         let mut inbox = Inbox::default();
         while !inbox.is_full() {
@@ -190,7 +190,7 @@ async fn grpc_subscriptions_survive_cuts() {
                 .await
                 .unwrap();
             let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
-            let mut stream = house.grpc().await.subscribe(asked).await.unwrap().into_inner();
+            let mut stream = server.grpc().await.subscribe(asked).await.unwrap().into_inner();
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -209,14 +209,14 @@ async fn grpc_subscriptions_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_polls_survive_cuts() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let mut ids = Vec::new();
     for n in 0..200 {
         ids.push(client.enqueue(json!({"queue": "mail", "payload": n})).await);

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::house::House;
+use super::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_document_is_served() {
-    let house = House::start().await;
-    let document = house.client().get("/openapi.json").await.is(200);
+    let server = TestServer::start().await;
+    let document = server.client().get("/openapi.json").await.is(200);
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/jobs"]["post"].is_object());
 }

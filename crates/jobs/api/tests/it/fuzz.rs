@@ -7,7 +7,7 @@ use std::time::Duration;
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::{ApiConfig, AuthConfig};
 
-use super::house::House;
+use super::test_server::TestServer;
 
 /// Checks of schemathesis that must hold.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
@@ -18,14 +18,14 @@ const ENDLESS: [&str; 3] = ["events", "job_events", "websocket"];
 #[tokio::test(flavor = "multi_thread")]
 async fn schemathesis_finds_nothing() {
     let open = AuthConfig {
-        house_token: None,
+        server_token: None,
         open: true,
     };
     let api = ApiConfig {
         wait_max: Duration::from_millis(50),
         ..ApiConfig::default()
     };
-    let house = House::with(open, api, Config::default()).await;
+    let server = TestServer::with(open, api, Config::default()).await;
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/clients/py");
     assert!(
         installed.join("schemathesis").exists(),
@@ -42,7 +42,7 @@ async fn schemathesis_finds_nothing() {
     let mut fuzzer = Command::new("python3");
     fuzzer
         .args(["-m", "schemathesis.cli", "--no-color", "run"])
-        .arg(format!("http://{}/openapi.json", house.address))
+        .arg(format!("http://{}/openapi.json", server.address))
         .args(["--checks", CHECKS, "--phases", phases, "--max-examples", examples])
         .args(["--request-timeout", "20", "--suppress-health-check", "all"])
         .args((!is_long).then_some("--generation-deterministic"))
@@ -65,7 +65,7 @@ async fn schemathesis_finds_nothing() {
     let operations = said.split("Operations:").nth(1).unwrap_or_default();
     let tested = first_number(fuzzing.split_once("✅").unwrap_or_default().1);
     assert_eq!(tested, first_number(operations), "{said}");
-    assert_eq!(house.jobs.store().check().await.unwrap(), []);
+    assert_eq!(server.jobs.store().check().await.unwrap(), []);
 }
 
 fn first_number(text: &str) -> Option<u32> {

@@ -25,16 +25,16 @@ const SUCCEEDED: &str = "succeeded";
 const FAILED: &str = "failed";
 
 /// The service, and the feed of its events.
-pub(crate) struct Desk {
+pub(crate) struct JobsHandlers {
     jobs: Jobs,
     feed: Feed,
     attempts: Attempts,
 }
 
-impl Desk {
-    pub(crate) fn new(jobs: Jobs) -> Desk {
+impl JobsHandlers {
+    pub(crate) fn new(jobs: Jobs) -> JobsHandlers {
         let feed = Feed::start(jobs.clone());
-        Desk {
+        JobsHandlers {
             jobs,
             feed,
             attempts: Attempts::default(),
