@@ -114,16 +114,16 @@ impl Authorize for Doorkeeper {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        permission: deliver::Need,
-    ) -> BoxFuture<'a, Result<deliver::Caller, Response>> {
+        permission: deliver::Permission,
+    ) -> BoxFuture<'a, Result<deliver::Principal, Response>> {
         let permission = match permission {
-            deliver::Need::Read => Permission::Read,
-            deliver::Need::Enqueue => Permission::Enqueue,
-            deliver::Need::Admin => Permission::Admin,
+            deliver::Permission::Read => Permission::Read,
+            deliver::Permission::Enqueue => Permission::Enqueue,
+            deliver::Permission::Admin => Permission::Admin,
         };
         Box::pin(async move {
             let principal = self.0.admit(headers, permission).await?;
-            Ok(deliver::Caller {
+            Ok(deliver::Principal {
                 tenant: principal.tenant,
                 is_admin: principal.is_admin,
                 queues: principal.queues,

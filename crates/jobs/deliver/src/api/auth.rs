@@ -9,7 +9,7 @@ use super::problem::Problem;
 
 /// What a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Permission {
     Read,
     Enqueue,
     Admin,
@@ -17,7 +17,7 @@ pub enum Need {
 
 /// Whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct Principal {
     pub tenant: TenantId,
     /// Speaks for all tenants.
     pub is_admin: bool,
@@ -27,11 +27,14 @@ pub struct Caller {
 
 /// Answers who a request is from, or with what it is refused.
 pub trait Authorize: Send + Sync + 'static {
-    fn authorize<'a>(&'a self, headers: &'a HeaderMap, need: Need)
-    -> BoxFuture<'a, Result<Caller, Response>>;
+    fn authorize<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        permission: Permission,
+    ) -> BoxFuture<'a, Result<Principal, Response>>;
 }
 
-impl Caller {
+impl Principal {
     /// The tenant to act for: the caller's own, or another one for those who speak for all.
     pub(super) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
         match asked {

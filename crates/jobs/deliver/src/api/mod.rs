@@ -14,7 +14,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use nagaya_jobs::store::JobStore;
 
-pub use auth::{Authorize, Caller, Need};
+pub use auth::{Authorize, Permission, Principal};
 
 use crate::notify::Notifier;
 

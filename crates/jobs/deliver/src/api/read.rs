@@ -8,13 +8,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use super::auth::{Caller, Need};
+use super::auth::{Permission, Principal};
 use super::problem::{Problem, Refused};
 
 /// Tells who asks, if they may.
-pub(super) async fn caller(api: &Api, headers: &HeaderMap, need: Need) -> Result<Caller, Refused> {
+pub(super) async fn principal(
+    api: &Api,
+    headers: &HeaderMap,
+    permission: Permission,
+) -> Result<Principal, Refused> {
     api.authorize
-        .authorize(headers, need)
+        .authorize(headers, permission)
         .await
         .map_err(Refused::Answer)
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Uri};
 use serde_json::json;
 
 use super::config::ChatConfig;
-use super::words::Message;
+use super::message_text::Message;
 use crate::guard::{Allow, Client, Limits};
 
 pub(super) struct Chat {

@@ -15,13 +15,13 @@ use tracing::warn;
 
 use super::config::{Config, RouteConfig};
 use super::groups::{GroupKey, Groups, Notice};
-use super::words::{self, Message};
+use super::message_text::{self, Message};
 use crate::undelivered;
 
 /// The subscription's name, of the default tenant.
 const SUBSCRIPTION: &str = "_notify";
 /// The fact that tells how far groups have been told.
-const TOLD_FACT: &str = "notify-told";
+const NOTIFIED_KEY: &str = "notify-told";
 /// Events that are read at a time.
 const PAGE: usize = 1_000;
 /// About a day of tries, so that a mail server may be down overnight.
@@ -35,7 +35,7 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// A notice on its way, as the payload of its job.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Letter {
+pub(super) struct NotificationJob {
     pub(super) route: String,
     pub(super) last_seq: u64,
     #[serde(flatten)]
@@ -91,20 +91,20 @@ impl Follower {
             .await?;
         self.cursor = subscription.cursor;
         self.read = subscription.cursor;
-        self.adopt_told().await
+        self.adopt_notified().await
     }
 
     async fn round(&mut self) -> Result<(), Error> {
         self.read_on().await?;
         let now_ms = self.store.now_ms().await?;
         if !self.groups.due(now_ms).is_empty() {
-            self.adopt_told().await?;
+            self.adopt_notified().await?;
             for notice in self.groups.due(now_ms) {
-                let told_seq = self.register(&notice).await?;
-                self.groups.told(&notice.key, told_seq, now_ms);
+                let notified_seq = self.register(&notice).await?;
+                self.groups.mark_notified(&notice.key, notified_seq, now_ms);
             }
             self.store
-                .set_fact(TOLD_FACT.to_owned(), self.groups.write())
+                .set_fact(NOTIFIED_KEY.to_owned(), self.groups.write())
                 .await?;
         }
         let cursor = self.groups.cursor(self.read);
@@ -138,8 +138,8 @@ impl Follower {
     }
 
     /// Reads what an earlier run or another server has told.
-    async fn adopt_told(&mut self) -> Result<(), Error> {
-        if let Some(written) = self.store.fact(TOLD_FACT.to_owned()).await? {
+    async fn adopt_notified(&mut self) -> Result<(), Error> {
+        if let Some(written) = self.store.fact(NOTIFIED_KEY.to_owned()).await? {
             self.groups.merge(&written);
         }
         Ok(())
@@ -149,7 +149,7 @@ impl Follower {
     /// an earlier run or another server had registered may tell of less.
     async fn register(&self, notice: &Notice) -> Result<u64, Error> {
         let wanted = self.routes_of_queue(&notice.key).await?;
-        let queue = told_queue(&notice.key);
+        let queue = queue_to_notify(&notice.key);
         let is_for = |route: &&RouteConfig| {
             let wants = route.queues.is_empty() || route.queues.iter().any(|name| name == queue);
             wants && (wanted.is_empty() || wanted.contains(&route.name))
@@ -164,19 +164,19 @@ impl Follower {
         if jobs.is_empty() {
             return Ok(notice.last_seq);
         }
-        let mut told_seq = notice.last_seq;
+        let mut notified_seq = notice.last_seq;
         for answer in self.store.enqueue(jobs).await? {
             let enqueued = answer?;
             if enqueued.found_by.is_some() {
-                told_seq = told_seq.min(self.seq_of(&enqueued).await?.unwrap_or(told_seq));
+                notified_seq = notified_seq.min(self.seq_of(&enqueued).await?.unwrap_or(notified_seq));
             }
         }
-        Ok(told_seq)
+        Ok(notified_seq)
     }
 
     /// The routes that a queue's settings name; all when there are none.
     async fn routes_of_queue(&self, key: &GroupKey) -> Result<Vec<String>, Error> {
-        let Ok(name) = QueueName::new(told_queue(key)) else {
+        let Ok(name) = QueueName::new(queue_to_notify(key)) else {
             return Ok(Vec::new());
         };
         let queue = self.store.queue(name).await?;
@@ -184,12 +184,12 @@ impl Follower {
     }
 
     fn job(&self, notice: &Notice, route: &RouteConfig) -> NewJob {
-        let letter = Letter {
+        let notification = NotificationJob {
             route: route.name.clone(),
             last_seq: notice.last_seq,
-            message: words::notice(notice, self.config.public_url.as_deref()),
+            message: message_text::notice(notice, self.config.public_url.as_deref()),
         };
-        let payload = serde_json::to_vec(&letter).expect("a document of plain fields");
+        let payload = serde_json::to_vec(&notification).expect("a document of plain fields");
         let queue = QueueName::notifications();
         let mut job = NewJob::new(TenantId::default_tenant(), queue, Body::json(payload));
         job.kind = Some("notice".into());
@@ -212,13 +212,14 @@ impl Follower {
             .into_iter()
             .next()
             .flatten();
-        let letter = job.and_then(|job| serde_json::from_slice::<Letter>(&job.payload.bytes).ok());
-        Ok(letter.map(|letter| letter.last_seq))
+        let notification =
+            job.and_then(|job| serde_json::from_slice::<NotificationJob>(&job.payload.bytes).ok());
+        Ok(notification.map(|notification| notification.last_seq))
     }
 }
 
 /// The queue whose settings decide who is told.
-fn told_queue(key: &GroupKey) -> &str {
+fn queue_to_notify(key: &GroupKey) -> &str {
     match key.queue == undelivered::queue().as_str() {
         true => key.kind.as_deref().unwrap_or_default(),
         false => &key.queue,

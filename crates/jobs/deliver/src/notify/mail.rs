@@ -9,7 +9,7 @@ use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsPar
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 
 use super::config::{MailConfig, MailTls};
-use super::words::Message;
+use super::message_text::Message;
 
 /// How long the mail server may take for each answer.
 const TIMEOUT: Duration = Duration::from_secs(20);

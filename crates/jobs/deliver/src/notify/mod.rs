@@ -13,8 +13,8 @@ mod config;
 mod follower;
 mod groups;
 mod mail;
+mod message_text;
 mod sender;
-mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +80,7 @@ impl Notifier {
         let route = self.routes.get(name).ok_or_else(|| TestError::NoRoute {
             name: name.to_owned(),
         })?;
-        let sent = route.send(&words::test(name)).await;
+        let sent = route.send(&message_text::test(name)).await;
         sent.map_err(|why| TestError::NotSent {
             name: name.to_owned(),
             why,

@@ -14,9 +14,9 @@ use tracing::{debug, warn};
 
 use super::chat::Chat;
 use super::config::{Config, ConfigError, RouteKind};
-use super::follower::Letter;
+use super::follower::NotificationJob;
 use super::mail::Mail;
-use super::words::Message;
+use super::message_text::Message;
 use crate::undelivered;
 
 /// Notices that are claimed at a time; they are sent one after another.
@@ -159,14 +159,14 @@ impl Sender {
         if job.queue == undelivered::queue() {
             return for_good(undelivered::error_of(&job.payload.bytes));
         }
-        let letter: Letter = match serde_json::from_slice(&job.payload.bytes) {
-            Ok(letter) => letter,
+        let notification: NotificationJob = match serde_json::from_slice(&job.payload.bytes) {
+            Ok(notification) => notification,
             Err(error) => return for_good(format!("this is no notice: {error}")),
         };
-        let Some(route) = self.routes.get(&letter.route) else {
-            return for_good(format!("there is no route {} any more", letter.route));
+        let Some(route) = self.routes.get(&notification.route) else {
+            return for_good(format!("there is no route {} any more", notification.route));
         };
-        match route.send(&letter.message).await {
+        match route.send(&notification.message).await {
             Ok(()) => {
                 self.tries.sent.fetch_add(1, Ordering::Relaxed);
                 End::Done
@@ -174,7 +174,7 @@ impl Sender {
             Err(error) => {
                 self.tries.failed.fetch_add(1, Ordering::Relaxed);
                 warn!(
-                    route = letter.route,
+                    route = notification.route,
                     error, "a notice could not be sent; it will be tried again"
                 );
                 End::Failed {

@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::body::{BodyConfig, message, message_id};
-use super::held::{Held, Waiting};
 use super::outcome::{Verdict, judge};
 use super::secrets::Secrets;
 use super::signature::sign;
+use super::target_queues::{TargetQueues, Waiting};
 use super::targets::{Admission, Targets};
 use crate::guard::Client;
 use crate::undelivered;
@@ -78,7 +78,7 @@ impl Default for Config {
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct DeliveryStats {
     pub delivered: u64,
     pub failed: u64,
     pub gave_up: u64,
@@ -109,9 +109,9 @@ pub struct Deliverer {
 
 /// What the task holds.
 #[derive(Default)]
-struct Hands {
-    held: Held,
-    under_way: JoinSet<()>,
+struct DelivererState {
+    queues: TargetQueues,
+    in_flight: JoinSet<()>,
     /// To go back into the store.
     back: Vec<PutOff>,
 }
@@ -129,9 +129,9 @@ impl Deliverer {
         }
     }
 
-    pub fn figures(&self) -> Figures {
+    pub fn stats(&self) -> DeliveryStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Figures {
+        DeliveryStats {
             delivered: read(&self.counters.delivered),
             failed: read(&self.counters.failed),
             gave_up: read(&self.counters.gave_up),
@@ -177,18 +177,18 @@ impl Deliverer {
 
     /// Delivers until told to stop, then finishes what is under way and gives back the rest.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut hands = Hands::default();
-        let mut look_at = Instant::now();
+        let mut state = DelivererState::default();
+        let mut next_poll = Instant::now();
         loop {
-            let is_full = hands.under_way.len() >= self.config.concurrency;
+            let is_full = state.in_flight.len() >= self.config.concurrency;
             tokio::select! {
                 () = stop.cancelled() => break,
-                Some(_) = hands.under_way.join_next() => (),
-                () = self.wake.notified(), if !is_full => look_at = Instant::now(),
-                () = sleep_until(look_at), if !is_full => (),
+                Some(_) = state.in_flight.join_next() => (),
+                () = self.wake.notified(), if !is_full => next_poll = Instant::now(),
+                () = sleep_until(next_poll), if !is_full => (),
             }
-            while hands.under_way.try_join_next().is_some() {}
-            look_at = match self.pass(&mut hands, look_at).await {
+            while state.in_flight.try_join_next().is_some() {}
+            next_poll = match self.pass(&mut state, next_poll).await {
                 Ok(next) => next,
                 Err(error) => {
                     debug!(%error, "deliveries cannot be read");
@@ -196,24 +196,28 @@ impl Deliverer {
                 }
             };
         }
-        for target in hands.held.targets() {
-            let all = hands.held.take(&target);
-            self.give_back(&mut hands, all, i64::MIN);
+        for target in state.queues.targets() {
+            let all = state.queues.take(&target);
+            self.give_back(&mut state, all, i64::MIN);
         }
-        self.return_to_store(&mut hands).await;
-        while hands.under_way.join_next().await.is_some() {}
+        self.return_to_store(&mut state).await;
+        while state.in_flight.join_next().await.is_some() {}
     }
 
     /// Starts what can be started, of those that wait and then of what is due in the store. Returns when to
     /// look into the store again.
-    async fn pass(self: &Arc<Self>, hands: &mut Hands, look_at: Instant) -> Result<Instant, Error> {
+    async fn pass(
+        self: &Arc<Self>,
+        state: &mut DelivererState,
+        next_poll: Instant,
+    ) -> Result<Instant, Error> {
         let now_ms = self.store.now_ms().await?;
-        let overdue = hands.held.overdue(now_ms);
-        self.give_back(hands, overdue, now_ms);
-        self.start_held(hands, now_ms);
-        let free = self.config.concurrency.saturating_sub(hands.under_way.len());
-        let mut next = look_at;
-        if free > 0 && Instant::now() >= look_at {
+        let overdue = state.queues.overdue(now_ms);
+        self.give_back(state, overdue, now_ms);
+        self.start_queued(state, now_ms);
+        let free = self.config.concurrency.saturating_sub(state.in_flight.len());
+        let mut next = next_poll;
+        if free > 0 && Instant::now() >= next_poll {
             let due = self.store.claim_deliveries(free, self.config.lease).await?;
             next = Instant::now()
                 + match due.len() {
@@ -221,26 +225,26 @@ impl Deliverer {
                     _ => self.config.busy_look,
                 };
             for delivery in due {
-                self.admit(hands, delivery, now_ms);
+                self.admit(state, delivery, now_ms);
             }
         }
-        self.return_to_store(hands).await;
+        self.return_to_store(state).await;
         Ok(next)
     }
 
-    fn start_held(self: &Arc<Self>, hands: &mut Hands, now_ms: i64) {
-        for target in hands.held.targets() {
-            while hands.held.has(&target) && hands.under_way.len() < self.config.concurrency {
+    fn start_queued(self: &Arc<Self>, state: &mut DelivererState, now_ms: i64) {
+        for target in state.queues.targets() {
+            while state.queues.has(&target) && state.in_flight.len() < self.config.concurrency {
                 let admission = self.targets.lock().ask(&target, span(now_ms));
                 match admission {
                     Admission::Go => {
-                        let waiting = hands.held.next(&target).expect("one waits");
-                        self.start(hands, waiting.delivery, target.clone());
+                        let waiting = state.queues.next(&target).expect("one waits");
+                        self.start(state, waiting.delivery, target.clone());
                     }
                     Admission::Busy => break,
                     Admission::Resting { rest } => {
-                        let all = hands.held.take(&target);
-                        self.give_back(hands, all, now_ms + span_ms(rest));
+                        let all = state.queues.take(&target);
+                        self.give_back(state, all, now_ms + span_ms(rest));
                     }
                 }
             }
@@ -248,9 +252,9 @@ impl Deliverer {
     }
 
     /// Starts a delivery that was taken, or lets it wait, here or in the store.
-    fn admit(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, now_ms: i64) {
+    fn admit(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, now_ms: i64) {
         let target = target(&delivery.webhook.url);
-        let admission = match hands.held.has(&target) {
+        let admission = match state.queues.has(&target) {
             true => Admission::Busy,
             false => self.targets.lock().ask(&target, span(now_ms)),
         };
@@ -258,24 +262,24 @@ impl Deliverer {
         let until_ms = now_ms + span_ms(self.config.lease) / 2;
         let waiting = Waiting { delivery, until_ms };
         match admission {
-            Admission::Go => self.start(hands, waiting.delivery, target),
-            Admission::Resting { rest } => self.give_back(hands, vec![waiting], now_ms + span_ms(rest)),
+            Admission::Go => self.start(state, waiting.delivery, target),
+            Admission::Resting { rest } => self.give_back(state, vec![waiting], now_ms + span_ms(rest)),
             Admission::Busy => {
-                if let Some(waiting) = hands.held.put(target, waiting) {
-                    self.give_back(hands, vec![waiting], now_ms + span_ms(BUSY_WAIT));
+                if let Some(waiting) = state.queues.put(target, waiting) {
+                    self.give_back(state, vec![waiting], now_ms + span_ms(BUSY_WAIT));
                 }
             }
         }
     }
 
-    fn start(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, target: String) {
+    fn start(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, target: String) {
         let this = Arc::clone(self);
-        hands
-            .under_way
+        state
+            .in_flight
             .spawn(async move { this.deliver(delivery, &target).await });
     }
 
-    fn give_back(&self, hands: &mut Hands, all: Vec<Waiting>, at_ms: i64) {
+    fn give_back(&self, state: &mut DelivererState, all: Vec<Waiting>, at_ms: i64) {
         self.counters
             .put_off
             .fetch_add(all.len() as u64, Ordering::Relaxed);
@@ -285,11 +289,11 @@ impl Deliverer {
             // Those that go together do not come back together.
             at_ms: at_ms.max(0) + span_ms(BUSY_WAIT.mul_f64(rand::random())),
         };
-        hands.back.extend(all.into_iter().map(item));
+        state.back.extend(all.into_iter().map(item));
     }
 
-    async fn return_to_store(&self, hands: &mut Hands) {
-        let back = std::mem::take(&mut hands.back);
+    async fn return_to_store(&self, state: &mut DelivererState) {
+        let back = std::mem::take(&mut state.back);
         if back.is_empty() {
             return;
         }

@@ -6,14 +6,14 @@
 
 mod body;
 mod deliverer;
-mod held;
 mod outcome;
 mod secrets;
 mod signature;
+mod target_queues;
 mod targets;
 
 pub use body::BodyConfig;
-pub use deliverer::{Config, Deliverer, Figures};
+pub use deliverer::{Config, Deliverer, DeliveryStats};
 pub use outcome::{TRIES_MAX, Verdict, judge};
 pub use secrets::Secrets;
 pub use signature::{Secret, SecretError, sign, verify};

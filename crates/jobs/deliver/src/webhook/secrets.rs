@@ -18,7 +18,7 @@ impl Secrets {
     /// Reads a tenant's, drawing the first one when there is none.
     pub async fn of(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
         let first = Secret::random().reveal().into_bytes();
-        let text = store.fact_or(fact(tenant), first).await?;
+        let text = store.fact_or(metadata_key(tenant), first).await?;
         Secrets::read(&text)
     }
 
@@ -28,7 +28,7 @@ impl Secrets {
         secrets.insert(0, Secret::random());
         secrets.truncate(KEPT);
         let secrets = Secrets(secrets);
-        store.set_fact(fact(tenant), secrets.write()).await?;
+        store.set_fact(metadata_key(tenant), secrets.write()).await?;
         Ok(secrets)
     }
 
@@ -52,6 +52,6 @@ impl Secrets {
 }
 
 /// The fact that holds a tenant's, newest first, one to a line.
-fn fact(tenant: &TenantId) -> String {
+fn metadata_key(tenant: &TenantId) -> String {
     format!("webhook-secrets:{tenant}")
 }

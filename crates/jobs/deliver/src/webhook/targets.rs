@@ -30,7 +30,7 @@ pub enum Admission {
 
 #[derive(Debug)]
 struct Target {
-    under_way: usize,
+    in_flight: usize,
     /// How many may be.
     width: usize,
     failures: u32,
@@ -59,11 +59,11 @@ impl Targets {
     pub fn ask(&mut self, name: &str, now: Duration) -> Admission {
         if self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(name) {
             self.targets
-                .retain(|_, target| target.under_way > 0 || target.failures > 0);
+                .retain(|_, target| target.in_flight > 0 || target.failures > 0);
         }
         let width_max = self.width_max;
         let target = self.targets.entry(name.to_owned()).or_insert_with(|| Target {
-            under_way: 0,
+            in_flight: 0,
             width: width_max,
             failures: 0,
             rests: 0,
@@ -75,17 +75,17 @@ impl Targets {
             let rest = target.rests_until - now;
             return Admission::Resting { rest };
         }
-        if target.under_way >= target.width {
+        if target.in_flight >= target.width {
             return Admission::Busy;
         }
-        target.under_way += 1;
+        target.in_flight += 1;
         Admission::Go
     }
 
     /// Takes back a leave that was not used.
     pub fn cancel(&mut self, name: &str) {
         if let Some(target) = self.targets.get_mut(name) {
-            target.under_way = target.under_way.saturating_sub(1);
+            target.in_flight = target.in_flight.saturating_sub(1);
         }
     }
 
@@ -95,7 +95,7 @@ impl Targets {
         let Some(target) = self.targets.get_mut(name) else {
             return;
         };
-        target.under_way = target.under_way.saturating_sub(1);
+        target.in_flight = target.in_flight.saturating_sub(1);
         if let Some(rest) = rest {
             target.rests_until = target.rests_until.max(now + rest.min(ASKED_REST_MAX));
             target.width = 1;

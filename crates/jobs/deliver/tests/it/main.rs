@@ -5,7 +5,7 @@
 
 mod api;
 mod bodies;
-mod house;
+mod fixture;
 mod many;
 mod notify;
 mod sink;

@@ -18,12 +18,12 @@ pub(super) struct Waiting {
 
 /// All that wait, by target, each in the order of the store.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct TargetQueues {
     count: usize,
     by_target: HashMap<String, VecDeque<Waiting>>,
 }
 
-impl Held {
+impl TargetQueues {
     /// Takes one in; gives it back when there is no room.
     pub(super) fn put(&mut self, target: String, waiting: Waiting) -> Option<Waiting> {
         if self.count >= ALL_MAX {
@@ -106,17 +106,17 @@ mod tests {
 
     #[test]
     fn those_of_a_target_keep_their_order_and_one_target_cannot_fill_the_place() {
-        let mut held = Held::default();
+        let mut queues = TargetQueues::default();
         for id in 0..PER_TARGET_MAX as i64 {
-            assert!(held.put("a".into(), waiting(id, 10)).is_none());
+            assert!(queues.put("a".into(), waiting(id, 10)).is_none());
         }
-        assert!(held.put("a".into(), waiting(999, 10)).is_some());
-        assert!(held.put("b".into(), waiting(1000, 20)).is_none());
-        assert_eq!(held.next("a").unwrap().delivery.id, DeliveryId(0));
-        assert_eq!(held.next("a").unwrap().delivery.id, DeliveryId(1));
-        assert_eq!(held.overdue(10).len(), PER_TARGET_MAX - 2);
-        assert!(!held.has("a") && held.has("b"));
-        assert_eq!(held.take("b").len(), 1);
-        assert_eq!(held.count, 0);
+        assert!(queues.put("a".into(), waiting(999, 10)).is_some());
+        assert!(queues.put("b".into(), waiting(1000, 20)).is_none());
+        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(0));
+        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(1));
+        assert_eq!(queues.overdue(10).len(), PER_TARGET_MAX - 2);
+        assert!(!queues.has("a") && queues.has("b"));
+        assert_eq!(queues.take("b").len(), 1);
+        assert_eq!(queues.count, 0);
     }
 }

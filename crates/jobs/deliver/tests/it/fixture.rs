@@ -23,19 +23,19 @@ pub(crate) const LEASE: Duration = Duration::from_millis(61_007);
 /// The longest that anything may take, by the clock on the wall.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn JobStore>,
     pub(crate) clock: Arc<ManualClock>,
     _folder: tempfile::TempDir,
 }
 
-impl House {
-    pub(crate) fn new() -> House {
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(START_MS));
         let path = folder.path().join("jobs.db");
         let store = SqliteJobs::open(path, &Options::default(), clock.clone()).unwrap();
-        House {
+        Fixture {
             store: Arc::new(store),
             clock,
             _folder: folder,
