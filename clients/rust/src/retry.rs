@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_their_limit_and_honour_the_houses_wish() {
+    fn pauses_double_up_to_their_limit_and_honour_retry_after() {
         let policy = RetryPolicy::default();
         for (failures, most_ms) in [(1, 100), (2, 200), (4, 800), (9, 5_000), (u32::MAX, 5_000)] {
             let pause = policy.pause(failures, None);

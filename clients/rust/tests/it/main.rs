@@ -5,6 +5,6 @@
 mod calls;
 mod examples;
 mod fake;
-mod house;
 mod push;
+mod server;
 mod worker;
