@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::builder::ClientBuilder;
 use crate::error::{Document, Error, Problem};
 use crate::job::{Claimed, Enqueued, Job, JobPage, State};
 use crate::new_job::NewJob;
@@ -69,15 +68,6 @@ pub struct Filter {
 }
 
 impl Client {
-    /// A client with the default options, without a token.
-    pub fn new(url: &str) -> Result<Client, Error> {
-        Client::builder(url).build()
-    }
-
-    pub fn builder(url: &str) -> ClientBuilder {
-        ClientBuilder::new(url)
-    }
-
     pub(crate) fn over(transport: Transport, enqueue_keys: bool) -> Client {
         Client {
             transport: Arc::new(transport),

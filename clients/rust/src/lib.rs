@@ -20,6 +20,7 @@ mod push;
 
 mod builder;
 mod error;
+mod options;
 mod retry;
 mod transport;
 
