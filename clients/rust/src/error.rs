@@ -153,6 +153,47 @@ impl fmt::Display for Problem {
     }
 }
 
+/// An attempt that did not succeed.
+///
+/// Any error becomes one that is tried again, so `?` works in handlers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub error: String,
+    /// No retry will help.
+    pub permanent: bool,
+}
+
+impl Failure {
+    /// Try again later.
+    pub fn retry(error: impl Into<String>) -> Failure {
+        Failure {
+            error: error.into(),
+            permanent: false,
+        }
+    }
+
+    /// Never try again.
+    pub fn permanent(error: impl Into<String>) -> Failure {
+        Failure {
+            error: error.into(),
+            permanent: true,
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Failure::retry(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +230,14 @@ mod tests {
             waited: Duration::ZERO,
         };
         assert!(!timeout.was_not_done() && timeout.is_temporary());
+    }
+
+    #[test]
+    fn errors_become_failures_with_their_causes() {
+        let fail = || -> Result<(), Failure> {
+            let number: u8 = "x".parse()?;
+            panic!("{number} was read")
+        };
+        assert_eq!(fail(), Err(Failure::retry("invalid digit found in string")));
     }
 }

@@ -26,14 +26,14 @@ mod transport;
 
 pub use builder::ClientBuilder;
 pub use client::{Claim, Client, Completion, Filter};
-pub use error::{Error, Problem};
+pub use error::{Error, Failure, Problem};
 pub use job::{Claimed, Enqueued, Job, JobPage, State};
 pub use new_job::NewJob;
 pub use push::{Delivery, Endpoint, Push, Secret, SecretError};
 pub use queue::Queue;
 pub use retry::RetryPolicy;
 pub use schedule::{NewSchedule, Schedule};
-pub use worker::{Attempt, Failure, Handler, Outcome, Stopped, Tally, Worker};
+pub use worker::{Attempt, Handler, Outcome, Stopped, Tally, Worker};
 
 /// Bodies that are passed on as they are.
 pub use serde_json::value::RawValue;

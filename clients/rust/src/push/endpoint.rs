@@ -9,9 +9,9 @@ use http_body_util::{BodyExt, Full, Limited};
 use serde_json::value::RawValue;
 
 use super::signature::Secret;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::transport::{HttpPool, pool};
-use crate::worker::{Failure, Outcome};
+use crate::worker::Outcome;
 
 /// The largest answer that is taken as a result; a larger one is a failure.
 const RESULT_BYTES_MAX: usize = 1 << 20;

@@ -1,7 +1,8 @@
 //! A worker's handler that calls an endpoint.
 
 use super::endpoint::{Delivery, Endpoint};
-use crate::worker::{Attempt, Failure, Handler, Outcome};
+use crate::error::Failure;
+use crate::worker::{Attempt, Handler, Outcome};
 
 /// Passes each job on to an [`Endpoint`].
 pub struct Push {

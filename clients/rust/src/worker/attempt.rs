@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Failure;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::job::Claimed;
 
 /// Why a handler must stop.

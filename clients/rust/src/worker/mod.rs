@@ -15,5 +15,5 @@ mod lease;
 mod run;
 
 pub use attempt::{Attempt, Stopped};
-pub use handler::{Failure, Handler, Outcome};
+pub use handler::{Handler, Outcome};
 pub use run::{Tally, Worker};

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::attempt::{Attempt, Stopped};
-use super::handler::{Failure, Handler, Outcome};
+use super::handler::{Handler, Outcome};
 use super::lease::{Lease, keep};
 use crate::client::{Claim, Client};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::job::Claimed;
 use crate::retry::RetryPolicy;
 
