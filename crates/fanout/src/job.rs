@@ -72,9 +72,10 @@ pub(crate) async fn run(
                 .fetch(&endpoint.place, &outgoing, deadline.fetch_by())
                 .await
         };
-        match deadline.fetch_left(Instant::now()).is_zero() {
-            true => None,
-            false => timeout_at(deadline.fetch_by(), work).await.ok(),
+        if deadline.fetch_left(Instant::now()).is_zero() {
+            None
+        } else {
+            timeout_at(deadline.fetch_by(), work).await.ok()
         }
     };
     let now = Instant::now();

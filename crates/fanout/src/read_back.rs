@@ -141,9 +141,10 @@ pub(crate) fn show(id: &str, stored: &Stored) -> Value {
         .iter()
         .filter_map(|name| Some((name.clone(), show_one(name, stored)?)))
         .collect();
-    let pending: Vec<&String> = match stored.is_complete() {
-        true => Vec::new(),
-        false => names.iter().filter(|name| !results.contains_key(*name)).collect(),
+    let pending: Vec<&String> = if stored.is_complete() {
+        Vec::new()
+    } else {
+        names.iter().filter(|name| !results.contains_key(*name)).collect()
     };
     json!({
         "request_id": id,
@@ -159,9 +160,10 @@ pub(crate) fn show(id: &str, stored: &Stored) -> Value {
 
 /// All endpoints of a request; those of serinin's are known by their answers alone.
 pub(crate) fn names(stored: &Stored) -> Vec<String> {
-    match stored.endpoints.is_empty() {
-        false => stored.endpoints.clone(),
-        true => stored.bodies.keys().cloned().collect(),
+    if stored.endpoints.is_empty() {
+        stored.bodies.keys().cloned().collect()
+    } else {
+        stored.endpoints.clone()
     }
 }
 

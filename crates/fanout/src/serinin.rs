@@ -232,9 +232,10 @@ fn redis_url(redis: &Redis) -> Secret {
         addr if addr.starts_with(':') => format!("127.0.0.1{addr}"),
         addr => addr.to_owned(),
     };
-    let login = match redis.password.is_empty() {
-        true => String::new(),
-        false => format!(":{}@", utf8_percent_encode(&redis.password, NON_ALPHANUMERIC)),
+    let login = if redis.password.is_empty() {
+        String::new()
+    } else {
+        format!(":{}@", utf8_percent_encode(&redis.password, NON_ALPHANUMERIC))
     };
     Secret::new(format!("redis://{login}{addr}/{}", redis.dbnum))
 }

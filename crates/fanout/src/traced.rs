@@ -33,17 +33,19 @@ pub(crate) fn request(method: &str, headers: &HeaderMap) -> Span {
 
 /// The span of one endpoint's part, below that of the request.
 pub(crate) fn fetch(endpoint: &str) -> Span {
-    match trace::is_on() {
-        true => info_span!("fanout_fetch", endpoint, outcome = tracing::field::Empty),
-        false => Span::none(),
+    if trace::is_on() {
+        info_span!("fanout_fetch", endpoint, outcome = tracing::field::Empty)
+    } else {
+        Span::none()
     }
 }
 
 /// The span of a write to the store.
 pub(crate) fn store(answers: usize) -> Span {
-    match trace::is_on() {
-        true => info_span!("fanout_store", answers),
-        false => Span::none(),
+    if trace::is_on() {
+        info_span!("fanout_store", answers)
+    } else {
+        Span::none()
     }
 }
 

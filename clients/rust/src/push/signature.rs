@@ -24,9 +24,10 @@ impl Secret {
         let key = STANDARD
             .decode(text.strip_prefix(PREFIX).unwrap_or(text))
             .map_err(|_| SecretError)?;
-        match KEY_BYTES.contains(&key.len()) {
-            true => Ok(Secret(key)),
-            false => Err(SecretError),
+        if KEY_BYTES.contains(&key.len()) {
+            Ok(Secret(key))
+        } else {
+            Err(SecretError)
         }
     }
 

@@ -290,9 +290,10 @@ async fn after(shutdown: &CancellationToken, pause: Duration) {
 }
 
 fn broken(error: &tokio::task::JoinError) -> Failure {
-    match error.is_panic() {
-        true => Failure::retry("the handler panicked"),
-        false => Failure::retry("the handler was cancelled"),
+    if error.is_panic() {
+        Failure::retry("the handler panicked")
+    } else {
+        Failure::retry("the handler was cancelled")
     }
 }
 

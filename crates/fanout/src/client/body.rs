@@ -54,9 +54,10 @@ impl Held {
     fn grow(&mut self, bytes: usize) -> Result<(), FetchError> {
         let used = self.buffers.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        match used + bytes > self.buffers.max {
-            true => Err(FetchError::NoMemory),
-            false => Ok(()),
+        if used + bytes > self.buffers.max {
+            Err(FetchError::NoMemory)
+        } else {
+            Ok(())
         }
     }
 }
@@ -84,9 +85,10 @@ pub(super) async fn read(
         ));
     }
     let mut held = Held::none(buffers);
-    let mut collector = match is_packed {
-        true => Collector::Packed(MultiGzDecoder::new(Limited::new(limits.unpacked))),
-        false => Collector::Plain(Plain::default()),
+    let mut collector = if is_packed {
+        Collector::Packed(MultiGzDecoder::new(Limited::new(limits.unpacked)))
+    } else {
+        Collector::Plain(Plain::default())
     };
     let (mut wire, mut counted) = (0, 0);
     while let Some(frame) = body.frame().await {
@@ -190,9 +192,10 @@ impl Collector {
 }
 
 fn unpacking_failed(limited: &Limited, error: &io::Error) -> FetchError {
-    match limited.overflowed {
-        true => FetchError::TooLarge("unpacked it is longer than `fanout.unpacked_max`"),
-        false => FetchError::Refused(format!("its gzip cannot be unpacked: {error}")),
+    if limited.overflowed {
+        FetchError::TooLarge("unpacked it is longer than `fanout.unpacked_max`")
+    } else {
+        FetchError::Refused(format!("its gzip cannot be unpacked: {error}"))
     }
 }
 

@@ -108,9 +108,10 @@ impl HttpClient {
             outgoing = outgoing.for_redirect(status, same_origin);
             target = next;
             // Somebody else's server is asked once and not kept: an endpoint must not fill our pools.
-            let step = match target.origin == place.target.origin {
-                true => self.fetch_one(&place.pool, &target, &outgoing, by).await?,
-                false => self.fetch_apart(&target, &outgoing, by).await?,
+            let step = if target.origin == place.target.origin {
+                self.fetch_one(&place.pool, &target, &outgoing, by).await?
+            } else {
+                self.fetch_apart(&target, &outgoing, by).await?
             };
             match step {
                 Step::Redirect {
@@ -144,9 +145,10 @@ impl HttpClient {
     ) -> Result<Step, FetchError> {
         let mut stale = 0;
         loop {
-            let kept = match stale < STALE_TRIES_MAX {
-                true => pool.take(Instant::now()).await,
-                false => None,
+            let kept = if stale < STALE_TRIES_MAX {
+                pool.take(Instant::now()).await
+            } else {
+                None
             };
             let (mut transport, is_kept) = match kept {
                 Some(transport) => (transport, true),

@@ -78,9 +78,10 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let (head, body) = request.into_parts();
-    let body = match head.method == Method::POST {
-        true => read_body(fanout, body).await?,
-        false => Bytes::new(),
+    let body = if head.method == Method::POST {
+        read_body(fanout, body).await?
+    } else {
+        Bytes::new()
     };
     let via = head
         .headers
@@ -140,23 +141,22 @@ async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
 /// As serinin answers, in one line; and whom we did not ask, if there is anybody.
 fn taken_reply(taken: &Taken) -> Reply {
     let id = &taken.id;
-    let body = match taken.shed.is_empty() {
-        true => format!(
+    let body = if taken.shed.is_empty() {
+        format!(
             "{{\"request_id\":\"{id}\",\"endpoints\":{}}}\n",
             taken.set.names_json
-        ),
-        false => {
-            let is_shed = |name: &Arc<str>| taken.shed.iter().any(|(shed, _)| shed == name);
-            let asked = taken
-                .set
-                .iter()
-                .map(|endpoint| &endpoint.name)
-                .filter(|name| !is_shed(name));
-            let asked: Vec<&str> = asked.map(|name| &**name).collect();
-            let shed = shed_json(&taken.shed);
-            let (asked, shed) = (json!(asked), json!(shed));
-            format!("{{\"request_id\":\"{id}\",\"endpoints\":{asked},\"shed\":{shed}}}\n")
-        }
+        )
+    } else {
+        let is_shed = |name: &Arc<str>| taken.shed.iter().any(|(shed, _)| shed == name);
+        let asked = taken
+            .set
+            .iter()
+            .map(|endpoint| &endpoint.name)
+            .filter(|name| !is_shed(name));
+        let asked: Vec<&str> = asked.map(|name| &**name).collect();
+        let shed = shed_json(&taken.shed);
+        let (asked, shed) = (json!(asked), json!(shed));
+        format!("{{\"request_id\":\"{id}\",\"endpoints\":{asked},\"shed\":{shed}}}\n")
     };
     json_reply(body)
 }
@@ -215,17 +215,19 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>
             .to_str()
             .is_ok_and(|value| value.contains("text/event-stream"))
     });
-    let found = match wants_events {
-        true => follower.poll_store().await.map_err(failed)?,
-        false => follower.wait_for(&wanted).await.map_err(failed)?,
+    let found = if wants_events {
+        follower.poll_store().await.map_err(failed)?
+    } else {
+        follower.wait_for(&wanted).await.map_err(failed)?
     };
     let Some(stored) = found else {
         let detail = format!("there is no request {id}; it has expired or never was");
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     };
-    Ok(match wants_events {
-        true => events::stream(follower, id, stored),
-        false => json_reply(format!("{}\n", show(&id, &stored))),
+    Ok(if wants_events {
+        events::stream(follower, id, stored)
+    } else {
+        json_reply(format!("{}\n", show(&id, &stored)))
     })
 }
 

@@ -79,9 +79,10 @@ impl MemoryStore {
         let mut written = Vec::with_capacity(batch.answers.len());
         for answer in &batch.answers {
             let late = answer.body.is_some() && now > answer.by;
-            let outcome = match late {
-                true => answer.outcome.not_stored(LATE_DETAIL),
-                false => answer.outcome.clone(),
+            let outcome = if late {
+                answer.outcome.not_stored(LATE_DETAIL)
+            } else {
+                answer.outcome.clone()
             };
             kept.stored.outcomes.insert(answer.name.to_string(), outcome);
             if let Some(body) = answer.body.as_ref().filter(|_| !late) {

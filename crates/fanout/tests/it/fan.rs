@@ -92,9 +92,10 @@ impl Fan {
     pub(crate) async fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = format!("{head}\r\nhost: fan\r\nconnection: close\r\n");
-        let length = match body.is_empty() {
-            true => String::new(),
-            false => format!("content-length: {}\r\n", body.len()),
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
         };
         let mut bytes = format!("{head}{length}\r\n").into_bytes();
         bytes.extend_from_slice(body);
@@ -157,9 +158,10 @@ fn parse(bytes: &[u8]) -> Answer {
         .unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    let body = match chunked {
-        true => join_chunks(body),
-        false => body.to_owned(),
+    let body = if chunked {
+        join_chunks(body)
+    } else {
+        body.to_owned()
     };
     Answer {
         status,

@@ -174,9 +174,10 @@ struct Confirm {
 }
 
 async fn confirm(State(api): State<FleetApi>, body: Bytes) -> Answer {
-    let asked: Confirm = match body.is_empty() {
-        true => Confirm::default(),
-        false => read(&body)?,
+    let asked: Confirm = if body.is_empty() {
+        Confirm::default()
+    } else {
+        read(&body)?
     };
     let Some(held) = confirm_in(&api.store, asked.digest.as_deref()).await? else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "nothing that fits is held"));

@@ -108,12 +108,13 @@ impl Principal {
     }
 
     pub(crate) fn check(&self, permission: Permission) -> Result<(), Problem> {
-        match self.may(permission) {
-            true => Ok(()),
-            false => Err(Problem::new(
+        if self.may(permission) {
+            Ok(())
+        } else {
+            Err(Problem::new(
                 ProblemKind::Forbidden,
                 format!("the token lacks the scope {}", permission.name()),
-            )),
+            ))
         }
     }
 
@@ -143,12 +144,13 @@ impl Principal {
     }
 
     pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<(), Problem> {
-        match self.may_use(queue) {
-            true => Ok(()),
-            false => Err(Problem::new(
+        if self.may_use(queue) {
+            Ok(())
+        } else {
+            Err(Problem::new(
                 ProblemKind::Forbidden,
                 format!("the token is not for the queue {queue}"),
-            )),
+            ))
         }
     }
 
@@ -158,12 +160,13 @@ impl Principal {
 
     /// Readers of all queues need a token that is not bound to some.
     pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
-        match self.queues.is_empty() {
-            true => Ok(()),
-            false => Err(Problem::new(
+        if self.queues.is_empty() {
+            Ok(())
+        } else {
+            Err(Problem::new(
                 ProblemKind::Forbidden,
                 "the token is for some queues only: name one",
-            )),
+            ))
         }
     }
 }

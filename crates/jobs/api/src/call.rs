@@ -87,12 +87,13 @@ impl Call {
     pub(crate) async fn json_if_any(self, api: &Api) -> Result<Bytes, Problem> {
         let says_json = is_json(self.headers());
         let bytes = self.bytes(api).await?;
-        match bytes.is_empty() || says_json {
-            true => Ok(bytes),
-            false => Err(Problem::new(
+        if bytes.is_empty() || says_json {
+            Ok(bytes)
+        } else {
+            Err(Problem::new(
                 ProblemKind::MediaType,
                 "the body must be JSON, or empty",
-            )),
+            ))
         }
     }
 
@@ -139,9 +140,10 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Probl
 
 /// Reads a form that may be left out.
 pub(crate) fn parse_if_any<'a, T: Deserialize<'a> + Default>(bytes: &'a Bytes) -> Result<T, Problem> {
-    match bytes.is_empty() {
-        true => Ok(T::default()),
-        false => parse(bytes),
+    if bytes.is_empty() {
+        Ok(T::default())
+    } else {
+        parse(bytes)
     }
 }
 

@@ -90,13 +90,14 @@ impl JobsHandlers {
     pub(crate) fn check_result(&self, result: Option<&Body>) -> Result<(), Error> {
         let bytes_max = self.jobs.config().limits.result_bytes_max;
         let bytes = result.map_or(0, |result| result.bytes.len());
-        match bytes <= bytes_max {
-            true => Ok(()),
-            false => Err(Error::TooLarge {
+        if bytes <= bytes_max {
+            Ok(())
+        } else {
+            Err(Error::TooLarge {
                 what: "result",
                 bytes,
                 bytes_max,
-            }),
+            })
         }
     }
 
@@ -163,9 +164,10 @@ impl JobsHandlers {
         let Some(job) = self.store().read(vec![id]).await?.pop().flatten() else {
             return Ok(None);
         };
-        let explanation = match job.summary.state.has_ended() {
-            true => Some(Explanation::Ended(job.summary.state)),
-            false => self.store().explain(id).await?,
+        let explanation = if job.summary.state.has_ended() {
+            Some(Explanation::Ended(job.summary.state))
+        } else {
+            self.store().explain(id).await?
         };
         Ok(Some((job, explanation)))
     }
@@ -213,8 +215,9 @@ pub(crate) fn check_text(field: &'static str, text: &str) -> Result<(), Error> {
     if text.is_empty() || text.len() > KEY_BYTES_MAX {
         return Err(Error::invalid(field, "must have 1 to 256 bytes"));
     }
-    match text.chars().any(char::is_control) {
-        true => Err(Error::invalid(field, "must not hold control characters")),
-        false => Ok(()),
+    if text.chars().any(char::is_control) {
+        Err(Error::invalid(field, "must not hold control characters"))
+    } else {
+        Ok(())
     }
 }

@@ -80,9 +80,10 @@ impl MemcachedStore {
             .iter()
             .zip(commands)
             .map(|(node, commands)| async move {
-                match commands.expected.is_empty() {
-                    true => Ok(Vec::new()),
-                    false => node.run(commands).await,
+                if commands.expected.is_empty() {
+                    Ok(Vec::new())
+                } else {
+                    node.run(commands).await
                 }
             });
         join_all(runs).await

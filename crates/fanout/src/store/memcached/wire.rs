@@ -151,9 +151,10 @@ async fn write(
             if awaited.send(exchange.awaited).await.is_err() {
                 return;
             }
-            next = match bytes.len() < BATCH_BYTES_MAX {
-                true => queue.try_recv().ok(),
-                false => None,
+            next = if bytes.len() < BATCH_BYTES_MAX {
+                queue.try_recv().ok()
+            } else {
+                None
             };
         }
         if writer.write_all(&bytes).await.is_err() {
@@ -178,10 +179,11 @@ async fn read(mut reader: OwnedReadHalf, mut answers: mpsc::Receiver<Awaited>) {
             Some(Ok(Some(reply))) => {
                 let mut awaited = current.take().expect("it asked for this reply");
                 awaited.got.push(reply);
-                match awaited.got.len() < awaited.expected.len() {
-                    true => current = Some(awaited),
+                if awaited.got.len() < awaited.expected.len() {
+                    current = Some(awaited)
+                } else {
                     // The caller may have given up.
-                    false => drop(awaited.to.send(awaited.got)),
+                    drop(awaited.to.send(awaited.got))
                 }
             }
             Some(Err(())) => return,

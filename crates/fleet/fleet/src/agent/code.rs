@@ -92,9 +92,10 @@ impl<F> CodeRunner<F> {
                 break ended;
             }
         };
-        let left = match stop.is_ordered() {
-            true => stop.ordered().await.since(boot_now()),
-            false => self.loop_pause.max(Duration::from_secs(1)),
+        let left = if stop.is_ordered() {
+            stop.ordered().await.since(boot_now())
+        } else {
+            self.loop_pause.max(Duration::from_secs(1))
         };
         if tokio::time::timeout(left, worker.on_end()).await.is_err() {
             tracing::warn!("on_end was cut off");

@@ -128,9 +128,10 @@ fn revokes(
     places: &BTreeMap<WorkerId, Place>,
 ) -> Vec<(WorkerId, u64)> {
     let under_way = fleet.workers.iter().filter(|worker| worker.leaving).count();
-    let allowed = match rebalance.on {
-        true => rebalance.moves_at_once.saturating_sub(under_way),
-        false => 0,
+    let allowed = if rebalance.on {
+        rebalance.moves_at_once.saturating_sub(under_way)
+    } else {
+        0
     };
     let moves = plan.steps.iter().filter_map(|step| match *step {
         Step::Move { worker, from, .. } => Some((worker, from)),

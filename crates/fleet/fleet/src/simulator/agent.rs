@@ -184,9 +184,10 @@ impl World<'_> {
                     process,
                     worker,
                 };
-                match moment <= self.now {
-                    true => self.worker_gone_event(event),
-                    false => self.at(moment, event),
+                if moment <= self.now {
+                    self.worker_gone_event(event)
+                } else {
+                    self.at(moment, event)
                 }
             }
         }

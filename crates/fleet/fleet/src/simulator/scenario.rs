@@ -149,12 +149,15 @@ fn random_fault(random: &mut Random, settings: &Settings) -> Fault {
         8 | 9 => Fault::Failover {
             lost: random.below(lease_ms),
         },
-        10 => match random.one_in(3) {
-            true => Fault::Flush,
-            false => Fault::ClockStep {
-                back: random.below(lease_ms * 100),
-            },
-        },
+        10 => {
+            if random.one_in(3) {
+                Fault::Flush
+            } else {
+                Fault::ClockStep {
+                    back: random.below(lease_ms * 100),
+                }
+            }
+        }
         11 => Fault::Reinstall {
             worker: random.below(settings.workers as u64) as usize,
         },

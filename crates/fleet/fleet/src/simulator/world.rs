@@ -408,9 +408,10 @@ impl<'a> World<'a> {
             _ => 20 * MILLI,
         };
         // In the calm, networks are calm too.
-        match self.now >= self.calm_from {
-            true => self.random.below(20 * MILLI),
-            false => self.random.below(limit),
+        if self.now >= self.calm_from {
+            self.random.below(20 * MILLI)
+        } else {
+            self.random.below(limit)
         }
     }
 

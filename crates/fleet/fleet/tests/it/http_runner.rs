@@ -102,9 +102,10 @@ impl Callbacks {
 
     fn is_broken(&self, verb: &str, broken: bool) {
         let mut verbs = self.broken.lock().unwrap();
-        match broken {
-            true => drop(verbs.insert(verb.to_owned())),
-            false => drop(verbs.remove(verb)),
+        if broken {
+            drop(verbs.insert(verb.to_owned()))
+        } else {
+            drop(verbs.remove(verb))
         }
     }
 }

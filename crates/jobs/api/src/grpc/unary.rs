@@ -67,12 +67,11 @@ pub(super) async fn enqueue_batch(
 }
 
 fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
-    match length <= api.config.batch_max {
-        true => Ok(()),
-        false => {
-            let detail = format!("a batch may have {} items at most", api.config.batch_max);
-            Err(Problem::bad_request(detail))
-        }
+    if length <= api.config.batch_max {
+        Ok(())
+    } else {
+        let detail = format!("a batch may have {} items at most", api.config.batch_max);
+        Err(Problem::bad_request(detail))
     }
 }
 

@@ -235,11 +235,12 @@ pub(crate) async fn subscribe(
 
 /// Beyond the end are events that nobody has seen: a cursor there would skip them.
 fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
-    match cursor <= head {
-        true => Ok(()),
-        false => Err(Problem::bad_request(format!(
+    if cursor <= head {
+        Ok(())
+    } else {
+        Err(Problem::bad_request(format!(
             "cursor {cursor} is beyond the end of the log, which is {head}"
-        ))),
+        )))
     }
 }
 
@@ -261,8 +262,9 @@ pub(super) async fn delete_subscription(State(api): State<Api>, call: Call) -> R
     let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
     let tenant = principal.acting_for(None)?;
-    match api.handlers.store().unsubscribe(tenant, name.clone()).await? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("subscription", name).into()),
+    if api.handlers.store().unsubscribe(tenant, name.clone()).await? {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("subscription", name).into())
     }
 }

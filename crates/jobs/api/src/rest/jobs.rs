@@ -128,9 +128,10 @@ fn may_see(principal: &Principal, job: &nagaya_jobs::view::JobView) -> bool {
 /// Refuses jobs that are not there for the caller.
 pub(crate) async fn seen(api: &Api, principal: &Principal, id: JobId) -> Result<(), Problem> {
     let job = api.handlers.store().read(vec![id]).await?.pop().flatten();
-    match job.is_some_and(|job| may_see(principal, &job)) {
-        true => Ok(()),
-        false => Err(Error::no_such("job", id).into()),
+    if job.is_some_and(|job| may_see(principal, &job)) {
+        Ok(())
+    } else {
+        Err(Error::no_such("job", id).into())
     }
 }
 
@@ -243,9 +244,10 @@ pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Respons
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
-    match reason.is_none_or(|reason| reason.len() <= REASON_BYTES_MAX) {
-        true => Ok(()),
-        false => Err(Problem::bad_request("reason may have 4096 bytes")),
+    if reason.is_none_or(|reason| reason.len() <= REASON_BYTES_MAX) {
+        Ok(())
+    } else {
+        Err(Problem::bad_request("reason may have 4096 bytes"))
     }
 }
 

@@ -109,8 +109,9 @@ pub(super) async fn delete_schedule(State(api): State<Api>, call: Call) -> Resul
     let query: TenantQuery = call.query()?;
     let tenant = principal.acting_for(query.tenant.as_deref())?;
     let name = call.part("name").to_owned();
-    match api.handlers.store().delete_schedule(tenant, name.clone()).await? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("schedule", name).into()),
+    if api.handlers.store().delete_schedule(tenant, name.clone()).await? {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("schedule", name).into())
     }
 }

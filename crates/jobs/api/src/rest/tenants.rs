@@ -78,9 +78,10 @@ pub(super) async fn revoke_token(State(api): State<Api>, call: Call) -> Result<R
     let name = call.part("name").to_owned();
     let was_there = api.handlers.store().revoke_token(tenant, name.clone()).await?;
     api.auth.clear_cache();
-    match was_there {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("token", name).into()),
+    if was_there {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("token", name).into())
     }
 }
 

@@ -227,9 +227,10 @@ impl From<&WebhookRule> for WebhookView {
             url: webhook.url.clone(),
             header_names: webhook.headers.iter().map(|(name, _)| name.clone()).collect(),
             events: webhook.events.iter().copied().map(EventKind::from).collect(),
-            format: match webhook.cloud_events {
-                true => WebhookFormat::CloudEvents,
-                false => WebhookFormat::Standard,
+            format: if webhook.cloud_events {
+                WebhookFormat::CloudEvents
+            } else {
+                WebhookFormat::Standard
             },
         }
     }
@@ -315,13 +316,14 @@ pub(crate) fn json_body(value: Option<&RawValue>, whole: &Bytes) -> Body {
 /// Checks a queue that a client names: the house's own are closed to it.
 pub(crate) fn client_queue(name: &str) -> Result<QueueName, Problem> {
     let queue = QueueName::new(name)?;
-    match queue.is_reserved() {
-        true => Err(Error::invalid(
+    if queue.is_reserved() {
+        Err(Error::invalid(
             "queue",
             "begins with an underscore: such queues are the house's own",
         )
-        .into()),
-        false => Ok(queue),
+        .into())
+    } else {
+        Ok(queue)
     }
 }
 

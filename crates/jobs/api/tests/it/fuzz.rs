@@ -34,9 +34,10 @@ async fn schemathesis_finds_nothing() {
     // Bounded by cases and not by time: a loaded machine takes longer, but tests as much.
     // The short form tries the same every time; the long one looks for what nobody has seen yet.
     let is_long = std::env::var_os("NAGAYA_TEST_LONG").is_some();
-    let (phases, examples) = match is_long {
-        true => ("coverage,fuzzing,stateful", "100"),
-        false => ("coverage,fuzzing", "5"),
+    let (phases, examples) = if is_long {
+        ("coverage,fuzzing,stateful", "100")
+    } else {
+        ("coverage,fuzzing", "5")
     };
     let folder = tempfile::tempdir().unwrap();
     let mut fuzzer = Command::new("python3");

@@ -60,15 +60,17 @@ impl Principal {
     pub(super) fn queue(&self, asked: Option<&str>) -> Result<Option<QueueName>, Problem> {
         let forbidden = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, detail));
         let Some(asked) = asked else {
-            return match self.queues.is_empty() {
-                true => Ok(None),
-                false => forbidden("the token is for some queues only: name one".into()),
+            return if self.queues.is_empty() {
+                Ok(None)
+            } else {
+                forbidden("the token is for some queues only: name one".into())
             };
         };
         let queue = QueueName::new(asked)?;
-        match self.queues.is_empty() || self.queues.iter().any(|one| one == asked) {
-            true => Ok(Some(queue)),
-            false => forbidden(format!("the token is not for the queue {queue}")),
+        if self.queues.is_empty() || self.queues.iter().any(|one| one == asked) {
+            Ok(Some(queue))
+        } else {
+            forbidden(format!("the token is not for the queue {queue}"))
         }
     }
 }

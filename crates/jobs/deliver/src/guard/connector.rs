@@ -89,9 +89,10 @@ impl Connector {
         let opening = async move {
             let addresses = self.addresses(&host).await?;
             let stream = dial(&host, &addresses, port).await?;
-            match is_tls {
-                false => Ok(Stream::Plain(TokioIo::new(stream))),
-                true => self.shake_hands(&host, stream).await,
+            if is_tls {
+                self.shake_hands(&host, stream).await
+            } else {
+                Ok(Stream::Plain(TokioIo::new(stream)))
             }
         };
         match timeout(limit, opening).await {

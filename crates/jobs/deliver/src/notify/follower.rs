@@ -66,9 +66,10 @@ impl Follower {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut is_open = false;
         loop {
-            let done = match is_open {
-                false => self.open().await,
-                true => self.round().await,
+            let done = if is_open {
+                self.round().await
+            } else {
+                self.open().await
             };
             match done {
                 Ok(()) => is_open = true,
@@ -220,9 +221,10 @@ impl Follower {
 
 /// The queue whose settings decide who is told.
 fn queue_to_notify(key: &GroupKey) -> &str {
-    match key.queue == undelivered::queue().as_str() {
-        true => key.kind.as_deref().unwrap_or_default(),
-        false => &key.queue,
+    if key.queue == undelivered::queue().as_str() {
+        key.kind.as_deref().unwrap_or_default()
+    } else {
+        &key.queue
     }
 }
 

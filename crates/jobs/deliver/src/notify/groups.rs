@@ -123,9 +123,10 @@ impl Groups {
         });
         pending.last_seq = event.seq;
         pending.last_at_ms = event.at_ms;
-        match pending.positions.len() < POSITIONS_MAX {
-            true => pending.positions.push_back(event.seq),
-            false => pending.more += 1,
+        if pending.positions.len() < POSITIONS_MAX {
+            pending.positions.push_back(event.seq)
+        } else {
+            pending.more += 1
         }
     }
 
@@ -140,9 +141,10 @@ impl Groups {
             .keys()
             .filter(|other| other.queue == key.queue)
             .count();
-        match self.groups.contains_key(&key) || others < KINDS_MAX {
-            true => key,
-            false => of_queue(Some(OTHER_KINDS.to_owned())),
+        if self.groups.contains_key(&key) || others < KINDS_MAX {
+            key
+        } else {
+            of_queue(Some(OTHER_KINDS.to_owned()))
         }
     }
 

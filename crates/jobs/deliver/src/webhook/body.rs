@@ -215,9 +215,10 @@ fn rest(data: &EventData) -> Rest<'_> {
 }
 
 fn result(body: &Body) -> Rest<'_> {
-    let json = match body.is_json() {
-        true => serde_json::from_slice::<&RawValue>(&body.bytes).ok(),
-        false => None,
+    let json = if body.is_json() {
+        serde_json::from_slice::<&RawValue>(&body.bytes).ok()
+    } else {
+        None
     };
     match json {
         Some(json) => Rest {
@@ -233,13 +234,14 @@ fn result(body: &Body) -> Rest<'_> {
 }
 
 fn write(data: &Data<'_>, delivery: &Delivery, event: Option<&Event>) -> Vec<u8> {
-    let written = match delivery.webhook.cloud_events {
-        true => serde_json::to_vec(data),
-        false => serde_json::to_vec(&Envelope {
+    let written = if delivery.webhook.cloud_events {
+        serde_json::to_vec(data)
+    } else {
+        serde_json::to_vec(&Envelope {
             kind: kind(delivery),
             timestamp: time(at_ms(delivery, event)),
             data,
-        }),
+        })
     };
     written.expect("a document of plain fields")
 }

@@ -254,9 +254,10 @@ impl Deliverer {
     /// Starts a delivery that was taken, or lets it wait, here or in the store.
     fn admit(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, now_ms: i64) {
         let target = target(&delivery.webhook.url);
-        let admission = match state.queues.has(&target) {
-            true => Admission::Busy,
-            false => self.targets.lock().ask(&target, span(now_ms)),
+        let admission = if state.queues.has(&target) {
+            Admission::Busy
+        } else {
+            self.targets.lock().ask(&target, span(now_ms))
         };
         // Half of the lease is for the try itself.
         let until_ms = now_ms + span_ms(self.config.lease) / 2;

@@ -42,9 +42,10 @@ impl Secret {
     pub fn parse(text: &str) -> Result<Secret, SecretError> {
         let text = text.strip_prefix(PREFIX).ok_or(SecretError::Form)?;
         let bytes = STANDARD.decode(text).map_err(|_| SecretError::Form)?;
-        match (BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
-            true => Ok(Secret(bytes)),
-            false => Err(SecretError::Length),
+        if (BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
+            Ok(Secret(bytes))
+        } else {
+            Err(SecretError::Length)
         }
     }
 

@@ -187,9 +187,10 @@ impl<F: Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static> Resolve for Answers<F> 
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, std::io::Result<Vec<IpAddr>>> {
         let found = (self.0)(host);
         Box::pin(async move {
-            match found.is_empty() {
-                true => Err(std::io::Error::other("no such name")),
-                false => Ok(found),
+            if found.is_empty() {
+                Err(std::io::Error::other("no such name"))
+            } else {
+                Ok(found)
             }
         })
     }

@@ -57,12 +57,13 @@ async fn a_dead_target_among_a_hundred_delays_no_other() {
     const OTHERS: usize = 99;
     const EACH: usize = 5;
     let fixture = Fixture::new();
-    let target = Target::start(
-        |_, got| match got.header("host").unwrap().starts_with("t0.test") {
-            true => Act::Stall,
-            false => say(200),
-        },
-    )
+    let target = Target::start(|_, got| {
+        if got.header("host").unwrap().starts_with("t0.test") {
+            Act::Stall
+        } else {
+            say(200)
+        }
+    })
     .await;
     let port = target.address.port();
     let url = |number: usize| format!("http://t{number}.test:{port}/");
@@ -92,9 +93,12 @@ async fn a_target_that_comes_back_is_not_flooded() {
     let fixture = Fixture::new();
     let is_up = Arc::new(AtomicBool::new(false));
     let up = Arc::clone(&is_up);
-    let target = Target::start(move |_, _| match up.load(Ordering::SeqCst) {
-        true => Act::After(Duration::from_millis(10), 200),
-        false => Act::SayAndReset(""),
+    let target = Target::start(move |_, _| {
+        if up.load(Ordering::SeqCst) {
+            Act::After(Duration::from_millis(10), 200)
+        } else {
+            Act::SayAndReset("")
+        }
     })
     .await;
     for _ in 0..JOBS {

@@ -93,12 +93,11 @@ async fn converse(
                     *left = left.saturating_sub(1);
                     is_refused
                 };
-                match is_refused {
-                    true => "451 not now\r\n",
-                    false => {
-                        kept.lock().push(mail);
-                        "250 kept\r\n"
-                    }
+                if is_refused {
+                    "451 not now\r\n"
+                } else {
+                    kept.lock().push(mail);
+                    "250 kept\r\n"
                 }
             }
             "QUIT" => {
