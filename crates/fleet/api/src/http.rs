@@ -1,4 +1,4 @@
-//! The handlers.
+//! The HTTP handlers.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ use crate::FleetApi;
 use crate::problem::Problem;
 use crate::webhook::WEBHOOK_PATH;
 
-/// Events in one answer at most, and unless asked for.
+/// Events per reply: the maximum and the default.
 const EVENTS_MAX: usize = 10_000;
 const EVENTS_DEFAULT: usize = 100;
-/// How long a question may be open, and how long it is unless asked for.
+/// How long a question may stay open: the maximum and the default.
 const ASK_MAX: Duration = Duration::from_secs(300);
 const ASK_DEFAULT: Duration = Duration::from_secs(30);
 
 type Answer = Result<Json<Value>, Problem>;
 
-/// Everything under `/v1/fleet`.
+/// Builds the routes under `/v1/fleet`.
 pub fn router(api: FleetApi) -> Router {
     Router::new()
         .route("/v1/fleet", get(list))
@@ -182,7 +182,7 @@ async fn confirm(State(api): State<FleetApi>, body: Bytes) -> Answer {
     let Some(held) = confirm_in(&api.store, asked.digest.as_deref()).await? else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "nothing that fits is held"));
     };
-    // What was confirmed is done by the next list.
+    // The next list applies what was confirmed.
     api.manager.trigger();
     Ok(Json(
         json!({"confirmed": held.stops, "of": held.of, "digest": held.digest}),

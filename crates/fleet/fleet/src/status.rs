@@ -1,4 +1,4 @@
-//! The fleet as people and programs see it.
+//! The state of the fleet as tables and JSON.
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// `snapshot` must have been asked for its workers.
+    /// `snapshot` must have been read with its workers.
     pub fn new(snapshot: FleetSnapshot) -> Status {
         Status { snapshot }
     }
@@ -24,7 +24,7 @@ impl Status {
         self.snapshot.places.iter().flatten()
     }
 
-    /// Two tables: instances, then workers.
+    /// Formats two tables: instances, then workers.
     pub fn to_table(&self) -> String {
         let mut instances = new_table(&[
             "INSTANCE", "STATE", "WORKERS", "WEIGHT", "CAPACITY", "ZONE", "LABELS", "SINCE",
@@ -85,7 +85,7 @@ impl Status {
         })
     }
 
-    /// What a rebalance would do now.
+    /// Returns what a rebalance would do now.
     pub fn plan(&self, rebalance: Rebalance) -> PlanReport {
         let places = self.snapshot.places.clone().unwrap_or_default();
         let (fleet, names, ids) = fleet_of(&self.snapshot.instances, &places, rebalance.per_zone_max);
@@ -104,7 +104,7 @@ impl Status {
     }
 }
 
-/// A plan with names: worker, from where (none if it waits), to where.
+/// A plan with names: worker, origin (`None` if it waits) and destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanReport {
     pub steps: Vec<(WorkerId, Option<InstanceName>, InstanceName)>,
@@ -150,7 +150,7 @@ pub(crate) fn new_table(header: &[&str]) -> Table {
     table
 }
 
-/// The history, one event per line.
+/// Formats the history, one event per line.
 pub fn events_table(events: &[Value]) -> String {
     let mut table = new_table(&["ID", "WHAT", "WORKER", "INSTANCE", "EPOCH", "WHY"]);
     for event in events {
@@ -168,7 +168,7 @@ fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// How long ago a moment was, in words short enough for a table.
+/// Formats how long ago a moment was, short enough for a table.
 fn moment(since_ms: u64) -> String {
     let seconds = crate::clock::unix_ms().saturating_sub(since_ms) / 1000;
     match seconds {

@@ -1,5 +1,5 @@
-//! The agent's loop: one call to Redis under way at most, never waited for in a way that would keep
-//! a worker from being stopped in time.
+//! The agent's loop. At most one call to Redis is in flight, and waiting for it never delays stopping a
+//! worker.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::name::WorkerId;
 use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Error, Joined, Running, Store};
 
-/// Longest sleep: a clock that counts suspend is looked at at least this often.
+/// Upper bound for a sleep, so that the clock is read often enough to notice that the machine was suspended.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Pause after a call that failed.
+/// Pause after a failed call.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a call to Redis brought.
+/// The result of a call to Redis.
 enum Answer {
     Joined(Result<(String, Joined), Error>),
     Beat(Result<(String, Beat), Error>),
@@ -36,10 +36,10 @@ enum Answer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leave {
     No,
-    /// Wanted, and not told to the store yet.
+    /// Requested, but not yet recorded in the store.
     Wanted,
     Told,
-    /// The store has forgotten us, or never knew us.
+    /// The store has no record of this instance any more, or never had one.
     Done,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Service {
     next_beat: BootTime,
     leave: Leave,
     name_taken: bool,
-    /// How long workers ran past their leases, and nobody was told yet.
+    /// Time that workers ran past their leases and that is not yet reported.
     overrun: Duration,
-    /// Why it can never join.
+    /// The error that makes a join impossible for good.
     hopeless: Option<Error>,
 }
 
@@ -160,7 +160,7 @@ impl Service {
         self.leave == Leave::Done || self.hopeless.is_some() || (self.name_taken && idle)
     }
 
-    /// Does what the core says.
+    /// Executes the actions that the core decided on.
     fn carry_out(&mut self, now: BootTime) {
         self.core.clear_quarantines(now);
         let leaving = self.leave != Leave::No;
@@ -225,7 +225,7 @@ impl Service {
         }
     }
 
-    /// The next call to Redis, if one is due.
+    /// Returns the next call to Redis, if one is due.
     fn next_call(&mut self, now: BootTime) -> Option<BoxFuture<'static, Answer>> {
         let (store, name) = (self.store.clone(), self.options.name.clone());
         let timing = self.options.timing;
@@ -245,7 +245,7 @@ impl Service {
             ));
         }
         let due = self.core.due_acknowledgements(now);
-        // A heartbeat that is due goes first: it is what keeps the others alive.
+        // A due heartbeat goes first, because it keeps all workers alive.
         if !due.is_empty() && now < self.next_beat {
             return Some(Box::pin(async move {
                 let answer = store.stopped(&name, inc, &due).await;
@@ -351,7 +351,7 @@ impl Service {
                     &mut self.questions,
                 );
             }
-            // A message says "look", and so does having missed some.
+            // Every message only means "read the fleet again", and so does a gap in the subscription.
             Event::Message { .. } | Event::Gap | Event::Ready => {
                 if self.core.inc().is_some() {
                     self.next_beat = BootTime::ZERO;
@@ -360,7 +360,7 @@ impl Service {
         }
     }
 
-    /// Ends what is left, within the lease.
+    /// Ends the remaining workers before the lease does.
     async fn end_all(&mut self) {
         let timing = self.options.timing;
         let now = boot_now();
@@ -376,7 +376,7 @@ impl Service {
     }
 }
 
-/// Waits for the call under way, or for ever.
+/// Waits for the call in flight; pending forever if there is none.
 async fn under_way(call: &mut Option<(BootTime, BoxFuture<'static, Answer>)>) -> Answer {
     match call {
         Some((_, future)) => future.await,

@@ -1,4 +1,4 @@
-//! The difference between the outside list and the fleet, and the brake on it.
+//! The difference between the external list and the fleet, and the guard against mass stops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use sha1::{Digest, Sha1};
 use crate::name::WorkerId;
 use crate::store::{Install, Place};
 
-/// What has to change for the fleet to be as the list says.
+/// The changes that bring the fleet in line with the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// New, changed, or wanted again.
+    /// Workers that are new, changed, or wanted again.
     pub puts: Vec<Install>,
     pub stops: Vec<WorkerId>,
 }
 
-/// Compares a list with what is installed. Workers whose records cannot be read are left alone.
+/// Compares a list with the installed workers. Workers with unreadable records are left alone.
 pub fn difference(
     list: &[Install],
     places: &BTreeMap<WorkerId, Place>,
@@ -42,13 +42,13 @@ pub fn difference(
     difference
 }
 
-/// Holds back lists that would stop too much at once, because an outside list that is suddenly empty
-/// is broken more often than meant.
+/// Holds back lists that would stop too many workers at once: an external list that is suddenly empty is more
+/// often broken than intended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MassStopGuard {
     /// Largest share of the fleet that one list may stop, 0 to 1.
     pub share_max: f64,
-    /// So few may always be stopped.
+    /// A list may always stop up to this many workers.
     pub always_allowed: usize,
 }
 
@@ -61,17 +61,17 @@ impl Default for MassStopGuard {
     }
 }
 
-/// Stops that wait for a person's word.
+/// Stops that wait for an operator's confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldStops {
-    /// Names these very stops; to be confirmed with.
+    /// Identifies exactly these stops in a confirmation.
     pub digest: String,
     pub stops: usize,
     pub of: usize,
 }
 
 impl MassStopGuard {
-    /// The stops that are held, unless they were confirmed.
+    /// Returns the stops to hold back, or `None` if they are allowed or confirmed.
     pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<HeldStops> {
         let share = stops.len() as f64 / installed.max(1) as f64;
         if stops.len() <= self.always_allowed || share <= self.share_max {

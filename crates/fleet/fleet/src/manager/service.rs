@@ -15,9 +15,9 @@ use crate::name::WorkerId;
 use crate::protocol::{Watch, decide};
 use crate::store::{Error, FleetSnapshot, Install, InstanceState, Place, PlaceState, Store};
 
-/// How often a manager says that it lives; its key is shown for 20 s.
+/// Heartbeat interval of a manager. Its key is shown for 20 s, so three may be missed.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// Messages come in crowds; one look answers all within this time.
+/// Messages arrive in bursts; one read of the fleet answers all that arrive within this time.
 const COALESCE_WINDOW: Duration = Duration::from_millis(10);
 
 type List = Result<Vec<Install>, SourceError>;
@@ -27,7 +27,7 @@ pub(super) struct Service {
     options: ManagerOptions,
     handle: ManagerHandle,
     watch: Watch,
-    /// The placement of the version that was read last.
+    /// The placement of the last version read.
     places: BTreeMap<WorkerId, Place>,
     unreadable: BTreeSet<String>,
     version: Option<u64>,
@@ -36,9 +36,9 @@ pub(super) struct Service {
     next_beat: BootTime,
     next_poll: BootTime,
     next_sync: BootTime,
-    /// Until when waiting workers were counted as dark.
+    /// Waiting workers are counted as dark up to this time.
     dark_until: Option<BootTime>,
-    /// A list that was read and not yet applied.
+    /// A list that was read and not applied yet.
     list: Option<Vec<Install>>,
 }
 
@@ -117,7 +117,7 @@ impl Service {
                 self.next_poll = BootTime::ZERO;
             }
             Err(error) => {
-                // Nothing is stopped because of a list that could not be read.
+                // A list that could not be read stops nothing.
                 tracing::error!(%error, cause = ?std::error::Error::source(&error), "outside list not read");
                 self.next_sync = self.next_sync.min(boot_now() + self.options.source_retry);
                 self.handle.status.send_modify(|status| status.sync_failures += 1);
@@ -125,7 +125,7 @@ impl Service {
         }
     }
 
-    /// One round: sees who lives, then what waits, then the list.
+    /// One cycle: detects dead instances, applies the list, places waiting workers and rebalances.
     async fn run_cycle(&mut self, now: BootTime) -> Result<(), Error> {
         let mut others = None;
         if now >= self.next_beat {
@@ -143,7 +143,7 @@ impl Service {
             self.run.clone_from(&snapshot.run);
             self.birth.clone_from(&snapshot.birth);
             if self.version.is_some() && snapshot.places.is_none() {
-                // The version of another run says nothing about this one's placement.
+                // A version from another run says nothing about this run's placement.
                 snapshot = self.store.snapshot(None).await?;
             }
         }
@@ -167,7 +167,7 @@ impl Service {
         self.remove_dead_instances(&snapshot).await
     }
 
-    /// Has the list read again as soon as the stops that it held are confirmed.
+    /// Triggers a new read of the list as soon as its held stops are confirmed.
     async fn check_confirmation(&mut self) -> Result<(), Error> {
         let held = self.handle.status.borrow().held.clone();
         if let Some(held) = held
@@ -178,7 +178,7 @@ impl Service {
         Ok(())
     }
 
-    /// Adds the time since the last round for every worker that waited for a place in it.
+    /// Adds the time since the last cycle for every worker that waited for a place in it.
     fn count_dark(&mut self, now: BootTime) {
         let waits = |place: &&Place| place.state == PlaceState::Pending && !place.remove;
         let waiting = self.places.values().filter(waits).count();
@@ -255,10 +255,10 @@ impl Service {
         Ok(())
     }
 
-    /// Gives waiting workers their places and asks for those that should be elsewhere.
+    /// Places waiting workers and revokes those that should run elsewhere.
     async fn place(&mut self, snapshot: &FleetSnapshot) -> Result<(), Error> {
         let mut rebalance = self.options.rebalance;
-        // While a failover is not over, only what is dark is worth a change.
+        // While a failover is not settled, only workers without a running copy justify a change.
         rebalance.on &= snapshot.settled == snapshot.run;
         let decision = decide(&snapshot.instances, &self.places, rebalance);
         let mut assigned = 0;
@@ -270,7 +270,7 @@ impl Service {
                 .unwrap_or(0);
         }
         let mut revoked = 0;
-        // What was just assigned has made this placement an old one.
+        // The assignments above have already outdated this placement.
         if !decision.revokes.is_empty() && decision.assigns.is_empty() {
             let items: Vec<_> = decision
                 .revokes

@@ -1,4 +1,4 @@
-//! The plan without constraints between workers and instances: counts decide.
+//! The plan without constraints: only counts matter.
 
 use super::{Fleet, Plan, PlanCost, Step, targets};
 
@@ -13,7 +13,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
     let lower_bound = gives.iter().sum();
     let mut capacity = FreeCapacity::new(&counts, &targets);
     let mut plan = Plan::default();
-    // Those without a place come first: they are dark.
+    // Workers without a place come first, because no copy of them runs.
     for (worker, _) in fleet
         .workers
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
             None => plan.unplaced.push(worker),
         }
     }
-    // Those that are on their way out already make room by themselves.
+    // Workers that are already leaving free their places by themselves.
     for worker in fleet.workers.iter().filter(|worker| worker.leaving) {
         if let Some(from) = worker.place {
             gives[from] = gives[from].saturating_sub(1);
@@ -37,7 +37,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         };
         match capacity.next() {
             Some(to) => plan.steps.push(Step::Move { worker, from, to }),
-            // Nowhere is room: it stays where it is one too many until somebody makes some.
+            // No capacity anywhere: the worker stays on its overfull instance until some is freed.
             None => plan.unplaced.push(worker),
         }
         gives[from] -= 1;
@@ -45,7 +45,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
     finish(fleet, &counts, lower_bound, plan)
 }
 
-/// Adds the proof.
+/// Adds the cost to a plan.
 pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut plan: Plan) -> Plan {
     let mut after = counts.to_vec();
     let mut moves = 0;
@@ -68,10 +68,10 @@ pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut pl
     plan
 }
 
-/// Hands out free places, in rounds over the instances that have any, so that a part of the plan is
-/// nearly as even as the whole.
+/// Hands out free places round-robin over the instances that have any, so that a partly executed plan is
+/// nearly as even as a complete one.
 struct FreeCapacity {
-    /// Index and free places, those with the most last.
+    /// Index and number of free places, ascending by free places.
     free: Vec<(usize, usize)>,
     at: usize,
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A fleet with so many workers on each instance and so many that wait.
+/// A fleet with `counts` workers on the instances and `waiting` workers without a place.
 fn fleet(counts: &[usize], waiting: usize) -> Fleet {
     let instances = (0..counts.len())
         .map(|at| Instance::new(format!("i{at:03}")))
@@ -26,7 +26,7 @@ fn after(fleet: &Fleet) -> Vec<usize> {
     fleet.after(&fleet.plan()).counts()
 }
 
-/// Fewest moves to any even end, by trying all ways to round.
+/// The fewest moves to any even distribution, found by trying every rounding.
 fn fewest_moves(counts: &[usize], total: usize) -> usize {
     let (share, extra) = (total / counts.len(), total % counts.len());
     (0u32..1 << counts.len())
@@ -144,7 +144,7 @@ fn labels_zones_and_chains_are_kept() {
     fleet.instances[0].labels = labelled(&["gpu"]);
     fleet.instances[0].capacity = Some(1);
     fleet.workers[1].constraints.labels = labelled(&["gpu"]);
-    // The one that needs the GPU gets in because the other moves on.
+    // The worker that needs the GPU gets in because the other one moves on.
     let plan = fleet.plan();
     assert!(plan.unplaced.is_empty(), "{plan:?}");
     assert_eq!(fleet.after(&plan).workers[1].place, Some(0));
@@ -174,7 +174,7 @@ proptest! {
         prop_assert!(plan.cost.spread_after <= 1);
         prop_assert_eq!(plan.cost.moves, plan.cost.lower_bound);
         prop_assert_eq!(plan.cost.moves, fewest_moves(&counts, total));
-        // Doing it again moves nothing.
+        // Planning again moves nothing.
         prop_assert!(fleet.after(&plan).plan().steps.is_empty());
     }
 
@@ -214,7 +214,7 @@ proptest! {
         for (at, (_, capacity, _)) in bins.iter().enumerate() {
             prop_assert!(capacity.is_none_or(|capacity| targets[at] <= capacity as usize));
         }
-        // Among those that are not full, loads differ by less than one worker.
+        // Loads of instances with free capacity differ by less than one worker.
         for &a in &open {
             for &b in &open {
                 let (a_load, b_load) = (

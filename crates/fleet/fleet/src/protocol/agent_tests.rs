@@ -44,7 +44,7 @@ fn beat(settled: &str, version: u64, list: Option<List>) -> Beat {
     }
 }
 
-/// An agent that runs `w` under epoch 5 since 1000 ms, run `r` settled.
+/// An agent that has run `w` under epoch 5 since 1000 ms; run `r` is settled.
 fn running() -> AgentCore {
     let mut core = AgentCore::new(Timing::default(), "me".into());
     let list = list(&[("w", 5, ListedState::Run)]);
@@ -73,7 +73,7 @@ fn the_lease_counts_from_the_sending_and_ends_with_the_worker_dead() {
         panic!("{actions:?}")
     };
     assert_eq!(*kill_at, at(1000) + timing.lease - timing.margin);
-    // Nothing is started again while the lease is over.
+    // Nothing is restarted after the lease has ended.
     core.gone(&worker("w"));
     assert!(core.take_actions(last).is_empty());
     core.on_beat(at(9000), at(9900), "r", beat("r", 1, None)).unwrap();
@@ -134,7 +134,7 @@ fn a_new_run_stops_nothing_and_starts_nothing_until_it_is_settled() {
         .on_beat(at(5500), at(5501), "r2", beat("r2", 2, None))
         .unwrap();
     assert_eq!(settled.take_actions(at(5501)).len(), 1);
-    // Without a manager that says so, the agent's own clock does.
+    // Without a manager that settles the run, the agent's own clock decides.
     let over = at(2001) + timing.quarantine;
     core.on_beat(over, over, "r2", beat("r", 2, None)).unwrap();
     assert_eq!(core.take_actions(over).len(), 1);

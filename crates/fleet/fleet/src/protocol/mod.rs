@@ -1,5 +1,5 @@
-//! The decisions of agents and managers, without clock or I/O. The real loops and the simulator run
-//! the same code.
+//! The decisions of agents and managers, without a clock or I/O. The real loops and the simulator run the
+//! same code.
 
 mod agent;
 mod decide;

@@ -1,4 +1,4 @@
-//! What a manager has seen, and since when: deaths and settled runs follow from it.
+//! What a manager has seen, and since when. Deaths and settled runs are derived from it.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::name::InstanceName;
 use crate::store::{FleetSnapshot, InstanceState};
 use crate::timing::Timing;
 
-/// An incarnation that showed no sign of life for D.
+/// An incarnation whose heartbeat did not change for D.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
     pub name: InstanceName,
     pub inc: u64,
     pub beat: u64,
-    /// Since its last heartbeat was seen for the first time.
+    /// Time since its last heartbeat was first seen.
     pub silent_for: std::time::Duration,
 }
 
@@ -21,20 +21,20 @@ pub struct Overdue {
 struct Seen {
     inc: u64,
     beat: u64,
-    /// Receipt of the first answer that showed them.
+    /// When the first reply that showed them was received.
     since: BootTime,
 }
 
-/// The observations of one manager. They begin anew with every run of Redis.
+/// The observations of one manager. They start over with every run of Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watch {
-    /// Run and birth, and since when.
+    /// Run and birth, and since when they were seen.
     run: Option<(String, String, BootTime)>,
     seen: BTreeMap<InstanceName, Seen>,
 }
 
 impl Watch {
-    /// Takes an answer.
+    /// Records a reply.
     pub fn observe(&mut self, snapshot: &FleetSnapshot, received: BootTime) {
         let same =
             |(run, birth, _): &(String, String, BootTime)| *run == snapshot.run && *birth == snapshot.birth;
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// Who is to be declared dead by a request sent at `now`.
+    /// Returns the instances to declare dead in a request sent at `now`.
     pub fn overdue(&self, now: BootTime, timing: &Timing) -> Vec<Overdue> {
         let overdue = self
             .seen
@@ -76,12 +76,12 @@ impl Watch {
             .collect()
     }
 
-    /// The run to settle, if it was seen for long enough and is not settled yet.
+    /// Returns the run to settle, if it was observed for long enough and is not settled yet.
     pub fn to_settle(&self, snapshot: &FleetSnapshot, now: BootTime, timing: &Timing) -> Option<&str> {
         let (run, birth, since) = self.run.as_ref()?;
         let long_enough =
             *run == snapshot.run && *birth == snapshot.birth && now.since(*since) >= timing.quarantine;
-        // Where nothing was ever written there is nothing to settle.
+        // A store that was never written to has nothing to settle.
         (long_enough && !birth.is_empty() && snapshot.settled != *run).then_some(run.as_str())
     }
 }

@@ -1,4 +1,4 @@
-//! A simulated agent: the real core, and processes that take time to end.
+//! A simulated agent: the real core, with worker processes that take time to end.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Running};
 
-/// A call that takes longer has failed, in milliseconds.
+/// Reply timeout of a call, in milliseconds.
 const REPLY_LIMIT_MS: u64 = 1000;
 /// Longer than any quarantine.
 const ANY_QUARANTINE: Duration = Duration::from_secs(1 << 30);
@@ -44,7 +44,7 @@ pub(super) enum AgentReply {
 }
 
 pub(super) struct Agent {
-    /// Which name it has.
+    /// Index of its name.
     pub(super) at: usize,
     pub(super) name: InstanceName,
     pub(super) clock: Clock,
@@ -57,17 +57,17 @@ pub(super) struct Agent {
     pub(super) cut_to_store: bool,
     pub(super) cut_from_store: bool,
     pub(super) leave: bool,
-    /// Another process has its name: it ends.
+    /// Another process holds its name, so it ends.
     replaced: bool,
     left: bool,
     leave_told: bool,
-    /// What the last process's token was, if it can be proven over.
+    /// The token of the previous process, if that can be proven over.
     proof: Option<String>,
-    /// The call under way and when it was sent.
+    /// The call in flight, and when it was sent.
     call: Option<(u64, BootTime)>,
     calls: u64,
     next_beat: BootTime,
-    /// Wake-ups planned so far; only the last one counts.
+    /// Wake-ups scheduled so far. Only the last one counts.
     pub(super) wakes: u64,
 }
 
@@ -117,7 +117,7 @@ impl World<'_> {
         self.wake_agent(at);
     }
 
-    /// The process and all it started are gone at once.
+    /// Ends the process and everything it started, at once.
     pub(super) fn end_process(&mut self, at: usize) {
         let agent = &mut self.agents[at];
         agent.alive = false;
@@ -167,11 +167,11 @@ impl World<'_> {
             AgentAction::Update { .. } => (),
             AgentAction::Stop { worker, kill_at } => {
                 let kill_at = agent.clock.truth(kill_at).max(self.now);
-                // It ends by itself, or is killed a little after the moment named.
+                // It ends on its own, or is killed a little after `kill_at`.
                 let late = self.random.below(self.margin() / 4);
                 let early = self.random.below(kill_at - self.now + 1);
-                // Past its moment it is killed at once. That takes a real machine a moment, too, which is
-                // the gap that only a gate closes; here it takes none.
+                // Past its deadline it is killed at once. On a real machine that takes a moment, a gap that
+                // only a gate closes; here it takes none.
                 let moment = if kill_at <= self.now {
                     self.now
                 } else if self.random.one_in(2) {
@@ -209,7 +209,7 @@ impl World<'_> {
             return;
         }
         if self.agents[at].frozen {
-            // A killed process is gone at the thaw at the latest.
+            // A killed process is gone when the machine thaws, at the latest.
             let event = Event::WorkerGone {
                 agent: at,
                 process,
@@ -399,7 +399,7 @@ impl World<'_> {
         self.wake_agent(at);
     }
 
-    /// Follows a list that came without a lease.
+    /// Follows a list that arrived without a lease.
     pub(super) fn take_order(&mut self, at: usize, process: u64, list: List) {
         let agent = &mut self.agents[at];
         if !agent.alive || agent.frozen || agent.process != process || agent.core.inc().is_none() {
@@ -417,7 +417,7 @@ impl World<'_> {
     }
 }
 
-/// What the core would acknowledge, or what it would without one of its rules.
+/// Returns what the core would acknowledge, or would acknowledge without one of its rules.
 pub(super) fn due_acknowledgements(core: &AgentCore, now: BootTime, without: Option<Guard>) -> Running {
     let mut core = core.clone();
     match without {

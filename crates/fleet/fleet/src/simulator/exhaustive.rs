@@ -1,4 +1,4 @@
-//! One small world: what is on its way, what runs, and what every step does to it.
+//! One small world: the messages in flight, the running copies, and the effect of every step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, Pla
 use crate::timing::Timing;
 
 const TICK: Duration = Duration::from_millis(100);
-/// The server's clock, far below what a failover's jump reaches and never moving.
+/// The server's clock. It never moves, and is far below what a failover's jump reaches.
 const CLOCK: u64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ struct Process {
     core: AgentCore,
     sent: BootTime,
     call: Option<Call>,
-    /// With the run that answered.
+    /// The reply, with the run that answered.
     reply: Option<(String, Reply)>,
     leaving: bool,
     over: bool,
@@ -86,13 +86,13 @@ pub(super) struct SmallWorld {
     watch: Watch,
     snapshot_requested: Option<BootTime>,
     snapshot: Option<FleetSnapshot>,
-    /// What the last look showed, and when.
+    /// What the last snapshot showed, and when.
     looked_at: Option<(BootTime, ModelStore)>,
     commands: VecDeque<Command>,
     /// Running copies: process and epoch.
     copies: Vec<(usize, u64)>,
     highest: (u64, usize),
-    /// The first thing that must not happen.
+    /// The first violation found.
     pub(super) wrong: Option<String>,
 }
 
@@ -155,7 +155,7 @@ impl SmallWorld {
         world
     }
 
-    /// One call of an agent, from its sending to its answer.
+    /// Completes one call of an agent, from request to reply.
     fn talk(&mut self, at: usize) {
         for step in [Step::Send(at), Step::Serve(at), Step::Receive(at)] {
             self.take(step);
@@ -189,7 +189,7 @@ impl SmallWorld {
             }
         }
         match (self.snapshot_requested, &self.snapshot) {
-            // The same again would show the same.
+            // Reading again would show the same.
             (None, _) if self.looked_at.as_ref() == Some(&(self.now, self.store.clone())) => (),
             (None, _) => steps.push(Step::ReadSnapshot),
             (Some(_), None) => steps.push(Step::ServeSnapshot),
@@ -238,7 +238,7 @@ impl SmallWorld {
             }
             Step::ReadSnapshot => {
                 self.snapshot_requested = Some(self.now);
-                // On its way at once, unless it is the way that matters.
+                // Delivered at once, unless the delay itself matters.
                 if self.without != Some(Guard::SeenAtReceipt) {
                     self.serve_snapshot();
                 }
@@ -301,7 +301,7 @@ impl SmallWorld {
         let record = self.store.instances.get(&agent.name);
         let is_known = record.is_some_and(|one| one.inc == inc && Some(one.list_version) == version);
         if is_known && run == self.store.run && core.lease_until() == self.now + self.timing.lease {
-            // The same again would bring nothing.
+            // Sending it again would change nothing.
             return None;
         }
         Some(Call::Beat {
@@ -382,8 +382,8 @@ impl SmallWorld {
         }
     }
 
-    /// What is known to go wrong is looked for with fewer steps: requests arrive at once, and the
-    /// manager hears at once.
+    /// Known violations are searched for with fewer steps: requests arrive at once, and so do the manager's
+    /// replies.
     fn is_coarse(&self) -> bool {
         self.without.is_some()
     }
@@ -425,7 +425,7 @@ impl SmallWorld {
                 epoch: place.epoch,
             });
         }
-        // More would only make the worlds many.
+        // More commands would only multiply the states.
         self.commands.truncate(2);
     }
 
@@ -442,10 +442,10 @@ impl SmallWorld {
         }
     }
 
-    /// Lets every agent do what its core says, and looks at what runs then.
+    /// Lets every agent execute its core's actions, then checks the running copies.
     fn run_actions(&mut self) {
         let now = self.now;
-        // Ends come before beginnings: whoever has to be dead at this moment is.
+        // Stops before starts: a copy whose deadline is this moment is dead.
         for starting in [false, true] {
             for at in 0..self.agents.len() {
                 if self.agents[at].over {

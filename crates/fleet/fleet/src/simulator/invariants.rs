@@ -1,11 +1,11 @@
-//! The eye on all copies: sees what must never happen, and what has to be so in the end.
+//! The observer of all copies: checks what must never happen, and what must hold at the end.
 
 use super::Guard;
 use super::world::{MILLI, World};
 use crate::name::WorkerId;
 use crate::store::{InstanceState, PlaceState};
 
-/// Workers are installed and spread within this time; dark times count from here on.
+/// Workers are installed and spread within this time. Dark time counts from here on.
 const WARM_UP: u64 = 30_000 * MILLI;
 
 /// One live copy of a worker.
@@ -16,18 +16,18 @@ struct Live {
     epoch: u64,
 }
 
-/// What has become of a worker.
+/// The history of one worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WorkerTrace {
     copies: Vec<Live>,
-    /// Highest epoch that was started, and by which agent.
+    /// The highest epoch started, and the agent that started it.
     highest: (u64, usize),
-    /// Since when there is none.
+    /// Since when no copy runs.
     dark_since: u64,
 }
 
 impl World<'_> {
-    /// A copy begins to run.
+    /// Records that a copy starts to run.
     pub(super) fn begin_copy(&mut self, agent: usize, process: u64, worker: &WorkerId, epoch: u64) {
         self.outcome.starts += 1;
         let now = self.now;
@@ -71,7 +71,8 @@ impl World<'_> {
             .get_or_insert_with(|| format!("{at} ms: {what}"));
     }
 
-    /// Copies on frozen machines do nothing; they count again when those go on.
+    /// Checks that no worker has two copies. Copies on frozen machines do nothing and count again after the
+    /// thaw.
     pub(super) fn check_doubles(&mut self) {
         let mut found = None;
         for (worker, trace) in &self.traces {
@@ -88,7 +89,7 @@ impl World<'_> {
         }
     }
 
-    /// Nobody who is dead or unknown owns a worker.
+    /// Checks that no dead or unknown instance owns a worker.
     pub(super) fn check_records(&mut self) {
         let snapshot = self.store.snapshot();
         let owned = |state: PlaceState| state != PlaceState::Pending;
@@ -107,7 +108,7 @@ impl World<'_> {
         }
     }
 
-    /// After the calm everything listed runs, once, and evenly.
+    /// Checks that at the end every listed worker runs exactly once, and that they are spread evenly.
     pub(super) fn check_end(&mut self) {
         let mut counts = vec![0usize; self.settings.agents];
         let mut dark = Vec::new();

@@ -7,9 +7,9 @@ use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{Rebalance, Watch, decide};
 use crate::store::FleetSnapshot;
 
-/// How often the outside list is read, in milliseconds.
+/// How often the external list is read, in milliseconds.
 const SYNC_EVERY_MS: u64 = 5000;
-/// Its requests are sent one after the other, in microseconds.
+/// Time between two consecutive requests of a manager, in microseconds.
 const BETWEEN_SENDS: u64 = 100;
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Manager {
         }
     }
 
-    /// Forgets all it saw.
+    /// Restarts the manager, which loses all its observations.
     pub(super) fn restart(&mut self) {
         self.watch = Watch::default();
         self.process += 1;
@@ -127,7 +127,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends every agent its list, as a message that may be late.
+    /// Sends every agent its list, in a message that may arrive late.
     fn send_orders(&mut self) {
         for agent in 0..self.agents.len() {
             let (name, process) = (self.agents[agent].name.clone(), self.agents[agent].process);
@@ -139,7 +139,7 @@ impl World<'_> {
     }
 
     pub(super) fn manager_receives(&mut self, at: usize, process: u64, sent: u64, snapshot: FleetSnapshot) {
-        // A late answer of another run is none: its connection is closed.
+        // A late reply from another run is dropped: its connection is closed.
         if self.managers[at].process != process || snapshot.run != self.store.run {
             return;
         }

@@ -1,5 +1,5 @@
-//! The store in memory: the scripts' rules once more, in Rust, for virtual time. A test runs random
-//! calls against it and against the real scripts and compares every answer.
+//! An in-memory model of the store: the scripts' rules in Rust, for virtual time. A test runs random calls
+//! against it and against the real scripts, and compares every reply.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::store::{
 
 const EPOCH_JUMP: u64 = 1 << 20;
 
-/// All that Redis would hold. A clone is a replica, or a file from which a server restarts.
+/// All data that Redis would hold. A clone is a replica, or a file from which a server restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ModelStore {
-    /// Run of the server; changed by whoever fails it over.
+    /// Run of the server. The caller changes it for a failover.
     pub run: String,
     /// The server's clock in microseconds, which may step.
     pub clock_micros: u64,
@@ -39,7 +39,7 @@ impl ModelStore {
         }
     }
 
-    /// The same store with a rule left out.
+    /// Returns the same store without one rule.
     pub(super) fn without(mut self, guard: Option<Guard>) -> ModelStore {
         self.without = guard;
         self
@@ -49,17 +49,17 @@ impl ModelStore {
         self.without == Some(guard)
     }
 
-    /// The highest epoch drawn so far.
+    /// Returns the highest epoch drawn so far.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether this run has drawn an epoch.
+    /// Returns whether this run has drawn an epoch.
     pub(crate) fn has_drawn(&self) -> bool {
         self.epoch_run.as_deref() == Some(&self.run)
     }
 
-    /// What a new run would draw at least.
+    /// Returns the least epoch that a new run would draw.
     pub(crate) fn next_jump(&self) -> u64 {
         self.epoch + EPOCH_JUMP
     }
@@ -182,7 +182,7 @@ impl ModelStore {
         }
     }
 
-    /// `known_run` and `known_version` are those of the caller's last confirmed answer.
+    /// `known_run` and `known_version` are those of the caller's last confirmed reply.
     pub fn heartbeat(
         &mut self,
         name: &InstanceName,
@@ -273,7 +273,7 @@ impl ModelStore {
         false
     }
 
-    /// `inc` is none for an operator's drain.
+    /// `inc` is `None` for an operator's drain.
     pub fn set_state(&mut self, name: &InstanceName, inc: Option<u64>, state: InstanceState) -> Option<u64> {
         let record = self.instances.get_mut(name)?;
         if record.state == InstanceState::Dead || inc.is_some_and(|inc| inc != record.inc) {
@@ -394,7 +394,7 @@ impl ModelStore {
         Some(count)
     }
 
-    /// Creates a worker, updates its config, or takes its uninstall back.
+    /// Creates a worker, updates its config, or undoes its uninstall.
     pub fn put(&mut self, worker: &WorkerId, config: &str) {
         let changed = match self.places.get_mut(worker) {
             None => {

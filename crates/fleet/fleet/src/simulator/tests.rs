@@ -5,7 +5,7 @@ use crate::name::{InstanceName, WorkerId};
 use crate::timing::TimingOptions;
 
 fn rough() -> Settings {
-    // Clocks that are wrong by one percent, so that the stretch of D and Q matters.
+    // Clocks that are off by one percent, so that the stretch of D and Q matters.
     let options = TimingOptions {
         drift_ppm: Some(10_000),
         ..TimingOptions::default()
@@ -30,7 +30,7 @@ fn expect_found(settings: &Settings, seeds: u64) {
         failure.violation.contains("two copies") || failure.violation.contains("after epoch"),
         "{failure:#?}"
     );
-    // The small scenario fails all by itself.
+    // The shrunk scenario fails on its own.
     assert!(run(settings, &failure.scenario).violation.is_some());
 }
 
@@ -42,7 +42,7 @@ fn a_quiet_world_starts_every_worker_once() {
     assert!(outcome.starts >= 6 && outcome.deaths == 0, "{outcome:?}");
 }
 
-/// `FLEET_SEEDS=5000` hunts longer; `FLEET_FIRST_SEED` begins elsewhere.
+/// `FLEET_SEEDS=5000` searches longer; `FLEET_FIRST_SEED` sets the first seed.
 fn seeds() -> std::ops::Range<u64> {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
@@ -74,13 +74,13 @@ fn the_search_finds_a_missing_quarantine() {
     expect_found(&settings, 400);
 }
 
-/// Seeds within which a hunt finds the lack of a guard, generously.
+/// Seeds within which a search finds the lack of a guard, with a margin.
 const GUARD_SEEDS: u64 = 1500;
 
 #[test]
 fn the_search_finds_the_lack_of_each_guard() {
     for guard in Guard::ALL {
-        // These need a message that is late in a way that random worlds seldom have; see below.
+        // These need a message that is late in a way that random worlds rarely produce; see below.
         if matches!(
             guard,
             Guard::LeaseFromSending | Guard::StopCompares | Guard::AssignCompares
@@ -101,8 +101,7 @@ fn the_search_finds_the_lack_of_each_guard() {
     }
 }
 
-/// Short leases, frequent heartbeats and a manager that wastes no time: a stop that is a moment too late
-/// shows.
+/// Short leases, frequent heartbeats and a fast manager, so that a stop that is slightly late shows.
 fn tight() -> Settings {
     let ms = |ms| Some(Duration::from_millis(ms));
     let options = TimingOptions {
@@ -124,7 +123,7 @@ fn tight() -> Settings {
     }
 }
 
-/// An agent is cut off for good in the middle of a storm of late messages.
+/// An agent is cut off for good in a storm of late messages.
 fn cut_in_a_storm(seed: u64) -> Scenario {
     let storm = Fault::Drain {
         agent: 2,
@@ -164,7 +163,7 @@ fn name(text: &str) -> InstanceName {
     InstanceName::new(text).unwrap()
 }
 
-/// `w` runs on `a`, `b` waits; returns the store and the epochs of `w` and of both incarnations.
+/// `w` runs on `a`, `b` waits. Returns the store and the epochs of `w` and of both incarnations.
 fn two_and_one(without: Option<Guard>) -> (ModelStore, WorkerId, u64, u64) {
     let mut store = ModelStore::new("r", 1).without(without);
     let worker = WorkerId::new("w").unwrap();
@@ -200,13 +199,13 @@ fn a_late_acknowledgement_frees_no_later_copy() {
         store.stopped(&name("a"), a, &stopped);
         store.assign(&name("a"), a, "place", &[(worker.clone(), first)]);
         revoke(&mut store);
-        // The second copy still runs when the first one's acknowledgement comes once more.
+        // The second copy still runs when the first one's acknowledgement arrives again.
         store.stopped(&name("a"), a, &stopped);
         assert_eq!(store.places[&worker].owner, owner);
     }
 }
 
-/// Worlds with one kind of fault, at random moments.
+/// Scenarios with a single kind of fault, at random moments.
 fn only(settings: &Settings, seeds: std::ops::Range<u64>, fault: impl Fn(u64) -> Fault) -> SeedSearch {
     let mut sum = SeedSearch::default();
     for seed in seeds {
@@ -236,7 +235,7 @@ fn p3_after_a_crash_nobody_is_dark_for_longer_than_promised() {
         proven: false,
     };
     let search = only(&settings, 0..60, crash);
-    // Messages that are late by up to four seconds, twice, are not in the bound.
+    // The bound does not cover messages that are late by up to four seconds, twice.
     let late_ms = 2 * 4000;
     let bound_ms = settings.timing.bounds().after_crash.as_millis() as u64 + late_ms;
     assert!(search.deaths > 0);

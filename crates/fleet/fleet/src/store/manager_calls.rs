@@ -1,4 +1,4 @@
-//! What a manager asks of the store.
+//! The store calls of a manager.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,38 +11,38 @@ use super::{Error, Store, items_at, number_at, pairs_json, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::Constraints;
 
-/// Workers written by one script call: keeps every call short.
+/// Workers written per script call. Bounds how long one call blocks Redis.
 const BATCH_WORKERS: usize = 500;
 
-/// A worker as the outside list has it.
+/// A worker as the external list has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
     pub worker: WorkerId,
-    /// Any bytes; they reach the worker as they are.
+    /// Arbitrary bytes, passed to the worker unchanged.
     pub config: Vec<u8>,
     pub constraints: Constraints,
 }
 
 impl Install {
-    /// A name for the config that changes with it.
+    /// Returns a name for the config: the first 8 bytes of its SHA-1, in hex.
     pub fn config_name(&self) -> String {
         let digest = Sha1::digest(&self.config);
         digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// What writing workers changed.
+/// What a write of workers changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub created: u64,
     pub updated: u64,
-    /// Uninstalled, not stopped yet, and wanted again.
+    /// Workers that were uninstalled, not stopped yet, and are wanted again.
     pub taken_back: u64,
 }
 
 impl Store {
-    /// Reads all instances, and all workers unless the placement has the version that the caller
-    /// knows already. One round trip.
+    /// Reads all instances, and all workers unless the placement still has the version that the caller knows.
+    /// One round trip.
     pub async fn snapshot(&self, known_version: Option<u64>) -> Result<FleetSnapshot, Error> {
         let known = known_version.map_or_else(String::new, |version| version.to_string());
         self.read_snapshot(&["*", "", &known]).await
@@ -59,8 +59,8 @@ impl Store {
         Ok(parse_snapshot(run, reply::items(&reply)))
     }
 
-    /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers
-    /// wait for a place because of that.
+    /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers wait for a
+    /// place as a result.
     pub async fn declare_dead(&self, name: &InstanceName, inc: u64, beat: u64) -> Result<Option<u64>, Error> {
         let (inc, beat) = (inc.to_string(), beat.to_string());
         let args = [name.as_str(), &inc, &beat];
@@ -80,13 +80,14 @@ impl Store {
             .map(drop)
     }
 
-    /// Says that all leases of earlier runs are over.
+    /// Records that all leases of earlier runs are over.
     pub async fn settle(&self, run: &str, birth: &str) -> Result<(), Error> {
         let args = [run.as_bytes(), birth.as_bytes()];
         self.eval(&scripts::SETTLE, &args).await.map(drop)
     }
 
-    /// Gives waiting workers to an incarnation. Returns how many it got; none if it is gone.
+    /// Assigns waiting workers to an incarnation. Returns how many it got, or `None` if the incarnation is
+    /// over.
     pub async fn assign(
         &self,
         name: &InstanceName,
@@ -112,8 +113,8 @@ impl Store {
         Ok(Some(assigned))
     }
 
-    /// Asks owners to stop workers. Returns how many; none if the placement is no longer the one
-    /// that this was decided on.
+    /// Asks owners to stop workers. Returns how many, or `None` if the placement has changed since the
+    /// decision.
     pub async fn revoke(
         &self,
         version: u64,
@@ -132,7 +133,7 @@ impl Store {
         Ok((text_at(items, 0) == "revoked").then(|| number_at(items, 1)))
     }
 
-    /// Creates workers, or updates those that exist.
+    /// Creates workers, or updates existing ones.
     pub async fn put(&self, installs: &[Install]) -> Result<Written, Error> {
         let run = self.run().await?;
         let mut written = Written::default();
@@ -161,7 +162,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Removes workers. Returns how many of them existed.
+    /// Uninstalls workers. Returns how many of them existed.
     pub async fn uninstall(&self, workers: &[WorkerId]) -> Result<u64, Error> {
         let mut known = 0;
         for batch in workers.chunks(BATCH_WORKERS) {
@@ -174,7 +175,7 @@ impl Store {
         Ok(known)
     }
 
-    /// Shows which stops wait for a confirmation, if any.
+    /// Publishes which stops wait for a confirmation, if any.
     pub(crate) async fn show_held(&self, held: Option<&crate::manager::HeldStops>) -> Result<(), Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
@@ -188,7 +189,7 @@ impl Store {
         self.noted(shown.map_err(Error::from)).await.map(drop)
     }
 
-    /// The stops that a person has confirmed.
+    /// Returns the digest of the stops that an operator has confirmed.
     pub(crate) async fn confirmed_stops(&self) -> Result<Option<String>, Error> {
         let key = format!("{}fleet:confirmed", self.keys.prefix);
         let connection = self.connection().await?;
@@ -196,8 +197,8 @@ impl Store {
         Ok(reply::text(&self.noted(reply).await?))
     }
 
-    /// How long workers of this app ran past their leases, by their agents' own clocks. A second copy
-    /// can have run in this time and in no other.
+    /// Returns how long workers of this app ran past their leases, by their agents' clocks. Two copies can
+    /// only have run within this time.
     pub async fn overrun(&self) -> Result<Duration, Error> {
         let connection = self.connection().await?;
         let args = ["HGET", &self.keys.figures, "overrun_ms"];
@@ -207,7 +208,7 @@ impl Store {
         Ok(Duration::from_millis(reply::unsigned(&reply).unwrap_or(0)))
     }
 
-    /// A manager's heartbeat; returns how many other managers there are.
+    /// Writes a manager's heartbeat. Returns the number of other managers.
     pub async fn manager_beat(&self, name: &InstanceName, shown_for: Duration) -> Result<u64, Error> {
         self.manager_call(name, shown_for.as_millis().max(1)).await
     }

@@ -1,5 +1,5 @@
-//! What people and their tools ask of the store: document 000's single operations, drains, events,
-//! and the gate.
+//! The store calls of operators and their tools: document 000's single operations, drains, events, and the
+//! gate.
 
 use nagaya_redis_client::{Client, reply};
 
@@ -10,26 +10,26 @@ use crate::manager::HeldStops;
 use crate::name::{InstanceName, WorkerId};
 use crate::plan::{Constraints, Fleet, Worker};
 
-/// How often a decision is made anew because the placement changed under it.
+/// How often a decision is repeated because the placement changed meanwhile.
 const TRIES_MAX: usize = 50;
 
-/// How long a confirmation counts, in milliseconds.
+/// How long a confirmation is valid, in milliseconds.
 const CONFIRMED_MS: &str = "600000";
 
-/// What a gate says.
+/// The answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     Granted,
-    /// A newer copy has acted.
+    /// A newer copy has already passed.
     Refused {
         newer_epoch: u64,
     },
 }
 
-/// One line of the fleet's history.
+/// One entry of the fleet's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEvent {
-    /// Where it stands in the history; to go on reading from.
+    /// Its position in the history, to continue reading from.
     pub id: String,
     pub what: String,
     pub worker: Option<String>,
@@ -39,7 +39,7 @@ pub struct HistoryEvent {
 }
 
 impl Store {
-    /// Document 000's placement: creates a worker on the least busy instance. Returns where.
+    /// Document 000's placement: creates a worker on the least busy instance. Returns that instance.
     pub async fn install(&self, install: &Install) -> Result<InstanceName, Error> {
         let worker = &install.worker;
         for _ in 0..TRIES_MAX {
@@ -97,8 +97,8 @@ impl Store {
         Ok(())
     }
 
-    /// Document 000's relocation of one worker: away from an instance that is dead, or from a live
-    /// one if forced. A running copy is stopped before the next one starts. Returns where it goes.
+    /// Document 000's relocation of one worker: away from a dead instance, or from a live one if forced. A
+    /// running copy is stopped before the next one starts. Returns the instance it moves to.
     pub async fn relocate(&self, worker: &WorkerId, force: bool) -> Result<InstanceName, Error> {
         for _ in 0..TRIES_MAX {
             let snapshot = self.worker_snapshot(worker).await?;
@@ -138,7 +138,7 @@ impl Store {
         Err(Error::Contended)
     }
 
-    /// Empties an instance, or takes that back. Returns how many workers it has.
+    /// Drains an instance, or undoes that. Returns how many workers it has.
     pub async fn drain(&self, name: &InstanceName, on: bool) -> Result<u64, Error> {
         let state = if on {
             InstanceState::Draining
@@ -150,7 +150,7 @@ impl Store {
         left.ok_or_else(|| Error::UnknownInstance(name.clone()))
     }
 
-    /// The stops that wait for a confirmation.
+    /// Returns the stops that wait for a confirmation.
     pub async fn held_stops(&self) -> Result<Option<HeldStops>, Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
@@ -168,7 +168,7 @@ impl Store {
         }))
     }
 
-    /// Lets held stops happen with the next list that asks for these very ones.
+    /// Confirms held stops. The next list that asks for exactly these stops applies them.
     pub async fn confirm_stops(&self, digest: &str) -> Result<(), Error> {
         let key = format!("{}fleet:confirmed", self.keys.prefix);
         let connection = self.connection().await?;
@@ -176,7 +176,7 @@ impl Store {
         self.noted(set.map_err(Error::from)).await.map(drop)
     }
 
-    /// The history from an event on, or its last `count` lines.
+    /// Returns the history after an event, or its last `count` entries.
     pub async fn history(&self, after: Option<&str>, count: usize) -> Result<Vec<HistoryEvent>, Error> {
         let count = count.to_string();
         let from = after.map(|id| format!("({id}"));
@@ -214,8 +214,8 @@ impl Store {
     }
 }
 
-/// Asks a gate in any Redis whether the copy with this epoch may act. Every downstream write that
-/// must not come from an older copy passes one.
+/// Asks a gate in any Redis whether the copy with this epoch may act. Every downstream write that must not
+/// come from an older copy has to pass one.
 pub async fn pass_gate(client: &Client, gate: &str, epoch: u64) -> Result<Pass, Error> {
     let connection = client.connection(gate.as_bytes()).await?;
     let epoch = epoch.to_string();
@@ -231,7 +231,7 @@ pub async fn pass_gate(client: &Client, gate: &str, epoch: u64) -> Result<Pass, 
     })
 }
 
-/// The least busy live instance that suits a demand.
+/// Returns the least busy live instance that satisfies the constraints.
 fn choose(
     snapshot: &FleetSnapshot,
     constraints: &Constraints,

@@ -1,4 +1,4 @@
-//! The lines that records are, and what they say.
+//! The stored records, one line of text each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use crate::plan::{Constraints, Instance};
 
 const NONE: &str = "-";
 
-/// What an instance does.
+/// The state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InstanceState {
     Live,
-    /// Emptied by an operator; it stays.
+    /// Drained by an operator; the instance stays.
     Draining,
-    /// Ending by itself; its record goes with its last worker.
+    /// Shutting down; its record is removed with its last worker.
     Leaving,
     Dead,
 }
@@ -36,7 +36,7 @@ impl InstanceState {
     }
 }
 
-/// What an instance offers; told at its join.
+/// What an instance offers, as stated at its join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Capabilities {
     pub weight: u32,
@@ -56,17 +56,17 @@ impl Default for Capabilities {
     }
 }
 
-/// An instance as it is stored.
+/// An instance as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InstanceRecord {
     pub state: InstanceState,
-    /// Which life of the instance this is.
+    /// The incarnation: which life of the instance this is.
     pub inc: u64,
     /// Changes with every heartbeat.
     pub beat: u64,
-    /// Which process lives it.
+    /// The token of the process that holds the name.
     pub token: String,
-    /// Processes that had the name and may still run workers.
+    /// Earlier processes with this name that may still run workers.
     pub before: Vec<String>,
     pub list_version: u64,
     pub count: usize,
@@ -112,7 +112,7 @@ impl InstanceRecord {
         })
     }
 
-    /// The instance as the decision sees it.
+    /// Returns the instance as the planner sees it.
     pub fn to_plan(&self, name: &InstanceName) -> Instance {
         Instance {
             name: name.to_string(),
@@ -125,13 +125,13 @@ impl InstanceRecord {
     }
 }
 
-/// What is to happen with a worker.
+/// The state of a worker's placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceState {
-    /// It waits for a place.
+    /// Waits for a place.
     Pending,
     Assigned,
-    /// Its owner is asked to stop it.
+    /// Its owner was asked to stop it.
     Revoking,
 }
 
@@ -152,20 +152,20 @@ impl PlaceState {
     }
 }
 
-/// A worker's place as it is stored.
+/// A worker's placement as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub state: PlaceState,
     pub epoch: u64,
     pub run: String,
-    /// Uninstalled: it is gone as soon as it is stopped.
+    /// Uninstalled: the record is removed once the worker is stopped.
     pub remove: bool,
-    /// Name of its config: changes with it.
+    /// Name of its config; changes with the config.
     pub config: String,
     pub constraints: Constraints,
-    /// Where somebody wants it next.
+    /// The instance it was asked to move to (`wish` in the scripts).
     pub next_owner: Option<InstanceName>,
-    /// What brought it here.
+    /// The reason for its current state.
     pub why: String,
     pub since_ms: u64,
     pub owner: Option<InstanceName>,
@@ -205,7 +205,7 @@ impl Place {
     }
 }
 
-/// One worker of an instance's own list.
+/// One worker in an instance's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
     pub epoch: u64,
@@ -213,33 +213,33 @@ pub struct Listed {
     pub config: String,
 }
 
-/// What an instance is to do with a worker.
+/// What the instance has to do with the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListedState {
     Run,
     Stop,
-    /// The record cannot be read: leave everything as it is.
+    /// The record cannot be read: change nothing.
     Unknown,
 }
 
 pub type List = BTreeMap<WorkerId, Listed>;
 
-/// What a join answers.
+/// The reply to a join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Joined {
     pub inc: u64,
     /// The run under which all leases of earlier runs are known to be over.
     pub settled: String,
-    /// Processes that had the name and may still run workers, as far as the store knows.
+    /// Earlier processes with this name that may still run workers, as far as the store knows.
     pub before: Vec<String>,
     pub version: u64,
     pub list: List,
 }
 
-/// What a heartbeat answers.
+/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Beat {
-    /// This incarnation is over; who has the name now, if anybody.
+    /// This incarnation is over. Names the process that holds the name now, if any.
     Refused {
         state: Option<InstanceState>,
         token: String,
@@ -248,7 +248,7 @@ pub enum Beat {
     Alive {
         settled: String,
         version: u64,
-        /// None if it is the one of the version that the caller has.
+        /// `None` if the caller already has the list of this version.
         list: Option<List>,
     },
 }
@@ -257,17 +257,17 @@ pub enum Beat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FleetSnapshot {
     pub run: String,
-    /// Another one under the same run means that everything was lost.
+    /// A new value under the same run means that all data was lost.
     pub birth: String,
     pub settled: String,
-    /// Lease and drift of the instances, as [`Timing::agreement`](crate::timing::Timing::agreement)
-    /// writes them; empty if there never was one.
+    /// Lease and drift of the instances, as [`Timing::agreement`](crate::timing::Timing::agreement) writes
+    /// them; empty if no instance ever joined.
     pub timing: String,
     pub version: u64,
     pub instances: BTreeMap<InstanceName, InstanceRecord>,
-    /// None if not asked for, or unchanged.
+    /// `None` if not requested, or unchanged.
     pub places: Option<BTreeMap<WorkerId, Place>>,
-    /// Workers whose records cannot be read. They are installed, and nothing is done about them.
+    /// Workers whose records cannot be read. They count as installed and are left alone.
     pub unreadable: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Broken networks and broken Redis servers: never two copies, and all run again in the end.
+//! Broken networks and broken Redis servers: never two copies, and all workers run again in the end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn behind(proxy: &TcpProxy, app: &str) -> Store {
     store_of(&format!("redis://{}", proxy.address()), app)
 }
 
-/// An agent behind a proxy, another one and a manager beside it, all workers running.
+/// An agent behind a proxy, a second agent and a manager without one, all workers running.
 struct Stage {
     redis: Redis,
     proxy: TcpProxy,
@@ -67,7 +67,7 @@ fn b1_a_cut_off_agent_stops_its_workers_before_another_starts_them() {
         assert!(dark > quick().lease / 2, "{dark:?}");
         assert_eq!(stage.ledger.running_on("cut"), 0);
         stage.ledger.check();
-        // Healed, it comes back as a new incarnation and gets its share.
+        // After the link is restored, it comes back as a new incarnation and gets its share.
         stage.proxy.restore();
         eventually("it has its share again", || async {
             stage.ledger.running_on("cut") == 3
@@ -135,7 +135,7 @@ fn a_lost_store_costs_time_and_nothing_else() {
         let agents = stage.fill().await;
         stage.redis.cmd(&["FLUSHALL"]);
         eventually("all are stopped", || async { stage.ledger.running().is_empty() }).await;
-        // The outside list brings them back.
+        // The external list brings them back.
         stage.store.put(&installs(6)).await.unwrap();
         stage.all_run().await;
         drop(agents);
@@ -164,7 +164,7 @@ fn a_store_that_goes_back_in_time_never_makes_two_copies() {
         let (_manager, cut, _whole) = stage.fill().await;
         stage.redis.cmd(&["SAVE"]);
         stage.redis.cmd(&["CONFIG", "SET", "save", ""]);
-        // This move is lost.
+        // This move is lost in the failover.
         cut.leave().await.unwrap();
         eventually("all run on the other", || async {
             stage.ledger.running_on("whole") == 6

@@ -1,4 +1,4 @@
-//! The simulator's store against the real scripts: random calls, every answer compared.
+//! The simulator's store against the real scripts: random calls, with every reply compared.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nagaya_redis_client::Need;
 
 use crate::support::{SHOWN, block_on, install, instance, quick, shared_store, whole, worker};
 
-/// Numbers that depend on the seed alone.
+/// Numbers that depend only on the seed.
 struct Random(u64);
 
 impl Random {
@@ -22,12 +22,12 @@ impl Random {
     }
 }
 
-/// Both stores, and how the epochs of one are called in the other: they come from a clock.
+/// Both stores, and a map between their epochs, which come from clocks.
 struct Pair {
     real: Store,
     model: ModelStore,
     run: String,
-    /// Model's epoch to the real one.
+    /// Model epoch to real epoch.
     epochs: BTreeMap<u64, u64>,
 }
 
@@ -36,7 +36,7 @@ impl Pair {
         self.epochs.get(&epoch).copied().unwrap_or(epoch)
     }
 
-    /// Epochs are drawn in the same order, so they stand for each other if all fit.
+    /// Both stores draw epochs in the same order, so each model epoch maps to exactly one real one.
     fn pair_epochs(&mut self, model: u64, real: u64) {
         let known = *self.epochs.entry(model).or_insert(real);
         assert_eq!(known, real, "epoch {model} of the model stands for two");
@@ -69,7 +69,7 @@ impl Pair {
         }
     }
 
-    /// Compares all that is stored, times and epochs aside.
+    /// Compares all stored data except times and epochs.
     async fn compare(&mut self, after: &str) {
         let real = whole(&self.real).await;
         self.pair_all_epochs(&real);

@@ -1,4 +1,4 @@
-//! Each script, with its refusals.
+//! Every script, with its refusals.
 
 use nagaya_fleet::store::{
     Beat, Capabilities, Error, InstanceState, ListedState, Pass, PlaceState, Running, Store, pass_gate,
@@ -208,7 +208,7 @@ fn a_new_run_renews_the_epochs_of_what_does_not_run() {
         let list = list.unwrap();
         assert_eq!(list[&worker("w0000")].epoch, epoch);
         assert!(list[&worker("w0001")].epoch > epoch);
-        // A manager that decided by the old epochs would be refused for ever if it did not see that.
+        // A manager that decided by the old epochs would be refused forever if it did not see the change.
         assert!(whole(&store).await.version > version);
     });
 }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A runtime that a test drives from its own thread, beside the testkit's blocking calls.
+/// Runs a future on a runtime that the test drives from its own thread, next to the testkit's blocking calls.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -44,7 +44,7 @@ pub(crate) fn store_of(url: &str, app: &str) -> Store {
     Store::new(Arc::new(client), AppName::new(app).unwrap())
 }
 
-/// A store on the Redis that tests share.
+/// A store on the Redis that the tests share.
 pub(crate) fn shared_store() -> Store {
     store_at(&nagaya_testkit::shared::redis().url())
 }
@@ -69,7 +69,7 @@ pub(crate) fn installs(count: usize) -> Vec<Install> {
     (0..count).map(|at| install(&format!("w{at:04}"))).collect()
 }
 
-/// Lengths short enough for tests and long enough for a busy machine.
+/// Durations short enough for tests and long enough for a busy machine.
 pub(crate) fn quick() -> Timing {
     let options = TimingOptions {
         lease: Some(Duration::from_millis(2400)),
@@ -101,7 +101,7 @@ pub(crate) async fn whole(store: &Store) -> FleetSnapshot {
     store.snapshot(None).await.unwrap()
 }
 
-/// How many workers each live instance has, by the store.
+/// Returns how many workers each live instance has according to the store.
 pub(crate) async fn counts(store: &Store) -> Vec<usize> {
     let snapshot = whole(store).await;
     let live = snapshot
@@ -111,7 +111,7 @@ pub(crate) async fn counts(store: &Store) -> Vec<usize> {
     live.map(|record| record.count).collect()
 }
 
-/// An agent in this process whose workers write into a ledger.
+/// An agent in this process whose workers write to a ledger.
 pub(crate) struct TestAgent {
     pub(crate) handle: AgentHandle,
     shutdown: CancellationToken,
@@ -134,18 +134,18 @@ impl TestAgent {
         }
     }
 
-    /// Leaves as it should.
+    /// Leaves gracefully.
     pub(crate) async fn leave(self) -> Result<(), AgentError> {
         self.shutdown.cancel();
         self.task.await.unwrap()
     }
 
-    /// Waits for its end without asking for it.
+    /// Waits for the agent to end on its own.
     pub(crate) async fn ended(self) -> Result<(), AgentError> {
         self.task.await.unwrap()
     }
 
-    /// Ends as a crash does: nothing is said, and nothing runs on.
+    /// Ends like a crash: no message is sent, and nothing keeps running.
     pub(crate) async fn crash(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -204,7 +204,7 @@ pub(crate) fn manager_options(name: &str) -> ManagerOptions {
     }
 }
 
-/// Waits until a condition that needs awaiting holds.
+/// Waits until an async condition holds.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
     let waiting = async {
         while !condition().await {
