@@ -1,4 +1,4 @@
-//! One endpoint's part of one request: wait for a turn, fetch, and say what became of it.
+//! One endpoint's part of one request: wait for a worker, fetch, and report the outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::request::Outgoing;
 use crate::stats::EndpointCounts;
 use crate::store::Answer;
 
-/// What is needed to ask, the same for all jobs.
+/// What every job needs to send its request.
 pub(crate) struct JobContext {
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) keep_error_bodies: bool,
 }
 
-/// A finished job: what is to be stored, who counts it, and what it holds until then.
+/// A finished job: its answer, its counters, and the permits it holds until the answer is stored.
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     pub(crate) counts: Arc<EndpointCounts>,
     pub(crate) permits: JobPermits,
 }
 
-/// What a job has taken; given back when its answer is stored and this is dropped.
+/// The permits of a job; dropped, and so released, once its answer is stored.
 #[derive(Default)]
 pub(crate) struct JobPermits {
     _admission: Option<Admission>,
@@ -42,14 +42,14 @@ struct WorkerPermits {
     _worker: OwnedSemaphorePermit,
 }
 
-/// How far a job has come, to tell where its time went.
+/// How far a job has come, to report where its time went.
 #[derive(Clone, Copy)]
 enum Stage {
     Queued,
     Asked,
 }
 
-/// Does the job. Ends by the deadline of the fetch.
+/// Runs the job. Ends by the fetch deadline.
 pub(crate) async fn run(
     mut admission: Admission,
     outgoing: Arc<Outgoing>,
@@ -87,7 +87,7 @@ pub(crate) async fn run(
         (Some(Ok(fetched)), _) => (answered(&fetched, Outcome::new(State::Ok, took)), Some(fetched)),
     };
     match stage {
-        // A turn that never came says nothing about the endpoint.
+        // A job that got no worker in time says nothing about the endpoint.
         Stage::Queued => admission.book(State::Shed, now),
         Stage::Asked => {
             endpoint.counts.latency.record(took);
@@ -108,7 +108,7 @@ pub(crate) async fn run(
     finished(&endpoint, outcome, body, deadline, receipt, permits)
 }
 
-/// The end of a job that is given up because the process ends.
+/// Returns the result of a job that is cut short because the process ends.
 pub(crate) fn abandoned(endpoint: &Endpoint, deadline: Deadline, receipt: Receipt) -> Done {
     let outcome = timed_out(deadline.elapsed(Instant::now()), "the service was stopped");
     finished(endpoint, outcome, None, deadline, receipt, JobPermits::default())

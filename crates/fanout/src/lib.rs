@@ -1,12 +1,12 @@
-//! One request in, one copy to every endpoint, every answer in a store and accounted for.
+//! Sends a copy of one request to every endpoint, and stores every answer with its outcome.
 //!
-//! Compatible with serinin: its config file, its replies and the bytes it stores. Beside each answer there
-//! is an outcome, and a mark when nothing more will come. One deadline spans all that happens for an
-//! endpoint; everything is bounded, and what does not fit is shed and named.
+//! Compatible with serinin: its config file, its replies and the bytes it stores. Beside each answer there is
+//! an outcome, and a marker once nothing more will come. One deadline covers all work for an endpoint.
+//! Everything is bounded; what exceeds a bound is shed and named.
 //!
-//! Suggested reading order: the settings, the rules (pure, with time passed in), the way of a request from
-//! the listener through the service and its runner to jobs and endpoints, the client, the stores, and how
-//! requests are read back.
+//! Suggested reading order: the settings; the rules (pure, with time passed in); the path of a request from
+//! the listener through the service and its runner to jobs and endpoints; the client; the stores; reading
+//! requests back.
 
 mod config;
 mod endpoints;

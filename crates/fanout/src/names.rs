@@ -1,27 +1,27 @@
-//! What an endpoint may be called: its name becomes a field or a part of a key.
+//! Rules for endpoint names: a name becomes a field or part of a key.
 
-/// The name's own length in bytes; with an id and our prefix it stays within memcached's 250.
+/// Longest name in bytes. With an id and our prefix it stays within memcached's limit of 250 for a key.
 const NAME_BYTES_MAX: usize = 200;
 
-/// The fields of the request and of ours; an endpoint of this name would overwrite them.
+/// Fields of the request itself, serinin's and ours. An endpoint with this name would overwrite one.
 const RESERVED: [&str; 5] = ["_id", "_method", "_url", ENDPOINTS, COMPLETE];
 
-/// The names of all endpoints that were asked or shed, as a JSON list.
+/// The names of all endpoints, contacted or shed, as a JSON list.
 pub(crate) const ENDPOINTS: &str = "_endpoints";
-/// There when nothing more will come: milliseconds from acceptance to the end.
+/// Present once nothing more will come: milliseconds from acceptance to the end.
 pub(crate) const COMPLETE: &str = "_complete";
-/// Before an endpoint's name: the record of what became of it.
+/// Prefix of an endpoint's name for the field with its outcome.
 pub(crate) const OUTCOME_PREFIX: &str = "_outcome:";
 
-/// Where answers are kept, as far as names are concerned.
+/// The kind of store, as far as names are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Anything,
-    /// Its text protocol ends keys at spaces and control characters.
+    /// The text protocol ends keys at spaces and control characters.
     MemcachedKeys,
 }
 
-/// Says what is wrong with a name, or nothing.
+/// Returns what is wrong with a name, if anything.
 pub(crate) fn problem_with(name: &str, place: Place) -> Option<String> {
     if name.is_empty() {
         return Some("an endpoint needs a name".to_owned());

@@ -1,9 +1,10 @@
-//! Carries one accepted request to its end: asks all endpoints, joins what finishes together, writes it,
-//! and marks the request complete.
+//! Runs one accepted request to its end: contacts all endpoints, batches answers that finish together, writes
+//! them, and marks the request complete.
 //!
-//! One task owns all of a request, so nothing is locked. Answers that come within the join window of the
-//! first unwritten one go in one write; the last one flushes at once. The mark goes with the last write, or
-//! after it if earlier writes are still under way, so a reader that sees the mark sees everything.
+//! One task owns everything about a request, so nothing is locked. Answers that arrive within the join window
+//! of the first unwritten one go into one write; the last one flushes at once. The marker goes with the last
+//! write, or after it if earlier writes are still in flight. So a reader that sees the marker sees
+//! everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,8 @@ use crate::stats::{Counts, EndpointCounts, add};
 use crate::store::{Batch, Store, StoreError, Written};
 use crate::traced;
 
-/// How long it is tried to record that something failed, after the last deadline of a batch. Bodies are
-/// refused by then.
+/// How long after a batch's last deadline we try to record that something failed. Bodies are no longer
+/// accepted by then.
 const RECORD_GRACE: Duration = Duration::from_secs(1);
 /// Between two tries of a write that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -39,13 +40,13 @@ pub(crate) struct Runner {
     pub(crate) context: Arc<JobContext>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) join_window: Duration,
-    /// About the store.
+    /// Limits log lines about the store.
     pub(crate) log_limiter: LogLimiter,
-    /// Cancelled when what is unfinished must be marked as such.
+    /// Cancelled when unfinished requests must be marked as cut.
     pub(crate) cut: CancellationToken,
 }
 
-/// A request that was stored and answered.
+/// A request that was stored and acknowledged to the client.
 pub(crate) struct Accepted {
     pub(crate) id: Arc<str>,
     pub(crate) at: Instant,
@@ -57,8 +58,8 @@ pub(crate) struct Accepted {
 }
 
 impl Runner {
-    /// Runs until everything is written or given up. Ends at the latest a little after the last
-    /// deadline, whatever endpoints and store do.
+    /// Runs until everything is written or given up. Ends shortly after the last deadline at the latest,
+    /// whatever endpoints and store do.
     pub(crate) async fn run(self: Arc<Runner>, accepted: Accepted) {
         let Accepted {
             id,
@@ -88,7 +89,7 @@ impl Runner {
                 return;
             }
             if jobs.is_empty() && !ready.is_empty() {
-                // A slow store must not make the last answers wait for the earlier ones; the mark does.
+                // The last answers do not wait for earlier writes to a slow store; only the marker does.
                 let ready = std::mem::take(&mut ready);
                 let write = self
                     .clone()
@@ -120,7 +121,7 @@ impl Runner {
         }
     }
 
-    /// One job, which ends early when the process must.
+    /// Runs one job, which ends early on shutdown.
     fn job(
         self: &Arc<Runner>,
         admission: Admission,
@@ -151,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// Writes answers, trying again while it makes sense, and counts what became of them.
+    /// Writes answers, retries while there is time, and counts their outcomes.
     async fn write(
         self: Arc<Runner>,
         id: Arc<str>,
@@ -203,7 +204,8 @@ impl Runner {
         self.tell_failure(batch, &error).await;
     }
 
-    /// Tries once to record that answers were not stored; where one is refused, its failure may still fit.
+    /// Tries once to record that answers were not stored. Where the store has no room for a body, the failure
+    /// may still fit.
     async fn tell_failure(&self, mut batch: Batch, error: &str) {
         for answer in &mut batch.answers {
             answer.body = None;
@@ -230,7 +232,7 @@ impl Runner {
         written
     }
 
-    /// Counts what is settled and leaves the rest in the batch, with those who count it.
+    /// Counts the settled answers and leaves the rest in the batch, with their counters.
     fn book(
         &self,
         batch: &mut Batch,

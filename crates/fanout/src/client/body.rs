@@ -1,4 +1,4 @@
-//! Reads the body of an answer, unpacks it, and counts every byte.
+//! Reads the body of a response, decompresses it, and accounts for every byte.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub(super) struct Limits {
     pub(super) unpacked: usize,
 }
 
-/// All bodies in memory, and how much they may be together.
+/// The memory budget for all response bodies.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     used: AtomicUsize,
     max: usize,
 }
 
-/// A share of the buffers, given back when dropped.
+/// A share of the budget; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     buffers: Arc<Buffers>,
@@ -114,14 +114,14 @@ enum Collector {
     Packed(MultiGzDecoder<Limited>),
 }
 
-/// Most answers come in one piece, which is then kept as it is.
+/// Most responses arrive in one chunk, which is kept without copying.
 #[derive(Default)]
 struct Plain {
     first: Option<Bytes>,
     all: BytesMut,
 }
 
-/// Takes so many bytes and no more: a few kilobytes may unpack to gigabytes.
+/// A writer with a size limit: a few kilobytes may decompress to gigabytes.
 struct Limited {
     bytes: Vec<u8>,
     max: usize,
@@ -154,7 +154,7 @@ impl Write for Limited {
 }
 
 impl Collector {
-    /// Adds a piece; returns how many bytes there are now.
+    /// Adds a chunk. Returns the number of bytes so far.
     fn push(&mut self, data: Bytes) -> Result<usize, FetchError> {
         match self {
             Collector::Plain(plain) => {

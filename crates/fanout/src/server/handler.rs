@@ -1,4 +1,4 @@
-//! One HTTP request: read back, or fanned out.
+//! Handles one HTTP request: a read-back or a fan-out.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::service::{Arrival, Fanout, Refusal, Taken};
 use crate::stats::RejectReason;
 use crate::traced;
 
-/// Where requests are read back; everything else is fanned out.
+/// Prefix of read-back paths; everything else is fanned out.
 const READ_BACK: &str = "/requests/";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
-/// Answers one request.
+/// Handles one request.
 pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> Reply {
     let at = Instant::now();
     let answered = match request.method() {
@@ -109,7 +109,7 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
     }
 }
 
-/// Reads a body within its limits of length and time.
+/// Reads a body within its size and time limits.
 async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     let bad = |status, detail: String| {
         fanout.counts().reject(RejectReason::Bad);
@@ -138,7 +138,7 @@ async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     }
 }
 
-/// As serinin answers, in one line; and whom we did not ask, if there is anybody.
+/// Formats the reply on one line as serinin does, plus the shed endpoints if there are any.
 fn taken_reply(taken: &Taken) -> Reply {
     let id = &taken.id;
     let body = if taken.shed.is_empty() {
@@ -231,7 +231,7 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>
     })
 }
 
-/// Names and values of a query, with their escapes resolved.
+/// Parses a query into decoded names and values.
 fn parameters(query: &str) -> Vec<(String, String)> {
     let resolve = |text: &str| {
         let text = text.replace('+', " ");

@@ -1,4 +1,4 @@
-//! Opens the store that the settings name.
+//! Opens the configured store.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::{DiscardStore, MemcachedStore, MemoryStore, RedisStore, Store};
 use crate::config::{FanoutConfig, StoreKind};
 use crate::error::Error;
 
-/// Opens the configured store; nothing is connected before its first use. `house` is the engine of our
-/// own, where there is one.
+/// Opens the configured store, which connects on first use. `house` is the address of the embedded engine, if
+/// this process has one.
 pub fn open_store(
     config: &FanoutConfig,
     house: Option<RedisUrl>,

@@ -1,4 +1,4 @@
-//! The one deadline over real sockets; its edges are tested to the millisecond inside the crate.
+//! The deadline over real sockets; its edges are tested to the millisecond inside the crate.
 
 use std::time::Duration;
 

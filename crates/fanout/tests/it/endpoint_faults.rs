@@ -1,5 +1,5 @@
-//! Endpoints that refuse, stall, trickle, reset, never end and send bombs. Each time a second endpoint
-//! answers as if nothing had happened.
+//! Endpoints that refuse, stall, trickle, reset, never end and send decompression bombs. In each case a
+//! second endpoint answers normally.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::fan::{Fan, config, state};
 use crate::scripted::{Behaviour, Scripted, answer, answer_with};
 
-/// Short, for endpoints whose time is to run out.
+/// A short timeout, for endpoints that are meant to exceed it.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What becomes of an endpoint that does this, with settings changed.
+/// Returns the outcome of an endpoint with this behaviour, with changed settings.
 async fn outcome_with(behaviour: Behaviour, change: impl FnOnce(&mut FanoutConfig)) -> Value {
     let bad = Scripted::start(behaviour).await;
     outcome_at(bad.url(), change).await

@@ -1,4 +1,4 @@
-//! More than can be done: what is shed is counted and named, what is taken keeps its time, nothing grows.
+//! Overload: shed work is counted and named, accepted work meets its deadline, and memory does not grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ async fn burst(fan: &Arc<Fan>, count: usize, at_once: usize) -> Vec<(u16, Value,
     all
 }
 
-/// Shed endpoints that the answers name.
+/// Counts the shed endpoints that the replies name.
 fn named_as_shed(answers: &[(u16, Value, Duration)]) -> usize {
     let shed = |(_, answer, _): &(_, Value, _)| answer["shed"].as_array().map_or(0, Vec::len);
     answers.iter().map(shed).sum()
@@ -79,7 +79,7 @@ async fn all_endpoints_dead_at_full_load_grow_nothing() {
     eventually("sockets are closed", || stalls.connections().1 == 0);
     eventually("tasks are gone", || tasks.num_alive_tasks() <= before + 8);
     let counted: u64 = State::ALL.iter().map(|state| fan.count(*state)).sum();
-    // On a machine that stands still for half a second even the store in memory is too slow.
+    // On a machine that stalls for half a second, even the in-memory store is too slow.
     let untaken = 2 * fan.fanout.counts().rejected(RejectReason::Store);
     assert!(
         counted <= 2000 && counted + untaken >= 2000,

@@ -1,4 +1,4 @@
-//! Endpoints that change while requests are under way.
+//! Endpoints that change while requests are in progress.
 
 use std::time::Duration;
 

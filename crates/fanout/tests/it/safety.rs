@@ -1,4 +1,4 @@
-//! Loops, smuggling, injection, and who may ask.
+//! Loops, request smuggling, injection, and authentication.
 
 use nagaya_config::{ByteSize, Secret};
 use nagaya_fanout::RejectReason;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::fan::{Fan, config, state};
 use crate::scripted::{Behaviour, Scripted};
 
-/// An endpoint whose address becomes known only when the service runs.
+/// A service that is its own endpoint; its address is only known once it runs.
 async fn looped() -> Fan {
     let port = nagaya_testkit::free_port();
     let mut config = config(&[("me", format!("http://127.0.0.1:{port}/again"))]);
@@ -75,7 +75,7 @@ async fn two_lengths_and_other_ambiguities_are_refused() {
         let bytes = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n\r\nhello");
         stream.write_all(bytes.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A reset is a refusal as well.
+        // A reset is a rejection as well.
         let _ = stream.read_to_end(&mut answer).await;
         let text = String::from_utf8_lossy(&answer);
         assert!(

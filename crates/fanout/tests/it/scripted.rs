@@ -1,4 +1,4 @@
-//! An endpoint that does exactly what its script says, and remembers what it was asked.
+//! An endpoint that behaves exactly as scripted and records its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 pub(crate) enum Behaviour {
     /// Answers 200 with this body, and keeps the connection.
     Say(String),
-    /// As `Say`, after a while.
+    /// As `Say`, after a delay.
     SayAfter(Duration, String),
     /// Sends these bytes and closes.
     Send(Vec<u8>),
@@ -27,13 +27,13 @@ pub(crate) enum Behaviour {
     Trickle(Vec<u8>),
     /// Sends the bytes and resets the connection.
     SendAndReset(Vec<u8>),
-    /// Sends the head and then zeros for ever.
+    /// Sends the head and then zeros forever.
     Endless(Vec<u8>),
     /// Answers with the head and body that it was sent.
     Echo,
 }
 
-/// One request as it came.
+/// One request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) line: String,
@@ -76,7 +76,7 @@ impl Scripted {
                 server.connections.fetch_add(1, Ordering::Relaxed);
                 server.open.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(async move {
-                    // Whatever ends a connection here is what the test wants to see the other side of.
+                    // However a connection ends here, the test observes the other side.
                     let _ = server.serve(stream).await;
                     server.open.fetch_sub(1, Ordering::Relaxed);
                 });

@@ -1,4 +1,4 @@
-//! The end: jobs under way are finished, or marked when there is no more time.
+//! Shutdown: running jobs are finished, or marked when time runs out.
 
 use std::sync::Arc;
 use std::time::Duration;

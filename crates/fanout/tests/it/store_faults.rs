@@ -1,5 +1,5 @@
-//! Stores that are down, die, hang, are slow, read-only, full or want another password. Every time there
-//! is a counted outcome, and nothing waits past its time.
+//! Stores that are down, die, hang, are slow, read-only, full or reject the password. Every time there is a
+//! counted outcome, and nothing waits past its deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::fan::{Answer, Fan, config, eventually, state};
 use crate::scripted::{Behaviour, Scripted};
 
-/// Long enough for a fault to be made before an endpoint answers, on a machine that is busy.
+/// Long enough to inject a fault before an endpoint answers, on a busy machine.
 const IN_BETWEEN: Duration = Duration::from_millis(1500);
 
 fn on_redis(mut config: FanoutConfig, url: impl Into<String>) -> FanoutConfig {

@@ -1,4 +1,4 @@
-//! Every key has an expiry, at every moment, whatever the times are.
+//! Every key has an expiry at every moment, whatever the timing.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn keeping(redis: &Redis, endpoint: &Scripted, expire_in: Duration) -> FanoutCon
     config
 }
 
-/// All keys have an expiry.
+/// Asserts that all keys have an expiry.
 #[track_caller]
 fn no_key_is_for_ever(redis: &Redis) {
     for key in redis.cmd(&["KEYS", "*"]).items() {

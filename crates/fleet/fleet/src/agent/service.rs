@@ -167,7 +167,7 @@ impl Service {
         for action in self.core.take_actions(now) {
             match action {
                 AgentAction::Start { worker, .. } if leaving || self.name_taken => {
-                    drop(self.core.gone(&worker))
+                    let _ = self.core.gone(&worker);
                 }
                 AgentAction::Start {
                     worker,

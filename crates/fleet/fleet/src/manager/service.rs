@@ -85,7 +85,7 @@ impl Service {
             if now >= self.next_poll {
                 self.next_poll = now + self.options.timing.poll;
                 if let Err(error) = self.run_cycle(now).await {
-                    tracing::warn!(error = error.chain(), "manager's round failed");
+                    tracing::warn!(error = error.chain(), "manager cycle failed");
                 }
             }
             let wake = self.next_poll.min(self.next_sync.max(now + COALESCE_WINDOW));
@@ -118,7 +118,7 @@ impl Service {
             }
             Err(error) => {
                 // A list that could not be read stops nothing.
-                tracing::error!(%error, cause = ?std::error::Error::source(&error), "outside list not read");
+                tracing::error!(%error, cause = ?std::error::Error::source(&error), "external list could not be read");
                 self.next_sync = self.next_sync.min(boot_now() + self.options.source_retry);
                 self.handle.status.send_modify(|status| status.sync_failures += 1);
             }
@@ -200,7 +200,7 @@ impl Service {
         for overdue in self.watch.overdue(boot_now(), &timing) {
             let name = &overdue.name;
             if let Some(workers) = self.store.declare_dead(name, overdue.inc, overdue.beat).await? {
-                tracing::warn!(%name, workers, "instance is dead; its workers are placed anew");
+                tracing::warn!(%name, workers, "instance is dead; reassigning its workers");
                 let dark = overdue.silent_for * u32::try_from(workers).unwrap_or(u32::MAX);
                 self.handle.status.send_modify(|status| {
                     status.deaths_total += 1;
@@ -237,7 +237,7 @@ impl Service {
                 stops = held.stops,
                 of = held.of,
                 digest = held.digest,
-                "the outside list would stop too many workers; held until confirmed"
+                "the external list would stop too many workers; held until confirmed"
             ),
         }
         self.store.show_held(held.as_ref()).await?;
