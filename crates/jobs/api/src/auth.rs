@@ -1,8 +1,9 @@
-//! Who asks, and what they may.
+//! Authentication and authorization of requests.
 //!
-//! A request is the house's own (`http.token`), a tenant's (a token that the store knows the hash of), or
-//! nobody's. Nobody may do anything in a house that asks for no token, as its default tenant; but a web page
-//! of another origin may not, lest any page that a browser shows could command a house on loopback.
+//! A request carries the server's own token (`http.token`), a tenant's token (whose hash is in the store), or
+//! none. A server that requires no token lets a request without one do everything as the default tenant. A
+//! web page of another origin is the exception: otherwise any page in a browser could control a server on
+//! loopback.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use tokio::time::Instant;
 
 use crate::problem::{Problem, ProblemKind};
 
-/// How long an answer of the store about a token is believed. A token that another server revoked works so much
-/// longer here.
+/// How long a token lookup is cached. A token that another server revoked stays valid here for up to this
+/// time.
 const TOKEN_CACHE_TTL: Duration = Duration::from_secs(5);
-/// Most answers that are remembered; all are forgotten when there would be more.
+/// Cached lookups at most; the cache is cleared when it is full.
 const CACHED_TOKENS_MAX: usize = 10_000;
 
-/// What a call needs.
+/// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     Enqueue,
@@ -45,13 +46,13 @@ impl Permission {
     }
 }
 
-/// Whoever asks, for routes that others put beside ours.
+/// The authenticated caller, for routes of other crates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrincipalInfo {
     pub tenant: TenantId,
-    /// Speaks for all tenants.
+    /// May act for all tenants.
     pub is_admin: bool,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     pub queues: Vec<String>,
 }
 
@@ -65,12 +66,12 @@ impl From<&Principal> for PrincipalInfo {
     }
 }
 
-/// Whoever asks.
+/// The authenticated caller.
 #[derive(Debug)]
 pub(crate) struct Principal {
     tenant: TenantId,
     scopes: Scopes,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     queues: Vec<String>,
     expires_at_ms: Option<i64>,
 }
@@ -92,7 +93,7 @@ impl Principal {
         })
     }
 
-    /// What anybody may know about themselves.
+    /// Returns what callers may learn about themselves.
     pub(crate) fn describe(&self) -> (&TenantId, Scopes, &[String]) {
         (&self.tenant, self.scopes, &self.queues)
     }
@@ -118,7 +119,7 @@ impl Principal {
         }
     }
 
-    /// The tenant to act for: the caller's own, or another one for those who speak for all.
+    /// Returns the tenant to act for: the caller's own, or the requested one for administrators.
     pub(crate) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
         match asked {
             None => Ok(self.tenant.clone()),
@@ -131,7 +132,7 @@ impl Principal {
         }
     }
 
-    /// The tenant whose things may be seen; nothing for those who see all and name none.
+    /// Returns the tenant whose data may be read; `None` (all tenants) for administrators that name none.
     pub(crate) fn seeing(&self, asked: Option<&str>) -> Result<Option<TenantId>, Problem> {
         match (asked, self.scopes.admin) {
             (None, true) => Ok(None),
@@ -158,7 +159,7 @@ impl Principal {
         self.queues.is_empty() || self.queues.iter().any(|one| one == queue.as_str())
     }
 
-    /// Readers of all queues need a token that is not bound to some.
+    /// Readers of all queues need a token that is not bound to queues.
     pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
         if self.queues.is_empty() {
             Ok(())
@@ -171,19 +172,19 @@ impl Principal {
     }
 }
 
-/// What a house asks of those who come.
+/// Configuration of authentication.
 #[derive(Clone, Debug, Default)]
 pub struct AuthConfig {
-    /// The house's own token: whoever has it may do everything.
+    /// The server's own token, which grants everything.
     pub server_token: Option<String>,
-    /// Let requests without a token in, as the default tenant, with all scopes.
+    /// Accepts requests without a token, as the default tenant with all scopes.
     pub open: bool,
 }
 
-/// Whose token it is, if anybody's, and how long that is believed.
+/// The principal of a token, if the token exists, and when the entry expires.
 type CachedToken = (Option<Arc<Principal>>, Instant);
 
-/// Answers who a request is from.
+/// Authenticates requests.
 pub(crate) struct Auth {
     store: Arc<dyn JobStore>,
     server_token: Option<[u8; 32]>,
@@ -203,7 +204,7 @@ impl Auth {
         }
     }
 
-    /// Tells who a request is from, if they may.
+    /// Authenticates a request and checks its permission.
     pub(crate) async fn principal(
         &self,
         headers: &HeaderMap,
@@ -217,7 +218,7 @@ impl Auth {
         Ok(principal)
     }
 
-    /// Tells whether somebody speaks for the house itself.
+    /// Returns whether the caller used the server's own token.
     pub(crate) fn is_operator(&self, principal: &Arc<Principal>) -> bool {
         Arc::ptr_eq(principal, &self.operator)
     }
@@ -230,7 +231,7 @@ impl Auth {
         }
     }
 
-    /// Finds out whose a token is.
+    /// Returns the principal of a token.
     pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Principal>, Problem> {
         let hash = hash(token);
         if self
@@ -290,13 +291,13 @@ impl Auth {
         Ok(principal)
     }
 
-    /// Forgets what the store said: tokens have changed.
+    /// Clears cached lookups after tokens have changed.
     pub(crate) fn clear_cache(&self) {
         self.cached.lock().clear();
     }
 }
 
-/// Draws a token and returns it with its hash.
+/// Generates a token and returns it with its hash.
 pub(crate) fn draw_token() -> (String, [u8; 32]) {
     use base64::Engine;
     let secret: [u8; 32] = rand::random();
@@ -306,7 +307,7 @@ pub(crate) fn draw_token() -> (String, [u8; 32]) {
     (token, hash)
 }
 
-/// Tokens are random, so a plain hash keeps them as well as a slow one.
+/// Tokens are random, so a fast hash protects them as well as a slow one.
 fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
@@ -322,7 +323,7 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// Tells whether a browser sends this for a page that the house did not serve.
+/// Returns whether a browser sends this for a page that this server did not serve.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         return false;

@@ -1,6 +1,6 @@
-//! Jobs over REST, gRPC, server-sent events and WebSocket: one router for the house's server.
+//! Jobs over REST, gRPC, server-sent events and WebSocket: one router for the HTTP server.
 //!
-//! [`routes`] joins them over an [`Api`]: the jobs service, who may use it, and the limits.
+//! [`routes`] builds it from an [`Api`]: the jobs service, its authentication, and its limits.
 
 mod api;
 mod auth;
@@ -34,7 +34,7 @@ pub use config::ApiConfig;
 pub use openapi::text as openapi_text;
 pub use push::{PushConfig, PushDelivery};
 
-/// Everything that is served. The routes check tokens themselves and carry no fallback.
+/// Builds all routes. They check tokens themselves and have no fallback.
 pub fn routes(api: Api) -> Router {
     rest::router()
         .merge(openapi::router())

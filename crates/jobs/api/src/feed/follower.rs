@@ -1,4 +1,4 @@
-//! Follows the log while anybody reads.
+//! Follows the log while there are readers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tracing::warn;
 
 use super::Inner;
 
-/// How long to wait for events before looking whether anybody still reads.
+/// How long to wait for events before checking whether there are still readers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long to wait after the store failed.
+/// Delay after a store failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAGE: usize = 1_000;
 
@@ -42,7 +42,7 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
                     .note(events.iter().map(|event| (event.job, event.seq)), at);
                 feed.followed.send_replace(at);
             }
-            // Readers find out for themselves what they missed.
+            // Readers detect the gap themselves.
             Step::Gap { .. } => feed.begin(follower.position()),
             Step::Nothing => (),
         }
@@ -51,7 +51,7 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
 }
 
 impl Inner {
-    /// Forgets what was followed; everybody looks at the store again.
+    /// Starts over at a position; all readers read the store again.
     fn begin(&self, at: u64) {
         self.recent.lock().begin(at);
         self.waiters.begin(at);

@@ -1,8 +1,8 @@
-//! One follower of the event log for all who read it.
+//! A single follower of the event log for all readers.
 //!
-//! While anybody reads, one task follows the log and keeps its newest stretch in memory, so that ten thousand
-//! readers cost one query. A reader that is behind that stretch reads the store until it has caught up. Readers
-//! of one job are only woken by that job's events.
+//! While there are readers, one task follows the log and keeps its newest part in memory, so that ten
+//! thousand readers cost one query. A reader that is further behind reads the store until it has caught up.
+//! Readers of one job are only woken by that job's events.
 //!
 //! Nothing is pushed: a slow reader holds a position, not a queue.
 
@@ -28,7 +28,7 @@ pub(crate) use recent::tests;
 use recent::Recent;
 use waiters::{JobChanges, JobWaiters};
 
-/// A handle on the follower. The last one to go ends it.
+/// A handle on the follower, which ends with the last handle.
 #[derive(Clone)]
 pub(crate) struct Feed {
     inner: Arc<Inner>,
@@ -39,9 +39,9 @@ struct Inner {
     jobs: Jobs,
     recent: Mutex<Recent>,
     waiters: JobWaiters,
-    /// How far the log has been followed.
+    /// The position up to which the log was followed.
     followed: watch::Sender<u64>,
-    /// Somebody began to read.
+    /// Signals that a reader was opened.
     begun: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Feed {
         self.inner.waiters.watch(id)
     }
 
-    /// Reads what comes after a position; after the newest event when none is said.
+    /// Opens a reader after a position; after the newest event if none is given.
     pub(crate) async fn reader(&self, filter: EventFilter, after: Option<u64>) -> Result<Reader, Error> {
         Reader::open(self.clone(), filter, after).await
     }

@@ -1,14 +1,14 @@
-//! The newest stretch of the log, in memory.
+//! The newest part of the log, in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nagaya_jobs::event::{Event, EventData, EventFilter};
 
-/// What is kept, in events and in bytes of what they carry.
+/// Limits on what is kept, in events and in bytes of their data.
 const EVENTS_MAX: usize = 16_384;
 const BYTES_MAX: usize = 16 << 20;
-/// What an event weighs besides its data.
+/// Estimated size of an event besides its data, in bytes.
 const EVENT_BYTES: usize = 256;
 
 /// Every event after `since` up to `until`.
@@ -20,17 +20,17 @@ pub(super) struct Recent {
     bytes: usize,
 }
 
-/// What a look gave.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The position is behind what is kept.
+    /// The position is older than what is kept.
     Behind,
-    /// Matching events, and where to go on.
+    /// Matching events, and the position to continue from.
     Found(Vec<Arc<Event>>, u64),
 }
 
 impl Recent {
-    /// Forgets everything and begins anew after a position.
+    /// Drops everything and starts over after a position.
     pub(super) fn begin(&mut self, since: u64) {
         *self = Recent {
             since,
@@ -39,7 +39,7 @@ impl Recent {
         };
     }
 
-    /// Adds the next stretch, up to `until`.
+    /// Appends the next events, up to position `until`.
     pub(super) fn push(&mut self, events: Vec<Arc<Event>>, until: u64) {
         for event in events {
             self.bytes += weight(&event);

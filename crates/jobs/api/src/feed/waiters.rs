@@ -1,7 +1,7 @@
-//! Who waits for which job.
+//! The readers that wait for single jobs.
 //!
-//! A slot also lists the newest positions of its job's events, so that a reader which slept through a million
-//! events of others goes straight to its own.
+//! Each entry also lists the newest positions of its job's events, so that a reader that was idle during a
+//! million events of other jobs skips straight to its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Positions that a slot lists.
+/// Positions listed per job.
 const LISTED_MAX: usize = 32;
 
-/// Jobs that are watched, each once, however many watch it.
+/// The watched jobs, with one entry each for any number of watchers.
 #[derive(Clone, Default)]
 pub(super) struct JobWaiters(Arc<Mutex<Table>>);
 
 #[derive(Default)]
 struct Table {
     waiters: HashMap<JobId, WatchedJob>,
-    /// Every event up to here has been noted in the slots that were there.
+    /// Every event up to here was recorded in the entries that existed.
     noted: u64,
 }
 
 struct WatchedJob {
     changed: Arc<Notify>,
     watchers: usize,
-    /// All positions of the job after `floor` that have been noted.
+    /// The recorded positions of the job after `floor`, complete.
     listed: VecDeque<u64>,
     floor: u64,
 }
@@ -51,7 +51,7 @@ impl JobWaiters {
         }
     }
 
-    /// The log is followed from a new position on; what lies before was not noted.
+    /// Restarts recording at a new position; events before it were not recorded.
     pub(super) fn begin(&self, at: u64) {
         let mut table = self.0.lock();
         table.noted = at;
@@ -62,7 +62,7 @@ impl JobWaiters {
         }
     }
 
-    /// Notes events, which reach up to `at`, and wakes those who watch their jobs.
+    /// Records events up to position `at` and wakes the watchers of their jobs.
     pub(super) fn note(&self, events: impl Iterator<Item = (JobId, u64)>, at: u64) {
         let mut table = self.0.lock();
         table.noted = at;
@@ -80,7 +80,7 @@ impl JobWaiters {
         }
     }
 
-    /// Moves a reader's position up to just before its job's next event, where that is known.
+    /// Advances a reader's position to just before its job's next event, if that is known.
     pub(super) fn skip(&self, job: JobId, position: u64) -> u64 {
         let table = self.0.lock();
         let Some(entry) = table.waiters.get(&job).filter(|entry| position >= entry.floor) else {
@@ -95,7 +95,7 @@ impl JobWaiters {
     }
 }
 
-/// A watch on one job; ends when it is dropped.
+/// A watch on one job; dropping it unregisters.
 pub(super) struct JobChanges {
     waiters: JobWaiters,
     job: JobId,
@@ -103,7 +103,7 @@ pub(super) struct JobChanges {
 }
 
 impl JobChanges {
-    /// Resolves when something happens to the job after this was called, even before it is polled.
+    /// Resolves when an event of the job occurs after this call, even before the future is polled.
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

@@ -1,4 +1,4 @@
-//! Problems as gRPC knows them.
+//! Converts problems to gRPC statuses.
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};

@@ -1,4 +1,4 @@
-//! The twins of the REST calls.
+//! The unary equivalents of the REST calls.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ pub(super) async fn claim(
     })
 }
 
-/// The queues that a worker names and may use.
+/// Returns the named queues, if the worker may use them.
 pub(super) fn queues(principal: &Principal, names: &[String]) -> Result<Vec<QueueName>, Problem> {
     if !(1..=64).contains(&names.len()) {
         return Err(Problem::bad_request("queues must name 1 to 64 queues"));

@@ -1,4 +1,4 @@
-//! `Watch`: events as they happen.
+//! `Watch`: events as they occur.
 
 use tonic::{Request, Response, Status};
 

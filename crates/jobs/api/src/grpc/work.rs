@@ -1,7 +1,7 @@
 //! `Work`: claims, heartbeats and reports on one stream.
 //!
-//! The worker's credits say how many jobs it can take; each job given uses up one. Reports are carried out side
-//! by side, so that those of one worker share a commit, and answered by their tags.
+//! The worker's credits say how many jobs it can take; each delivered job uses up one. Reports run
+//! concurrently, so that those of one worker share a commit, and are answered by their tags.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::proto::work_response::answer::Outcome;
 use crate::proto::work_response::{Answer, Message};
 use crate::proto::{GoAway, WorkHello, WorkRequest, WorkResponse};
 
-/// Most reports of one worker that are under way; more wait in its connection.
+/// Reports of one worker in progress at most; further ones wait in its connection.
 const REPORTS_MAX: usize = 1_024;
 /// Most credits of one worker.
 const CREDITS_MAX: u32 = 100_000;
@@ -69,7 +69,7 @@ struct Worker<'a> {
     api: &'a Api,
     request: ClaimRequest,
     credits: u32,
-    /// The claim that waits for jobs, if any.
+    /// The waiting claim, if any.
     claim: Option<BoxFuture<'a, Result<Vec<Claimed>, Error>>>,
     reports: FuturesUnordered<BoxFuture<'a, Answer>>,
 }
@@ -91,7 +91,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Works until the client has said its last and all reports are answered.
+    /// Runs until the client has finished sending and all reports are answered.
     async fn serve(
         &mut self,
         incoming: &mut Streaming<WorkRequest>,
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Begins a claim when there are credits and none waits.
+    /// Starts a claim if there are credits and none is waiting.
     fn claim_with_credits(&mut self, hears: bool) {
         if self.claim.is_some() || self.credits == 0 || !hears || self.api.closing.is_cancelled() {
             return;
@@ -202,8 +202,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Finishes the reports that were received before the client went. The service gives back what a dropped
-    /// claim gets.
+    /// Finishes the reports received before the client disconnected. The service returns the jobs of a
+    /// dropped claim to the queue.
     async fn leave(mut self) {
         self.claim = None;
         while self.reports.next().await.is_some() {}
@@ -227,7 +227,7 @@ async fn give_back(api: &Api, leases: Vec<nagaya_jobs::token::Lease>) {
     }
 }
 
-/// The waiting claim's jobs; never resolves when none waits.
+/// Waits for the jobs of the waiting claim; pending forever if there is none.
 async fn claimed(
     claim: &mut Option<BoxFuture<'_, Result<Vec<Claimed>, Error>>>,
 ) -> Result<Vec<Claimed>, Error> {

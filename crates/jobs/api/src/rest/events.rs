@@ -1,7 +1,7 @@
-//! Server-sent events, and the subscriptions that keep a reader's position.
+//! Server-sent events, and the subscriptions that store a reader's position.
 //!
-//! The id of an event is its position in the log, so a browser's `Last-Event-ID` is all that it takes to go on
-//! after a cut. An idle stream shows now and then that it is alive, and how far it has looked.
+//! The id of an event is its position in the log, so a browser's `Last-Event-ID` is enough to resume after a
+//! disconnect. An idle stream sends keep-alives with its position.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLi
 use crate::wire::scalar::{Number, parse_position};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx to pass events on as they come.
+/// Tells nginx not to buffer events.
 const NO_BUFFERING: (HeaderName, HeaderValue) = (
     HeaderName::from_static("x-accel-buffering"),
     HeaderValue::from_static("no"),
@@ -72,7 +72,7 @@ struct JobEventsQuery {
     after: Option<String>,
 }
 
-/// A job's events from its beginning on, unless the reader has seen some.
+/// Streams a job's events from the first one, or after those that the reader has seen.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
@@ -130,13 +130,13 @@ fn event_stream(api: Api, reader: Reader) -> Response {
     (head, body).into_response()
 }
 
-/// What is to be sent next; nothing when the stream is to end.
+/// Returns the next bytes to send; `None` when the stream ends.
 async fn next_frame(api: &Api, reader: &mut Reader) -> Option<Bytes> {
     tokio::select! {
         batch = reader.next() => match batch {
             Ok(batch) => Some(frame(&batch)),
             Err(error) => {
-                // The client comes back with its last id.
+                // The client reconnects with its last id.
                 tracing::warn!(%error, "a stream of events ends");
                 None
             }
@@ -152,7 +152,7 @@ fn frame(batch: &Batch) -> Bytes {
     let mut text = String::with_capacity(256 * (batch.events.len() + 1));
     let mut put = |id: u64, event: &str, document: serde_json::Result<String>| {
         let document = document.expect("documents have string keys");
-        // Writing to a string cannot fail. JSON holds no line breaks as we write it, but a payload may.
+        // Writing to a string cannot fail. Our JSON contains no line breaks, but a payload may.
         let _ = write!(text, "id: {id}\nevent: {event}\n");
         for line in document.split(['\n', '\r']) {
             let _ = writeln!(text, "data: {line}");
@@ -215,7 +215,7 @@ pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Resu
     Ok(ok(&SubscriptionLine::from(&made)))
 }
 
-/// Makes a subscription or finds the one of that name.
+/// Creates a subscription, or returns the existing one with that name.
 pub(crate) async fn subscribe(
     api: &Api,
     principal: &Principal,
@@ -233,7 +233,7 @@ pub(crate) async fn subscribe(
         .await?)
 }
 
-/// Beyond the end are events that nobody has seen: a cursor there would skip them.
+/// Rejects a cursor beyond the end of the log, which would skip events that no reader has seen.
 fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
     if cursor <= head {
         Ok(())

@@ -1,4 +1,4 @@
-//! Jobs: register, read, list, call off, try again.
+//! Jobs: register, read, list, cancel, retry.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::wire::new_job::{
 };
 use crate::wire::scalar::{Number, Time, parse_wait};
 
-/// Jobs of a page when nobody says how many.
+/// Jobs per page by default.
 const PAGE_DEFAULT: usize = 100;
 
 pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -125,7 +125,7 @@ fn may_see(principal: &Principal, job: &nagaya_jobs::view::JobView) -> bool {
     principal.sees(&job.summary.tenant) && principal.may_use(&job.summary.queue)
 }
 
-/// Refuses jobs that are not there for the caller.
+/// Checks that a job exists and that the caller may see it.
 pub(crate) async fn seen(api: &Api, principal: &Principal, id: JobId) -> Result<(), Problem> {
     let job = api.handlers.store().read(vec![id]).await?.pop().flatten();
     if job.is_some_and(|job| may_see(principal, &job)) {
@@ -188,7 +188,7 @@ pub(crate) fn page_limit(asked: Option<usize>, default: usize) -> Result<usize, 
     }
 }
 
-/// The queue that a reader asks for; one whose token is bound to queues must name one of them.
+/// Returns the queue that a reader asks for. A token bound to queues must name one of them.
 pub(crate) fn readable_queue(
     principal: &Principal,
     name: Option<&str>,
@@ -308,7 +308,7 @@ pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Re
     count(answers, next_cursor)
 }
 
-/// Reads one page of the jobs that a filter means.
+/// Reads one page of the jobs that match a filter.
 async fn matching(
     api: &Api,
     principal: &Principal,

@@ -1,4 +1,5 @@
-//! What `nagaya-deliver` serves beside us: deliveries, secrets of webhooks, notices.
+//! The routes that `nagaya-deliver` serves, for the document only: deliveries, webhook secrets,
+//! notifications.
 
 use super::table::{LIMIT, Param, QUEUE, Route, TENANT, TEXT, TIME, body, document};
 use crate::auth::Permission;
@@ -8,7 +9,7 @@ use crate::wire::outgoing::{Deliveries, Replay, Replayed, RouteTest, RouteTested
 const DELIVERY: &str = r#"{"type":"string","pattern":"^[1-9][0-9]{0,17}$"}"#;
 const STATE: &str = r#"{"type":"string","enum":["pending","delivered","gave_up"]}"#;
 
-/// The routes, without anything to mount.
+/// Returns the routes; there is nothing to mount.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route {

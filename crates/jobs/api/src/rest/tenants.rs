@@ -15,7 +15,7 @@ use crate::wire::tenant::{
     MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, WhoAmI, scope_list, scopes,
 };
 
-/// Most queues that a token is bound to.
+/// Queues per token at most.
 const QUEUES_MAX: usize = 1_000;
 
 pub(super) async fn who_am_i(State(api): State<Api>, call: Call) -> Result<Response, Problem> {

@@ -1,4 +1,4 @@
-//! What workers do: claim, report, keep alive.
+//! The calls of workers: claim, report, heartbeat.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -148,7 +148,7 @@ pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Resp
     Ok(ok(&ReportOutcomes { jobs: jobs.collect() }))
 }
 
-/// Puts the store's answers back among the tokens that nobody knows.
+/// Merges the store's answers with the errors for unreadable tokens, in the order of the request.
 fn joined<T>(
     leases: Vec<Option<Lease>>,
     answers: Vec<Result<T, Problem>>,
@@ -204,7 +204,7 @@ pub(super) async fn log(State(api): State<Api>, call: Call) -> Result<Response, 
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Checks and shortens lines from anywhere.
+/// Validates and truncates log lines.
 pub(crate) fn log_lines(lines: Vec<String>) -> Result<Vec<String>, Problem> {
     use nagaya_jobs::limits::{LOG_LINE_BYTES_MAX, LOG_LINES_MAX};
     match lines.len() as u64 {
@@ -216,7 +216,7 @@ pub(crate) fn log_lines(lines: Vec<String>) -> Result<Vec<String>, Problem> {
     }
 }
 
-/// Cuts a text off at a whole character.
+/// Truncates a text at a character boundary.
 pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
     text

@@ -1,8 +1,8 @@
 //! Events over a WebSocket.
 //!
-//! The client's first message is a hello with its cursor or the name of its subscription; then events come.
-//! With a subscription the client acknowledges, which moves the cursor that the server keeps, and no more than
-//! a window of events is sent ahead of it. All messages are JSON with a `type`.
+//! The client's first message is a hello with its cursor or the name of its subscription; then it receives
+//! events. With a subscription, the client acknowledges events, which advances the cursor that the server
+//! keeps, and at most a window of events is sent ahead of it. All messages are JSON with a `type`.
 
 use std::time::Duration;
 
@@ -24,18 +24,18 @@ use crate::wire::event::{EventLine, Gap};
 use crate::wire::new_job::EventKind as KindName;
 use crate::wire::scalar::{Id, Number, Position};
 
-/// Most events that are sent ahead of the last acknowledgement.
+/// Events sent ahead of the last acknowledgement at most.
 const WINDOW: usize = 1_000;
-/// How long a client may take for its hello.
+/// How long a client may take to send its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest message of a client.
+/// Largest client message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum FromClient {
     Hello(Hello),
-    /// Everything up to this event has been dealt with.
+    /// Acknowledges every event up to this one.
     Ack {
         id: Position,
     },
@@ -44,14 +44,14 @@ enum FromClient {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
-    /// A reader's name, whose cursor the server keeps; made when there is none.
+    /// The name of a subscription, whose cursor the server keeps; created if it does not exist.
     subscription: Option<String>,
     after: Option<Position>,
     queue: Option<String>,
     #[serde(default)]
     kinds: Vec<KindName>,
     job: Option<Id>,
-    /// For browsers, which cannot send a header with a WebSocket.
+    /// For browsers, which cannot set headers on a WebSocket.
     token: Option<String>,
 }
 
@@ -65,7 +65,7 @@ enum FromServer<'a> {
 }
 
 pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    // A token may still come in the hello.
+    // The token may still come in the hello.
     let principal = match call.principal(&api, Permission::Read).await {
         Ok(principal) => Some(principal),
         Err(problem) if problem.kind == ProblemKind::Unauthorized && !has_token(&call) => None,
@@ -77,7 +77,7 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
     let upgrade = upgrade
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX);
-    // The server waits at its end until the socket has been closed.
+    // Shutdown waits until the socket is closed.
     let tracked = api.streams.token();
     Ok(upgrade.on_upgrade(async move |socket| {
         serve(api, socket, principal).await;
@@ -105,17 +105,17 @@ async fn serve(api: Api, mut socket: WebSocket, principal: Option<std::sync::Arc
     }
 }
 
-/// What a hello has opened.
+/// The session that a hello has opened.
 struct Session {
     reader: Reader,
-    /// Tenant and name of a subscription, and where its cursor is.
+    /// Tenant and name of the subscription.
     subscription: Option<(TenantId, String)>,
     /// Positions sent and not acknowledged.
     sent: std::collections::VecDeque<u64>,
     waiting: std::collections::VecDeque<std::sync::Arc<nagaya_jobs::event::Event>>,
 }
 
-/// Reads the hello. Nothing when the client has gone.
+/// Reads the hello. Returns `None` when the client disconnects.
 async fn begin(
     api: &Api,
     socket: &mut WebSocket,
@@ -179,7 +179,7 @@ async fn begin(
     }
 }
 
-/// The client has gone, or took nothing for too long.
+/// The client disconnected, or accepted nothing for too long.
 #[derive(Debug)]
 struct ClientDisconnected;
 
@@ -245,7 +245,7 @@ impl Session {
         Ok(())
     }
 
-    /// Deals with what the client said. An error of nothing means that it has gone.
+    /// Handles a client message. `Err(None)` means that the client disconnected.
     async fn heard(
         &mut self,
         api: &Api,
@@ -268,7 +268,7 @@ impl Session {
         let Some((tenant, name)) = &self.subscription else {
             return Ok(());
         };
-        // Only what was sent can be acknowledged.
+        // Only sent events can be acknowledged.
         let known = self.sent.partition_point(|seq| *seq <= id);
         let Some(last) = self.sent.drain(..known).next_back() else {
             return Ok(());
@@ -296,6 +296,6 @@ async fn close(api: &Api, socket: &mut WebSocket, code: u16, reason: &'static st
         code,
         reason: reason.into(),
     };
-    // A client that does not listen loses its connection all the same.
+    // A client that does not read is disconnected all the same.
     let _ = tokio::time::timeout(api.config.stall_max, socket.send(Message::Close(Some(frame)))).await;
 }

@@ -241,7 +241,7 @@ impl NewJob<'_> {
         self.tenant.as_deref()
     }
 
-    /// Turns the form into the domain's. `whole` is the body that the form borrows from.
+    /// Converts to the domain type. `whole` is the body that this borrows from.
     pub(crate) fn into_job(self, tenant: TenantId, whole: &Bytes) -> Result<nagaya_jobs::NewJob, Problem> {
         let queue = client_queue(&self.queue)?;
         let payload = match (self.payload, self.payload_base64) {
@@ -302,7 +302,7 @@ impl NewJob<'_> {
     }
 }
 
-/// The type of bytes that say nothing about themselves.
+/// The media type of bytes without a declared type.
 pub(crate) const BINARY: &str = "application/octet-stream";
 
 /// Takes a piece of JSON out of the body it came in, without a copy.
@@ -313,7 +313,7 @@ pub(crate) fn json_body(value: Option<&RawValue>, whole: &Bytes) -> Body {
     }
 }
 
-/// Checks a queue that a client names: the house's own are closed to it.
+/// Validates a queue named by a client: queues reserved for the server are refused.
 pub(crate) fn client_queue(name: &str) -> Result<QueueName, Problem> {
     let queue = QueueName::new(name)?;
     if queue.is_reserved() {

@@ -1,4 +1,4 @@
-//! Everything that clients get wrong is told in a problem document.
+//! Every client mistake is answered with a problem document.
 
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::{ApiConfig, AuthConfig};
@@ -160,7 +160,7 @@ async fn a_payload_past_its_limit_is_refused_by_name() {
     assert!(large.body["detail"].as_str().unwrap().starts_with("payload has"));
 }
 
-/// Bodies made of the right words in wrong places: never a 5xx, and a problem document each time.
+/// Bodies with valid tokens in invalid places: never a 5xx, and a problem document each time.
 #[tokio::test(flavor = "multi_thread")]
 async fn scrambled_bodies_are_refused_or_taken_but_break_nothing() {
     let server = TestServer::start().await;

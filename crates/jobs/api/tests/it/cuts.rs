@@ -1,5 +1,5 @@
-//! Connections are cut at random points while thousands of jobs end: every reader has every result, once after
-//! duplicates are dropped by event id.
+//! Connections are cut at random points while thousands of jobs end: every reader gets every result, exactly
+//! once after duplicates are dropped by event id.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::test_server::TestServer;
 
 const JOBS: usize = 2_000;
 
-/// Registers jobs and ends them, in batches, with their own numbers as results.
+/// Registers jobs and completes them in batches, with their own numbers as results.
 async fn run_jobs(server: &TestServer) -> Vec<String> {
     let client = server.client();
     let mut ids = Vec::new();
@@ -41,7 +41,7 @@ async fn run_jobs(server: &TestServer) -> Vec<String> {
     ids
 }
 
-/// What a reader has: job and result by event id.
+/// What a reader has received: job and result by event id.
 #[derive(Default)]
 struct Inbox(BTreeMap<u64, (String, Value)>);
 
@@ -74,7 +74,7 @@ impl Inbox {
     }
 }
 
-/// How many messages to read before the next cut.
+/// Returns how many messages to read before the next cut.
 fn stretch() -> usize {
     1 + rand::random::<u16>() as usize % 150
 }
@@ -123,7 +123,7 @@ async fn websockets_with_a_subscription_survive_cuts() {
                     event["job"].as_str().unwrap().to_owned(),
                     event["result"].clone(),
                 );
-                // Some acknowledgements are lost with the cut.
+                // Some acknowledgements are lost with the connection.
                 let ack = json!({"type": "ack", "id": id}).to_string();
                 socket.feed(Message::text(ack)).await.unwrap();
                 if rand::random::<u8>() < 64 {

@@ -12,7 +12,7 @@ async fn the_document_is_served() {
     assert!(document["paths"]["/v1/jobs"]["post"].is_object());
 }
 
-/// `UPDATE_DOCS=1 cargo test -p nagaya-jobs-api --test it document` writes it anew.
+/// `UPDATE_DOCS=1 cargo test -p nagaya-jobs-api --test it document` rewrites it.
 #[test]
 fn docs_hold_the_document() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi.json");

@@ -128,7 +128,7 @@ async fn a_subscription_keeps_its_cursor_on_the_server() {
     let wish = json!({"queue": "mail", "kinds": ["succeeded"]});
     let made = client.put("/v1/subscriptions/billing", wish).await.is(200);
     assert_eq!(made["kinds"], json!(["succeeded"]));
-    // Nobody listens meanwhile.
+    // No reader is connected meanwhile.
     let mut done = Vec::new();
     for _ in 0..2 {
         client.enqueue(json!({"queue": "mail", "payload": 1})).await;
@@ -160,7 +160,7 @@ async fn a_subscription_keeps_its_cursor_on_the_server() {
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-/// Opens a WebSocket and says hello; returns it after the welcome.
+/// Opens a WebSocket and sends the hello. Returns it after the welcome.
 pub(crate) async fn socket(server: &TestServer, hello: Value) -> (Socket, Value) {
     let stream = TcpStream::connect(server.address).await.unwrap();
     let url = format!("ws://{}/v1/ws", server.address);
@@ -170,7 +170,7 @@ pub(crate) async fn socket(server: &TestServer, hello: Value) -> (Socket, Value)
     (socket, welcome)
 }
 
-/// The next message of the server; nothing when it has closed.
+/// Returns the server's next message; `None` when it has closed.
 pub(crate) async fn told(socket: &mut Socket) -> Option<Value> {
     loop {
         let message = tokio::time::timeout(Duration::from_secs(30), socket.next()).await;
@@ -311,7 +311,7 @@ async fn what_a_subscriber_does_not_acknowledge_comes_again() {
         }
     };
     drop((asks, stream));
-    // The server writes the cursor down now and then, and when the client has gone.
+    // The server stores the cursor periodically, and when the client disconnects.
     loop {
         let cursor = client.get("/v1/subscriptions").await.is(200)["subscriptions"][0]["cursor"].clone();
         if cursor.as_str().unwrap().parse::<u64>().unwrap() >= seqs[1] {

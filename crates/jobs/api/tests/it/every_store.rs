@@ -5,7 +5,8 @@ use nagaya_testkit::Postgres;
 use super::sequences::{self, for_each_sequence};
 use super::test_server::TestServer;
 
-/// Makes a test of each sequence on SQLite, and one of all of them on PostgreSQL, which takes long to start.
+/// Generates one test per sequence on SQLite, and a single one for all of them on PostgreSQL, which starts
+/// slowly.
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         mod sqlite {

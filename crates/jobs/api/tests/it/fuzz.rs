@@ -1,4 +1,4 @@
-//! A fuzzer that reads our OpenAPI document finds no 5xx and no answer that the document does not describe.
+//! A fuzzer that reads our OpenAPI document finds no 5xx and no response that the document does not describe.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::test_server::TestServer;
 /// Checks of schemathesis that must hold.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,negative_data_rejection";
-/// Streams have no end, and another protocol has no answer.
+/// Streams never end, and a WebSocket has no HTTP response.
 const ENDLESS: [&str; 3] = ["events", "job_events", "websocket"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,8 +31,8 @@ async fn schemathesis_finds_nothing() {
         installed.join("schemathesis").exists(),
         "schemathesis is missing; scripts/clients installs it"
     );
-    // Bounded by cases and not by time: a loaded machine takes longer, but tests as much.
-    // The short form tries the same every time; the long one looks for what nobody has seen yet.
+    // Bounded by cases, not by time: a loaded machine takes longer but tests as much. The short form always
+    // tries the same cases; the long one explores new ones.
     let is_long = std::env::var_os("NAGAYA_TEST_LONG").is_some();
     let (phases, examples) = if is_long {
         ("coverage,fuzzing,stateful", "100")
@@ -61,7 +61,7 @@ async fn schemathesis_finds_nothing() {
         "{said}\n{}",
         String::from_utf8_lossy(&ran.stderr)
     );
-    // A run that did not come to every operation proves nothing.
+    // A run that did not reach every operation proves nothing.
     let fuzzing = said.split("Fuzzing (in").nth(1).unwrap_or_default();
     let operations = said.split("Operations:").nth(1).unwrap_or_default();
     let tested = first_number(fuzzing.split_once("✅").unwrap_or_default().1);

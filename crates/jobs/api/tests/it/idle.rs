@@ -1,4 +1,4 @@
-//! What an idle reader costs.
+//! The memory cost of an idle reader.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 use super::test_server::TestServer;
 
 const STREAMS: usize = 2_000;
-/// Ten thousand must fit into 500 MB; the test's own ends of the connections are in the figure, too.
+/// Ten thousand must fit into 500 MB. The figure includes the test's own ends of the connections.
 const BYTES_EACH_MAX: usize = 50_000;
 
-/// Memory of this process that is in use, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();

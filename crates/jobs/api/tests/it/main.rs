@@ -1,6 +1,6 @@
 //! The jobs API over real sockets, on a real store.
 
-// A test's helpers fail as loudly as the test itself.
+// Test helpers may panic like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod auth;

@@ -1,4 +1,4 @@
-//! What else REST does: batches, lists, queues, schedules.
+//! More of REST: batches, lists, queues, schedules.
 
 use serde_json::json;
 

@@ -1,6 +1,7 @@
-//! Document 002's sequences: register, take, report, read; through REST and through gRPC.
+//! Document 002's sequences: register, claim, report, read; over REST and over gRPC.
 //!
-//! Here they are the bodies only: `houses` runs them in this process, the tests of the binary behind a proxy.
+//! This file only has their bodies: `every_store` runs them in this process, the tests of the binary behind a
+//! proxy.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::client::Endpoints;
 
-/// Hands the names of all sequences to a macro.
+/// Passes the names of all sequences to a macro.
 macro_rules! for_each_sequence {
     ($make:ident) => {
         $make! {

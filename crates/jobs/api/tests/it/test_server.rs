@@ -21,7 +21,7 @@ use tonic::transport::Channel;
 
 use super::client::{Client, Endpoints};
 
-/// A house of jobs; ends with the test's runtime.
+/// A jobs server; ends with the test's runtime.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) jobs: Jobs,
@@ -48,7 +48,7 @@ impl TestServer {
         }
     }
 
-    /// A house of the same kind over a database of its own.
+    /// The same server on a PostgreSQL database.
     pub(crate) async fn on_postgres(url: &str) -> TestServer {
         let store = PgStore::open(&url.parse().unwrap(), postgres::Options::default()).await;
         let auth = AuthConfig {
@@ -80,7 +80,7 @@ impl TestServer {
         }
     }
 
-    /// Where it is reached: REST and gRPC share a port.
+    /// Returns its addresses: REST and gRPC share a port.
     pub(crate) fn endpoints(&self) -> Endpoints {
         Endpoints {
             rest: self.address,
@@ -97,7 +97,7 @@ impl TestServer {
     }
 }
 
-/// Deliveries and notices, which the document of this interface describes as well.
+/// Deliveries and notifications, which the OpenAPI document describes as well.
 fn outgoing(jobs: &Jobs, api: Api) -> axum::Router {
     let store = Arc::clone(jobs.store());
     nagaya_deliver::api::routes(nagaya_deliver::api::Api {
@@ -107,7 +107,7 @@ fn outgoing(jobs: &Jobs, api: Api) -> axum::Router {
     })
 }
 
-/// Asks this interface who somebody is.
+/// Authenticates callers through the API under test.
 struct Doorkeeper(Api);
 
 impl Authorize for Doorkeeper {

@@ -73,7 +73,7 @@ async fn credits_bound_the_jobs_and_everything_is_reported_on_one_stream() {
     say(&asks, 3, Asked::Log(log)).await;
     let mut tags = Vec::new();
     for _ in 0..3 {
-        // With no credits left, nothing but answers comes.
+        // Without credits, only answers arrive.
         let Told::Answer(answer) = heard(&mut stream).await else {
             panic!("no credits are left");
         };
