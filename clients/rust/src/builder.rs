@@ -34,8 +34,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an answer may take, beyond what the call itself asks the house to wait. 30 seconds by
-    /// default.
+    /// How long a response may take, beyond the wait that the call itself asks for. 30 seconds by default.
     pub fn timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.options.timeout = timeout;
         self
@@ -46,26 +45,26 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest answer that is read; 64 MiB by default.
+    /// The largest response that is read; 64 MiB by default.
     pub fn answer_bytes_max(mut self, bytes: usize) -> ClientBuilder {
         self.options.answer_bytes_max = bytes;
         self
     }
 
-    /// Connections kept open for later calls; 1024 by default.
+    /// Idle connections kept for later calls; 1024 by default.
     pub fn idle_connections_max(mut self, connections: usize) -> ClientBuilder {
         self.options.idle_connections_max = connections;
         self
     }
 
-    /// Registers jobs without a key of the client's own. Saves the house a lookup per job, and an enqueue
-    /// whose answer was lost is then reported instead of repeated.
+    /// Registers jobs without a generated idempotency key. That saves the server a lookup per job. An enqueue
+    /// whose response was lost is then reported instead of repeated.
     pub fn without_enqueue_keys(mut self) -> ClientBuilder {
         self.options.enqueue_keys = false;
         self
     }
 
-    /// Checks the address and prepares TLS; connects to nothing yet.
+    /// Checks the address and prepares TLS. Connects on the first call.
     pub fn build(self) -> Result<Client, Error> {
         let keys = self.options.enqueue_keys;
         Ok(Client::over(Transport::new(self.options)?, keys))

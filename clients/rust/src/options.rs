@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::retry::RetryPolicy;
 
-/// What [`ClientBuilder`](crate::ClientBuilder) collects.
+/// The options that [`ClientBuilder`](crate::ClientBuilder) sets.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) url: String,

@@ -1,14 +1,14 @@
-//! How often and how patiently a call is repeated.
+//! How often and after which pauses a call is repeated.
 
 use std::time::Duration;
 
 use rand::Rng;
 
-/// Repeats of one call. The pause doubles from `first` up to `max` and is drawn at random between half of
-/// that and all of it, so that many clients do not come back at the same moment.
+/// Repetition of a call. The pause doubles from `first` up to `max`, with random jitter between half of that
+/// and all of it, so that many clients do not come back at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Times a call is sent in all; 1 means no repeats.
+    /// How often a call is sent in total; 1 means no repetition.
     pub attempts: u32,
     pub first: Duration,
     pub max: Duration,
@@ -25,15 +25,15 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Every call is sent once.
+    /// Sends every call once.
     pub const NONE: RetryPolicy = RetryPolicy {
         attempts: 1,
         first: Duration::ZERO,
         max: Duration::ZERO,
     };
 
-    /// The pause after the nth failure, counted from 1. The house's own wish counts when it is longer, but
-    /// no more than `max`.
+    /// Returns the pause after the nth failure, counted from 1. The server's `Retry-After` counts if it is
+    /// longer, up to `max`.
     pub(crate) fn pause(&self, failures: u32, wish: Option<Duration>) -> Duration {
         let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(20));
         let whole = doubled.min(self.max);

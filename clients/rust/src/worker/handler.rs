@@ -1,4 +1,4 @@
-//! The code that does the work.
+//! The handler of a worker's jobs.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -6,15 +6,15 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::attempt::Attempt;
 use crate::error::Failure;
 
-/// How an attempt ended: with a result, as JSON, or not.
+/// The outcome of an attempt: an optional JSON result, or a failure.
 pub type Outcome = Result<Option<Box<RawValue>>, Failure>;
 
-/// Does one job at a time; many of them at once.
+/// Runs jobs, several of them concurrently.
 ///
-/// Functions and closures from an [`Attempt`] to a future of `Result<T, Failure>` are handlers, for any `T`
-/// that can be written as JSON.
+/// Functions and closures from an [`Attempt`] to a future of `Result<T, Failure>` are handlers, for any
+/// serializable `T`.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs one attempt. The future is dropped when the attempt is lost and it does not end by itself.
+    /// Runs one attempt. The future is dropped if the attempt is lost and it does not end on its own.
     fn run(&self, attempt: Attempt) -> impl Future<Output = Outcome> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! Single calls, and what is repeated.
+//! Single calls, and which of them are repeated.
 
 use std::time::Duration;
 

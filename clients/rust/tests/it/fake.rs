@@ -1,4 +1,4 @@
-//! A house in memory that speaks the REST core and fails on demand.
+//! An in-memory server that speaks the REST core and fails on demand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,12 +18,12 @@ const LEASE_LOST: &str = "https://nagaya/problems/lease-lost";
 /// A status and the problem's type.
 type Refusal = (u16, &'static str);
 
-/// How a call of this kind goes wrong, once.
+/// A one-time failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is done, and the answer is lost on the way.
+    /// The call is executed, and the response is lost.
     AnswerLost,
-    /// It is refused with this status and not done.
+    /// The call is refused with this status and not executed.
     Refused(u16),
     /// The lease is gone.
     LeaseLost,
@@ -99,7 +99,7 @@ impl Fake {
         self.server().faults.push_back((kind, fault));
     }
 
-    /// Waits until the house is as told.
+    /// Waits until the server's state matches.
     pub(crate) async fn until(&self, mut is: impl FnMut(&ServerState) -> bool) {
         let mut changes = self.changes.subscribe();
         let waiting = async {
@@ -112,7 +112,7 @@ impl Fake {
             .expect("the house never became as expected");
     }
 
-    /// Does what is asked and answers, or goes wrong as told.
+    /// Executes a call and answers, or injects the next fault.
     fn answer(&self, kind: &str, act: impl FnOnce(&mut ServerState) -> Result<Value, Refusal>) -> Response {
         let response = {
             let mut server = self.server();

@@ -15,7 +15,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 type Seen = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
-/// Answers by the payload: a number is a status, all else is echoed.
+/// Answers by the payload: a number is returned as the status, everything else is echoed.
 async fn endpoint() -> (String, Seen) {
     let seen = Seen::default();
     let calls = Arc::clone(&seen);

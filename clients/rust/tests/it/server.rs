@@ -1,4 +1,4 @@
-//! The client against the real interface, on SQLite.
+//! The client against the real API, on SQLite.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn jobs_are_registered_worked_on_and_read() {
         NewJob::new("no such name!", &1).unwrap(),
         NewJob::new("sum", &json!("not numbers")).unwrap().max_retries(0),
     ];
-    // One that is malformed refuses the whole call or only itself; either way the client says which.
+    // A malformed job fails the whole call or only itself; either way the client reports which.
     let outcomes = server.client.enqueue_many(jobs.clone()).await;
     assert!(outcomes.is_err() || outcomes.is_ok_and(|outcomes| outcomes[1].is_err()));
     let mut ids = Vec::new();
@@ -128,7 +128,7 @@ async fn many_completions_are_judged_one_by_one() {
         .await
         .unwrap();
     assert!(done[0].is_ok());
-    // Said again, it is answered as the first time.
+    // A repetition gets the same answer.
     server
         .client
         .complete(&first.id, &first.token, None)

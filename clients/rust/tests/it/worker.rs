@@ -1,4 +1,4 @@
-//! The worker: every job once, leases kept, losses noticed, nothing dropped at the end.
+//! The worker: every job once, leases extended, losses detected, nothing dropped at shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

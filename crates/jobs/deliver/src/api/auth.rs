@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Authorization of requests.
 
 use axum::response::Response;
 use futures_util::future::BoxFuture;
@@ -7,7 +7,7 @@ use nagaya_jobs::{QueueName, TenantId};
 
 use super::problem::Problem;
 
-/// What a call needs.
+/// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     Read,
@@ -15,17 +15,17 @@ pub enum Permission {
     Admin,
 }
 
-/// Whoever asks.
+/// The authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub tenant: TenantId,
-    /// Speaks for all tenants.
+    /// May act for all tenants.
     pub is_admin: bool,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     pub queues: Vec<String>,
 }
 
-/// Answers who a request is from, or with what it is refused.
+/// Authenticates requests. Returns the caller, or the response that rejects the request.
 pub trait Authorize: Send + Sync + 'static {
     fn authorize<'a>(
         &'a self,
@@ -35,7 +35,7 @@ pub trait Authorize: Send + Sync + 'static {
 }
 
 impl Principal {
-    /// The tenant to act for: the caller's own, or another one for those who speak for all.
+    /// Returns the tenant to act for: the caller's own, or the requested one for administrators.
     pub(super) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
         match asked {
             None => Ok(self.tenant.clone()),
@@ -48,7 +48,7 @@ impl Principal {
         }
     }
 
-    /// The tenant whose things may be seen; nothing for those who see all and name none.
+    /// Returns the tenant whose data may be read; `None` (all tenants) for administrators that name none.
     pub(super) fn seeing(&self, asked: Option<&str>) -> Result<Option<TenantId>, Problem> {
         match (asked, self.is_admin) {
             (None, true) => Ok(None),
@@ -56,7 +56,7 @@ impl Principal {
         }
     }
 
-    /// Reads the name of a queue that the caller may use. A token for some queues must name one.
+    /// Parses the name of a queue that the caller may use. A token bound to queues must name one.
     pub(super) fn queue(&self, asked: Option<&str>) -> Result<Option<QueueName>, Problem> {
         let forbidden = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, detail));
         let Some(asked) = asked else {

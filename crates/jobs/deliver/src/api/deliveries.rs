@@ -1,4 +1,4 @@
-//! What was sent, and sending it again.
+//! Lists and replays deliveries.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,9 +16,9 @@ use super::auth::{Permission, Principal};
 use super::problem::{Problem, Refused};
 use super::read::{json, ok, principal, query};
 
-/// Deliveries of a page when nobody says how many.
+/// Deliveries per page by default.
 const PAGE_DEFAULT: usize = 100;
-/// Most deliveries that one call makes due.
+/// Deliveries replayed per call at most.
 const REPLAY_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -58,7 +58,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -
     }))
 }
 
-/// Which deliveries are meant, as callers say it.
+/// Selects deliveries, as requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -84,7 +84,7 @@ pub(super) async fn replay(
         return Err(Problem::bad_request(detail).into());
     }
     if !is_named {
-        // Sending again what arrived is meant only when it is said.
+        // Delivered events are replayed only if requested explicitly.
         wanted.state = Some(DeliveryState::GaveUp.name().to_owned());
     }
     let filter = wanted.filter(&api, &principal).await?;
@@ -103,7 +103,7 @@ impl Wanted {
         };
         let job: Option<JobId> = self.job.as_deref().map(str::parse).transpose()?;
         let queue = match (job, &self.queue) {
-            // The job's queue is looked up, so that a token for some queues need not name it.
+            // The job's queue is looked up, so that a token bound to queues need not name it.
             (Some(job), None) if !principal.queues.is_empty() => {
                 let view = api.store.read(vec![job]).await?.into_iter().next().flatten();
                 view.map(|view| view.summary.queue.to_string())
@@ -141,7 +141,7 @@ struct Page {
 #[derive(Serialize)]
 struct Replayed {
     replayed: usize,
-    /// There are more than one call replays: call again.
+    /// One call did not replay all of them: call again.
     more: bool,
 }
 
@@ -202,7 +202,7 @@ impl From<&DeliveryView> for Line {
     }
 }
 
-/// Reads the number of a delivery, which has one form only.
+/// Parses the number of a delivery, which has exactly one form.
 fn read_id(text: &str) -> Option<DeliveryId> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| is_plain).map(DeliveryId)
@@ -212,7 +212,7 @@ fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
 
-/// Tells cursors of deliveries from those of other listings.
+/// Distinguishes cursors of deliveries from those of other listings.
 const DELIVERIES: u8 = 2;
 
 fn write_cursor(id: DeliveryId) -> String {

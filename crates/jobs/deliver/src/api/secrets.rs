@@ -1,4 +1,4 @@
-//! Secrets that receivers check signatures with, and a try of a notification route.
+//! The secrets that receivers verify signatures with, and tests of notification routes.
 
 use axum::extract::State;
 use axum::response::Response;

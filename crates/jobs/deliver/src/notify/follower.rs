@@ -1,4 +1,4 @@
-//! Reads failures out of the log and registers notices.
+//! Reads failures from the log and registers notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use super::groups::{GroupKey, Groups, Notice};
 use super::message_text::{self, Message};
 use crate::undelivered;
 
-/// The subscription's name, of the default tenant.
+/// The name of the subscription, which belongs to the default tenant.
 const SUBSCRIPTION: &str = "_notify";
-/// The fact that tells how far groups have been told.
+/// The metadata key under which the progress of each group is stored.
 const NOTIFIED_KEY: &str = "notify-told";
-/// Events that are read at a time.
+/// Events read at a time.
 const PAGE: usize = 1_000;
-/// About a day of tries, so that a mail server may be down overnight.
+/// About a day of attempts, so that a mail server may be down overnight.
 const RETRIES: u32 = 50;
 const BACKOFF: Backoff = Backoff::Exponential {
     first: Duration::from_secs(10),
     max: Duration::from_secs(30 * 60),
 };
-/// Longer than any way of sending may take.
+/// Longer than sending may take by any route.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// A notice on its way, as the payload of its job.
+/// A pending notification: the payload of its job.
 #[derive(Deserialize, Serialize)]
 pub(super) struct NotificationJob {
     pub(super) route: String,
@@ -46,9 +46,9 @@ pub(super) struct Follower {
     store: Arc<dyn JobStore>,
     config: Arc<Config>,
     groups: Groups,
-    /// Everything up to here has been read.
+    /// The position up to which the log was read.
     read: u64,
-    /// Where the subscription's cursor is.
+    /// The position of the subscription's cursor.
     cursor: u64,
 }
 
@@ -82,7 +82,8 @@ impl Follower {
         }
     }
 
-    /// Finds the subscription, or makes it: then it begins now, and old failures are not told.
+    /// Opens the subscription, or creates it at the current end of the log, so that old failures are not
+    /// reported.
     async fn open(&mut self) -> Result<(), Error> {
         let head = self.store.log_bounds().await?.head;
         let name = SUBSCRIPTION.to_owned();
@@ -138,7 +139,7 @@ impl Follower {
         }
     }
 
-    /// Reads what an earlier run or another server has told.
+    /// Reads what an earlier run or another server has already reported.
     async fn adopt_notified(&mut self) -> Result<(), Error> {
         if let Some(written) = self.store.fact(NOTIFIED_KEY.to_owned()).await? {
             self.groups.merge(&written);
@@ -146,8 +147,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Registers a notice, once for each route that is for it. Returns up to which position it tells: one that
-    /// an earlier run or another server had registered may tell of less.
+    /// Registers a notification, once per route. Returns the position up to which it reports: a notification
+    /// that an earlier run or another server registered may cover less.
     async fn register(&self, notice: &Notice) -> Result<u64, Error> {
         let wanted = self.routes_of_queue(&notice.key).await?;
         let queue = queue_to_notify(&notice.key);
@@ -175,7 +176,7 @@ impl Follower {
         Ok(notified_seq)
     }
 
-    /// The routes that a queue's settings name; all when there are none.
+    /// Returns the routes named in a queue's settings; all routes if there are none.
     async fn routes_of_queue(&self, key: &GroupKey) -> Result<Vec<String>, Error> {
         let Ok(name) = QueueName::new(queue_to_notify(key)) else {
             return Ok(Vec::new());
@@ -198,7 +199,8 @@ impl Follower {
         job.backoff = Some(BACKOFF);
         job.timeout = Some(LEASE);
         job.idempotency = Some(Idempotency {
-            // A failure is in one group only, so its position names the notice that begins with it.
+            // A failure belongs to one group only, so its position identifies the notification that begins
+            // with it.
             key: format!("{}:{}", route.name, notice.first_seq),
             window: None,
         });
@@ -219,7 +221,7 @@ impl Follower {
     }
 }
 
-/// The queue whose settings decide who is told.
+/// Returns the queue whose settings select the routes.
 fn queue_to_notify(key: &GroupKey) -> &str {
     if key.queue == undelivered::queue().as_str() {
         key.kind.as_deref().unwrap_or_default()

@@ -1,7 +1,8 @@
-//! From failures to notices.
+//! Groups failures into notifications.
 //!
-//! Failures of one queue and kind make a group. The first failure of a quiet group is told after a short time, with
-//! those that came meanwhile; then the group is told at most once in an interval. Time is handed in.
+//! Failures of one queue and kind form a group. The first failure of a quiet group is reported after a short
+//! delay, together with those that followed. After that, the group is reported at most once per interval. The
+//! current time is passed in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,21 +12,21 @@ use nagaya_jobs::event::{Event, EventData};
 use nagaya_jobs::{JobId, QueueName};
 use serde::{Deserialize, Serialize};
 
-/// Most groups of a queue; what is of yet another kind is told together.
+/// Groups per queue at most; failures of further kinds share one group.
 const KINDS_MAX: usize = 20;
-/// The kind of those.
+/// The kind of that shared group.
 const OTHER_KINDS: &str = "(other kinds)";
-/// Most failures of a group whose positions are remembered; the rest are only counted.
+/// Failures per group whose positions are kept; further ones are only counted.
 const POSITIONS_MAX: usize = 100_000;
-/// What is kept of the first error.
+/// Bytes kept of the first error.
 const ERROR_BYTES_MAX: usize = 2_000;
 
-/// How long to gather.
+/// The delays of notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// After the first failure of a quiet group.
+    /// Delay after the first failure of a quiet group.
     pub gather: Duration,
-    /// Between two notices of a group.
+    /// Minimum time between two notifications of a group.
     pub interval: Duration,
 }
 
@@ -38,14 +39,14 @@ impl Default for Timing {
     }
 }
 
-/// What is told together.
+/// Identifies a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct GroupKey {
     pub queue: String,
     pub kind: Option<String>,
 }
 
-/// Something to be told.
+/// A notification that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub key: GroupKey,
@@ -69,7 +70,7 @@ struct Group {
 #[derive(Debug)]
 struct PendingFailures {
     positions: VecDeque<u64>,
-    /// Those whose positions are not remembered.
+    /// Failures whose positions are not kept.
     more: u64,
     last_seq: u64,
     first_at_ms: i64,
@@ -78,7 +79,7 @@ struct PendingFailures {
     first_error: String,
 }
 
-/// How far a group has been told, as the store keeps it.
+/// The stored progress of a group.
 #[derive(Deserialize, Serialize)]
 struct NotifiedGroup {
     #[serde(flatten)]
@@ -102,7 +103,7 @@ impl Groups {
         }
     }
 
-    /// Takes in a failure. Those of notices themselves are told to nobody.
+    /// Adds a failure. Failed notifications themselves are ignored.
     pub fn add(&mut self, event: &Event) {
         if event.queue == QueueName::notifications() {
             return;
@@ -148,7 +149,7 @@ impl Groups {
         }
     }
 
-    /// Returns what is to be told by now.
+    /// Returns the notifications that are due.
     pub fn due(&self, now_ms: i64) -> Vec<Notice> {
         let due = |(key, group): (&GroupKey, &Group)| {
             let pending = group.pending.as_ref()?;
@@ -161,7 +162,7 @@ impl Groups {
         self.groups.iter().filter_map(due).collect()
     }
 
-    /// Notes that failures of a group up to a position have been told.
+    /// Records that failures of a group up to a position were reported.
     pub fn mark_notified(&mut self, key: &GroupKey, seq: u64, now_ms: i64) {
         let group = self.groups.entry(key.clone()).or_default();
         group.notified_seq = group.notified_seq.max(seq);
@@ -177,14 +178,15 @@ impl Groups {
         }
     }
 
-    /// Returns where a reader must begin to find again what was read up to a position and not told.
+    /// Returns the position from which a reader must start to find every unreported failure again, given that
+    /// it read up to `read`.
     pub fn cursor(&self, read: u64) -> u64 {
         let pending = self.groups.values().filter_map(|group| group.pending.as_ref());
         let first = pending.filter_map(|pending| pending.positions.front()).min();
         first.map_or(read, |&first| (first - 1).min(read))
     }
 
-    /// Forgets groups that have been quiet for an interval.
+    /// Drops groups that have been quiet for an interval.
     pub fn forget(&mut self, now_ms: i64) {
         let interval_ms = span_ms(self.timing.interval);
         self.groups.retain(|_, group| {
@@ -195,7 +197,7 @@ impl Groups {
         });
     }
 
-    /// Writes how far each group has been told.
+    /// Serializes the progress of each group.
     pub fn write(&self) -> Vec<u8> {
         let notified = |(key, group): (&GroupKey, &Group)| {
             Some(NotifiedGroup {
@@ -208,8 +210,8 @@ impl Groups {
         serde_json::to_vec(&all).expect("a list of plain fields")
     }
 
-    /// Takes in how far groups have been told, by an earlier run or another server. What cannot be read counts
-    /// as nothing: the notices' keys still keep most from being told twice.
+    /// Merges the progress that an earlier run or another server stored. Unreadable data is ignored: the
+    /// notifications' keys still prevent most duplicates.
     pub fn merge(&mut self, written: &[u8]) {
         let all: Vec<NotifiedGroup> = serde_json::from_slice(written).unwrap_or_default();
         for one in all {

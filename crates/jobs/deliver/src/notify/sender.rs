@@ -1,4 +1,4 @@
-//! Works off the queue of notices.
+//! Sends the queued notifications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +19,9 @@ use super::mail::Mail;
 use super::message_text::Message;
 use crate::undelivered;
 
-/// Notices that are claimed at a time; they are sent one after another.
+/// Notifications claimed at a time; they are sent one after another.
 const CLAIM: usize = 8;
-/// The longest that sending one may take.
+/// Upper bound for sending one notification.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A route, ready to send.
@@ -31,7 +31,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// Sends a message; tells why it could not.
+    /// Sends a message. Returns why it could not.
     pub(super) async fn send(&self, message: &Message) -> Result<(), String> {
         let sending = async {
             match self {
@@ -74,7 +74,7 @@ impl Routes {
     }
 }
 
-/// Tries of this process since its start.
+/// Attempts of this process since its start.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     pub(super) sent: AtomicU64,
@@ -88,7 +88,7 @@ pub(super) struct Sender {
     look: Duration,
 }
 
-/// How a job of ours ends.
+/// How a notification job ends.
 enum End {
     Done,
     Failed { error: String, is_permanent: bool },
@@ -125,8 +125,8 @@ impl Sender {
         }
     }
 
-    /// Works off what is ready, up to a few; returns how many there were. Cut short it leaves jobs whose lease
-    /// runs out: they are sent again.
+    /// Sends what is ready, up to a limit. Returns how many there were. If dropped, the claimed jobs stay
+    /// until their leases expire, and are sent again.
     async fn work(&self) -> usize {
         let request = ClaimRequest {
             worker: "notifier".into(),

@@ -1,8 +1,8 @@
-//! The worker that sends what is due.
+//! The worker that sends due deliveries.
 //!
-//! One task takes deliveries from the store and starts those whose target may have one more under way. The others
-//! wait here as long as they are ours, or go back into the store until their target has rested: a target that is
-//! slow or dead fills neither the places of those under way nor the place of those that wait.
+//! One task takes deliveries from the store and starts those whose target has capacity. The others wait here
+//! while their lease lasts, or go back to the store until their target has rested. So a slow or dead target
+//! blocks neither the slots of running deliveries nor the queue of waiting ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,27 +37,28 @@ use crate::undelivered;
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-/// What is kept of an error's text.
+/// Bytes kept of an error's text.
 const ERROR_BYTES_MAX: usize = 1024;
-/// For how long a delivery goes back whose target has enough to do.
+/// How long a delivery to a busy target goes back to the store.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-/// How long secrets are believed after they were read: a new one is used by all servers after that.
+/// How long secrets are cached. After that, all servers use a new one.
 const SECRETS_FOR: Duration = Duration::from_secs(2);
-/// How long to wait when the log cannot be followed; what is due is found by looking meanwhile.
+/// Delay when the log cannot be followed. Due deliveries are found by polling meanwhile.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
-/// Tenants whose secrets are remembered; all are forgotten when there would be more.
+/// Tenants whose secrets are cached at most; the cache is cleared when it is full.
 const SECRETS_MAX: usize = 10_000;
 
-/// How deliveries are made.
+/// Configuration of the deliverer.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Deliveries under way at a time.
+    /// Deliveries in flight at most.
     pub concurrency: usize,
-    /// To one target.
+    /// Deliveries in flight to one target at most.
     pub per_target: usize,
-    /// How long a delivery is ours after we took it; twice as long as any try, so that one can wait here.
+    /// How long a taken delivery belongs to this process: twice the limit of one attempt, so that it can wait
+    /// here first.
     pub lease: Duration,
-    /// How often to look while there is something to do, and while there is not.
+    /// Polling intervals of the store: while there is work, and while there is none.
     pub busy_look: Duration,
     pub idle_look: Duration,
     pub body: BodyConfig,
@@ -76,13 +77,13 @@ impl Default for Config {
     }
 }
 
-/// Counts since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryStats {
     pub delivered: u64,
     pub failed: u64,
     pub gave_up: u64,
-    /// Deliveries that went back because their target rested or was busy.
+    /// Deliveries returned to the store because their target was resting or busy.
     pub put_off: u64,
 }
 
@@ -96,7 +97,7 @@ struct Counters {
 
 type SecretsOf = HashMap<TenantId, (Arc<Secrets>, Instant)>;
 
-/// Sends deliveries of a store. Several processes may do so on one store.
+/// Sends the deliveries of a store. Several processes may do so for one store.
 pub struct Deliverer {
     store: Arc<dyn JobStore>,
     client: Client,
@@ -107,12 +108,12 @@ pub struct Deliverer {
     wake: Notify,
 }
 
-/// What the task holds.
+/// State owned by the deliverer's task.
 #[derive(Default)]
 struct DelivererState {
     queues: TargetQueues,
     in_flight: JoinSet<()>,
-    /// To go back into the store.
+    /// To be returned to the store.
     back: Vec<PutOff>,
 }
 
@@ -139,12 +140,12 @@ impl Deliverer {
         }
     }
 
-    /// Makes the deliverer look at once: there may be something.
+    /// Makes the deliverer poll the store at once.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Wakes the deliverer whenever the log tells of something that webhooks may want, until told to stop.
+    /// Wakes the deliverer whenever the log has an event for webhooks, until told to stop.
     pub async fn wake_with(&self, jobs: &Jobs, stop: CancellationToken) {
         let filter = EventFilter {
             kinds: vec![
@@ -158,7 +159,7 @@ impl Deliverer {
         };
         let head = jobs.store().log_bounds().await.map_or(0, |bounds| bounds.head);
         let mut follower = jobs.follow(head, filter);
-        // For what came before we followed.
+        // For events from before the log was followed.
         self.wake();
         loop {
             let step = tokio::select! {
@@ -175,7 +176,7 @@ impl Deliverer {
         }
     }
 
-    /// Delivers until told to stop, then finishes what is under way and gives back the rest.
+    /// Delivers until told to stop, then finishes running deliveries and returns the rest.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut state = DelivererState::default();
         let mut next_poll = Instant::now();
@@ -204,8 +205,8 @@ impl Deliverer {
         while state.in_flight.join_next().await.is_some() {}
     }
 
-    /// Starts what can be started, of those that wait and then of what is due in the store. Returns when to
-    /// look into the store again.
+    /// Starts as many deliveries as possible, waiting ones first, then those due in the store. Returns when
+    /// to poll the store again.
     async fn pass(
         self: &Arc<Self>,
         state: &mut DelivererState,
@@ -251,7 +252,7 @@ impl Deliverer {
         }
     }
 
-    /// Starts a delivery that was taken, or lets it wait, here or in the store.
+    /// Starts a taken delivery, or queues it here, or returns it to the store.
     fn admit(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, now_ms: i64) {
         let target = target(&delivery.webhook.url);
         let admission = if state.queues.has(&target) {
@@ -259,7 +260,7 @@ impl Deliverer {
         } else {
             self.targets.lock().ask(&target, span(now_ms))
         };
-        // Half of the lease is for the try itself.
+        // Half of the lease is reserved for the attempt itself.
         let until_ms = now_ms + span_ms(self.config.lease) / 2;
         let waiting = Waiting { delivery, until_ms };
         match admission {
@@ -287,7 +288,7 @@ impl Deliverer {
         let item = |waiting: Waiting| PutOff {
             id: waiting.delivery.id,
             tries: waiting.delivery.tries,
-            // Those that go together do not come back together.
+            // Jitter, so that deliveries returned together do not come back together.
             at_ms: at_ms.max(0) + span_ms(BUSY_WAIT.mul_f64(rand::random())),
         };
         state.back.extend(all.into_iter().map(item));
@@ -362,7 +363,7 @@ impl Deliverer {
         Ok((report, verdict))
     }
 
-    /// Reads the event that is to be told; nothing when the log does not reach back so far.
+    /// Reads the event to deliver; `None` if the log no longer has it.
     async fn event(&self, delivery: &Delivery) -> Result<Option<Event>, Error> {
         let filter = EventFilter {
             job: Some(delivery.job),
@@ -394,7 +395,8 @@ impl Deliverer {
         Ok(secrets)
     }
 
-    /// Notes a try in the store. What is given up is told before it is noted: a crash in between repeats it.
+    /// Records an attempt in the store. A delivery that is given up is reported as undelivered first; a crash
+    /// in between repeats that.
     async fn note(&self, delivery: &Delivery, report: TryReport) -> Result<(), Error> {
         let counter = match report.outcome {
             TryOutcome::Delivered => &self.counters.delivered,
@@ -415,7 +417,7 @@ impl Deliverer {
     }
 }
 
-/// The target of a URL: deliveries to one share its care.
+/// Returns the target of a URL. Deliveries to the same target share its limits.
 fn target(url: &str) -> String {
     let authority = |uri: &Uri| {
         let host = uri.host()?.to_ascii_lowercase();
@@ -427,7 +429,8 @@ fn target(url: &str) -> String {
         .unwrap_or_else(|| url.to_owned())
 }
 
-/// The try as a span of the job's trace, which the submitter's headers name; the receiver's own hang below it.
+/// Creates the attempt's span in the job's trace, which the submitter's headers name, and makes it the parent
+/// of the receiver's spans.
 fn in_trace(delivery: &Delivery, headers: &mut HeaderMap) -> Span {
     let parent = headers
         .get(TRACEPARENT)

@@ -1,22 +1,22 @@
-//! Deliveries that were taken from the store and wait for their target.
+//! Queues of deliveries that were taken from the store and wait for their target.
 
 use std::collections::{HashMap, VecDeque};
 
 use nagaya_jobs::delivery::Delivery;
 
-/// Most that wait for one target, and for all.
+/// Deliveries queued per target, and in total, at most.
 const PER_TARGET_MAX: usize = 128;
 const ALL_MAX: usize = 1024;
 
-/// One that waits.
+/// A queued delivery.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) delivery: Delivery,
-    /// Must be under way by then, or be given back; Unix milliseconds.
+    /// Must be started by then, or be returned to the store; Unix milliseconds.
     pub(super) until_ms: i64,
 }
 
-/// All that wait, by target, each in the order of the store.
+/// The queues, by target, each in the order of the store.
 #[derive(Debug, Default)]
 pub(super) struct TargetQueues {
     count: usize,
@@ -24,7 +24,7 @@ pub(super) struct TargetQueues {
 }
 
 impl TargetQueues {
-    /// Takes one in; gives it back when there is no room.
+    /// Queues a delivery. Returns it if there is no room.
     pub(super) fn put(&mut self, target: String, waiting: Waiting) -> Option<Waiting> {
         if self.count >= ALL_MAX {
             return Some(waiting);
@@ -38,7 +38,7 @@ impl TargetQueues {
         None
     }
 
-    /// Tells whether others wait for a target already: a later one must not pass them.
+    /// Returns whether deliveries are queued for a target already: a later one must not overtake them.
     pub(super) fn has(&self, target: &str) -> bool {
         self.by_target.contains_key(target)
     }
@@ -47,7 +47,7 @@ impl TargetQueues {
         self.by_target.keys().cloned().collect()
     }
 
-    /// Takes out the first that waits for a target.
+    /// Removes and returns the first delivery for a target.
     pub(super) fn next(&mut self, target: &str) -> Option<Waiting> {
         let queue = self.by_target.get_mut(target)?;
         let first = queue.pop_front();
@@ -58,14 +58,14 @@ impl TargetQueues {
         first
     }
 
-    /// Takes out all that wait for a target.
+    /// Removes and returns all deliveries for a target.
     pub(super) fn take(&mut self, target: &str) -> Vec<Waiting> {
         let all = self.by_target.remove(target).unwrap_or_default();
         self.count -= all.len();
         all.into()
     }
 
-    /// Takes out those whose time is over.
+    /// Removes and returns the deliveries whose time is over.
     pub(super) fn overdue(&mut self, now_ms: i64) -> Vec<Waiting> {
         let mut over = Vec::new();
         self.by_target.retain(|_, queue| {

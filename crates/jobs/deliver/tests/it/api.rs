@@ -17,7 +17,7 @@ use tower::ServiceExt;
 use crate::fixture::{Fixture, client};
 use crate::target::{Target, say};
 
-/// Takes the caller out of a header: `tenant`, or `admin`.
+/// Takes the caller from a header: `tenant`, or `admin`.
 struct Open;
 
 impl Authorize for Open {

@@ -1,4 +1,4 @@
-//! What a receiver gets to read.
+//! The bodies that receivers get.
 
 use nagaya_deliver::webhook::{BodyConfig, Config};
 use nagaya_jobs::delivery::Webhook;
@@ -7,7 +7,7 @@ use nagaya_jobs::job::Body;
 use crate::fixture::{Fixture, client, config, eventually};
 use crate::target::{Got, Target, say};
 
-/// Delivers one result and returns what the target got.
+/// Delivers one result and returns what the target received.
 async fn received(webhook: impl FnOnce(&mut Webhook), result: Body, config: Config) -> (Got, String) {
     let fixture = Fixture::new();
     let target = Target::start(|_, _| say(200)).await;

@@ -38,7 +38,7 @@ async fn count(fixture: &Fixture, state: DeliveryState) -> usize {
     }
 }
 
-/// A client for which every name is this machine.
+/// A client that resolves every name to this machine.
 fn any_name() -> Client {
     let home: IpAddr = "127.0.0.1".parse().unwrap();
     let allow = Allow::parse(["127.0.0.1"]).unwrap();
@@ -67,7 +67,7 @@ async fn a_dead_target_among_a_hundred_delays_no_other() {
     .await;
     let port = target.address.port();
     let url = |number: usize| format!("http://t{number}.test:{port}/");
-    // Those for the dead one are older, so they are always first.
+    // Deliveries for the dead target are older, so they always come first.
     for _ in 0..DEAD {
         fixture.register(Webhook::to(url(0))).await;
     }
@@ -81,7 +81,7 @@ async fn a_dead_target_among_a_hundred_delays_no_other() {
         (running.deliverer.stats().delivered == (OTHERS * EACH) as u64).then_some(())
     })
     .await;
-    // Each try of the dead one takes five seconds.
+    // Each attempt at the dead target takes five seconds.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(count(&fixture, DeliveryState::Pending).await, DEAD);
     running.stop().await;
@@ -146,7 +146,7 @@ async fn two_deliverers_of_one_store_send_nothing_twice() {
     let (one, two) = (fixture.deliverer(client()), fixture.deliverer(client()));
     eventually("delivery of all", async || {
         let (one, two) = (one.deliverer.stats(), two.deliverer.stats());
-        // What was put off by one is due a second later.
+        // What one deliverer put off is due a second later.
         fixture.clock.advance(Duration::from_millis(2));
         (one.delivered + two.delivered == JOBS as u64).then_some((one, two))
     })
@@ -170,7 +170,7 @@ async fn a_deliverer_that_stops_gives_back_what_it_had_not_begun() {
     first.stop().await;
     let done = count(&fixture, DeliveryState::Delivered).await;
     assert!((1..40).contains(&done), "{done}");
-    // Nobody waits for a lease: all are delivered though the clock stands still.
+    // No lease is waited for: everything is delivered although the clock stands still.
     let second = fixture.deliverer(client());
     eventually("delivery of all", async || {
         (count(&fixture, DeliveryState::Delivered).await == 40).then_some(())
@@ -203,7 +203,7 @@ async fn a_deliverer_that_is_woken_does_not_wait_for_its_next_look() {
     let stop = CancellationToken::new();
     let (deliverer, follows, stopped) = (Arc::clone(&running.deliverer), jobs.clone(), stop.clone());
     let waker = tokio::spawn(async move { deliverer.wake_with(&follows, stopped).await });
-    // Each ends after the deliverer has looked and found nothing more.
+    // Each ends after the deliverer has polled and found nothing more.
     for number in 1..=3 {
         fixture.ended(&target.url()).await;
         eventually("a request", async || (target.got().len() == number).then_some(())).await;

@@ -1,4 +1,4 @@
-//! Administrators are told: by mail and in a chat, once, in groups.
+//! Administrators are notified by mail and in a chat, once, in groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn config(routes: Vec<RouteConfig>) -> Config {
     }
 }
 
-/// A notifier at work, which has found its place in the log.
+/// A running notifier that has opened its subscription.
 struct Running {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
@@ -97,7 +97,7 @@ async fn enqueue(fixture: &Fixture, queue: &str, kind: &str) -> JobId {
         .id
 }
 
-/// Lets a job's attempts fail until it has none left; returns how many there were.
+/// Fails a job's attempts until none is left. Returns how many there were.
 async fn fail_to_the_end(fixture: &Fixture, queue: &str) -> u32 {
     let mut attempts = 0;
     loop {
@@ -126,7 +126,7 @@ async fn fail_to_the_end(fixture: &Fixture, queue: &str) -> u32 {
     }
 }
 
-/// Lets time pass until something is there: nothing is told before the clock moves.
+/// Advances the clock until a value is there: nothing is reported before the clock moves.
 async fn in_time<T>(fixture: &Fixture, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     eventually(what, async || {
         if let Some(answer) = ask() {
@@ -139,7 +139,7 @@ async fn in_time<T>(fixture: &Fixture, what: &str, mut ask: impl FnMut() -> Opti
     .await
 }
 
-/// Waits until the notifier has read the whole log and no notice is on its way.
+/// Waits until the notifier has read the whole log and no notification is pending.
 async fn settled(fixture: &Fixture) {
     eventually("quiet", async || {
         let queue = fixture.store.queue(QueueName::notifications()).await.unwrap()?;
@@ -182,7 +182,7 @@ async fn a_job_that_failed_for_good_is_told_once_by_mail_and_in_the_chat() {
     let text = got.json()["text"].as_str().unwrap().to_owned();
     assert!(text.contains("First error: no &lt;!channel&gt; today"), "{text}");
     settled(&fixture).await;
-    // A notifier that starts anew tells nothing twice.
+    // A restarted notifier reports nothing twice.
     running.stop().await;
     let running = run(
         &fixture,
@@ -237,7 +237,7 @@ async fn failures_are_told_in_groups_and_seldom() {
     assert_eq!(chat.got().len(), 2);
 }
 
-/// Fails all jobs of a queue for good, at once.
+/// Fails all jobs of a queue permanently, at once.
 async fn fail_many(fixture: &Fixture, queue: &str) {
     let request = ClaimRequest {
         worker: "w".into(),
@@ -321,7 +321,7 @@ async fn a_notice_that_cannot_be_sent_is_told_to_nobody() {
     fail_many(&fixture, "mail").await;
     in_time(&fixture, "tries", || (chat.got().len() >= 2).then_some(())).await;
     running.stop().await;
-    // The route is taken away: the notice fails for good.
+    // The route is removed, so the notification fails permanently.
     let running = run(&fixture, config(vec![chat_route("other", &chat.url())])).await;
     let filter = JobFilter {
         queue: Some(QueueName::notifications()),
@@ -337,7 +337,7 @@ async fn a_notice_that_cannot_be_sent_is_told_to_nobody() {
     .await;
     let tried = chat.got().len();
     fixture.clock.advance(Duration::from_secs(3600));
-    // It has read on to the end of the log, and made no notice of what it found.
+    // It has read to the end of the log without creating a notification.
     let head = fixture.store.log_bounds().await.unwrap().head;
     eventually("the cursor", async || {
         let all = fixture.store.subscriptions(None).await.unwrap();

@@ -120,7 +120,7 @@ async fn a_reply_that_drips_is_cut_off() {
     assert!(began.elapsed() < Duration::from_secs(4));
     let error = view.tries[0].error.as_deref().unwrap();
     assert!(error.contains("no reply within 600ms"), "{error}");
-    // Once there is a status it stands, however slowly the body comes.
+    // The status counts, however slowly the body arrives.
     let view = fixture
         .delivery_in_time(job, |view| view.delivery.state == DeliveryState::Delivered)
         .await;
@@ -208,7 +208,7 @@ async fn a_target_that_asks_for_a_wait_gets_it() {
     let running = fixture.deliverer(client());
     let began_ms = fixture.now_ms();
     fixture.delivery_that(job, |view| view.delivery.tries == 1).await;
-    // Another one for the same target waits as well.
+    // Another delivery to the same target waits as well.
     fixture.finish_all(nagaya_jobs::job::Body::json("1")).await;
     let put_off = fixture
         .delivery_that(other, |view| view.delivery.next_try_at_ms >= began_ms + 120_000)
@@ -273,7 +273,7 @@ async fn a_certificate_that_nobody_vouches_for_is_refused() {
     running.stop().await;
     let error = view.tries[0].error.as_deref().unwrap();
     assert!(error.contains("no TLS with 127.0.0.1"), "{error}");
-    // With its issuer among those that are trusted it is fine.
+    // With its issuer trusted, the certificate is accepted.
     let trusting = Client::new(Allow::parse(["127.0.0.1"]).unwrap(), limits(), Some(&ca)).unwrap();
     let running = fixture.deliverer(trusting);
     fixture

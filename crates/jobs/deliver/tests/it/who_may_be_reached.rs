@@ -1,4 +1,4 @@
-//! Targets that must not be reached, and names that lie.
+//! Targets that must not be reached, and names with changing answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ async fn a_redirect_is_not_followed() {
     assert!(inside.got().is_empty());
 }
 
-/// The first answer may be reached, the second may not: the connection goes where the first one was judged.
+/// The first answer is allowed, the second is not: the connection goes to the address that was checked.
 #[tokio::test]
 async fn a_name_that_changes_its_answer_is_reached_only_where_it_was_judged() {
     let allowed = Target::start(|_, _| say(500)).await;
