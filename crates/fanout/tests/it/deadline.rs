@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::fan::{Fan, config, state};
+use crate::fan::{Fan, config, eventually, state};
 use crate::scripted::{Behaviour, Scripted};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_well_within_its_time_is_stored_and_one_well_beyond_is_not() {
     let after = |ms| Behaviour::SayAfter(Duration::from_millis(ms), "fine".into());
     let [early, late] = [
@@ -23,7 +23,9 @@ async fn an_answer_well_within_its_time_is_stored_and_one_well_beyond_is_not() {
         ("ok", "timeout")
     );
     let id = request["request_id"].as_str().unwrap().to_owned();
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    eventually("the late one has answered and met a closed connection", || {
+        late.connections().1 == 0
+    });
     let later = fan.finished(&id).await;
     assert_eq!(later["results"], request["results"], "nothing appears later");
 }

@@ -115,8 +115,10 @@ async fn what_a_frozen_store_runs_later_never_appears() {
     config.timeout = Duration::from_secs(2);
     let fan = Fan::start(config).await;
     let id = fan.ask().await;
+    // The store wrote the request before it was answered, so its own deadline is not later than this.
+    let deadline = Instant::now() + Duration::from_secs(2);
     redis.stop();
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    tokio::time::sleep_until(deadline).await;
     redis.cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
     let outcome = nagaya_testkit::wait::value("the outcome is stored", crate::fan::LIMIT, || {
@@ -296,9 +298,8 @@ async fn memcached_that_hangs_holds_nobody_and_keeps_nothing_late() {
     let began = Instant::now();
     refused_by_the_store(&fan.get("/").await, "did not answer");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    server.process().cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
+    server.process().cont();
     eventually("the request has ended", || fan.fanout.in_flight().1 == 0);
     fan.whole().await;
     let request = fan.get(&format!("/requests/{id}")).await.json();

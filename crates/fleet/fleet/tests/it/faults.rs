@@ -1,5 +1,7 @@
 //! Broken networks and broken Redis servers: never two copies, and all workers run again in the end.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nagaya_fleet::clock::boot_now;
@@ -44,6 +46,29 @@ impl Stage {
         })
         .await;
         (manager, cut, whole)
+    }
+
+    /// Waits until both instances have sent heartbeats for at least this long.
+    ///
+    /// Counts changes of incarnation and heartbeat number: a store that went back in time repeats numbers.
+    async fn heartbeats_for(&self, length: Duration) {
+        let wanted = length.as_millis() / quick().heartbeat.as_millis() + 1;
+        let seen = RefCell::new(BTreeMap::new());
+        eventually("heartbeats go on", || async {
+            let Ok(snapshot) = self.store.snapshot(None).await else {
+                return false;
+            };
+            let mut seen = seen.borrow_mut();
+            for (name, record) in snapshot.instances {
+                let (last, changes) = seen.entry(name).or_insert(((0, 0), 0));
+                if *last != (record.inc, record.beat) {
+                    (*last, *changes) = ((record.inc, record.beat), *changes + 1);
+                }
+            }
+            // The first sight of an instance is no heartbeat of it.
+            seen.len() == 2 && seen.values().all(|(_, changes)| *changes > wanted)
+        })
+        .await;
     }
 
     async fn all_run(&self) {
@@ -102,12 +127,7 @@ fn a_short_cut_is_not_noticed_by_any_worker() {
         let agents = stage.fill().await;
         let before = stage.ledger.copies().len();
         stage.proxy.reset();
-        eventually("a heartbeat after the reset", || async {
-            let snapshot = stage.store.snapshot(None).await.unwrap();
-            snapshot.instances.len() == 2
-        })
-        .await;
-        tokio::time::sleep(quick().lease).await;
+        stage.heartbeats_for(quick().lease).await;
         assert_eq!(stage.ledger.copies().len(), before);
         stage.all_run().await;
         drop(agents);
@@ -151,7 +171,7 @@ fn a_restarted_redis_stops_nobody_who_can_go_on() {
         stage.redis.kill9();
         stage.redis.restart();
         stage.all_run().await;
-        tokio::time::sleep(quick().lease).await;
+        stage.heartbeats_for(quick().lease).await;
         stage.all_run().await;
         drop(agents);
     });
@@ -174,7 +194,7 @@ fn a_store_that_goes_back_in_time_never_makes_two_copies() {
         stage.redis.kill9();
         stage.redis.restart();
         stage.all_run().await;
-        tokio::time::sleep(quick().lease * 2).await;
+        stage.heartbeats_for(quick().lease * 2).await;
         stage.all_run().await;
     });
 }
