@@ -214,7 +214,7 @@ impl Runner {
         if let Err(error) = self.store.write(&batch).await {
             tracing::debug!(
                 error = error.chain(),
-                "nor could it be recorded that they were not"
+                "the failure could not be recorded either"
             );
         }
     }

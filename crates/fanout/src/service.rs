@@ -381,7 +381,7 @@ impl RequestTask {
             }
         };
         if self.decided.swap(true, Ordering::AcqRel) {
-            tracing::debug!("a request was stored too late and is not carried out");
+            tracing::debug!("request stored too late, not running it");
             return;
         }
         let id = self.record.id;

@@ -86,7 +86,7 @@ impl Connector {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "cannot switch off delayed sending");
+                        tracing::debug!(%error, "cannot set TCP_NODELAY");
                     }
                     return Ok(stream);
                 }

@@ -201,7 +201,7 @@ async fn collect(store: &Store, message: &QuestionMessage, answers: &mut Answers
             }
             Event::Message { payload, .. } => {
                 let Some(answer) = InstanceAnswer::parse(&payload) else {
-                    tracing::warn!("answer that cannot be read");
+                    tracing::warn!("unreadable answer");
                     continue;
                 };
                 if answers.silent.remove(&answer.instance) {

@@ -25,7 +25,7 @@ pub(super) fn begin(
     tasks: &mut JoinSet<()>,
 ) {
     let Some(message) = QuestionMessage::parse(payload) else {
-        tracing::warn!("question that cannot be read");
+        tracing::warn!("unreadable question");
         return;
     };
     let asked = |worker: &WorkerId| message.worker.as_ref().is_none_or(|wanted| wanted == worker);

@@ -244,7 +244,7 @@ fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
             (Ok(name), Some(record)) => {
                 snapshot.instances.insert(name, record);
             }
-            _ => tracing::warn!(name, "record of an instance cannot be read"),
+            _ => tracing::warn!(name, "unreadable record of an instance"),
         }
     }
     if number_at(items, 3) == 0 {
@@ -255,7 +255,7 @@ fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
         let (worker, line) = (text_at(pair, 0), text_at(pair, 1));
         let read = WorkerId::new(&worker).ok().zip(Place::parse(&line));
         if read.is_none() {
-            tracing::warn!(worker, "record of a worker cannot be read");
+            tracing::warn!(worker, "unreadable record of a worker");
             unreadable.insert(worker);
         }
         read

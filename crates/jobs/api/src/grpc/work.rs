@@ -223,7 +223,7 @@ async fn give_back(api: &Api, leases: Vec<nagaya_jobs::token::Lease>) {
         },
     });
     if let Err(error) = api.handlers.fail_many(reports.collect()).await {
-        tracing::warn!(%error, "jobs could not be given back; their leases will end");
+        tracing::warn!(%error, "jobs could not be returned; they wait for the end of their leases");
     }
 }
 

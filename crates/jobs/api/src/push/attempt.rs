@@ -115,7 +115,7 @@ impl Attempt {
                     continue;
                 }
                 error if !error.is_retryable() => {
-                    tracing::warn!(%error, "outcome of a pushed job not taken");
+                    tracing::warn!(%error, "outcome of a pushed job rejected");
                     return;
                 }
                 error => tracing::warn!(%error, "outcome of a pushed job not reported yet"),

@@ -75,7 +75,7 @@ impl PushDelivery {
         let _cut = self.cut.clone().drop_guard();
         loop {
             if let Err(error) = self.look().await {
-                tracing::warn!(%error, "settings of queues not read, push goes on with the old ones");
+                tracing::warn!(%error, "queue settings could not be read, push continues with the old ones");
             }
             tokio::select! {
                 biased;
@@ -115,7 +115,7 @@ impl PushDelivery {
         for (queue, push) in wanted {
             match self.endpoint(&push) {
                 Ok(endpoint) => self.start(queue, push, endpoint),
-                Err(error) => tracing::warn!(%queue, %error, "endpoint of a queue cannot be called"),
+                Err(error) => tracing::warn!(%queue, %error, "invalid push endpoint of a queue"),
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl PushDelivery {
     }
 
     fn start(&mut self, queue: QueueName, push: Push, endpoint: Endpoint) {
-        tracing::info!(%queue, url = push.url, concurrency = push.concurrency, "jobs are pushed");
+        tracing::info!(%queue, url = push.url, concurrency = push.concurrency, "pushing jobs to an endpoint");
         let stop = CancellationToken::new();
         let runner = Runner::new(self.jobs.clone(), queue.clone(), endpoint, push.concurrency);
         self.tasks.spawn(runner.run(stop.clone(), self.cut.clone()));

@@ -137,7 +137,7 @@ async fn next_frame(api: &Api, reader: &mut Reader) -> Option<Bytes> {
             Ok(batch) => Some(frame(&batch)),
             Err(error) => {
                 // The client reconnects with its last id.
-                tracing::warn!(%error, "a stream of events ends");
+                tracing::warn!(%error, "event stream ended by an error");
                 None
             }
         },

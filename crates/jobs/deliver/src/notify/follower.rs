@@ -73,7 +73,7 @@ impl Follower {
             };
             match done {
                 Ok(()) => is_open = true,
-                Err(error) => warn!(%error, "failures cannot be told right now"),
+                Err(error) => warn!(%error, "failures cannot be reported at the moment"),
             }
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -125,7 +125,7 @@ impl Follower {
         loop {
             let page = self.store.events_after(self.read, filter(), PAGE).await?;
             if page.has_gap(self.read) {
-                warn!("failures were cut off the log before they could be told");
+                warn!("failures were deleted from the log before they were reported");
             }
             page.events.iter().for_each(|event| self.groups.add(event));
             let next = page.next.max(page.bounds.trimmed);

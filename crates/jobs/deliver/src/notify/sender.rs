@@ -138,14 +138,14 @@ impl Sender {
         let claimed = match self.store.claim(vec![request]).await {
             Ok(claimed) => claimed.into_iter().flatten().collect::<Vec<_>>(),
             Err(error) => {
-                debug!(%error, "notices cannot be claimed");
+                debug!(%error, "notifications could not be claimed");
                 return 0;
             }
         };
         for job in &claimed {
             let end = self.end(job).await;
             if let Err(error) = self.report(job, end).await {
-                warn!(%error, "a notice was not noted as sent; it will be repeated");
+                warn!(%error, "sent notification not recorded; it will be repeated");
             }
         }
         claimed.len()
@@ -175,7 +175,7 @@ impl Sender {
                 self.tries.failed.fetch_add(1, Ordering::Relaxed);
                 warn!(
                     route = notification.route,
-                    error, "a notice could not be sent; it will be tried again"
+                    error, "notification could not be sent; it will be retried"
                 );
                 End::Failed {
                     error,

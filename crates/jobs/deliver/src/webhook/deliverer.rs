@@ -192,7 +192,7 @@ impl Deliverer {
             next_poll = match self.pass(&mut state, next_poll).await {
                 Ok(next) => next,
                 Err(error) => {
-                    debug!(%error, "deliveries cannot be read");
+                    debug!(%error, "due deliveries could not be read");
                     Instant::now() + self.config.idle_look
                 }
             };
@@ -300,7 +300,7 @@ impl Deliverer {
             return;
         }
         if let Err(error) = self.store.put_off_deliveries(back).await {
-            debug!(%error, "deliveries were not given back; they are due when their lease ends");
+            debug!(%error, "deliveries could not be returned; they are due again when their lease ends");
         }
     }
 
@@ -314,12 +314,12 @@ impl Deliverer {
                     .lock()
                     .done(target, verdict.target_is_well, verdict.rest, now);
                 if let Err(error) = self.note(&delivery, report).await {
-                    warn!(%error, job = %delivery.job, "a delivery's try was not noted; it will be repeated");
+                    warn!(%error, job = %delivery.job, "delivery attempt not recorded; it will be repeated");
                 }
             }
             Err(error) => {
                 self.targets.lock().cancel(target);
-                debug!(%error, job = %delivery.job, "a delivery cannot be prepared");
+                debug!(%error, job = %delivery.job, "delivery could not be prepared");
             }
         }
     }
