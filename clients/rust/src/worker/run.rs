@@ -268,7 +268,7 @@ impl Worker {
                 if let (Ok(_), Error::Refused(problem)) = (outcome, &error)
                     && problem.status != 409
                 {
-                    let text = format!("the house does not take the result: {problem}");
+                    let text = format!("the server rejected the result: {problem}");
                     return match self.client.fail(id, token, &text, true).await {
                         Ok(()) => Ended::Failed,
                         Err(_) => Ended::Lost,
