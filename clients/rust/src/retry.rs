@@ -34,11 +34,11 @@ impl RetryPolicy {
 
     /// Returns the pause after the nth failure, counted from 1. The server's `Retry-After` counts if it is
     /// longer, up to `max`.
-    pub(crate) fn pause(&self, failures: u32, wish: Option<Duration>) -> Duration {
+    pub(crate) fn pause(&self, failures: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(20));
         let whole = doubled.min(self.max);
         let drawn = whole.mul_f64(rand::rng().random_range(0.5..=1.0));
-        drawn.max(wish.unwrap_or_default().min(self.max))
+        drawn.max(retry_after.unwrap_or_default().min(self.max))
     }
 }
 

@@ -212,10 +212,7 @@ impl Runner {
             answer.outcome = answer.outcome.not_stored(error.to_owned());
         }
         if let Err(error) = self.store.write(&batch).await {
-            tracing::debug!(
-                error = error.chain(),
-                "the failure could not be recorded either"
-            );
+            tracing::debug!(error = error.chain(), "the failure could not be recorded either");
         }
     }
 

@@ -24,7 +24,7 @@ const OPEN_MAX: usize = 10_000;
 /// How long after the end of its lease an unreported attempt is given up.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often expired attempts are checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Headers per webhook at most.
 const WEBHOOK_HEADERS_MAX: usize = 32;
 
@@ -72,7 +72,7 @@ pub(crate) struct Attempts(Mutex<Open>);
 #[derive(Default)]
 struct Open {
     spans: HashMap<Lease, Running>,
-    looked_at: Option<Instant>,
+    swept_at: Option<Instant>,
 }
 
 struct Running {
@@ -132,10 +132,10 @@ impl Attempts {
 
 impl Open {
     fn give_up_lost(&mut self, now: Instant) {
-        if self.looked_at.is_some_and(|at| now < at + LOOK_EVERY) {
+        if self.swept_at.is_some_and(|at| now < at + SWEEP_INTERVAL) {
             return;
         }
-        self.looked_at = Some(now);
+        self.swept_at = Some(now);
         self.spans.retain(|_, running| {
             let is_ours = now < running.until + GRACE;
             if !is_ours {

@@ -135,7 +135,7 @@ impl Service {
                     self.leave = if self.core.inc().is_some() { Leave::Wanted } else { Leave::Done };
                 }
                 Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended),
-                answer = under_way(&mut call) => {
+                answer = in_flight(&mut call) => {
                     if let Some((sent, _)) = call.take() {
                         self.take(sent, answer).await;
                     }
@@ -377,7 +377,7 @@ impl Service {
 }
 
 /// Waits for the call in flight; pending forever if there is none.
-async fn under_way(call: &mut Option<(BootTime, BoxFuture<'static, Answer>)>) -> Answer {
+async fn in_flight(call: &mut Option<(BootTime, BoxFuture<'static, Answer>)>) -> Answer {
     match call {
         Some((_, future)) => future.await,
         None => std::future::pending().await,

@@ -92,7 +92,7 @@ impl Service {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                list = under_way(&mut reading) => {
+                list = in_flight(&mut reading) => {
                     reading = None;
                     self.take_list(list);
                 }
@@ -312,7 +312,7 @@ impl Service {
     }
 }
 
-async fn under_way(reading: &mut Option<BoxFuture<'static, List>>) -> List {
+async fn in_flight(reading: &mut Option<BoxFuture<'static, List>>) -> List {
     match reading {
         Some(reading) => reading.await,
         None => std::future::pending().await,

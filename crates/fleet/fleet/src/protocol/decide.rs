@@ -127,9 +127,9 @@ fn revokes(
     ids: &[WorkerId],
     places: &BTreeMap<WorkerId, Place>,
 ) -> Vec<(WorkerId, u64)> {
-    let under_way = fleet.workers.iter().filter(|worker| worker.leaving).count();
+    let in_flight = fleet.workers.iter().filter(|worker| worker.leaving).count();
     let allowed = if rebalance.on {
-        rebalance.moves_at_once.saturating_sub(under_way)
+        rebalance.moves_at_once.saturating_sub(in_flight)
     } else {
         0
     };

@@ -87,7 +87,7 @@ pub(super) struct SmallWorld {
     snapshot_requested: Option<BootTime>,
     snapshot: Option<FleetSnapshot>,
     /// What the last snapshot showed, and when.
-    looked_at: Option<(BootTime, ModelStore)>,
+    last_snapshot: Option<(BootTime, ModelStore)>,
     commands: VecDeque<Command>,
     /// Running copies: process and epoch.
     copies: Vec<(usize, u64)>,
@@ -129,7 +129,7 @@ impl SmallWorld {
             watch: Watch::default(),
             snapshot_requested: None,
             snapshot: None,
-            looked_at: None,
+            last_snapshot: None,
             commands: VecDeque::new(),
             copies: Vec::new(),
             highest: (0, 0),
@@ -139,7 +139,7 @@ impl SmallWorld {
         for name in ["a", "b"] {
             world.spawn(name);
             let at = world.agents.len() - 1;
-            world.talk(at);
+            world.complete_call(at);
         }
         let birth = world.store.snapshot().birth;
         world.store.settle("run0", &birth);
@@ -149,14 +149,14 @@ impl SmallWorld {
             .store
             .assign(&name, inc.unwrap_or(0), "place", &[(worker(), epoch)]);
         for at in 0..2 {
-            world.talk(at);
+            world.complete_call(at);
         }
         assert_eq!(world.copies.len(), 1, "the worker runs");
         world
     }
 
     /// Completes one call of an agent, from request to reply.
-    fn talk(&mut self, at: usize) {
+    fn complete_call(&mut self, at: usize) {
         for step in [Step::Send(at), Step::Serve(at), Step::Receive(at)] {
             self.take(step);
         }
@@ -190,7 +190,7 @@ impl SmallWorld {
         }
         match (self.snapshot_requested, &self.snapshot) {
             // Reading again would show the same.
-            (None, _) if self.looked_at.as_ref() == Some(&(self.now, self.store.clone())) => (),
+            (None, _) if self.last_snapshot.as_ref() == Some(&(self.now, self.store.clone())) => (),
             (None, _) => steps.push(Step::ReadSnapshot),
             (Some(_), None) => steps.push(Step::ServeSnapshot),
             (Some(_), Some(_)) => steps.push(Step::ReceiveSnapshot),
@@ -375,7 +375,7 @@ impl SmallWorld {
     }
 
     fn serve_snapshot(&mut self) {
-        self.looked_at = Some((self.now, self.store.clone()));
+        self.last_snapshot = Some((self.now, self.store.clone()));
         self.snapshot = Some(self.store.snapshot());
         if self.is_coarse() {
             self.receive_snapshot();

@@ -78,7 +78,7 @@ pub(super) enum Event {
         from_store: bool,
     },
     Thaw(usize),
-    LookForDoubles,
+    CheckDoubles,
     Undrain(usize),
     KeepHistory,
 }
@@ -272,9 +272,9 @@ impl<'a> World<'a> {
                 self.agents[agent].frozen = false;
                 self.wake_agent(agent);
                 // Runs after the ends that were due during the freeze.
-                self.at(self.now, Event::LookForDoubles);
+                self.at(self.now, Event::CheckDoubles);
             }
-            Event::LookForDoubles => self.check_doubles(),
+            Event::CheckDoubles => self.check_doubles(),
             Event::Undrain(agent) => {
                 let name = self.agents[agent].name.clone();
                 self.store.set_state(&name, None, InstanceState::Live);

@@ -11,7 +11,7 @@ use tracing::warn;
 use super::Inner;
 
 /// How long to wait for events before checking whether there are still readers.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const READER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay after a store failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAGE: usize = 1_000;
@@ -33,7 +33,7 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
     let mut follower = feed.jobs.follow(head, EventFilter::default());
     feed.begin(head);
     while feed.has_readers() {
-        match follower.next(PAGE, LOOK_EVERY).await? {
+        match follower.next(PAGE, READER_CHECK_INTERVAL).await? {
             Step::Events(events) => {
                 let at = follower.position();
                 let events: Vec<_> = events.into_iter().map(Arc::new).collect();

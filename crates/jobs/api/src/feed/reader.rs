@@ -7,7 +7,7 @@ use nagaya_jobs::event::{Event, EventFilter};
 use tokio::sync::watch;
 
 use super::Feed;
-use super::recent::Look;
+use super::recent::Lookup;
 use super::waiters::JobChanges;
 
 /// Most events per batch.
@@ -103,13 +103,13 @@ async fn advance(feed: &Feed, filter: &EventFilter, position: &mut u64) -> Resul
         if let Some(job) = filter.job {
             *position = inner.waiters.skip(job, *position);
         }
-        let look = inner.recent.lock().after(*position, filter, BATCH);
-        match look {
-            Look::Found(events, next) => {
+        let lookup = inner.recent.lock().after(*position, filter, BATCH);
+        match lookup {
+            Lookup::Found(events, next) => {
                 *position = next;
                 return Ok((!events.is_empty()).then_some(Batch { gap: None, events }));
             }
-            Look::Behind => {
+            Lookup::Behind => {
                 let page = inner
                     .jobs
                     .store()

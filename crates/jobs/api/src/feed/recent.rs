@@ -22,7 +22,7 @@ pub(super) struct Recent {
 
 /// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Lookup {
     /// The position is older than what is kept.
     Behind,
     /// Matching events, and the position to continue from.
@@ -55,22 +55,22 @@ impl Recent {
         }
     }
 
-    pub(super) fn after(&self, after: u64, filter: &EventFilter, limit: usize) -> Look {
+    pub(super) fn after(&self, after: u64, filter: &EventFilter, limit: usize) -> Lookup {
         if after < self.since {
-            return Look::Behind;
+            return Lookup::Behind;
         }
         let first = self.events.partition_point(|event| event.seq <= after);
         let mut found = Vec::new();
         for event in self.events.range(first..) {
             if found.len() == limit {
                 let last: &Arc<Event> = &found[limit - 1];
-                return Look::Found(found.clone(), last.seq);
+                return Lookup::Found(found.clone(), last.seq);
             }
             if filter.accepts(event) {
                 found.push(Arc::clone(event));
             }
         }
-        Look::Found(found, self.until.max(after))
+        Lookup::Found(found, self.until.max(after))
     }
 }
 
@@ -110,10 +110,10 @@ pub(crate) mod tests {
         }
     }
 
-    fn seqs(look: Look) -> (Vec<u64>, u64) {
-        match look {
-            Look::Behind => panic!("behind"),
-            Look::Found(events, next) => (events.iter().map(|event| event.seq).collect(), next),
+    fn seqs(lookup: Lookup) -> (Vec<u64>, u64) {
+        match lookup {
+            Lookup::Behind => panic!("behind"),
+            Lookup::Found(events, next) => (events.iter().map(|event| event.seq).collect(), next),
         }
     }
 
@@ -123,7 +123,7 @@ pub(crate) mod tests {
         recent.begin(10);
         recent.push(vec![Arc::new(event(12, 1)), Arc::new(event(15, 2))], 17);
         let all = EventFilter::default();
-        assert_eq!(recent.after(9, &all, 10), Look::Behind);
+        assert_eq!(recent.after(9, &all, 10), Lookup::Behind);
         assert_eq!(seqs(recent.after(10, &all, 10)), (vec![12, 15], 17));
         assert_eq!(seqs(recent.after(12, &all, 10)), (vec![15], 17));
         assert_eq!(seqs(recent.after(10, &all, 1)), (vec![12], 12));
@@ -150,6 +150,6 @@ pub(crate) mod tests {
         };
         recent.push((20_001..=20_100).map(large).collect(), 20_100);
         assert!(recent.bytes <= BYTES_MAX && recent.events.len() <= 16);
-        assert_eq!(recent.after(20_000, &EventFilter::default(), 1), Look::Behind);
+        assert_eq!(recent.after(20_000, &EventFilter::default(), 1), Lookup::Behind);
     }
 }

@@ -29,14 +29,14 @@ const OVERHEAD_BYTES: usize = 64 << 10;
 /// Builds the routes of the gRPC service, which needs HTTP/2.
 pub(crate) fn router(api: Api) -> Router {
     let bytes_max = api.config.body_bytes_max + OVERHEAD_BYTES;
-    let server = JobsServer::new(Front(api))
+    let server = JobsServer::new(GrpcService(api))
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
     Router::new().route_service("/nagaya.jobs.v1.Jobs/{method}", server)
 }
 
 /// The gRPC service.
-struct Front(Api);
+struct GrpcService(Api);
 
 type Answers<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -44,7 +44,7 @@ type Answers<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>
 macro_rules! unary {
     ($($name:ident: $request:ident -> $response:ident),* $(,)?) => {
         #[tonic::async_trait]
-        impl Jobs for Front {
+        impl Jobs for GrpcService {
             $(async fn $name(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let (metadata, _, message) = request.into_parts();
                 let headers = metadata.into_headers();

@@ -29,7 +29,7 @@ pub struct PushConfig {
     /// Signing secrets, the newest first during a rotation. Without any, calls are not signed.
     pub secrets: Vec<Secret>,
     /// How often the settings of queues are read.
-    pub look_every: Duration,
+    pub poll_interval: Duration,
     /// How long an endpoint may take to respond.
     pub timeout: Duration,
     /// How long open calls may take to finish at shutdown.
@@ -40,7 +40,7 @@ impl Default for PushConfig {
     fn default() -> PushConfig {
         PushConfig {
             secrets: Vec::new(),
-            look_every: Duration::from_secs(2),
+            poll_interval: Duration::from_secs(2),
             timeout: Duration::from_secs(15 * 60),
             drain: Duration::from_secs(10),
         }
@@ -74,13 +74,13 @@ impl PushDelivery {
         // Ends everything with this future, however it ends.
         let _cut = self.cut.clone().drop_guard();
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.sync_runners().await {
                 tracing::warn!(%error, "queue settings could not be read, push continues with the old ones");
             }
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                () = tokio::time::sleep(self.config.look_every) => (),
+                () = tokio::time::sleep(self.config.poll_interval) => (),
             }
         }
         for (_, stop) in self.runners.values() {
@@ -97,7 +97,7 @@ impl PushDelivery {
     }
 
     /// Starts, replaces and stops runners to match the settings.
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn sync_runners(&mut self) -> Result<(), Error> {
         let queues = self.jobs.store().queues().await?;
         let mut wanted: HashMap<QueueName, Push> = queues
             .into_iter()

@@ -9,7 +9,7 @@ use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 use nagaya_jobs::{Error, JobId};
 
 /// Store pages read per search at most.
-const LOOKS_MAX: usize = 10;
+const PAGES_MAX: usize = 10;
 
 /// Reads a page of the jobs that match a filter and a text.
 pub(super) async fn page(
@@ -23,7 +23,7 @@ pub(super) async fn page(
         return store.list(filter, before, limit).await;
     };
     let mut items = Vec::new();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..PAGES_MAX {
         let looked = store.list(filter.clone(), before, PAGE_MAX).await?;
         for job in looked.items {
             if !is_meant(&job, &words) {

@@ -20,8 +20,8 @@ async fn closed_server() -> TestServer {
 async fn token(server: &TestServer, tenant: &str, scopes: &[&str], queues: &[&str]) -> Client {
     let admin = server.client().with_token("the house's");
     let name = format!("{tenant}-{}", scopes.join("-"));
-    let wish = json!({"tenant": tenant, "name": name, "scopes": scopes, "queues": queues});
-    let made = admin.post("/v1/tokens", wish).await.is(201);
+    let request = json!({"tenant": tenant, "name": name, "scopes": scopes, "queues": queues});
+    let made = admin.post("/v1/tokens", request).await.is(201);
     server.client().with_token(made["token"].as_str().unwrap())
 }
 
@@ -149,9 +149,9 @@ async fn a_revoked_or_expired_token_is_worth_nothing() {
     );
     admin.delete("/v1/tokens/shop/shop-read").await.is(204);
     assert_eq!(client.get("/v1/jobs").await.problem(401), "unauthorized");
-    let wish =
+    let request =
         json!({"tenant": "shop", "name": "old", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"});
-    let old = admin.post("/v1/tokens", wish).await.is(201);
+    let old = admin.post("/v1/tokens", request).await.is(201);
     let old = server.client().with_token(old["token"].as_str().unwrap());
     assert_eq!(old.get("/v1/jobs").await.problem(401), "unauthorized");
 }
@@ -160,13 +160,13 @@ async fn a_revoked_or_expired_token_is_worth_nothing() {
 async fn grpc_asks_for_the_same_tokens() {
     let server = closed_server().await;
     let mut client = server.grpc().await;
-    let wish = EnqueueRequest {
+    let request = EnqueueRequest {
         queue: "mail".into(),
         ..EnqueueRequest::default()
     };
-    let refused = client.enqueue(wish.clone()).await.unwrap_err();
+    let refused = client.enqueue(request.clone()).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unauthenticated);
-    let mut request = Request::new(wish);
+    let mut request = Request::new(request);
     let value = "Bearer the house's".parse().unwrap();
     request.metadata_mut().insert("authorization", value);
     assert!(client.enqueue(request).await.unwrap().into_inner().id > 0);

@@ -88,10 +88,10 @@ async fn listings_are_filtered_and_paged() {
 async fn jobs_are_found_by_words_about_them() {
     let server = TestServer::start().await;
     let client = server.client();
-    let wish = |kind: &str, tag: &str| json!({"queue": "mail", "payload": 1, "kind": kind, "tags": [tag]});
-    let first = client.enqueue(wish("SendMail", "vip")).await;
-    let second = client.enqueue(wish("Sweep", "nightly")).await;
-    let third = client.enqueue(wish("SendMail", "late")).await;
+    let new_job = |kind: &str, tag: &str| json!({"queue": "mail", "payload": 1, "kind": kind, "tags": [tag]});
+    let first = client.enqueue(new_job("SendMail", "vip")).await;
+    let second = client.enqueue(new_job("Sweep", "nightly")).await;
+    let third = client.enqueue(new_job("SendMail", "late")).await;
     let found = async |search: &str| -> Vec<String> {
         let page = client
             .get(&format!("/v1/jobs?limit=1&search={search}"))

@@ -102,15 +102,15 @@ fn outgoing(jobs: &Jobs, api: Api) -> axum::Router {
     let store = Arc::clone(jobs.store());
     nagaya_deliver::api::routes(nagaya_deliver::api::Api {
         notifier: Notifier::new(Arc::clone(&store), notify::Config::default()).unwrap(),
-        authorize: Arc::new(Doorkeeper(api)),
+        authorize: Arc::new(ApiAuthorize(api)),
         store,
     })
 }
 
 /// Authenticates callers through the API under test.
-struct Doorkeeper(Api);
+struct ApiAuthorize(Api);
 
-impl Authorize for Doorkeeper {
+impl Authorize for ApiAuthorize {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,

@@ -14,7 +14,7 @@ pub struct Config {
     pub routes: Vec<RouteConfig>,
     pub timing: Timing,
     /// Polling interval for failures, and for notifications to send.
-    pub look: Duration,
+    pub poll_interval: Duration,
     /// Public address of this server, for links: `https://jobs.example.com`.
     pub public_url: Option<String>,
 }
@@ -24,7 +24,7 @@ impl Default for Config {
         Config {
             routes: Vec::new(),
             timing: Timing::default(),
-            look: Duration::from_secs(1),
+            poll_interval: Duration::from_secs(1),
             public_url: None,
         }
     }

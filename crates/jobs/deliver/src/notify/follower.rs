@@ -77,7 +77,7 @@ impl Follower {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.config.look) => (),
+                () = tokio::time::sleep(self.config.poll_interval) => (),
             }
         }
     }

@@ -65,7 +65,7 @@ impl Notifier {
             self.store,
             Arc::clone(&self.routes),
             Arc::clone(&self.tries),
-            self.config.look,
+            self.config.poll_interval,
         );
         tokio::join!(follower.run(stop.clone()), sender.run(stop));
     }

@@ -85,7 +85,7 @@ pub(super) struct Sender {
     store: Arc<dyn JobStore>,
     routes: Arc<Routes>,
     tries: Arc<Tries>,
-    look: Duration,
+    poll_interval: Duration,
 }
 
 /// How a notification job ends.
@@ -99,13 +99,13 @@ impl Sender {
         store: Arc<dyn JobStore>,
         routes: Arc<Routes>,
         tries: Arc<Tries>,
-        look: Duration,
+        poll_interval: Duration,
     ) -> Sender {
         Sender {
             store,
             routes,
             tries,
-            look,
+            poll_interval,
         }
     }
 
@@ -120,7 +120,7 @@ impl Sender {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.look) => (),
+                () = tokio::time::sleep(self.poll_interval) => (),
             }
         }
     }

@@ -59,8 +59,8 @@ pub struct Config {
     /// here first.
     pub lease: Duration,
     /// Polling intervals of the store: while there is work, and while there is none.
-    pub busy_look: Duration,
-    pub idle_look: Duration,
+    pub busy_poll: Duration,
+    pub idle_poll: Duration,
     pub body: BodyConfig,
 }
 
@@ -70,8 +70,8 @@ impl Default for Config {
             concurrency: 64,
             per_target: 8,
             lease: Duration::from_secs(60),
-            busy_look: Duration::from_millis(5),
-            idle_look: Duration::from_millis(250),
+            busy_poll: Duration::from_millis(5),
+            idle_poll: Duration::from_millis(250),
             body: BodyConfig::default(),
         }
     }
@@ -193,7 +193,7 @@ impl Deliverer {
                 Ok(next) => next,
                 Err(error) => {
                     debug!(%error, "due deliveries could not be read");
-                    Instant::now() + self.config.idle_look
+                    Instant::now() + self.config.idle_poll
                 }
             };
         }
@@ -222,8 +222,8 @@ impl Deliverer {
             let due = self.store.claim_deliveries(free, self.config.lease).await?;
             next = Instant::now()
                 + match due.len() {
-                    0 => self.config.idle_look,
-                    _ => self.config.busy_look,
+                    0 => self.config.idle_poll,
+                    _ => self.config.busy_poll,
                 };
             for delivery in due {
                 self.admit(state, delivery, now_ms);

@@ -150,7 +150,7 @@ impl Fixture {
 pub(crate) fn config() -> Config {
     Config {
         lease: LEASE,
-        idle_look: Duration::from_millis(5),
+        idle_poll: Duration::from_millis(5),
         ..Config::default()
     }
 }

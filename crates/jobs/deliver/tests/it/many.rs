@@ -196,7 +196,7 @@ async fn a_deliverer_that_is_woken_does_not_wait_for_its_next_look() {
     .await
     .unwrap();
     let asleep = Config {
-        idle_look: Duration::from_secs(3600),
+        idle_poll: Duration::from_secs(3600),
         ..config()
     };
     let running = fixture.deliverer_with(client(), asleep);

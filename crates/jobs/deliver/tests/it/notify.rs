@@ -51,7 +51,7 @@ fn chat_route(name: &str, url: &str) -> RouteConfig {
 fn config(routes: Vec<RouteConfig>) -> Config {
     Config {
         routes,
-        look: Duration::from_millis(5),
+        poll_interval: Duration::from_millis(5),
         public_url: Some("https://jobs.test".into()),
         ..Config::default()
     }
