@@ -460,7 +460,7 @@ impl SmallWorld {
                             self.copies.retain(|(copy, _)| *copy != at);
                         }
                         AgentAction::Start { worker, .. } if self.agents[at].leaving => {
-                            drop(core.gone(&worker))
+                            let _ = core.gone(&worker);
                         }
                         AgentAction::Start { epoch, .. } if starting => self.begin(at, epoch),
                         AgentAction::Start { worker, .. } => drop(core.gone(&worker)),

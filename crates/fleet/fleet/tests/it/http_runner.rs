@@ -103,9 +103,9 @@ impl Callbacks {
     fn is_broken(&self, verb: &str, broken: bool) {
         let mut verbs = self.broken.lock().unwrap();
         if broken {
-            drop(verbs.insert(verb.to_owned()))
+            verbs.insert(verb.to_owned());
         } else {
-            drop(verbs.remove(verb))
+            verbs.remove(verb);
         }
     }
 }
