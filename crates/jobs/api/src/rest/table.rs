@@ -1,4 +1,4 @@
-//! Every route: path, who may, what goes in, what comes out.
+//! Every route: path, permission, request and response.
 
 use std::borrow::Cow;
 
@@ -23,9 +23,9 @@ pub(crate) struct Route {
     pub(crate) query: &'static [Param],
     pub(crate) body: Option<Body>,
     pub(crate) answer: Answer,
-    /// Besides those that every route may answer with.
+    /// Problems besides those that every route may return.
     pub(crate) problems: &'static [ProblemKind],
-    /// Nothing for what `nagaya-deliver` serves beside us: the document is one all the same.
+    /// `None` for routes that `nagaya-deliver` serves: they are only part of the document.
     pub(crate) mount: Option<fn() -> MethodRouter<Api>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Answer {
     Nothing,
     /// A stream of server-sent events.
     Events,
-    /// Another protocol.
+    /// A switch to another protocol.
     Switch,
 }
 
