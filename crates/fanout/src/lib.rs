@@ -43,6 +43,7 @@ mod deadline_tests;
 mod error;
 mod ids;
 mod log_limiter;
+pub mod metrics;
 mod stats;
 mod traced;
 

@@ -99,6 +99,7 @@ impl Timing {
     }
 
     /// Completes the options without checking them. For the simulator, which shows the consequences.
+    #[cfg(any(test, feature = "simulator"))]
     pub fn from_unchecked_options(options: TimingOptions) -> Timing {
         let lease = options.lease.unwrap_or(Duration::from_secs(5));
         let mut timing = Timing::filled(lease, options);

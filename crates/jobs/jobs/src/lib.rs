@@ -36,6 +36,8 @@ pub mod sqlite;
 
 pub mod service;
 
+pub mod metrics;
+
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
