@@ -22,7 +22,7 @@ use crate::servers::{Server, Side};
 
 /// How long anything may take before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A worker that writes when it starts, on which instance, and when it was told to end.
 const WORKER: &str = r#"
@@ -170,7 +170,7 @@ impl Stage<'_> {
             if boot_now().since(begun) > PATIENCE + self.plan.partition {
                 bail!("not in time: {what}; see the logs in {}", self.folder.display());
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

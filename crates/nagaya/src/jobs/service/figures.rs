@@ -81,7 +81,7 @@ impl Gauges {
     pub(super) fn read(&self) -> JobsFigures {
         let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.jobs.stats();
-        let webhooks = self.deliverer.figures();
+        let webhooks = self.deliverer.stats();
         let (sent, not_sent) = self.notifier.tries();
         let calls = own.calls.iter().map(|one| CallFigures {
             name: one.call.name(),

@@ -84,7 +84,7 @@ impl JobsService {
             .await
             .context("jobs cannot be served")?;
         let auth = AuthConfig {
-            house_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
+            server_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
             // The house was let listen like this: on loopback, or by a clear word.
             open: http.token.is_none(),
         };

@@ -1,21 +1,21 @@
-//! Keeps a failure that comes a thousand times a second from filling the log.
+//! Keeps a failure that occurs a thousand times a second from flooding the log.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Between two lines about the same thing.
+/// Minimum time between two log lines about the same failure.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// One thing that may be complained about.
+/// Rate limiter for one log line.
 #[derive(Debug, Default)]
-pub(crate) struct Complaint {
+pub(crate) struct LogLimiter {
     state: Mutex<(Option<Instant>, u64)>,
 }
 
-impl Complaint {
-    /// Counts the failure; says how many there were since the last line if it is time for one.
+impl LogLimiter {
+    /// Counts the failure. Returns the number of failures since the last line if a new line is due.
     pub(crate) fn due(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         let (last, count) = &mut *state;
@@ -34,11 +34,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_is_told_and_the_rest_once_a_second() {
-        let complaint = Complaint::default();
+        let log_limiter = LogLimiter::default();
         let now = Instant::now();
-        assert_eq!(complaint.due(now), Some(1));
-        assert_eq!(complaint.due(now), None);
-        assert_eq!(complaint.due(now + EVERY / 2), None);
-        assert_eq!(complaint.due(now + EVERY), Some(3));
+        assert_eq!(log_limiter.due(now), Some(1));
+        assert_eq!(log_limiter.due(now), None);
+        assert_eq!(log_limiter.due(now + EVERY / 2), None);
+        assert_eq!(log_limiter.due(now + EVERY), Some(3));
     }
 }

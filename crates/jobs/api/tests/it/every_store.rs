@@ -2,25 +2,26 @@
 
 use nagaya_testkit::Postgres;
 
-use super::house::House;
 use super::sequences::{self, for_each_sequence};
+use super::test_server::TestServer;
 
-/// Makes a test of each sequence on SQLite, and one of all of them on PostgreSQL, which takes long to start.
+/// Generates one test per sequence on SQLite, and a single one for all of them on PostgreSQL, which starts
+/// slowly.
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
-            use super::{House, sequences};
+            use super::{TestServer, sequences};
 
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
-                sequences::$name(&House::start().await.door()).await;
+                sequences::$name(&TestServer::start().await.endpoints()).await;
             })*
         }
 
         #[tokio::test(flavor = "multi_thread")]
         async fn all_sequences_run_on_postgresql_too() {
-            let server = tokio::task::spawn_blocking(Postgres::start).await.unwrap();
-            $(sequences::$name(&House::on_postgres(&server.create_database()).await.door()).await;)*
+            let postgres = tokio::task::spawn_blocking(Postgres::start).await.unwrap();
+            $(sequences::$name(&TestServer::on_postgres(&postgres.create_database()).await.endpoints()).await;)*
         }
     };
 }

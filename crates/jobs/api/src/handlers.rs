@@ -1,4 +1,4 @@
-//! The calls that REST and gRPC share: one item each where clients send one, and checks before the service.
+//! The operations that REST and gRPC share: single-item calls on the batch service, with validation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ use tracing::Instrument;
 use crate::feed::Feed;
 use crate::traced::Attempts;
 
-/// How attempts end, in their spans.
+/// Outcomes of attempts, in their spans.
 const SUCCEEDED: &str = "succeeded";
 const FAILED: &str = "failed";
 
 /// The service, and the feed of its events.
-pub(crate) struct Desk {
+pub(crate) struct JobsHandlers {
     jobs: Jobs,
     feed: Feed,
     attempts: Attempts,
 }
 
-impl Desk {
-    pub(crate) fn new(jobs: Jobs) -> Desk {
+impl JobsHandlers {
+    pub(crate) fn new(jobs: Jobs) -> JobsHandlers {
         let feed = Feed::start(jobs.clone());
-        Desk {
+        JobsHandlers {
             jobs,
             feed,
             attempts: Attempts::default(),
@@ -53,7 +53,7 @@ impl Desk {
         one(self.jobs.enqueue(vec![job]).await?)
     }
 
-    /// Registers jobs; refuses all when one does not fit the limits.
+    /// Registers jobs; rejects the whole batch if one exceeds the limits.
     pub(crate) async fn enqueue_many(
         &self,
         jobs: Vec<NewJob>,
@@ -63,12 +63,12 @@ impl Desk {
         self.jobs.enqueue(jobs).await
     }
 
-    /// Tells what is wrong with a registration.
+    /// Validates a registration.
     pub(crate) fn check(&self, job: &NewJob) -> Result<(), Error> {
         job.check(&self.jobs.config().limits)
     }
 
-    /// Claims jobs, and waits for some when there are none. Empty when the wait is over.
+    /// Claims jobs, waiting for some if there are none. Empty when the wait is over.
     pub(crate) async fn claim(&self, request: ClaimRequest, wait: Duration) -> Result<Vec<Claimed>, Error> {
         check_text("worker", &request.worker)?;
         request
@@ -82,7 +82,7 @@ impl Desk {
         Ok(claimed)
     }
 
-    /// Reads the token of a report; it must be of that job, when one is named.
+    /// Parses the token of a report. It must belong to the job, if one is named.
     pub(crate) fn lease(&self, token: &str, id: Option<JobId>) -> Result<Lease, Error> {
         self.jobs.lease(token, id)
     }
@@ -90,13 +90,14 @@ impl Desk {
     pub(crate) fn check_result(&self, result: Option<&Body>) -> Result<(), Error> {
         let bytes_max = self.jobs.config().limits.result_bytes_max;
         let bytes = result.map_or(0, |result| result.bytes.len());
-        match bytes <= bytes_max {
-            true => Ok(()),
-            false => Err(Error::TooLarge {
+        if bytes <= bytes_max {
+            Ok(())
+        } else {
+            Err(Error::TooLarge {
                 what: "result",
                 bytes,
                 bytes_max,
-            }),
+            })
         }
     }
 
@@ -139,7 +140,7 @@ impl Desk {
         Ok(done)
     }
 
-    /// Returns when the lease ends.
+    /// Extends a lease. Returns when it ends.
     pub(crate) async fn extend(&self, extension: Extension) -> Result<i64, Error> {
         extension
             .length
@@ -158,19 +159,20 @@ impl Desk {
         one(self.jobs.log(vec![report]).await?)
     }
 
-    /// Reads a job and why it is where it is.
+    /// Reads a job, and the explanation of its state.
     pub(crate) async fn read(&self, id: JobId) -> Result<Option<(JobView, Option<Explanation>)>, Error> {
         let Some(job) = self.store().read(vec![id]).await?.pop().flatten() else {
             return Ok(None);
         };
-        let explanation = match job.summary.state.has_ended() {
-            true => Some(Explanation::Ended(job.summary.state)),
-            false => self.store().explain(id).await?,
+        let explanation = if job.summary.state.has_ended() {
+            Some(Explanation::Ended(job.summary.state))
+        } else {
+            self.store().explain(id).await?
         };
         Ok(Some((job, explanation)))
     }
 
-    /// Waits until a job has ended or is gone, or the wait is over.
+    /// Waits until a job has ended or no longer exists, or until the wait is over.
     pub(crate) async fn wait_for_end(&self, id: JobId, wait: Duration) -> Result<(), Error> {
         self.jobs.wait_until_ended(id, wait).await.map(drop)
     }
@@ -192,7 +194,7 @@ impl Desk {
     }
 }
 
-/// The answer to a batch of one.
+/// Unwraps the result of a batch of one.
 fn one<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
     match answers.pop() {
         Some(answer) => answer,
@@ -200,7 +202,7 @@ fn one<T>(mut answers: Vec<Result<T, Error>>) -> Result<T, Error> {
     }
 }
 
-/// Tells what is wrong with a name that stands in a path, as a queue's does.
+/// Validates a name that is part of a path, such as a queue's.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let why = "must have 1 to 128 letters, digits, '.', '_', '-' or ':', and not only dots";
     QueueName::new(name)
@@ -208,13 +210,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         .map_err(|_| Error::invalid("name", why))
 }
 
-/// Tells what is wrong with a name that people read.
+/// Validates a display name.
 pub(crate) fn check_text(field: &'static str, text: &str) -> Result<(), Error> {
     if text.is_empty() || text.len() > KEY_BYTES_MAX {
         return Err(Error::invalid(field, "must have 1 to 256 bytes"));
     }
-    match text.chars().any(char::is_control) {
-        true => Err(Error::invalid(field, "must not hold control characters")),
-        false => Ok(()),
+    if text.chars().any(char::is_control) {
+        Err(Error::invalid(field, "must not hold control characters"))
+    } else {
+        Ok(())
     }
 }

@@ -1,30 +1,30 @@
-//! Deliveries that were taken from the store and wait for their target.
+//! Queues of deliveries that were taken from the store and wait for their target.
 
 use std::collections::{HashMap, VecDeque};
 
 use nagaya_jobs::delivery::Delivery;
 
-/// Most that wait for one target, and for all.
+/// Deliveries queued per target, and in total, at most.
 const PER_TARGET_MAX: usize = 128;
 const ALL_MAX: usize = 1024;
 
-/// One that waits.
+/// A queued delivery.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) delivery: Delivery,
-    /// Must be under way by then, or be given back; Unix milliseconds.
+    /// Must be started by then, or be returned to the store; Unix milliseconds.
     pub(super) until_ms: i64,
 }
 
-/// All that wait, by target, each in the order of the store.
+/// The queues, by target, each in the order of the store.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct TargetQueues {
     count: usize,
     by_target: HashMap<String, VecDeque<Waiting>>,
 }
 
-impl Held {
-    /// Takes one in; gives it back when there is no room.
+impl TargetQueues {
+    /// Queues a delivery. Returns it if there is no room.
     pub(super) fn put(&mut self, target: String, waiting: Waiting) -> Option<Waiting> {
         if self.count >= ALL_MAX {
             return Some(waiting);
@@ -38,7 +38,7 @@ impl Held {
         None
     }
 
-    /// Tells whether others wait for a target already: a later one must not pass them.
+    /// Returns whether deliveries are queued for a target already: a later one must not overtake them.
     pub(super) fn has(&self, target: &str) -> bool {
         self.by_target.contains_key(target)
     }
@@ -47,7 +47,7 @@ impl Held {
         self.by_target.keys().cloned().collect()
     }
 
-    /// Takes out the first that waits for a target.
+    /// Removes and returns the first delivery for a target.
     pub(super) fn next(&mut self, target: &str) -> Option<Waiting> {
         let queue = self.by_target.get_mut(target)?;
         let first = queue.pop_front();
@@ -58,14 +58,14 @@ impl Held {
         first
     }
 
-    /// Takes out all that wait for a target.
+    /// Removes and returns all deliveries for a target.
     pub(super) fn take(&mut self, target: &str) -> Vec<Waiting> {
         let all = self.by_target.remove(target).unwrap_or_default();
         self.count -= all.len();
         all.into()
     }
 
-    /// Takes out those whose time is over.
+    /// Removes and returns the deliveries whose time is over.
     pub(super) fn overdue(&mut self, now_ms: i64) -> Vec<Waiting> {
         let mut over = Vec::new();
         self.by_target.retain(|_, queue| {
@@ -106,17 +106,17 @@ mod tests {
 
     #[test]
     fn those_of_a_target_keep_their_order_and_one_target_cannot_fill_the_place() {
-        let mut held = Held::default();
+        let mut queues = TargetQueues::default();
         for id in 0..PER_TARGET_MAX as i64 {
-            assert!(held.put("a".into(), waiting(id, 10)).is_none());
+            assert!(queues.put("a".into(), waiting(id, 10)).is_none());
         }
-        assert!(held.put("a".into(), waiting(999, 10)).is_some());
-        assert!(held.put("b".into(), waiting(1000, 20)).is_none());
-        assert_eq!(held.next("a").unwrap().delivery.id, DeliveryId(0));
-        assert_eq!(held.next("a").unwrap().delivery.id, DeliveryId(1));
-        assert_eq!(held.overdue(10).len(), PER_TARGET_MAX - 2);
-        assert!(!held.has("a") && held.has("b"));
-        assert_eq!(held.take("b").len(), 1);
-        assert_eq!(held.count, 0);
+        assert!(queues.put("a".into(), waiting(999, 10)).is_some());
+        assert!(queues.put("b".into(), waiting(1000, 20)).is_none());
+        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(0));
+        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(1));
+        assert_eq!(queues.overdue(10).len(), PER_TARGET_MAX - 2);
+        assert!(!queues.has("a") && queues.has("b"));
+        assert_eq!(queues.take("b").len(), 1);
+        assert_eq!(queues.count, 0);
     }
 }

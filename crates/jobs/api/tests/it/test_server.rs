@@ -12,50 +12,50 @@ use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::service::{Config, Jobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs_api::proto::jobs_client::JobsClient;
-use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, Need, routes};
+use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, Permission, routes};
 use nagaya_jobs_postgres::PgStore;
 use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-use super::client::{Client, Door};
+use super::client::{Client, Endpoints};
 
-/// A house of jobs; ends with the test's runtime.
-pub(crate) struct House {
+/// A jobs server; ends with the test's runtime.
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) jobs: Jobs,
     pub(crate) closing: CancellationToken,
     _folder: Option<TempDir>,
 }
 
-impl House {
-    pub(crate) async fn start() -> House {
+impl TestServer {
+    pub(crate) async fn start() -> TestServer {
         let auth = AuthConfig {
-            house_token: None,
+            server_token: None,
             open: true,
         };
-        House::with(auth, ApiConfig::default(), Config::default()).await
+        TestServer::with(auth, ApiConfig::default(), Config::default()).await
     }
 
-    pub(crate) async fn with(auth: AuthConfig, api: ApiConfig, config: Config) -> House {
+    pub(crate) async fn with(auth: AuthConfig, api: ApiConfig, config: Config) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.sqlite");
         let store = SqliteJobs::open(path, &Options::default(), Arc::new(SystemClock)).unwrap();
-        House {
+        TestServer {
             _folder: Some(folder),
-            ..House::over(Arc::new(store), auth, api, config).await
+            ..TestServer::over(Arc::new(store), auth, api, config).await
         }
     }
 
-    /// A house of the same kind over a database of its own.
-    pub(crate) async fn on_postgres(url: &str) -> House {
+    /// The same server on a PostgreSQL database.
+    pub(crate) async fn on_postgres(url: &str) -> TestServer {
         let store = PgStore::open(&url.parse().unwrap(), nagaya_jobs_postgres::Options::default()).await;
         let auth = AuthConfig {
-            house_token: None,
+            server_token: None,
             open: true,
         };
-        House::over(
+        TestServer::over(
             Arc::new(store.unwrap()),
             auth,
             ApiConfig::default(),
@@ -64,7 +64,7 @@ impl House {
         .await
     }
 
-    async fn over(store: Arc<dyn JobStore>, auth: AuthConfig, api: ApiConfig, config: Config) -> House {
+    async fn over(store: Arc<dyn JobStore>, auth: AuthConfig, api: ApiConfig, config: Config) -> TestServer {
         let jobs = Jobs::start(store, config).await.unwrap();
         let closing = CancellationToken::new();
         let api = Api::new(jobs.clone(), auth, api, closing.clone());
@@ -72,7 +72,7 @@ impl House {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        House {
+        TestServer {
             address,
             jobs,
             closing,
@@ -80,53 +80,53 @@ impl House {
         }
     }
 
-    /// Where it is reached: REST and gRPC share a port.
-    pub(crate) fn door(&self) -> Door {
-        Door {
+    /// Returns its addresses: REST and gRPC share a port.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints {
             rest: self.address,
             grpc: self.address,
         }
     }
 
     pub(crate) fn client(&self) -> Client {
-        self.door().client()
+        self.endpoints().client()
     }
 
     pub(crate) async fn grpc(&self) -> JobsClient<Channel> {
-        self.door().grpc().await
+        self.endpoints().grpc().await
     }
 }
 
-/// Deliveries and notices, which the document of this interface describes as well.
+/// Deliveries and notifications, which the OpenAPI document describes as well.
 fn outgoing(jobs: &Jobs, api: Api) -> axum::Router {
     let store = Arc::clone(jobs.store());
     nagaya_deliver::api::routes(nagaya_deliver::api::Api {
         notifier: Notifier::new(Arc::clone(&store), notify::Config::default()).unwrap(),
-        authorize: Arc::new(Doorkeeper(api)),
+        authorize: Arc::new(ApiAuthorize(api)),
         store,
     })
 }
 
-/// Asks this interface who somebody is.
-struct Doorkeeper(Api);
+/// Authenticates callers through the API under test.
+struct ApiAuthorize(Api);
 
-impl Authorize for Doorkeeper {
+impl Authorize for ApiAuthorize {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        need: deliver::Need,
-    ) -> BoxFuture<'a, Result<deliver::Caller, Response>> {
-        let need = match need {
-            deliver::Need::Read => Need::Read,
-            deliver::Need::Enqueue => Need::Enqueue,
-            deliver::Need::Admin => Need::Admin,
+        permission: deliver::Permission,
+    ) -> BoxFuture<'a, Result<deliver::Principal, Response>> {
+        let permission = match permission {
+            deliver::Permission::Read => Permission::Read,
+            deliver::Permission::Enqueue => Permission::Enqueue,
+            deliver::Permission::Admin => Permission::Admin,
         };
         Box::pin(async move {
-            let visitor = self.0.admit(headers, need).await?;
-            Ok(deliver::Caller {
-                tenant: visitor.tenant,
-                is_admin: visitor.is_admin,
-                queues: visitor.queues,
+            let principal = self.0.admit(headers, permission).await?;
+            Ok(deliver::Principal {
+                tenant: principal.tenant,
+                is_admin: principal.is_admin,
+                queues: principal.queues,
             })
         })
     }

@@ -1,4 +1,4 @@
-//! A store with a clock that tests move, and deliverers on it.
+//! A store with a clock that tests advance, and deliverers on it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A lease whose length no other wait has: a delivery that is due so late is under way.
+/// A lease length that differs from every delay, so that a delivery due this late is known to be in flight.
 pub(crate) const LEASE: Duration = Duration::from_millis(61_007);
-/// The longest that anything may take, by the clock on the wall.
+/// Upper bound for every wait, in real time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn JobStore>,
     pub(crate) clock: Arc<ManualClock>,
     _folder: tempfile::TempDir,
 }
 
-impl House {
-    pub(crate) fn new() -> House {
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(START_MS));
         let path = folder.path().join("jobs.db");
         let store = SqliteJobs::open(path, &Options::default(), clock.clone()).unwrap();
-        House {
+        Fixture {
             store: Arc::new(store),
             clock,
             _folder: folder,
@@ -56,7 +56,7 @@ impl House {
         answers.into_iter().next().unwrap().unwrap().id
     }
 
-    /// Ends all jobs of the queue `q` with a result.
+    /// Completes all jobs of the queue `q` with a result.
     pub(crate) async fn finish_all(&self, result: Body) {
         loop {
             let request = ClaimRequest {
@@ -99,7 +99,7 @@ impl House {
         page.items.into_iter().next().expect("a delivery")
     }
 
-    /// Waits until a job's delivery is as wished, without moving the clock.
+    /// Waits until a job's delivery matches, without advancing the clock.
     pub(crate) async fn delivery_that(
         &self,
         job: JobId,
@@ -111,7 +111,8 @@ impl House {
         .await
     }
 
-    /// Lets time pass until a job's delivery is as wished: whenever nothing is under way, up to its next try.
+    /// Waits until a job's delivery matches, advancing the clock to its next attempt whenever nothing is in
+    /// flight.
     pub(crate) async fn delivery_in_time(
         &self,
         job: JobId,
@@ -149,12 +150,12 @@ impl House {
 pub(crate) fn config() -> Config {
     Config {
         lease: LEASE,
-        idle_look: Duration::from_millis(5),
+        idle_poll: Duration::from_millis(5),
         ..Config::default()
     }
 }
 
-/// A deliverer at work.
+/// A running deliverer.
 pub(crate) struct Running {
     pub(crate) deliverer: Arc<Deliverer>,
     stop: CancellationToken,
@@ -175,27 +176,28 @@ pub(crate) fn limits() -> Limits {
     }
 }
 
-/// A client that may reach this machine at 127.0.0.1.
+/// A client that may reach 127.0.0.1.
 pub(crate) fn client() -> Client {
     Client::new(Allow::parse(["127.0.0.1"]).unwrap(), limits(), None).unwrap()
 }
 
-/// Answers for every name.
+/// Resolves every name.
 pub(crate) struct Answers<F>(pub(crate) F);
 
 impl<F: Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static> Resolve for Answers<F> {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, std::io::Result<Vec<IpAddr>>> {
         let found = (self.0)(host);
         Box::pin(async move {
-            match found.is_empty() {
-                true => Err(std::io::Error::other("no such name")),
-                false => Ok(found),
+            if found.is_empty() {
+                Err(std::io::Error::other("no such name"))
+            } else {
+                Ok(found)
             }
         })
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Polls until there is an answer.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asking = async {
         loop {

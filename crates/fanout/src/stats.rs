@@ -1,14 +1,14 @@
-//! What is counted, with plain atomics: reading is for scrapes, writing for every job.
+//! Counters, as plain atomics: written by every job, read by scrapes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::outcome::State;
 
-/// Upper ends of the latency buckets, in milliseconds; around the usual timeouts they are finer.
+/// Upper bounds of the latency buckets in milliseconds; finer around the usual timeouts.
 pub const BOUNDS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 1_000, 5_000];
 
-/// How long something took, in buckets.
+/// A latency histogram.
 #[derive(Debug, Default)]
 pub struct Latency {
     counts: [AtomicU64; BOUNDS_MS.len() + 1],
@@ -24,7 +24,7 @@ impl Latency {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// Counts per bucket, by its upper end in seconds.
+    /// Returns the count of each bucket with its upper bound in seconds.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS_MS
             .iter()
@@ -34,8 +34,8 @@ impl Latency {
         bounds.zip(counts).collect()
     }
 
-    /// Estimates a quantile in milliseconds, spread evenly within its bucket; nothing before the first
-    /// observation. Beyond the last bound it is that bound.
+    /// Estimates a quantile in milliseconds by linear interpolation within its bucket. `None` before the
+    /// first observation; beyond the last bound, that bound.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let total: u64 = counts.iter().sum();
@@ -59,7 +59,7 @@ impl Latency {
     }
 }
 
-/// What is counted for one endpoint.
+/// The counters of one endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointCounts {
     outcomes: [AtomicU64; State::ALL.len()],
@@ -77,51 +77,51 @@ impl EndpointCounts {
     }
 }
 
-/// Why a request was not taken.
+/// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turned {
+pub enum RejectReason {
     /// All handlers were busy.
     Busy,
     /// Every endpoint would have been shed.
     Shed,
-    /// The store did not take it.
+    /// The store did not accept it.
     Store,
-    /// There was no id for it.
+    /// No id could be assigned.
     NoId,
-    /// It came from ourselves.
+    /// It came from this process itself.
     Loop,
-    /// It was not a request that we take.
+    /// It was malformed or not allowed.
     Bad,
 }
 
-impl Turned {
-    pub const ALL: [Turned; 6] = [
-        Turned::Busy,
-        Turned::Shed,
-        Turned::Store,
-        Turned::NoId,
-        Turned::Loop,
-        Turned::Bad,
+impl RejectReason {
+    pub const ALL: [RejectReason; 6] = [
+        RejectReason::Busy,
+        RejectReason::Shed,
+        RejectReason::Store,
+        RejectReason::NoId,
+        RejectReason::Loop,
+        RejectReason::Bad,
     ];
 
-    /// The word in metrics.
+    /// Returns the label in metrics.
     pub fn word(self) -> &'static str {
         match self {
-            Turned::Busy => "busy",
-            Turned::Shed => "shed",
-            Turned::Store => "store",
-            Turned::NoId => "no_id",
-            Turned::Loop => "loop",
-            Turned::Bad => "bad",
+            RejectReason::Busy => "busy",
+            RejectReason::Shed => "shed",
+            RejectReason::Store => "store",
+            RejectReason::NoId => "no_id",
+            RejectReason::Loop => "loop",
+            RejectReason::Bad => "bad",
         }
     }
 }
 
-/// What is counted for all endpoints together.
+/// The counters for all endpoints together.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub accepted: AtomicU64,
-    turned: [AtomicU64; Turned::ALL.len()],
+    rejected: [AtomicU64; RejectReason::ALL.len()],
     /// Writes to the store: of requests, and of answers.
     pub records: AtomicU64,
     pub batches: AtomicU64,
@@ -129,18 +129,18 @@ pub struct Counts {
     pub answers: AtomicU64,
     pub store_failures: AtomicU64,
     pub store_latency: Latency,
-    /// Endpoints asked, and what became of them, including those no longer configured.
+    /// Endpoints contacted and their outcomes, including endpoints no longer configured.
     pub jobs: AtomicU64,
     outcomes: [AtomicU64; State::ALL.len()],
 }
 
 impl Counts {
-    pub(crate) fn turn_away(&self, why: Turned) {
-        self.turned[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn reject(&self, why: RejectReason) {
+        self.rejected[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn turned(&self, why: Turned) -> u64 {
-        self.turned[why as usize].load(Ordering::Relaxed)
+    pub fn rejected(&self, why: RejectReason) -> u64 {
+        self.rejected[why as usize].load(Ordering::Relaxed)
     }
 
     pub(crate) fn count(&self, state: State) {

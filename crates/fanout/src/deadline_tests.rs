@@ -1,4 +1,4 @@
-//! The edges of the deadline, to the millisecond, in time that stands still until everybody waits.
+//! The edges of the deadline, to the millisecond, in paused time that only advances while every task waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::{Batch, MemoryStore, Record, Store, StoreError, Stored, Writte
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Endpoints that answer after so many milliseconds, which their URL names as its path.
+/// Endpoints that answer after the number of milliseconds in the path of their URL.
 struct Timed;
 
 impl Fetch for Timed {
@@ -42,7 +42,7 @@ impl Fetch for Timed {
     }
 }
 
-/// A store that takes its time.
+/// A store with configurable delays.
 struct Slow {
     memory: MemoryStore,
     record: Duration,
@@ -73,7 +73,7 @@ impl Store for Slow {
     }
 }
 
-/// A service with 200 ms for everything, of which 5 are kept for the store.
+/// A service with a timeout of 200 ms, of which 5 ms are reserved for the store.
 fn fanout(endpoints: &[(&str, u32)], record_ms: u32, write_ms: u32) -> Fanout {
     let mut config = FanoutConfig {
         store: StoreKind::Memory,
@@ -107,7 +107,7 @@ async fn take(fanout: &Fanout) -> Result<Arc<str>, Refusal> {
     fanout.take(arrival, handler).await.map(|taken| taken.id)
 }
 
-/// What became of the endpoints in the end.
+/// Waits for the end of the request and returns what is stored.
 async fn whole(fanout: &Fanout) -> Stored {
     let id = take(fanout).await.unwrap();
     fanout.drain(std::future::pending()).await;

@@ -1,4 +1,4 @@
-//! One small world: what is on its way, what runs, and what every step does to it.
+//! One small world: the messages in flight, the running copies, and the effect of every step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use super::search::{Budget, Step};
 use super::{Guard, ModelStore};
 use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
-use crate::protocol::{Act, AgentCore, Watch};
-use crate::store::{Beat, InstanceState, Joined, Look, Offer, PlaceState, Running};
+use crate::protocol::{AgentAction, AgentCore, Watch};
+use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, PlaceState, Running};
 use crate::timing::Timing;
 
 const TICK: Duration = Duration::from_millis(100);
-/// The server's clock, far below what a failover's jump reaches and never moving.
+/// The server's clock. It never moves, and is far below what a failover's jump reaches.
 const CLOCK: u64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ struct Process {
     core: AgentCore,
     sent: BootTime,
     call: Option<Call>,
-    /// With the run that answered.
+    /// The reply, with the run that answered.
     reply: Option<(String, Reply)>,
     leaving: bool,
     over: bool,
@@ -74,7 +74,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Small {
+pub(super) struct SmallWorld {
     without: Option<Guard>,
     budget: Budget,
     timing: Timing,
@@ -84,15 +84,15 @@ pub(super) struct Small {
     runs: u8,
     agents: Vec<Process>,
     watch: Watch,
-    look_sent: Option<BootTime>,
-    look: Option<Look>,
-    /// What the last look showed, and when.
-    looked_at: Option<(BootTime, ModelStore)>,
+    snapshot_requested: Option<BootTime>,
+    snapshot: Option<FleetSnapshot>,
+    /// What the last snapshot showed, and when.
+    last_snapshot: Option<(BootTime, ModelStore)>,
     commands: VecDeque<Command>,
     /// Running copies: process and epoch.
     copies: Vec<(usize, u64)>,
     highest: (u64, usize),
-    /// The first thing that must not happen.
+    /// The first violation found.
     pub(super) wrong: Option<String>,
 }
 
@@ -114,10 +114,10 @@ fn timing() -> Timing {
     }
 }
 
-impl Small {
+impl SmallWorld {
     /// Two agents; the worker runs on the first.
-    pub(super) fn running(without: Option<Guard>, budget: Budget) -> Small {
-        let mut world = Small {
+    pub(super) fn running(without: Option<Guard>, budget: Budget) -> SmallWorld {
+        let mut world = SmallWorld {
             without,
             budget,
             timing: timing(),
@@ -127,9 +127,9 @@ impl Small {
             runs: 0,
             agents: Vec::new(),
             watch: Watch::default(),
-            look_sent: None,
-            look: None,
-            looked_at: None,
+            snapshot_requested: None,
+            snapshot: None,
+            last_snapshot: None,
             commands: VecDeque::new(),
             copies: Vec::new(),
             highest: (0, 0),
@@ -139,9 +139,9 @@ impl Small {
         for name in ["a", "b"] {
             world.spawn(name);
             let at = world.agents.len() - 1;
-            world.talk(at);
+            world.complete_call(at);
         }
-        let birth = world.store.look().birth;
+        let birth = world.store.snapshot().birth;
         world.store.settle("run0", &birth);
         let (name, inc) = (world.agents[0].name.clone(), world.agents[0].core.inc());
         let epoch = world.store.places[&worker()].epoch;
@@ -149,15 +149,15 @@ impl Small {
             .store
             .assign(&name, inc.unwrap_or(0), "place", &[(worker(), epoch)]);
         for at in 0..2 {
-            world.talk(at);
+            world.complete_call(at);
         }
         assert_eq!(world.copies.len(), 1, "the worker runs");
         world
     }
 
-    /// One call of an agent, from its sending to its answer.
-    fn talk(&mut self, at: usize) {
-        for step in [Step::Send(at), Step::Serve(at), Step::Hear(at)] {
+    /// Completes one call of an agent, from request to reply.
+    fn complete_call(&mut self, at: usize) {
+        for step in [Step::Send(at), Step::Serve(at), Step::Receive(at)] {
             self.take(step);
         }
     }
@@ -181,19 +181,19 @@ impl Small {
             match (&agent.call, &agent.reply) {
                 (None, None) if self.due_call(agent).is_some() => steps.push(Step::Send(at)),
                 (Some(_), None) => steps.push(Step::Serve(at)),
-                (_, Some(_)) => steps.extend([Step::Hear(at), Step::Lose(at)]),
+                (_, Some(_)) => steps.extend([Step::Receive(at), Step::Lose(at)]),
                 _ => (),
             }
             if self.budget.crashes > 0 {
                 steps.push(Step::Crash(at));
             }
         }
-        match (self.look_sent, &self.look) {
-            // The same again would show the same.
-            (None, _) if self.looked_at.as_ref() == Some(&(self.now, self.store.clone())) => (),
-            (None, _) => steps.push(Step::Look),
-            (Some(_), None) => steps.push(Step::ServeLook),
-            (Some(_), Some(_)) => steps.push(Step::HearLook),
+        match (self.snapshot_requested, &self.snapshot) {
+            // Reading again would show the same.
+            (None, _) if self.last_snapshot.as_ref() == Some(&(self.now, self.store.clone())) => (),
+            (None, _) => steps.push(Step::ReadSnapshot),
+            (Some(_), None) => steps.push(Step::ServeSnapshot),
+            (Some(_), Some(_)) => steps.push(Step::ReceiveSnapshot),
         }
         if !self.commands.is_empty() {
             steps.push(Step::Command);
@@ -231,20 +231,20 @@ impl Small {
                 }
             }
             Step::Serve(at) => self.serve(at),
-            Step::Hear(at) => self.hear(at),
+            Step::Receive(at) => self.receive(at),
             Step::Lose(at) => {
                 self.agents[at].call = None;
                 self.agents[at].reply = None;
             }
-            Step::Look => {
-                self.look_sent = Some(self.now);
-                // On its way at once, unless it is the way that matters.
+            Step::ReadSnapshot => {
+                self.snapshot_requested = Some(self.now);
+                // Delivered at once, unless the delay itself matters.
                 if self.without != Some(Guard::SeenAtReceipt) {
-                    self.serve_look();
+                    self.serve_snapshot();
                 }
             }
-            Step::ServeLook => self.serve_look(),
-            Step::HearLook => self.hear_look(),
+            Step::ServeSnapshot => self.serve_snapshot(),
+            Step::ReceiveSnapshot => self.receive_snapshot(),
             Step::Command => self.command(),
             Step::Crash(at) => {
                 self.budget.crashes -= 1;
@@ -267,12 +267,12 @@ impl Small {
                 for agent in &mut self.agents {
                     (agent.call, agent.reply) = (None, None);
                 }
-                (self.look_sent, self.look) = (None, None);
+                (self.snapshot_requested, self.snapshot) = (None, None);
                 self.commands.clear();
             }
             Step::Move => {
                 self.budget.moves -= 1;
-                let (version, epoch) = (self.store.look().version, self.store.places[&worker()].epoch);
+                let (version, epoch) = (self.store.snapshot().version, self.store.places[&worker()].epoch);
                 self.store.revoke(version, "relocate", &[(worker(), epoch, None)]);
             }
             Step::Leave => {
@@ -280,7 +280,7 @@ impl Small {
                 self.agents[0].leaving = true;
             }
         }
-        self.act();
+        self.run_actions();
     }
 
     fn due_call(&self, agent: &Process) -> Option<Call> {
@@ -301,7 +301,7 @@ impl Small {
         let record = self.store.instances.get(&agent.name);
         let is_known = record.is_some_and(|one| one.inc == inc && Some(one.list_version) == version);
         if is_known && run == self.store.run && core.lease_until() == self.now + self.timing.lease {
-            // The same again would bring nothing.
+            // Sending it again would change nothing.
             return None;
         }
         Some(Call::Beat {
@@ -319,7 +319,7 @@ impl Small {
             None => return,
             Some(Call::Join) => {
                 let token = self.agents[at].core.token().to_owned();
-                Reply::Joined(self.store.join(&name, &token, &Offer::default()))
+                Reply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
             Some(Call::Beat {
                 inc,
@@ -341,7 +341,7 @@ impl Small {
         self.agents[at].reply = Some((self.store.run.clone(), reply));
     }
 
-    fn hear(&mut self, at: usize) {
+    fn receive(&mut self, at: usize) {
         let Some((run, reply)) = self.agents[at].reply.take() else {
             return;
         };
@@ -374,29 +374,29 @@ impl Small {
         }
     }
 
-    fn serve_look(&mut self) {
-        self.looked_at = Some((self.now, self.store.clone()));
-        self.look = Some(self.store.look());
+    fn serve_snapshot(&mut self) {
+        self.last_snapshot = Some((self.now, self.store.clone()));
+        self.snapshot = Some(self.store.snapshot());
         if self.is_coarse() {
-            self.hear_look();
+            self.receive_snapshot();
         }
     }
 
-    /// What is known to go wrong is looked for with fewer steps: requests arrive at once, and the
-    /// manager hears at once.
+    /// Known violations are searched for with fewer steps: requests arrive at once, and so do the manager's
+    /// replies.
     fn is_coarse(&self) -> bool {
         self.without.is_some()
     }
 
-    fn hear_look(&mut self) {
-        let (Some(sent), Some(look)) = (self.look_sent.take(), self.look.take()) else {
+    fn receive_snapshot(&mut self) {
+        let (Some(sent), Some(snapshot)) = (self.snapshot_requested.take(), self.snapshot.take()) else {
             return;
         };
         let seen = match self.without {
             Some(Guard::SeenAtReceipt) => sent,
             _ => self.now,
         };
-        self.watch.observe(&look, seen);
+        self.watch.observe(&snapshot, seen);
         for overdue in self.watch.overdue(self.now, &self.timing) {
             self.commands.push_back(Command::Dead {
                 name: overdue.name,
@@ -404,14 +404,14 @@ impl Small {
                 beat: overdue.beat,
             });
         }
-        if let Some(run) = self.watch.to_settle(&look, self.now, &self.timing) {
+        if let Some(run) = self.watch.to_settle(&snapshot, self.now, &self.timing) {
             self.commands.push_back(Command::Settle {
                 run: run.to_owned(),
-                birth: look.birth.clone(),
+                birth: snapshot.birth.clone(),
             });
         }
-        let place = look.places.as_ref().and_then(|places| places.get(&worker()));
-        let live = look
+        let place = snapshot.places.as_ref().and_then(|places| places.get(&worker()));
+        let live = snapshot
             .instances
             .iter()
             .rev()
@@ -425,7 +425,7 @@ impl Small {
                 epoch: place.epoch,
             });
         }
-        // More would only make the worlds many.
+        // More commands would only multiply the states.
         self.commands.truncate(2);
     }
 
@@ -442,10 +442,10 @@ impl Small {
         }
     }
 
-    /// Lets every agent do what its core says, and looks at what runs then.
-    fn act(&mut self) {
+    /// Lets every agent execute its core's actions, then checks the running copies.
+    fn run_actions(&mut self) {
         let now = self.now;
-        // Ends come before beginnings: whoever has to be dead at this moment is.
+        // Stops before starts: a copy whose deadline is this moment is dead.
         for starting in [false, true] {
             for at in 0..self.agents.len() {
                 if self.agents[at].over {
@@ -453,16 +453,18 @@ impl Small {
                 }
                 let mut core = self.agents[at].core.clone();
                 core.clear_quarantines(now);
-                for act in core.act(now) {
-                    match act {
-                        Act::Stop { worker, .. } => {
+                for action in core.take_actions(now) {
+                    match action {
+                        AgentAction::Stop { worker, .. } => {
                             core.gone(&worker);
                             self.copies.retain(|(copy, _)| *copy != at);
                         }
-                        Act::Start { worker, .. } if self.agents[at].leaving => drop(core.gone(&worker)),
-                        Act::Start { epoch, .. } if starting => self.begin(at, epoch),
-                        Act::Start { worker, .. } => drop(core.gone(&worker)),
-                        Act::Update { .. } => (),
+                        AgentAction::Start { worker, .. } if self.agents[at].leaving => {
+                            let _ = core.gone(&worker);
+                        }
+                        AgentAction::Start { epoch, .. } if starting => self.begin(at, epoch),
+                        AgentAction::Start { worker, .. } => drop(core.gone(&worker)),
+                        AgentAction::Update { .. } => (),
                     }
                 }
                 self.agents[at].core = core;

@@ -1,4 +1,4 @@
-//! What a notice says.
+//! The text of notifications.
 
 use nagaya_jobs::clock::span;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ fn subject(notice: &Notice) -> String {
     )
 }
 
-/// Tells a length of time as people do; nothing for a moment.
+/// Formats a duration for people; empty for a moment.
 fn during(ms: i64) -> String {
     match span(ms).as_secs() {
         0 => String::new(),

@@ -1,11 +1,11 @@
-//! The eye on all copies: sees what must never happen, and what has to be so in the end.
+//! The observer of all copies: checks what must never happen, and what must hold at the end.
 
 use super::Guard;
 use super::world::{MILLI, World};
 use crate::name::WorkerId;
 use crate::store::{InstanceState, PlaceState};
 
-/// Workers are installed and spread within this time; dark times count from here on.
+/// Workers are installed and spread within this time. Dark time counts from here on.
 const WARM_UP: u64 = 30_000 * MILLI;
 
 /// One live copy of a worker.
@@ -16,31 +16,31 @@ struct Live {
     epoch: u64,
 }
 
-/// What has become of a worker.
+/// The history of one worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fate {
+pub(super) struct WorkerTrace {
     copies: Vec<Live>,
-    /// Highest epoch that was started, and by which agent.
+    /// The highest epoch started, and the agent that started it.
     highest: (u64, usize),
-    /// Since when there is none.
+    /// Since when no copy runs.
     dark_since: u64,
 }
 
 impl World<'_> {
-    /// A copy begins to run.
+    /// Records that a copy starts to run.
     pub(super) fn begin_copy(&mut self, agent: usize, process: u64, worker: &WorkerId, epoch: u64) {
         self.outcome.starts += 1;
         let now = self.now;
-        let Some(fate) = self.fates.get_mut(worker) else {
+        let Some(trace) = self.traces.get_mut(worker) else {
             return;
         };
-        if fate.copies.is_empty() && now > WARM_UP {
-            let dark = (now - fate.dark_since) / MILLI;
+        if trace.copies.is_empty() && now > WARM_UP {
+            let dark = (now - trace.dark_since) / MILLI;
             self.outcome.dark_ms_max = self.outcome.dark_ms_max.max(dark);
         }
-        let (highest, by) = fate.highest;
-        fate.highest = (epoch, agent);
-        fate.copies.push(Live {
+        let (highest, by) = trace.highest;
+        trace.highest = (epoch, agent);
+        trace.copies.push(Live {
             agent,
             process,
             epoch,
@@ -49,32 +49,34 @@ impl World<'_> {
             let told = format!(
                 "{worker} starts on agent {agent} with epoch {epoch} after epoch {highest} on agent {by}"
             );
-            self.tell(told);
+            self.record_violation(told);
         }
         self.check_doubles();
     }
 
     pub(super) fn end_copy(&mut self, agent: usize, process: u64, worker: &WorkerId) {
         let now = self.now;
-        if let Some(fate) = self.fates.get_mut(worker) {
-            fate.copies
+        if let Some(trace) = self.traces.get_mut(worker) {
+            trace
+                .copies
                 .retain(|copy| (copy.agent, copy.process) != (agent, process));
-            fate.dark_since = now;
+            trace.dark_since = now;
         }
     }
 
-    fn tell(&mut self, what: String) {
+    fn record_violation(&mut self, what: String) {
         let at = self.now / MILLI;
         self.outcome
             .violation
             .get_or_insert_with(|| format!("{at} ms: {what}"));
     }
 
-    /// Copies on frozen machines do nothing; they count again when those go on.
+    /// Checks that no worker has two copies. Copies on frozen machines do nothing and count again after the
+    /// thaw.
     pub(super) fn check_doubles(&mut self) {
         let mut found = None;
-        for (worker, fate) in &self.fates {
-            let awake = fate.copies.iter().filter(|copy| {
+        for (worker, trace) in &self.traces {
+            let awake = trace.copies.iter().filter(|copy| {
                 !self.agents[copy.agent].frozen || self.agents[copy.agent].process != copy.process
             });
             let awake: Vec<&Live> = awake.collect();
@@ -83,41 +85,44 @@ impl World<'_> {
             }
         }
         if let Some(found) = found {
-            self.tell(found);
+            self.record_violation(found);
         }
     }
 
-    /// Nobody who is dead or unknown owns a worker.
+    /// Checks that no dead or unknown instance owns a worker.
     pub(super) fn check_records(&mut self) {
-        let look = self.store.look();
+        let snapshot = self.store.snapshot();
         let owned = |state: PlaceState| state != PlaceState::Pending;
-        let lost = look.places.iter().flatten().find(|(_, place)| {
-            let owner = place.owner.as_ref().and_then(|owner| look.instances.get(owner));
+        let lost = snapshot.places.iter().flatten().find(|(_, place)| {
+            let owner = place
+                .owner
+                .as_ref()
+                .and_then(|owner| snapshot.instances.get(owner));
             owned(place.state) && owner.is_none_or(|record| record.state == InstanceState::Dead)
         });
         if let Some((worker, place)) = lost {
-            self.tell(format!(
+            self.record_violation(format!(
                 "record of {worker} at a dead instance: {:?}",
                 place.owner
             ));
         }
     }
 
-    /// After the calm everything listed runs, once, and evenly.
+    /// Checks that at the end every listed worker runs exactly once, and that they are spread evenly.
     pub(super) fn check_end(&mut self) {
         let mut counts = vec![0usize; self.settings.agents];
         let mut dark = Vec::new();
-        for (worker, fate) in &self.fates {
-            match fate.copies[..] {
+        for (worker, trace) in &self.traces {
+            match trace.copies[..] {
                 [copy] => counts[self.agents[copy.agent].at] += 1,
                 _ => dark.push(worker.clone()),
             }
         }
         let spread = counts.iter().max().unwrap_or(&0) - counts.iter().min().unwrap_or(&0);
         if !dark.is_empty() {
-            self.tell(format!("not running at the end: {dark:?}"));
+            self.record_violation(format!("not running at the end: {dark:?}"));
         } else if spread > 1 {
-            self.tell(format!("uneven at the end: {counts:?}"));
+            self.record_violation(format!("uneven at the end: {counts:?}"));
         }
     }
 
