@@ -134,17 +134,18 @@ fn check(visit: &Visit, request: &Request) -> Result<(), Failure> {
         return Err(foreign);
     }
     let word = visit.form(FORM_WORD).unwrap_or_default();
-    match visit
+    if visit
         .console
         .0
         .sessions
         .is_form_word(visit.seen.session.as_ref(), word)
     {
-        true => Ok(()),
-        false => Err(Failure::new(
+        Ok(())
+    } else {
+        Err(Failure::new(
             StatusCode::FORBIDDEN,
             "the form is from before a restart or from another session; open the page again and repeat it",
-        )),
+        ))
     }
 }
 

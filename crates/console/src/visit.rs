@@ -136,12 +136,13 @@ impl Visit {
 
     /// Refuses to show what somebody cannot use. The API refuses as well; this says it before a form is filled in.
     pub(crate) fn require(&self, may: bool) -> Result<(), Failure> {
-        match may {
-            true => Ok(()),
-            false => Err(Failure::new(
+        if may {
+            Ok(())
+        } else {
+            Err(Failure::new(
                 StatusCode::FORBIDDEN,
                 "this token may look, not change anything here",
-            )),
+            ))
         }
     }
 
@@ -177,9 +178,10 @@ impl Visit {
         body: Option<Value>,
     ) -> Result<Value, Failure> {
         let answer = self.call(method, path, body).await;
-        match answer.status.is_success() && answer.body.is_empty() {
-            true => Ok(Value::Null),
-            false => read(&answer),
+        if answer.status.is_success() && answer.body.is_empty() {
+            Ok(Value::Null)
+        } else {
+            read(&answer)
         }
     }
 

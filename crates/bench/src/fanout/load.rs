@@ -73,9 +73,10 @@ pub(super) async fn run(
                 loaded
                     .waits_us
                     .push(u32::try_from(from.elapsed().as_micros()).unwrap_or(u32::MAX));
-                match taken {
-                    true => loaded.taken += 1,
-                    false => loaded.refused += 1,
+                if taken {
+                    loaded.taken += 1;
+                } else {
+                    loaded.refused += 1;
                 }
             }
             anyhow::Ok(loaded)

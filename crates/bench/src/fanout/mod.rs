@@ -167,9 +167,10 @@ impl Stage<'_> {
         while steps < STEPS {
             let sample = self.sample(Part::Capacity, kind, &contender, self.plan.endpoints, rate, None)?;
             let kept_up = sample.per_second >= 0.97 * rate;
-            match kept_up && sample.share >= SHARE_MIN {
-                true => good = sample.per_second.min(rate),
-                false => bad = Some(rate),
+            if kept_up && sample.share >= SHARE_MIN {
+                good = sample.per_second.min(rate);
+            } else {
+                bad = Some(rate);
             }
             rate = match bad {
                 None => rate * 2.0,

@@ -70,9 +70,10 @@ impl Plan {
             workers: args.workers.unwrap_or(of(10_000, 500)) as usize,
             instances: args.instances as usize,
             unrelated_keys: args.unrelated_keys.unwrap_or(of(1_000_000, 10_000)),
-            planned: match args.quick {
-                true => (10_000, 100),
-                false => (1_000_000, 10_000),
+            planned: if args.quick {
+                (10_000, 100)
+            } else {
+                (1_000_000, 10_000)
             },
             moved: of(20, 4) as usize,
             partition: Duration::from_secs(args.partition.unwrap_or(if args.quick { 8 } else { 120 })),

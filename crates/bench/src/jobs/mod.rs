@@ -43,9 +43,10 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let postgres = match plan.needs_postgres() {
-        true => Some(Postgres::start(plan.postgres.as_deref(), folder)?),
-        false => None,
+    let postgres = if plan.needs_postgres() {
+        Some(Postgres::start(plan.postgres.as_deref(), folder)?)
+    } else {
+        None
     };
     let mut report = Report::new(plan, postgres.as_ref());
     for &subject in &plan.subjects {

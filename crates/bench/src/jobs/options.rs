@@ -127,9 +127,10 @@ impl Plan {
             [] => vec![of(10_000, 1_000), of(100_000, 3_000)],
             named => named.to_vec(),
         };
-        let single = match args.quick {
-            false => vec![(1, 1_000), (16, 8_000), (256, 40_000)],
-            true => vec![(1, 50), (16, 200), (256, 1_000)],
+        let single = if args.quick {
+            vec![(1, 50), (16, 200), (256, 1_000)]
+        } else {
+            vec![(1, 1_000), (16, 8_000), (256, 40_000)]
         };
         Plan {
             nagaya,

@@ -255,9 +255,10 @@ impl Report {
 }
 
 fn whole(value: f64) -> String {
-    match value.is_finite() {
-        true => format!("{value:.0}"),
-        false => "-".to_owned(),
+    if value.is_finite() {
+        format!("{value:.0}")
+    } else {
+        "-".to_owned()
     }
 }
 

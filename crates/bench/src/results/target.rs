@@ -40,9 +40,10 @@ impl Targets {
         for place in 1..=count {
             let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, place), 0)).await?;
             addresses.push(listener.local_addr()?);
-            match one_is_dead && place == count {
-                true => serving.spawn(hold(listener)),
-                false => serving.spawn(serve(listener, Arc::clone(ledger))),
+            if one_is_dead && place == count {
+                serving.spawn(hold(listener))
+            } else {
+                serving.spawn(serve(listener, Arc::clone(ledger)))
             };
         }
         Ok(Targets {

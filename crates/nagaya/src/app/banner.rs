@@ -84,17 +84,20 @@ impl Banner<'_> {
     /// One command to try for each service, in the same order.
     fn commands(&self) -> Vec<String> {
         let (url, room, program) = (local_url(self.http), reachable(self.room), self.program);
-        let there = match self.http_is_default {
-            true => String::new(),
-            false => format!(" --url {url}"),
+        let there = if self.http_is_default {
+            String::new()
+        } else {
+            format!(" --url {url}")
         };
-        let curl = match self.http_has_token {
-            true => "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\"",
-            false => "curl",
+        let curl = if self.http_has_token {
+            "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\""
+        } else {
+            "curl"
         };
-        let password = match self.room_has_password {
-            true => " -a \"$NAGAYA_ROOM__PASSWORD\"",
-            false => "",
+        let password = if self.room_has_password {
+            " -a \"$NAGAYA_ROOM__PASSWORD\""
+        } else {
+            ""
         };
         let mut commands = vec![format!(
             "redis-cli -h {} -p {}{password} ping",

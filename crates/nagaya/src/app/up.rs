@@ -132,18 +132,18 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         }
     };
     let door = RoomDoor::new(room_address, settings.room.password.clone(), inside)?;
-    let ids = match settings.ids.enabled {
-        true => {
-            let source = Source::of_house(&settings, data.path(), &readiness)?;
-            Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
-        }
-        false => None,
+    let ids = if settings.ids.enabled {
+        let source = Source::of_house(&settings, data.path(), &readiness)?;
+        Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
+    } else {
+        None
     };
     let ids_address = ids.as_ref().map(IdsService::address);
     let ids_view = ids.as_ref().map(IdsService::view).transpose()?.flatten();
-    let fleet = match manages {
-        true => Some(FleetService::of_house(&settings, data.path(), &readiness)?),
-        false => None,
+    let fleet = if manages {
+        Some(FleetService::of_house(&settings, data.path(), &readiness)?)
+    } else {
+        None
     };
     let mut routes = ids.as_ref().map(IdsService::routes).unwrap_or_default();
     if let Some(fleet) = &fleet {
@@ -155,9 +155,10 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let fanout_address = fanout.as_ref().map(FanoutService::address);
     let listener = HttpListener::bind(&settings.http).await?;
     // Makes a file: nothing may fail for want of a port after it.
-    let jobs = match settings.jobs.enabled {
-        true => Some(JobsService::open(&settings, data.path(), &metrics).await?),
-        false => None,
+    let jobs = if settings.jobs.enabled {
+        Some(JobsService::open(&settings, data.path(), &metrics).await?)
+    } else {
+        None
     };
     let address = listener.address().context("cannot tell the HTTP address")?;
     let house = Arc::new(House {
@@ -186,9 +187,10 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         tokens: jobs.as_ref().map(JobsService::api),
     };
     let http = HttpServer::on(listener, Arc::new(state));
-    let backroom = match needs_backroom {
-        true => Some(RoomService::backroom(data.path())?),
-        false => None,
+    let backroom = if needs_backroom {
+        Some(RoomService::backroom(data.path())?)
+    } else {
+        None
     };
     data.keep();
     data.announce(room_address)

@@ -153,9 +153,10 @@ impl FanoutPart {
         let mut config = FanoutConfig {
             timeout: TAKE_TIMEOUT,
             expire_in: EXPIRE_IN,
-            store: match self.in_room {
-                true => StoreKind::Embedded,
-                false => StoreKind::Memory,
+            store: if self.in_room {
+                StoreKind::Embedded
+            } else {
+                StoreKind::Memory
             },
             // The slow endpoint is to be seen failing, not to be left alone.
             breaker_failures: 0,

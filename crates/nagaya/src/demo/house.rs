@@ -100,9 +100,10 @@ pub(super) fn connect_to(url: RedisUrl) -> anyhow::Result<Arc<Redis>> {
 }
 
 fn with_password(host: &str, port: u16, password: Option<&Secret>) -> String {
-    let host = match host.contains(':') {
-        true => format!("[{host}]"),
-        false => host.to_owned(),
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
     };
     let login = password.map(|password| {
         let bytes = password.reveal().bytes();
@@ -117,11 +118,10 @@ pub(super) async fn ask(redis: &Redis, args: &[&str]) -> anyhow::Result<Frame> {
     let key = args.get(1).map_or(&b""[..], |key| key.as_bytes());
     redis.call(key, args).await.map_err(|error| {
         let words = error.chain();
-        match words.contains("NOAUTH") || words.contains("WRONGPASS") {
-            true => {
-                anyhow::anyhow!("the room wants another password; give it as room.password in the settings")
-            }
-            false => anyhow::anyhow!("the room answered {} with: {words}", args[0]),
+        if words.contains("NOAUTH") || words.contains("WRONGPASS") {
+            anyhow::anyhow!("the room wants another password; give it as room.password in the settings")
+        } else {
+            anyhow::anyhow!("the room answered {} with: {words}", args[0])
         }
     })
 }
@@ -152,9 +152,10 @@ async fn room_address(loaded: &Loaded, client: &Client) -> anyhow::Result<(Strin
         None => announced(loaded),
     };
     let address: SocketAddr = told.unwrap_or_else(|| loaded.section::<RoomConfig>().listen.0);
-    let host = match address.ip().is_unspecified() {
-        true => host_of(&client.url()),
-        false => address.ip().to_string(),
+    let host = if address.ip().is_unspecified() {
+        host_of(&client.url())
+    } else {
+        address.ip().to_string()
     };
     Ok((host, address.port()))
 }

@@ -73,9 +73,10 @@ impl Seen {
             self.unordered += 1;
         }
         for id in &fetched.numbers {
-            let is_known = match self.ids.len() < REMEMBERED_MAX {
-                true => !self.ids.insert(*id),
-                false => self.ids.contains(id),
+            let is_known = if self.ids.len() < REMEMBERED_MAX {
+                !self.ids.insert(*id)
+            } else {
+                self.ids.contains(id)
             };
             self.twice += u64::from(is_known);
         }

@@ -205,9 +205,10 @@ impl Part for JobsPart {
 
     fn run<'a>(&'a self, end: &'a End) -> LocalBoxFuture<'a, anyhow::Result<()>> {
         async move {
-            match self.is_there {
-                true => tokio::try_join!(self.enqueue_until(end), self.work_until(end)).map(drop),
-                false => Ok(()),
+            if self.is_there {
+                tokio::try_join!(self.enqueue_until(end), self.work_until(end)).map(drop)
+            } else {
+                Ok(())
             }
         }
         .boxed_local()
@@ -215,9 +216,10 @@ impl Part for JobsPart {
 
     fn clean(&self) -> LocalBoxFuture<'_, anyhow::Result<()>> {
         async move {
-            match self.is_there {
-                true => self.cancel_all().await,
-                false => Ok(()),
+            if self.is_there {
+                self.cancel_all().await
+            } else {
+                Ok(())
             }
         }
         .boxed_local()

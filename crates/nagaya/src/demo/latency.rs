@@ -15,9 +15,10 @@ pub(super) struct Latencies {
 impl Latencies {
     pub(super) fn add(&mut self, took: Duration) {
         let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-        match self.us.len() < SAMPLES_MAX {
-            true => self.us.push(us),
-            false => self.us[self.seen % SAMPLES_MAX] = us,
+        if self.us.len() < SAMPLES_MAX {
+            self.us.push(us)
+        } else {
+            self.us[self.seen % SAMPLES_MAX] = us
         }
         self.seen += 1;
     }

@@ -108,9 +108,10 @@ async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
 
     let summary = Summary::new(&house, args.seconds, &parts, ends, left);
     summary.print(args.json)?;
-    Ok(match summary.is_fine() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if summary.is_fine() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -168,11 +169,13 @@ async fn play(
             never = &mut keeping => match never {},
             () = &mut time_is_up, if !end.time_is_up.is_cancelled() => end.time_is_up.cancel(),
             _ = draw.tick() => screen.draw(began.elapsed(), parts),
-            () = asked_to_end(signals, hangup) => match end.interrupted.is_cancelled() {
-                false => end.interrupted.cancel(),
-                // The children end with us, the rest is cleared away by the next demo.
-                true => std::process::exit(1),
-            },
+            () = asked_to_end(signals, hangup) => {
+                if end.interrupted.is_cancelled() {
+                    // The children end with us, the rest is cleared away by the next demo.
+                    std::process::exit(1);
+                }
+                end.interrupted.cancel();
+            }
         }
     }
 }

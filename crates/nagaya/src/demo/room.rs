@@ -165,9 +165,10 @@ impl RoomPart {
         seen.users[user].visits = reply::int(&counted).unwrap_or(before);
         seen.wrong += u64::from(!is_right);
         seen.visits += 1;
-        match was_cold {
-            true => seen.back.add(took),
-            false => seen.hot.add(took),
+        if was_cold {
+            seen.back.add(took)
+        } else {
+            seen.hot.add(took)
         }
         Ok(())
     }

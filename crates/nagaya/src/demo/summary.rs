@@ -60,9 +60,10 @@ impl Summary {
     }
 
     pub(super) fn print(&self, as_json: bool) -> io::Result<()> {
-        let text = match as_json {
-            true => format!("{:#}\n", self.to_json()),
-            false => self.to_words(terminal::stdout()),
+        let text = if as_json {
+            format!("{:#}\n", self.to_json())
+        } else {
+            self.to_words(terminal::stdout())
         };
         io::stdout().write_all(text.as_bytes())
     }

@@ -69,18 +69,20 @@ pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) ->
         return watch::watch(target, every, args.json);
     }
     let report = target.ask()?;
-    let text = match args.json {
-        true => format!("{:#}\n", report.to_json()),
-        false => report.to_table(terminal::stdout()),
+    let text = if args.json {
+        format!("{:#}\n", report.to_json())
+    } else {
+        report.to_table(terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(exit_code(&report))
 }
 
 fn exit_code(report: &Report) -> ExitCode {
-    match report.is_ready() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if report.is_ready() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

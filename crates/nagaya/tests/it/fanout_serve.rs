@@ -73,9 +73,10 @@ impl Served {
         let mut launch = Launch::new("nagaya", BINARY);
         if let Some((name, text)) = file {
             let path = folder.write(name, text);
-            launch = match name.ends_with(".toml") {
-                true => launch.args(["--config"]).args([path]).args(["fanout", "serve"]),
-                false => launch.args(["fanout", "serve", "--serinin-config"]).args([path]),
+            launch = if name.ends_with(".toml") {
+                launch.args(["--config"]).args([path]).args(["fanout", "serve"])
+            } else {
+                launch.args(["fanout", "serve", "--serinin-config"]).args([path])
             };
         } else {
             launch = launch.args(["fanout", "serve"]);

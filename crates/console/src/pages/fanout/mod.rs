@@ -194,18 +194,20 @@ fn progress(request: &Request) -> Markup {
         true if request.ok == 0 => Tone::Bad,
         true => Tone::Warning,
     };
-    let words = match request.finished {
-        true => format!("{} of {} ok", request.ok, request.endpoints),
-        false => format!("{} of {} done", request.done, request.endpoints),
+    let words = if request.finished {
+        format!("{} of {} ok", request.ok, request.endpoints)
+    } else {
+        format!("{} of {} done", request.done, request.endpoints)
     };
     badge(tone, &words)
 }
 
 /// A time that an answer took: tenths below ten.
 fn milliseconds(ms: f64) -> String {
-    match ms < 10.0 {
-        true => format!("{} ms", format::number((ms * 10.0).round() / 10.0)),
-        false => format::duration_ms(ms.round() as u64),
+    if ms < 10.0 {
+        format!("{} ms", format::number((ms * 10.0).round() / 10.0))
+    } else {
+        format::duration_ms(ms.round() as u64)
     }
 }
 

@@ -36,9 +36,10 @@ pub(super) async fn page(Path(id): Path<String>, visit: Visit) -> Shown {
 }
 
 fn about(answers: &Answers) -> Vec<(&'static str, Markup)> {
-    let state = match answers.complete {
-        true => badge(Tone::Good, "complete"),
-        false => badge(Tone::Busy, "under way"),
+    let state = if answers.complete {
+        badge(Tone::Good, "complete")
+    } else {
+        badge(Tone::Busy, "under way")
     };
     let took = answers.ms.map(|ms| ("Took", html! { (milliseconds(ms)) }));
     [
@@ -66,9 +67,10 @@ fn table(answers: &Answers) -> Markup {
         .fold(1.0, f64::max);
     for name in &answers.endpoints {
         let Some(outcome) = answers.results.get(name) else {
-            let state = match answers.pending.contains(name) {
-                true => badge(Tone::Busy, "pending"),
-                false => badge(Tone::Plain, "unknown"),
+            let state = if answers.pending.contains(name) {
+                badge(Tone::Busy, "pending")
+            } else {
+                badge(Tone::Plain, "unknown")
             };
             let dash = || html! { "–" };
             table.row(vec![html! { (name) }, state, dash(), dash(), dash(), html! {}]);

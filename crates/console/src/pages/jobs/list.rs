@@ -126,9 +126,10 @@ fn queues_card(visit: &Visit, queues: &[Queue]) -> Markup {
 }
 
 pub(super) fn queue_badge(queue: &Queue) -> Markup {
-    match queue.paused {
-        true => badge(Tone::Warning, "paused"),
-        false => badge(Tone::Good, "open"),
+    if queue.paused {
+        badge(Tone::Warning, "paused")
+    } else {
+        badge(Tone::Good, "open")
     }
 }
 
@@ -222,9 +223,10 @@ fn jobs_table(jobs: &[Summary]) -> Markup {
 
 fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    match line.chars().count() > ERROR_MAX || line.len() < text.trim_end().len() {
-        true => line.chars().take(ERROR_MAX).chain(['…']).collect(),
-        false => line.to_owned(),
+    if line.chars().count() > ERROR_MAX || line.len() < text.trim_end().len() {
+        line.chars().take(ERROR_MAX).chain(['…']).collect()
+    } else {
+        line.to_owned()
     }
 }
 

@@ -73,12 +73,13 @@ impl Plan {
         let mut config = imported.config;
         let mut warnings = imported.warnings;
         if imported.listens_to_all && args.listen.is_none() {
-            match house.insecure || config.token.is_some() {
-                true => config.listen.0.set_ip([0, 0, 0, 0].into()),
-                false => warnings.push(format!(
+            if house.insecure || config.token.is_some() {
+                config.listen.0.set_ip([0, 0, 0, 0].into())
+            } else {
+                warnings.push(format!(
                     "\"addr\" names no host; only this machine is let in, at {}, unless --insecure is given",
                     config.listen
-                )),
+                ))
             }
         }
         ensure!(

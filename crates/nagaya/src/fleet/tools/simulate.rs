@@ -37,9 +37,10 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
             eprintln!("{} worlds", sum.seeds);
         }
     }
-    match args.json {
-        true => print_json(&sum.to_json())?,
-        false => print(&describe(&settings, &sum))?,
+    if args.json {
+        print_json(&sum.to_json())?
+    } else {
+        print(&describe(&settings, &sum))?
     };
     Ok(match sum.failure {
         None => ExitCode::SUCCESS,
@@ -49,9 +50,10 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
 
 fn timing(config: &FleetConfig, args: &SimulateArgs) -> anyhow::Result<Timing> {
     let wish = wish(config, &args.timing);
-    match args.unsafe_timing {
-        true => Ok(Timing::from_unsafe_wish(wish)),
-        false => Timing::from_wish(wish).context("the lengths of time do not fit each other"),
+    if args.unsafe_timing {
+        Ok(Timing::from_unsafe_wish(wish))
+    } else {
+        Timing::from_wish(wish).context("the lengths of time do not fit each other")
     }
 }
 

@@ -387,9 +387,10 @@ impl Front {
                 opens_after,
             } => {
                 self.mint.set_permit(None);
-                match *self.opened.borrow() {
-                    false => self.ready.ready(),
-                    true => self.ready.failed(),
+                if *self.opened.borrow() {
+                    self.ready.failed()
+                } else {
+                    self.ready.ready()
                 }
                 let left = opens_after.since(SystemBootClock.now()).as_secs_f64();
                 self.ready.tell(format!(

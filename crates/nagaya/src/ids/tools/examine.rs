@@ -27,9 +27,10 @@ pub(super) fn decode(loaded: &Loaded, args: &DecodeArgs) -> anyhow::Result<ExitC
         let id = decoding::parse_id(text)?;
         decoded.push(decoding::decode(id, &layout, now_ms)?);
     }
-    match args.json {
-        true => print_json(&decoding::json(&decoded)),
-        false => print(&decoding::table(&decoded)),
+    if args.json {
+        print_json(&decoding::json(&decoded))
+    } else {
+        print(&decoding::table(&decoded))
     }
 }
 
@@ -41,25 +42,25 @@ pub(super) fn audit(loaded: &Loaded, args: AuditArgs) -> anyhow::Result<ExitCode
         options.source = Source::Log { field: args.field };
     }
     let mut teller = Teller::new(&args.file);
-    let report = match args.file.as_os_str() == "-" {
-        true => examine(io::stdin().lock(), &options, &mut teller)?,
-        false => {
-            let file =
-                File::open(&args.file).with_context(|| format!("cannot open {}", args.file.display()))?;
-            examine(
-                BufReader::with_capacity(BUFFER_BYTES, file),
-                &options,
-                &mut teller,
-            )?
-        }
+    let report = if args.file.as_os_str() == "-" {
+        examine(io::stdin().lock(), &options, &mut teller)?
+    } else {
+        let file = File::open(&args.file).with_context(|| format!("cannot open {}", args.file.display()))?;
+        examine(
+            BufReader::with_capacity(BUFFER_BYTES, file),
+            &options,
+            &mut teller,
+        )?
     };
-    match args.json {
-        true => print_json(&report.json())?,
-        false => print(&report.text())?,
+    if args.json {
+        print_json(&report.json())?
+    } else {
+        print(&report.text())?
     };
-    Ok(match report.is_clean() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -122,9 +122,10 @@ fn labelled(mut queues: Vec<QueueView>) -> Vec<QueueFigures> {
     queues.sort_by(|one, other| (one.created_at_ms, &one.name).cmp(&(other.created_at_ms, &other.name)));
     let mut figures: BTreeMap<String, QueueFigures> = BTreeMap::new();
     for (place, queue) in queues.iter().enumerate() {
-        let name = match place < QUEUES_MAX {
-            true => queue.name.as_str(),
-            false => OTHERS,
+        let name = if place < QUEUES_MAX {
+            queue.name.as_str()
+        } else {
+            OTHERS
         };
         let sum = figures.entry(name.to_owned()).or_insert_with(|| QueueFigures {
             name: name.to_owned(),

@@ -52,9 +52,10 @@ pub(super) async fn change(loaded: &Loaded, change: Change, args: ChangeArgs) ->
         "name jobs by id, or say which with --queue, --state, --kind or --tag"
     );
     let client = connect(loaded, &args.connect)?;
-    let ids = match by_filter {
-        false => args.ids,
-        true => found(&client, args.filter.filter()).await?,
+    let ids = if by_filter {
+        found(&client, args.filter.filter()).await?
+    } else {
+        args.ids
     };
     if by_filter && !args.yes && !ids.is_empty() {
         match ask(&format!("{verb} {} jobs?", ids.len()))? {

@@ -74,15 +74,14 @@ async fn run(loaded: &Loaded, args: PushArgs) -> anyhow::Result<ExitCode> {
     tokio::pin!(working);
     let tally = loop {
         tokio::select! {
-            ended = &mut working => break ended?,
-            signal = signals.next() => match drain.is_cancelled() {
-                false => {
-                    tracing::info!(signal, "finishing open calls; a second signal drops them");
-                    drain.cancel();
+                    ended = &mut working => break ended?,
+                    signal = signals.next() => if drain.is_cancelled() {
+        return Ok(ExitCode::FAILURE)
+        } else {
+        tracing::info!(signal, "finishing open calls; a second signal drops them");
+                            drain.cancel();
+        },
                 }
-                true => return Ok(ExitCode::FAILURE),
-            },
-        }
     };
     tracing::info!(
         succeeded = tally.succeeded,

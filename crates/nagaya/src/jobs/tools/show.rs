@@ -28,9 +28,10 @@ pub(crate) struct ShowArgs {
 pub(super) async fn show(loaded: &Loaded, args: ShowArgs) -> anyhow::Result<ExitCode> {
     let client = connect(loaded, &args.connect)?;
     let job = client.job(&args.id).await?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&job)? + "\n",
-        false => described(&job, terminal::stdout()),
+    let text = if args.json {
+        serde_json::to_string_pretty(&job)? + "\n"
+    } else {
+        described(&job, terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -116,9 +117,10 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn shown(name: &str, value: &Value) -> String {
-    match name.ends_with("_at") {
-        true => time(Some(value)),
-        false => plain(Some(value)),
+    if name.ends_with("_at") {
+        time(Some(value))
+    } else {
+        plain(Some(value))
     }
 }
 

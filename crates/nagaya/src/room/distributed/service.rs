@@ -71,9 +71,10 @@ impl TieredRoom {
         let opened = tokio::task::spawn_blocking(move || {
             let tiers = places.open("nagaya-room", runtime.clone())?;
             let accesses = accesses(&places, &tiers, runtime)?;
-            let front = match roles.serves {
-                true => Some(Front::bind(&places, &tiers, &accesses)?),
-                false => None,
+            let front = if roles.serves {
+                Some(Front::bind(&places, &tiers, &accesses)?)
+            } else {
+                None
             };
             anyhow::Ok((places, tiers, accesses, front))
         });
@@ -273,30 +274,29 @@ fn start(
     roles: Roles,
     front: Option<Front>,
 ) -> anyhow::Result<(Option<proxy::Proxy>, Option<Tasks>)> {
-    let tasks = match roles.keeps {
-        true => {
-            let memory = places.tiers.memory_max.0;
-            let config = TasksConfig {
-                name: worker_name(),
-                save: SaverConfig {
-                    max_staleness: places.room.max_staleness,
-                    ..SaverConfig::default()
-                },
-                clean: CleanConfig {
-                    idle_after: places.idle_after(),
-                    every: places
-                        .idle_after()
-                        .clamp(Duration::from_secs(1), Duration::from_secs(10)),
-                    memory_percent: places.tiers.memory_percent,
-                    memory_bytes: (memory > 0).then_some(memory),
-                    ..CleanConfig::default()
-                },
-                savers: places.tiers.savers,
-                shard_lease: SHARD_LEASE,
-            };
-            Some(Tasks::start(tiers.hot, tiers.cold, tiers.clock, config).context("cannot start threads")?)
-        }
-        false => None,
+    let tasks = if roles.keeps {
+        let memory = places.tiers.memory_max.0;
+        let config = TasksConfig {
+            name: worker_name(),
+            save: SaverConfig {
+                max_staleness: places.room.max_staleness,
+                ..SaverConfig::default()
+            },
+            clean: CleanConfig {
+                idle_after: places.idle_after(),
+                every: places
+                    .idle_after()
+                    .clamp(Duration::from_secs(1), Duration::from_secs(10)),
+                memory_percent: places.tiers.memory_percent,
+                memory_bytes: (memory > 0).then_some(memory),
+                ..CleanConfig::default()
+            },
+            savers: places.tiers.savers,
+            shard_lease: SHARD_LEASE,
+        };
+        Some(Tasks::start(tiers.hot, tiers.cold, tiers.clock, config).context("cannot start threads")?)
+    } else {
+        None
     };
     let proxy = front
         .map(|front| front.service.start().context("room"))

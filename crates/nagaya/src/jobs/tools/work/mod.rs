@@ -80,18 +80,15 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
     tokio::pin!(working);
     let tally = loop {
         tokio::select! {
-            ended = &mut working => break ended?,
-            signal = signals.next() => match drain.is_cancelled() {
-                false => {
-                    tracing::info!(signal, "finishing what runs; a second signal kills it");
-                    drain.cancel();
+                    ended = &mut working => break ended?,
+                    signal = signals.next() => if drain.is_cancelled() {
+        tracing::warn!(signal, "killing what still runs");
+                            kill.cancel();
+        } else {
+        tracing::info!(signal, "finishing what runs; a second signal kills it");
+                            drain.cancel();
+        },
                 }
-                true => {
-                    tracing::warn!(signal, "killing what still runs");
-                    kill.cancel();
-                }
-            },
-        }
     };
     let Tally {
         succeeded,
@@ -99,9 +96,10 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
         lost,
     } = tally;
     tracing::info!(succeeded, failed, lost, "worker ended");
-    Ok(match kill.is_cancelled() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if kill.is_cancelled() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

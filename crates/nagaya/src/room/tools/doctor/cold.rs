@@ -64,9 +64,10 @@ fn look(cold: &SqliteCold, scope: Scope, report: &mut Report) -> Result<(), Cold
     }
     for finding in findings {
         let counts = finding.remedy == nagaya_cold::sqlite::COUNT_ANEW;
-        let (remedy, fix) = match counts {
-            true => (format!("use --fix to {}", finding.remedy), Remedy::Recount),
-            false => (finding.remedy, Remedy::ByHand),
+        let (remedy, fix) = if counts {
+            (format!("use --fix to {}", finding.remedy), Remedy::Recount)
+        } else {
+            (finding.remedy, Remedy::ByHand)
         };
         report.find_fixable(Part::Cold, finding.what, remedy, fix);
     }

@@ -71,9 +71,10 @@ pub(super) fn doctor(global: &GlobalArgs, args: DoctorArgs) -> anyhow::Result<Ex
         report.text(terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
-    Ok(match report.is_clean() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
