@@ -4,7 +4,7 @@ use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
-use super::contender::Kind;
+use super::competitor::Kind;
 use super::options::{Part, Plan};
 use super::{Memory, Sample};
 use crate::machine::{Machine, Versions};

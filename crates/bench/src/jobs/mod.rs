@@ -17,7 +17,7 @@ mod caller;
 mod grpc;
 mod http;
 
-pub(super) mod house;
+pub(super) mod nagaya_server;
 pub(super) mod postgres;
 mod report;
 
@@ -32,7 +32,7 @@ use options::{Part, Subject};
 pub(super) use report::Report;
 
 use caller::Caller;
-use house::{House, Store};
+use nagaya_server::{NagayaServer, Store};
 use postgres::Postgres;
 
 use super::progress;
@@ -100,16 +100,16 @@ impl Ours<'_> {
         let mut figures = Vec::new();
         for &part in &self.plan.parts {
             // Each part meets an empty store.
-            let house = House::start(
+            let server = NagayaServer::start(
                 &self.plan.nagaya,
                 store,
                 &folder.join(format!("{part:?}")),
                 self.postgres,
             )?;
             let measured = match protocol {
-                Protocol::Http => self.part(part, store, &http::Http::connect(&house)?)?,
+                Protocol::Http => self.part(part, store, &http::Http::connect(&server)?)?,
                 Protocol::Grpc => {
-                    let caller = self.runtime.block_on(grpc::Grpc::connect(&house))?;
+                    let caller = self.runtime.block_on(grpc::Grpc::connect(&server))?;
                     self.part(part, store, &caller)?
                 }
             };

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nagaya_config::with_unit;
 
 use super::Protocol;
-use super::house::Store;
+use super::nagaya_server::Store;
 use crate::plan::Target;
 use crate::subject::Nagaya;
 

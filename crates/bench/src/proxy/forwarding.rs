@@ -172,7 +172,7 @@ fn benchmark(
     test: Test,
     depth: u32,
     requests: u64,
-) -> anyhow::Result<load_generator::Figures> {
+) -> anyhow::Result<load_generator::Stats> {
     let address = match way {
         Way::Ours => places.ours.address,
         Way::Twemproxy => places.twemproxy.address,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nagaya_config::with_unit;
 
 use super::ways::Way;
-use crate::jobs::house::Store;
+use crate::jobs::nagaya_server::Store;
 use crate::plan::Target;
 use crate::subject::Nagaya;
 

@@ -32,19 +32,19 @@ impl Store {
 }
 
 /// A running house. Dropping it ends it.
-pub(crate) struct House {
+pub(crate) struct NagayaServer {
     address: SocketAddr,
     child: Child,
 }
 
-impl House {
+impl NagayaServer {
     pub(crate) fn start(
         nagaya: &Nagaya,
         store: Store,
         folder: &Path,
         postgres: Option<&Postgres>,
-    ) -> anyhow::Result<House> {
-        House::start_with(nagaya, store, folder, postgres, &[])
+    ) -> anyhow::Result<NagayaServer> {
+        NagayaServer::start_with(nagaya, store, folder, postgres, &[])
     }
 
     /// Starts a house with settings of its own, as `key=value`.
@@ -54,7 +54,7 @@ impl House {
         folder: &Path,
         postgres: Option<&Postgres>,
         settings: &[String],
-    ) -> anyhow::Result<House> {
+    ) -> anyhow::Result<NagayaServer> {
         fs::create_dir_all(folder)?;
         let address = free_address()?;
         let mut command = Command::new(&nagaya.path);
@@ -86,12 +86,12 @@ impl House {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        let mut house = House {
+        let mut server = NagayaServer {
             address,
             child: spawn(command).context("our house cannot be started")?,
         };
-        house.wait_until_it_answers(&log)?;
-        Ok(house)
+        server.wait_until_it_answers(&log)?;
+        Ok(server)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -134,7 +134,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for NagayaServer {
     fn drop(&mut self) {
         // Nothing in it is worth keeping, so it need not end in good order.
         self.child.kill().ok();

@@ -40,12 +40,12 @@ impl Kind {
 }
 
 /// A running fan-out. Dropping it ends it.
-pub(super) struct Contender {
+pub(super) struct Competitor {
     pub(super) address: SocketAddr,
     child: Child,
 }
 
-impl Contender {
+impl Competitor {
     /// Starts one with these endpoints.
     pub(super) fn start(
         kind: Kind,
@@ -53,7 +53,7 @@ impl Contender {
         folder: &Path,
         redis: &Server,
         endpoints: &[(String, String)],
-    ) -> anyhow::Result<Contender> {
+    ) -> anyhow::Result<Competitor> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
         let address = listener.local_addr()?;
         drop(listener);
@@ -84,9 +84,9 @@ impl Contender {
             .stdout(output.try_clone()?)
             .stderr(output);
         let child = spawn(command).with_context(|| format!("cannot start {}", kind.name()))?;
-        let mut contender = Contender { address, child };
-        contender.wait_until_it_listens(&log)?;
-        Ok(contender)
+        let mut competitor = Competitor { address, child };
+        competitor.wait_until_it_listens(&log)?;
+        Ok(competitor)
     }
 
     fn wait_until_it_listens(&mut self, log: &Path) -> anyhow::Result<()> {
@@ -113,7 +113,7 @@ impl Contender {
     }
 }
 
-impl Drop for Contender {
+impl Drop for Competitor {
     fn drop(&mut self) {
         // Nothing in it is worth keeping.
         self.child.kill().ok();
