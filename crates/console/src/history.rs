@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::chart::{Chart, Series, Unit};
 use crate::failure::Failure;
 use crate::form::encode;
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
 /// How far back charts reach.
 pub(crate) const MINUTES: u32 = 60;
@@ -29,8 +29,8 @@ struct Names {
 
 impl History {
     /// Asks for the last hour of those series that there are.
-    pub(crate) async fn read(visit: &Visit, wanted: &[&str]) -> Result<History, Failure> {
-        let known: Names = match visit.get("/v1/house/history").await {
+    pub(crate) async fn read(request: &PageRequest, wanted: &[&str]) -> Result<History, Failure> {
+        let known: Names = match request.get("/v1/house/history").await {
             Ok(known) => known,
             // No history is kept here, or it is none of this token's business.
             Err(failure) if matches!(failure.status.as_u16(), 403 | 404) => return Ok(History::default()),
@@ -43,7 +43,7 @@ impl History {
         }
         let series = encode(&found.join(","));
         let path = format!("/v1/house/history?minutes={MINUTES}&series={series}");
-        let history: History = visit.get_if_any(&path).await?.unwrap_or_default();
+        let history: History = request.get_if_any(&path).await?.unwrap_or_default();
         Ok(history.since_its_beginning())
     }
 

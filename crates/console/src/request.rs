@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::admit;
 use crate::api::{Answer, Api, Request};
 use crate::config::ConsoleConfig;
 use crate::failure::Failure;
@@ -20,6 +19,7 @@ use crate::form::Fields;
 use crate::limiter::Limiter;
 use crate::pages;
 use crate::session::{SessionId, Sessions};
+use crate::session_guard;
 
 /// The console over one API. Clones share it.
 #[derive(Clone)]
@@ -44,7 +44,10 @@ impl Console {
 
     /// The pages, to be served by somebody else. They check who comes themselves and carry no fallback.
     pub fn routes(&self) -> Router {
-        pages::router().route_layer(axum::middleware::from_fn_with_state(self.clone(), admit::admit))
+        pages::router().route_layer(axum::middleware::from_fn_with_state(
+            self.clone(),
+            session_guard::guard,
+        ))
     }
 }
 
@@ -106,15 +109,15 @@ impl Rights {
     }
 }
 
-/// One request. [`admit::admit`] makes it; handlers take it as an argument.
+/// One request. [`session_guard::guard`] makes it; handlers take it as an argument.
 #[derive(Clone)]
-pub(crate) struct Visit {
+pub(crate) struct PageRequest {
     pub(crate) console: Console,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) info: Arc<RequestInfo>,
 }
 
 /// What is known about a request.
-pub(crate) struct Seen {
+pub(crate) struct RequestInfo {
     pub(crate) rights: Rights,
     pub(crate) token: Option<String>,
     pub(crate) session: Option<SessionId>,
@@ -129,9 +132,9 @@ pub(crate) struct Seen {
     pub(crate) is_https: bool,
 }
 
-impl Visit {
+impl PageRequest {
     pub(crate) fn rights(&self) -> &Rights {
-        &self.seen.rights
+        &self.info.rights
     }
 
     /// Refuses to show what somebody cannot use. The API refuses as well; this says it before a form is filled in.
@@ -148,12 +151,12 @@ impl Visit {
 
     /// A value of the query; nothing when it is empty.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
-        self.seen.query.get(name)
+        self.info.query.get(name)
     }
 
     /// A value of the form; nothing when it is empty.
     pub(crate) fn form(&self, name: &str) -> Option<&str> {
-        self.seen.form.get(name)
+        self.info.form.get(name)
     }
 
     /// Asks the API for a document.
@@ -195,7 +198,7 @@ impl Visit {
             method,
             path: path.to_owned(),
             body,
-            token: self.seen.token.clone(),
+            token: self.info.token.clone(),
         };
         self.console.0.api.call(request).await
     }
@@ -212,12 +215,12 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
     })
 }
 
-impl<S: Sync> FromRequestParts<S> for Visit {
+impl<S: Sync> FromRequestParts<S> for PageRequest {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Visit, Failure> {
-        let visit = parts.extensions.get::<Visit>().cloned();
-        visit.ok_or_else(|| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not admitted"))
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<PageRequest, Failure> {
+        let request = parts.extensions.get::<PageRequest>().cloned();
+        request.ok_or_else(|| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not admitted"))
     }
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use crate::visit::Rights;
+use crate::request::Rights;
 
 /// A session that nobody used for so long ends.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);

@@ -17,8 +17,8 @@ use crate::assets;
 use crate::failure::Failure;
 use crate::form::{Fields, encode};
 use crate::layout::{Nav, Page};
+use crate::request::{Console, PageRequest, RequestInfo, Rights, redirect};
 use crate::session::SessionId;
-use crate::visit::{Console, Rights, Seen, Visit, redirect};
 
 /// Largest form, in bytes.
 const FORM_MAX: usize = 64 << 10;
@@ -31,26 +31,26 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Lets a request in to its page, or answers in the page's place.
-pub(crate) async fn admit(State(console): State<Console>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with("/assets/") {
         return with_headers(assets::serve(request.uri().path()));
     }
-    let (seen, request) = see(&console, request).await;
-    let visit = Visit {
+    let (info, request) = read_request(&console, request).await;
+    let page_request = PageRequest {
         console: console.clone(),
-        seen: Arc::new(seen),
+        info: Arc::new(info),
     };
-    with_headers(answer(&visit, request, next).await)
+    with_headers(answer(&page_request, request, next).await)
 }
 
 /// Finds out everything about a request.
-async fn see(console: &Console, request: Request) -> (Seen, Request) {
+async fn read_request(console: &Console, request: Request) -> (RequestInfo, Request) {
     let (parts, body) = request.into_parts();
     let session = session_id(&parts.headers);
     let found = session.as_ref().and_then(|id| console.0.sessions.find(id));
     let session = session.filter(|_| found.is_some());
     let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let mut seen = Seen {
+    let mut info = RequestInfo {
         rights: found
             .as_ref()
             .map_or_else(Rights::all, |session| session.rights.clone()),
@@ -72,51 +72,51 @@ async fn see(console: &Console, request: Request) -> (Seen, Request) {
     };
     if parts.method == Method::POST {
         // One that is too large or breaks off is empty, and so lacks its word.
-        seen.form = Fields::parse(&to_bytes(body, FORM_MAX).await.unwrap_or_default());
+        info.form = Fields::parse(&to_bytes(body, FORM_MAX).await.unwrap_or_default());
     }
-    (seen, Request::from_parts(parts, Body::empty()))
+    (info, Request::from_parts(parts, Body::empty()))
 }
 
-async fn answer(visit: &Visit, mut request: Request, next: Next) -> Response {
-    if let Err(failure) = check(visit, &request) {
-        return error_page(visit, &failure);
+async fn answer(page_request: &PageRequest, mut request: Request, next: Next) -> Response {
+    if let Err(failure) = check(page_request, &request) {
+        return error_page(page_request, &failure);
     }
     let path = request.uri().path();
-    let is_open = path == "/sign-in" || !visit.console.0.config.asks_token;
-    if visit.seen.session.is_none() && !is_open {
-        return redirect(&format!("/sign-in?next={}", encode(&visit.seen.path)));
+    let is_open = path == "/sign-in" || !page_request.console.0.config.asks_token;
+    if page_request.info.session.is_none() && !is_open {
+        return redirect(&format!("/sign-in?next={}", encode(&page_request.info.path)));
     }
-    request.extensions_mut().insert(visit.clone());
+    request.extensions_mut().insert(page_request.clone());
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<Failure>() {
         None => response,
         Some(failure) if failure.status == StatusCode::UNAUTHORIZED => {
             // The token is worth nothing any more.
-            if let Some(session) = &visit.seen.session {
-                visit.console.0.sessions.close(session);
+            if let Some(session) = &page_request.info.session {
+                page_request.console.0.sessions.close(session);
             }
-            redirect(&format!("/sign-in?next={}", encode(&visit.seen.path)))
+            redirect(&format!("/sign-in?next={}", encode(&page_request.info.path)))
         }
-        Some(failure) => error_page(visit, &failure),
+        Some(failure) => error_page(page_request, &failure),
     }
 }
 
-fn error_page(visit: &Visit, failure: &Failure) -> Response {
+fn error_page(page_request: &PageRequest, failure: &Failure) -> Response {
     let (title, content) = failure.page();
     let page = Page {
         title: title.to_owned(),
-        nav: Nav::of_path(&visit.seen.path),
+        nav: Nav::of_path(&page_request.info.path),
         content,
     };
-    let mut response = page.render(visit);
+    let mut response = page.render(page_request);
     *response.status_mut() = failure.status;
     response
 }
 
 /// Refuses requests that no page of ours sent.
-fn check(visit: &Visit, request: &Request) -> Result<(), Failure> {
+fn check(page_request: &PageRequest, request: &Request) -> Result<(), Failure> {
     let host = host(request.headers(), request.uri());
-    if visit.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
+    if page_request.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
         return Err(Failure::new(
             StatusCode::MISDIRECTED_REQUEST,
             "this house asks for no token, so its pages are shown under localhost and addresses only; \
@@ -133,12 +133,12 @@ fn check(visit: &Visit, request: &Request) -> Result<(), Failure> {
     if is_foreign(request.headers(), host.as_deref()) {
         return Err(foreign);
     }
-    let word = visit.form(FORM_WORD).unwrap_or_default();
-    if visit
+    let word = page_request.form(FORM_WORD).unwrap_or_default();
+    if page_request
         .console
         .0
         .sessions
-        .is_form_word(visit.seen.session.as_ref(), word)
+        .is_form_word(page_request.info.session.as_ref(), word)
     {
         Ok(())
     } else {
