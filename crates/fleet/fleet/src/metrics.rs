@@ -11,7 +11,7 @@ use prometheus_client::registry::Unit;
 
 /// The figures at one moment, as one manager sees the fleet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FleetFigures {
+pub struct FleetStats {
     pub workers: u64,
     pub live_instances: u64,
     /// Workers that fit nowhere.
@@ -32,7 +32,7 @@ pub struct FleetFigures {
     pub double_run: Duration,
 }
 
-impl Stats for FleetFigures {
+impl Stats for FleetStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = [
             (

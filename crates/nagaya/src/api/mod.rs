@@ -7,7 +7,7 @@ mod history;
 mod overview;
 pub(crate) mod services;
 
-mod absent;
+mod disabled;
 
 pub(crate) mod console;
 
@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use crate::app::readiness::Readiness;
 use crate::ids::api::IdsView;
-use crate::room::api::RoomDoor;
+use crate::room::api::EngineHandle;
 use crate::{fanout, ids, room};
 
 /// How long reading the metrics may take.
@@ -35,13 +35,13 @@ const READ_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) const READERS_MAX: usize = 4;
 
 /// All that the routes look at.
-pub(crate) struct House {
+pub(crate) struct AdminState {
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) started: Instant,
     pub(crate) http: SocketAddr,
-    pub(crate) room: RoomDoor,
+    pub(crate) room: EngineHandle,
     pub(crate) jobs: Option<Jobs>,
     pub(crate) fanout: Option<(Arc<Fanout>, SocketAddr)>,
     pub(crate) ids: Option<(IdsView, SocketAddr)>,
@@ -54,9 +54,9 @@ pub(crate) struct House {
     pub(crate) readers: Arc<Semaphore>,
 }
 
-impl House {
+impl AdminState {
     /// The routes, without fallbacks of their own.
-    pub(crate) fn routes(self: &Arc<House>) -> Router {
+    pub(crate) fn routes(self: &Arc<AdminState>) -> Router {
         let mut routes = overview::routes()
             .merge(history::routes())
             .merge(room::api::routes());
@@ -66,16 +66,16 @@ impl House {
         if self.ids.is_some() {
             routes = routes.merge(ids::api::routes());
         }
-        routes.with_state(Arc::clone(self)).merge(absent::routes(self))
+        routes.with_state(Arc::clone(self)).merge(disabled::routes(self))
     }
 
     /// Adds a point to the history every few seconds. Never ends.
-    pub(crate) async fn keep_history(self: Arc<House>) {
+    pub(crate) async fn keep_history(self: Arc<AdminState>) {
         history::keep(self).await;
     }
 
     /// The metrics of this moment, and what they were a little earlier.
-    pub(crate) async fn now(self: &Arc<House>) -> Now {
+    pub(crate) async fn now(self: &Arc<AdminState>) -> Now {
         let readings = self.readings().await;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.now(self.clock.unix_ms(), readings)
@@ -83,12 +83,12 @@ impl House {
 
     /// Reads all metrics. On a thread that may wait: a slow script may hold the room. While that takes too
     /// long, the latest ones that were read stand in.
-    async fn readings(self: &Arc<House>) -> Readings {
-        let house = Arc::clone(self);
+    async fn readings(self: &Arc<AdminState>) -> Readings {
+        let state = Arc::clone(self);
         let reading = async {
-            let permit = Arc::clone(&house.readers).acquire_owned().await.ok()?;
+            let permit = Arc::clone(&state.readers).acquire_owned().await.ok()?;
             let read = tokio::task::spawn_blocking(move || {
-                let text = house.metrics.render();
+                let text = state.metrics.render();
                 drop(permit);
                 text
             });

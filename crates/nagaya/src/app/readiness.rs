@@ -120,7 +120,7 @@ impl Ready {
     }
 
     /// Says something beside the state, for people.
-    pub fn tell(&self, detail: impl Into<String>) {
+    pub fn set_detail(&self, detail: impl Into<String>) {
         let detail = Some(detail.into());
         self.readiness.components.send_if_modified(|components| {
             let component = &mut components[self.index];

@@ -29,9 +29,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::house::{House, ask};
 use super::latency::Latencies;
 use super::part::{End, Part, count};
+use super::target::{Target, ask};
 
 /// How long an answer may take, and how long it may take until a request is taken at all.
 const TIMEOUT: Duration = Duration::from_millis(150);
@@ -127,11 +127,11 @@ impl Seen {
 }
 
 impl FanoutPart {
-    pub(super) fn new(house: &House) -> FanoutPart {
+    pub(super) fn new(target: &Target) -> FanoutPart {
         FanoutPart {
-            room: house.room.clone(),
-            redis: house.redis(),
-            in_room: !house.needs_tags,
+            room: target.room.clone(),
+            redis: target.redis(),
+            in_room: !target.needs_tags,
             resting: Resting::default(),
             seen: RefCell::default(),
         }

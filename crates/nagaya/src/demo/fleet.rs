@@ -24,8 +24,8 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::child::spawn_child;
-use super::house::{House, connect_to, erase};
 use super::part::{End, Part, count};
+use super::target::{Target, connect_to, erase};
 
 /// The app; all its keys have this tag.
 const APP: &str = "demo";
@@ -70,9 +70,9 @@ impl Seen {
 }
 
 impl FleetPart {
-    pub(super) fn new(house: &House, length: Duration) -> anyhow::Result<FleetPart> {
+    pub(super) fn new(target: &Target, length: Duration) -> anyhow::Result<FleetPart> {
         let app = AppName::new(APP).context("the demo's app cannot be named")?;
-        let url: RedisUrl = house.fleet().parse().context("`house.redis` cannot be used")?;
+        let url: RedisUrl = target.fleet().parse().context("`house.redis` cannot be used")?;
         let options = StoreOptions {
             reply_limit: Duration::from_secs(5),
             ..StoreOptions::new(url.clone(), app)
@@ -80,7 +80,7 @@ impl FleetPart {
         Ok(FleetPart {
             redis: connect_to(url)?,
             store: options.open()?,
-            url: house.fleet().to_owned(),
+            url: target.fleet().to_owned(),
             // Long enough for a busy machine, short enough for a death and a move within the demo.
             lease: (length / 25).clamp(Duration::from_secs(1), Duration::from_secs(3)),
             length,

@@ -10,8 +10,8 @@ use nagaya_client::{Client, Error};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::house::House;
 use super::part::{End, Part, count};
+use super::target::Target;
 
 /// Ids of one batch, and the pause between two.
 const BATCH: usize = 50;
@@ -44,10 +44,10 @@ struct Fetched {
 }
 
 impl IdsPart {
-    pub(super) fn new(house: &House) -> IdsPart {
+    pub(super) fn new(target: &Target) -> IdsPart {
         IdsPart {
-            client: house.client.clone(),
-            is_there: house.has("ids"),
+            client: target.client.clone(),
+            is_there: target.has("ids"),
             seen: RefCell::default(),
         }
     }

@@ -13,8 +13,8 @@ use futures_util::future::LocalBoxFuture;
 use nagaya_client::{Attempt, CancellationToken, Client, Failure, Filter, NewJob, State, Worker};
 use serde_json::{Value, json};
 
-use super::house::House;
 use super::part::{End, Part, count};
+use super::target::Target;
 
 const QUEUE: &str = "demo-thumbnails";
 /// How long its ended jobs can be looked at.
@@ -61,10 +61,10 @@ fn fate(video: u64, attempt: u32) -> Fate {
 }
 
 impl JobsPart {
-    pub(super) fn new(house: &House) -> JobsPart {
+    pub(super) fn new(target: &Target) -> JobsPart {
         JobsPart {
-            client: house.client.clone(),
-            is_there: house.has("jobs"),
+            client: target.client.clone(),
+            is_there: target.has("jobs"),
             counts: Arc::default(),
         }
     }

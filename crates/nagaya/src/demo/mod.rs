@@ -7,7 +7,7 @@
 //! Everything runs on the main thread: the kernel ends the child processes of a thread that ends.
 
 mod child;
-mod house;
+mod target;
 
 mod fanout;
 mod fleet;
@@ -38,10 +38,10 @@ use crate::cli::GlobalArgs;
 use crate::jobs::tools::block_on;
 use crate::jobs::tools::connect::ConnectArgs;
 
-use house::House;
 use part::{End, Part};
 use screen::Screen;
 use summary::Summary;
+use target::Target;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -89,24 +89,24 @@ async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     // A terminal that is closed ends the demo as Ctrl-C does.
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
-    let house = House::find(loaded, &args.connect).await?;
+    let target = Target::find(loaded, &args.connect).await?;
     let length = Duration::from_secs(args.seconds);
     let parts: Vec<Box<dyn Part>> = vec![
-        Box::new(room::RoomPart::new(&house)),
-        Box::new(jobs::JobsPart::new(&house)),
-        Box::new(fanout::FanoutPart::new(&house)),
-        Box::new(fleet::FleetPart::new(&house, length)?),
-        Box::new(ids::IdsPart::new(&house)),
+        Box::new(room::RoomPart::new(&target)),
+        Box::new(jobs::JobsPart::new(&target)),
+        Box::new(fanout::FanoutPart::new(&target)),
+        Box::new(fleet::FleetPart::new(&target, length)?),
+        Box::new(ids::IdsPart::new(&target)),
     ];
-    take_lock(&house).await?;
+    take_lock(&target).await?;
     if let Err(error) = clean(&parts).await {
-        free_lock(&house).await?;
+        free_lock(&target).await?;
         return Err(error.context("what an earlier demo left cannot be cleared away"));
     }
-    let ends = play(&house, &parts, length, (&mut signals, &mut hangup)).await;
-    let left = clean(&parts).await.and(free_lock(&house).await).err();
+    let ends = play(&target, &parts, length, (&mut signals, &mut hangup)).await;
+    let left = clean(&parts).await.and(free_lock(&target).await).err();
 
-    let summary = Summary::new(&house, args.seconds, &parts, ends, left);
+    let summary = Summary::new(&target, args.seconds, &parts, ends, left);
     summary.print(args.json)?;
     Ok(if summary.is_fine() {
         ExitCode::SUCCESS
@@ -115,10 +115,10 @@ async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn take_lock(house: &House) -> anyhow::Result<()> {
+async fn take_lock(target: &Target) -> anyhow::Result<()> {
     let pid = std::process::id().to_string();
     // Long enough to clear away what an earlier one left.
-    let taken = house
+    let taken = target
         .ask(&["SET", LOCK, &pid, "NX", "PX", &ms(LOCK_FOR_CLEANING)])
         .await?;
     if reply::is_nil(&taken) {
@@ -127,14 +127,14 @@ async fn take_lock(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn free_lock(house: &House) -> anyhow::Result<()> {
-    house.ask(&["DEL", LOCK]).await.map(drop)
+async fn free_lock(target: &Target) -> anyhow::Result<()> {
+    target.ask(&["DEL", LOCK]).await.map(drop)
 }
 
 /// Keeps the lock while the demo runs; a room that does not answer is told by the parts.
-async fn keep_lock(house: &House) -> Infallible {
+async fn keep_lock(target: &Target) -> Infallible {
     loop {
-        house.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR)]).await.ok();
+        target.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR)]).await.ok();
         tokio::time::sleep(RENEW_EVERY).await;
     }
 }
@@ -145,7 +145,7 @@ fn ms(length: Duration) -> String {
 
 /// Runs all parts until the time is up or somebody ends it, and tells how each ended.
 async fn play(
-    house: &House,
+    target: &Target,
     parts: &[Box<dyn Part>],
     length: Duration,
     (signals, hangup): (&mut Signals, &mut Signal),
@@ -154,16 +154,16 @@ async fn play(
     let running = join_all(parts.iter().map(|part| part.run(&end)));
     tokio::pin!(running);
     let began = Instant::now();
-    let mut screen = Screen::new(&house.url, length);
+    let mut screen = Screen::new(&target.url, length);
     let mut draw = tokio::time::interval(DRAW_EVERY);
     draw.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (time_is_up, keeping) = (tokio::time::sleep(length), keep_lock(house));
+    let (time_is_up, keeping) = (tokio::time::sleep(length), keep_lock(target));
     tokio::pin!(time_is_up, keeping);
     loop {
         tokio::select! {
             ends = &mut running => {
                 screen.draw(began.elapsed(), parts);
-                house.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR_CLEANING)]).await.ok();
+                target.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR_CLEANING)]).await.ok();
                 return ends;
             }
             never = &mut keeping => match never {},

@@ -14,9 +14,9 @@ use nagaya_redis_client::{Client as Redis, reply};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::house::{House, ask, erase};
 use super::latency::Latencies;
 use super::part::{End, Part, count};
+use super::target::{Target, ask, erase};
 
 /// Users, and the pauses between visits and between departures.
 const USERS: usize = 40;
@@ -121,13 +121,13 @@ fn visits(user: usize) -> String {
 }
 
 impl RoomPart {
-    pub(super) fn new(house: &House) -> RoomPart {
+    pub(super) fn new(target: &Target) -> RoomPart {
         let seen = Seen {
             users: vec![User::default(); USERS],
             ..Seen::default()
         };
         RoomPart {
-            redis: house.redis(),
+            redis: target.redis(),
             seen: RefCell::new(seen),
         }
     }

@@ -23,7 +23,7 @@ use crate::jobs::tools::connect::{ConnectArgs, connect};
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A house that is ready.
-pub(super) struct House {
+pub(super) struct Target {
     pub(super) url: String,
     pub(super) client: Client,
     pub(super) room: RedisUrl,
@@ -35,9 +35,9 @@ pub(super) struct House {
     pub(super) needs_tags: bool,
 }
 
-impl House {
+impl Target {
     /// Finds the house of the flags and settings, and says what to do if it is not there.
-    pub(super) async fn find(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<House> {
+    pub(super) async fn find(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Target> {
         let client = connect(loaded, args)?;
         let url = client.url();
         let readyz: Readyz = match client.get("/readyz").await {
@@ -57,7 +57,7 @@ impl House {
         let house: HouseConfig = loaded.section();
         // A room on real engines has no place for a fleet, but then there is the house's own Redis.
         let fleet = house.redis.map(|redis| redis.reveal().to_owned());
-        Ok(House {
+        Ok(Target {
             url,
             client,
             redis: connect_to(room.clone())?,

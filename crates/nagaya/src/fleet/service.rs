@@ -8,7 +8,7 @@ use axum::Router;
 use nagaya_config::Secret;
 use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::manager::{self, ManagerHandle, ManagerOptions, ManagerStatus};
-use nagaya_fleet::metrics::FleetFigures;
+use nagaya_fleet::metrics::FleetStats;
 use nagaya_fleet::store::Store;
 use nagaya_fleet_api::FleetApi;
 use nagaya_fleet_api::webhook::Guard;
@@ -80,7 +80,7 @@ impl FleetService {
 
     pub(crate) fn register(&self, metrics: &Metrics) {
         let status = self.handle.status();
-        metrics.register(move || figures(&status.borrow()));
+        metrics.register(move || stats(&status.borrow()));
     }
 }
 
@@ -125,7 +125,7 @@ async fn tell(handle: &ManagerHandle, ready: &Ready) {
             if status.is_first_manager.is_some() {
                 ready.ready();
             }
-            ready.tell(describe(&status));
+            ready.set_detail(describe(&status));
         }
         // The sender lives in the handle.
         if status.changed().await.is_err() {
@@ -148,8 +148,8 @@ fn describe(status: &ManagerStatus) -> String {
     text
 }
 
-fn figures(status: &ManagerStatus) -> FleetFigures {
-    FleetFigures {
+fn stats(status: &ManagerStatus) -> FleetStats {
+    FleetStats {
         workers: status.workers as u64,
         live_instances: status.live_instances as u64,
         unplaced: status.unplaced as u64,

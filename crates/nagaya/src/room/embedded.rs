@@ -10,7 +10,7 @@ use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::server::Server;
 use nagaya_commands::table;
 use nagaya_commands::tiering::LOAD_BOUNDS_US;
-use nagaya_engine::metrics::{CommandFigures, RoomFigures, TierFigures};
+use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
 use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, Storage, used_bytes};
 use nagaya_telemetry::metrics::Metrics;
 
@@ -184,12 +184,12 @@ async fn asked_to_end(figures: Figures) {
 }
 
 /// Reads the engine's counters for a scrape.
-fn read(figures: &Figures) -> RoomFigures {
+fn read(figures: &Figures) -> RoomStats {
     let server = figures.server();
     let every = table::all()
         .iter()
         .flat_map(|command| std::iter::once(command).chain(&command.subcommands));
-    RoomFigures {
+    RoomStats {
         connections: figures.connections() as u64,
         connections_refused: figures.connections_refused(),
         keys: server.shards.keys() as u64,
@@ -200,7 +200,7 @@ fn read(figures: &Figures) -> RoomFigures {
         limit_bytes: Some(server.config().maxmemory).filter(|limit| *limit > 0),
         tags: server.tags_in_memory(),
         commands: every
-            .map(|command| CommandFigures {
+            .map(|command| CommandStats {
                 name: &command.full_name,
                 calls: server.sum(|stats| stats.commands[command.number].calls.get()),
                 failed: server.sum(|stats| stats.commands[command.number].failed.get()),
@@ -210,16 +210,16 @@ fn read(figures: &Figures) -> RoomFigures {
     }
 }
 
-fn read_tiers(server: &Server) -> TierFigures {
+fn read_tiers(server: &Server) -> TierStats {
     let Some(tiering) = server.tiering.get() else {
-        return TierFigures::default();
+        return TierStats::default();
     };
     let counters = &tiering.counters;
     // A tier that does not answer has other metrics that say so.
     let totals = tiering.cold.totals().unwrap_or_default();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let bounds = LOAD_BOUNDS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);
-    TierFigures {
+    TierStats {
         cold_keys: tiering.cold_keys(),
         cold_tags: totals.tags,
         cold_bytes: totals.disk_bytes,

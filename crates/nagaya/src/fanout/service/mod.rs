@@ -1,8 +1,8 @@
 //! The fan-out as a component of the house.
 
-mod figures;
 mod monitor;
 mod reload;
+mod stats;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl FanoutService {
             .address()
             .context("cannot tell the address of the fan-out")?;
         let read = Arc::clone(&fanout);
-        metrics.register(move || figures::read(&read));
+        metrics.register(move || stats::read(&read));
         Ok(FanoutService {
             fanout,
             server,
@@ -128,7 +128,7 @@ impl Service for FanoutService {
                 }
             }
             ready.ready();
-            ready.tell(match fanout.endpoints().iter().len() {
+            ready.set_detail(match fanout.endpoints().iter().len() {
                 0 => "no endpoints yet; name them in [fanout.endpoints]".to_owned(),
                 endpoints => format!("{endpoints} endpoints, store {}", fanout.store().kind()),
             });

@@ -8,7 +8,7 @@ use nagaya_fleet::plan::SeedRules;
 use serde_json::json;
 
 use super::args::{AskArgs, ConfirmArgs, DrainArgs, PolicyName, RelocateArgs};
-use super::look::{ask as talk, print, print_json, tidy};
+use super::list::{ask as talk, print, print_json, tidy};
 
 pub(super) fn relocate(loaded: &Loaded, args: &RelocateArgs) -> anyhow::Result<ExitCode> {
     let Some(worker) = &args.worker else {

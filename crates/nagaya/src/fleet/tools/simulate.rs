@@ -9,7 +9,7 @@ use nagaya_fleet::timing::Timing;
 use serde_json::json;
 
 use super::args::SimulateArgs;
-use super::look::{print, print_json};
+use super::list::{print, print_json};
 use super::manager::wish;
 use crate::fleet::FleetConfig;
 

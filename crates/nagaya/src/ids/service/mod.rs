@@ -5,7 +5,7 @@
 //! number is held. The component is ready as soon as a number is granted, and failed while one that was
 //! in use is not renewed or lost.
 
-mod opening;
+mod readiness_gate;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, bail};
 use axum::Router;
 use nagaya_ids::clock::{BootClock, SystemBootClock};
 use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
-use nagaya_ids::metrics::IdsFigures;
+use nagaya_ids::metrics::IdsStats;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::{FixedPermit, Permit};
 use nagaya_ids::pool::{Error as PoolError, Pool};
@@ -37,7 +37,7 @@ use crate::ids::IdsConfig;
 use crate::ids::api::IdsView;
 use crate::ids::target::house_url;
 use crate::ids::tools::run::describe_end;
-use opening::Opening;
+use readiness_gate::ReadinessGate;
 
 /// How often it is looked whether the number may still be used.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -124,7 +124,7 @@ pub(crate) struct IdsService {
     mint: Arc<Mint>,
     stats: Arc<Stats>,
     opened: watch::Sender<bool>,
-    opening: Opening,
+    readiness_gate: ReadinessGate,
     metrics: Arc<Metrics>,
     held_since_ms: Arc<AtomicU64>,
 }
@@ -165,7 +165,7 @@ impl IdsService {
         }
         let mint = Arc::new(Mint::new(layout, clock).with_wait_max(config.wait_max));
         let stats = Arc::new(Stats::new(&mint, env!("CARGO_PKG_VERSION")));
-        let (opened, opening) = Opening::new(waits + OPENING_SLACK);
+        let (opened, readiness_gate) = ReadinessGate::new(waits + OPENING_SLACK);
         let server_config = ServerConfig {
             connections_max: config.connections_max,
             idle_timeout: config.idle_timeout,
@@ -179,7 +179,7 @@ impl IdsService {
             mint,
             stats,
             opened,
-            opening,
+            readiness_gate,
             metrics,
             held_since_ms: Arc::default(),
         })
@@ -218,7 +218,7 @@ impl IdsService {
         let routes = nagaya_ids_api::router(api.clone())
             .merge(nagaya_ids_api::katsubushi_router(api.clone()))
             .merge(nagaya_ids_api::grpc_router(api));
-        self.opening.clone().guard(routes)
+        self.readiness_gate.clone().guard(routes)
     }
 }
 
@@ -373,11 +373,12 @@ impl Front {
                 match window.check(SystemBootClock.now()) {
                     Ok(_) => {
                         self.ready.ready();
-                        self.ready.tell(format!("number {number}, fence {fence}"));
+                        self.ready.set_detail(format!("number {number}, fence {fence}"));
                     }
                     Err(stop) => {
                         self.ready.failed();
-                        self.ready.tell(format!("number {number}, fence {fence}: {stop}"));
+                        self.ready
+                            .set_detail(format!("number {number}, fence {fence}: {stop}"));
                     }
                 }
             }
@@ -393,7 +394,7 @@ impl Front {
                     self.ready.ready()
                 }
                 let left = opens_after.since(SystemBootClock.now()).as_secs_f64();
-                self.ready.tell(format!(
+                self.ready.set_detail(format!(
                     "number {number}, fence {fence}, to be used in {left:.1} s"
                 ));
             }
@@ -401,7 +402,7 @@ impl Front {
                 self.mint.set_permit(None);
                 self.ready.failed();
                 self.ready
-                    .tell(trouble.unwrap_or_else(|| "no number yet".to_owned()));
+                    .set_detail(trouble.unwrap_or_else(|| "no number yet".to_owned()));
             }
             Status::Ended(end) => bail!("no number: {}", describe_end(&end)),
         }
@@ -442,7 +443,7 @@ impl Front {
                     matches!(&*status.borrow(), Status::Open(window) if window.check(SystemBootClock.now()).is_ok())
                 }
             };
-            IdsFigures {
+            IdsStats {
                 connections: stats.curr_connections,
                 connections_refused: stats.rejected_connections,
                 requests: stats.cmd_get,

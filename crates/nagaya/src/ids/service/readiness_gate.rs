@@ -16,16 +16,16 @@ const STATS_PATH: &str = "/stats";
 
 /// Tells when the first number may be used.
 #[derive(Clone, Debug)]
-pub(super) struct Opening {
-    opened: watch::Receiver<bool>,
+pub(super) struct ReadinessGate {
+    ready: watch::Receiver<bool>,
     /// How long a request waits before it gets the error of those who have no number.
     limit: Duration,
 }
 
-impl Opening {
-    pub(super) fn new(limit: Duration) -> (watch::Sender<bool>, Opening) {
-        let (sender, opened) = watch::channel(false);
-        (sender, Opening { opened, limit })
+impl ReadinessGate {
+    pub(super) fn new(limit: Duration) -> (watch::Sender<bool>, ReadinessGate) {
+        let (sender, ready) = watch::channel(false);
+        (sender, ReadinessGate { ready, limit })
     }
 
     /// Makes these routes wait.
@@ -34,11 +34,11 @@ impl Opening {
     }
 }
 
-async fn wait(State(mut opening): State<Opening>, request: Request, next: Next) -> Response {
+async fn wait(State(mut gate): State<ReadinessGate>, request: Request, next: Next) -> Response {
     if request.uri().path() != STATS_PATH {
-        let opened = opening.opened.wait_for(|opened| *opened);
+        let ready = gate.ready.wait_for(|ready| *ready);
         // Whatever came of it, the handler knows what to say.
-        let _ = tokio::time::timeout(opening.limit, opened).await;
+        let _ = tokio::time::timeout(gate.limit, ready).await;
     }
     next.run(request).await
 }

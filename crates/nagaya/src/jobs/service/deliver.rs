@@ -20,7 +20,7 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs_api::Api;
 use tokio_util::sync::CancellationToken;
 
-use super::figures::Gauges;
+use super::stats::StatsReader;
 
 settings! {
     /// Webhooks that tell submitters what became of their jobs.
@@ -203,8 +203,8 @@ impl Outgoing {
     }
 
     /// What there is to count.
-    pub(super) fn gauges(&self) -> Gauges {
-        Gauges::new(&self.jobs, &self.deliverer, &self.notifier)
+    pub(super) fn gauges(&self) -> StatsReader {
+        StatsReader::new(&self.jobs, &self.deliverer, &self.notifier)
     }
 
     /// Deliveries, secrets and notices over HTTP; who may is asked of the jobs' API.

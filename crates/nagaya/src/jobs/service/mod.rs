@@ -5,7 +5,7 @@
 
 mod config;
 mod deliver;
-mod figures;
+mod stats;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::app::settings::Settings;
 pub use config::JobsConfig;
 use deliver::Outgoing;
 pub use deliver::{NotifyConfig, WebhooksConfig};
-use figures::Gauges;
+use stats::StatsReader;
 
 /// The jobs' part of the data folder, and the file in it.
 const FOLDER: &str = "jobs";
@@ -38,7 +38,7 @@ pub(crate) struct JobsService {
     jobs: Jobs,
     api: Api,
     outgoing: Outgoing,
-    gauges: Gauges,
+    gauges: StatsReader,
     push: PushConfig,
     closing: CancellationToken,
     place: &'static str,
@@ -141,7 +141,7 @@ impl Service for JobsService {
             let gauges = tokio::spawn(gauges.run(closing.child_token()));
             let push = PushDelivery::new(jobs.clone(), push);
             let push = tokio::spawn(push.run(closing.child_token()));
-            ready.tell(format!("in {place}"));
+            ready.set_detail(format!("in {place}"));
             ready.ready();
             shutdown.draining().await;
             jobs.release_waiting_workers();

@@ -9,7 +9,7 @@ use nagaya_config::Loaded;
 
 use super::connect::{ConnectArgs, connect};
 use super::list::{FilterArgs, PAGE};
-use crate::room::tools::confirm::{Said, ask};
+use crate::room::tools::confirm::{Confirmation, ask};
 
 /// Jobs changed at a time.
 const AT_A_TIME: usize = 16;
@@ -59,9 +59,9 @@ pub(super) async fn change(loaded: &Loaded, change: Change, args: ChangeArgs) ->
     };
     if by_filter && !args.yes && !ids.is_empty() {
         match ask(&format!("{verb} {} jobs?", ids.len()))? {
-            Said::Yes => (),
-            Said::No => bail!("nothing was changed"),
-            Said::NoTerminal => bail!(
+            Confirmation::Yes => (),
+            Confirmation::No => bail!("nothing was changed"),
+            Confirmation::NoTerminal => bail!(
                 "{} jobs would be changed and nobody can be asked; pass --yes to {verb} them",
                 ids.len()
             ),

@@ -19,14 +19,14 @@ use crate::http::Problem;
 const REPLY_LIMIT: Duration = Duration::from_secs(15);
 
 /// The room, as the routes use it.
-pub(crate) struct RoomDoor {
+pub(crate) struct EngineHandle {
     client: Client,
     address: SocketAddr,
-    pub(super) place: RoomPlace,
+    pub(super) backend: EngineBackend,
 }
 
 /// Where the data is.
-pub(crate) enum RoomPlace {
+pub(crate) enum EngineBackend {
     /// In this process; set once the engine runs.
     Embedded(Arc<OnceLock<Figures>>),
     /// In a Redis and a PostgreSQL.
@@ -36,13 +36,13 @@ pub(crate) enum RoomPlace {
     },
 }
 
-impl RoomDoor {
+impl EngineHandle {
     /// Nothing is connected yet.
     pub(crate) fn new(
         address: SocketAddr,
         password: Option<Secret>,
-        place: RoomPlace,
-    ) -> Result<RoomDoor, Error> {
+        backend: EngineBackend,
+    ) -> Result<EngineHandle, Error> {
         let there = reachable(address);
         let mut url = RedisUrl::single(there.ip().to_string(), there.port());
         url.password = password;
@@ -51,10 +51,10 @@ impl RoomDoor {
             client_name: "nagaya-house".to_owned(),
             ..Options::default()
         };
-        Ok(RoomDoor {
+        Ok(EngineHandle {
             client: Client::new(url, options)?,
             address,
-            place,
+            backend,
         })
     }
 
@@ -67,7 +67,7 @@ impl RoomDoor {
         self.try_call(args).await.map_err(|error| refusal(args, &error))
     }
 
-    /// As [`call`](RoomDoor::call), on a connection of its own: for what may wait, while others do not.
+    /// As [`call`](EngineHandle::call), on a connection of its own: for what may wait, while others do not.
     pub(super) async fn call_apart(&self, args: &[&[u8]]) -> Result<Frame, Problem> {
         let answered = async { self.client.dedicated(b"").await?.call(args).await };
         answered.await.map_err(|error| refusal(args, &error))
@@ -87,14 +87,14 @@ impl RoomDoor {
         &self,
         question: impl FnOnce(&Server) -> Result<T, TagError> + Send + 'static,
     ) -> Option<Result<T, Problem>> {
-        let RoomPlace::Embedded(figures) = &self.place else {
+        let EngineBackend::Embedded(engine) = &self.backend else {
             return None;
         };
-        let Some(figures) = figures.get().cloned() else {
+        let Some(engine) = engine.get().cloned() else {
             let detail = "the room is still starting; try again in a moment";
             return Some(Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)));
         };
-        let asked = tokio::task::spawn_blocking(move || question(figures.server())).await;
+        let asked = tokio::task::spawn_blocking(move || question(engine.server())).await;
         Some(match asked {
             Ok(answer) => answer.map_err(|error| unavailable(&error)),
             Err(error) => Err(unavailable(&error)),
@@ -107,7 +107,7 @@ impl RoomDoor {
         &self,
         question: impl FnOnce(&dyn ColdTier) -> Result<T, ColdError> + Send + 'static,
     ) -> Option<Result<T, Problem>> {
-        let RoomPlace::Tiered { cold, .. } = &self.place else {
+        let EngineBackend::Tiered { cold, .. } = &self.backend else {
             return None;
         };
         let cold = Arc::clone(cold);

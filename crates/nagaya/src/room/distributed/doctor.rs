@@ -2,7 +2,7 @@
 
 use nagaya_tiering::cold::{ColdTier, Finding, Totals};
 
-use super::open::Places;
+use super::open::Backends;
 
 /// What was found at one of the two places.
 pub(crate) struct Examined<T> {
@@ -18,7 +18,7 @@ pub(crate) struct Examination {
     pub(crate) cold: Examined<Totals>,
 }
 
-impl Places {
+impl Backends {
     /// Asks Redis and PostgreSQL what is wrong with them. Blocks; a place that does not answer is a finding.
     pub(crate) fn examine(&self) -> anyhow::Result<Examination> {
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -5,7 +5,7 @@ use nagaya_cold::sqlite::{Options, SqliteCold};
 use nagaya_telemetry::{Clock, SystemClock};
 
 use super::client::Client;
-use super::place::{Place, User, written_at_ms};
+use super::room_data::{DataUse, RoomData, written_at_ms};
 use super::stopped::Stopped;
 use crate::app::data_dir::Holder;
 
@@ -21,21 +21,21 @@ pub(super) struct Copy {
 
 impl Copy {
     /// Has everything saved that was written until now, and opens it.
-    pub(super) fn fresh(place: &Place) -> anyhow::Result<Copy> {
-        let stopped = match place.user()? {
-            User::Nobody(stopped) => {
+    pub(super) fn fresh(room_data: &RoomData) -> anyhow::Result<Copy> {
+        let stopped = match room_data.user()? {
+            DataUse::Stopped(stopped) => {
                 stopped.settle()?;
                 Some(stopped)
             }
-            User::House(holder) => {
-                if let Err(error) = save_now(place, &holder) {
-                    let age = age_of(place);
+            DataUse::Running(holder) => {
+                if let Err(error) = save_now(room_data, &holder) {
+                    let age = age_of(room_data);
                     eprintln!("warning: the running house did not save first: {error:#}; {age}");
                 }
                 None
             }
         };
-        let cold = SqliteCold::open_read_only(place.cold_file(), Options::default()).context("room")?;
+        let cold = SqliteCold::open_read_only(room_data.cold_file(), Options::default()).context("room")?;
         Ok(Copy {
             cold,
             _stopped: stopped,
@@ -43,8 +43,8 @@ impl Copy {
     }
 }
 
-fn save_now(place: &Place, holder: &Holder) -> anyhow::Result<()> {
-    wait_until_saved(&mut place.connect(holder)?)
+fn save_now(room_data: &RoomData, holder: &Holder) -> anyhow::Result<()> {
+    wait_until_saved(&mut room_data.connect(holder)?)
 }
 
 /// Waits until everything that anybody has written is in the cold tier.
@@ -55,8 +55,8 @@ pub(super) fn wait_until_saved(client: &mut Client) -> anyhow::Result<()> {
     }
 }
 
-fn age_of(place: &Place) -> String {
-    match written_at_ms(&place.cold_file()) {
+fn age_of(room_data: &RoomData) -> String {
+    match written_at_ms(&room_data.cold_file()) {
         Some(at_ms) => {
             let age_ms = SystemClock.unix_ms().saturating_sub(at_ms);
             format!("the copy on disk was last written {} s ago", age_ms / 1000)

@@ -10,7 +10,7 @@ mod copy;
 mod doctor;
 mod erase;
 mod export;
-mod place;
+mod room_data;
 mod size;
 mod stopped;
 

@@ -15,20 +15,21 @@ use crate::cli::GlobalArgs;
 use crate::room::embedded::{COLD_FILE, LOG_FOLDER, ROOM_FOLDER};
 
 /// The room's part of a data folder, and the settings that say how it is used.
-pub(super) struct Place {
+pub(super) struct RoomData {
     pub(super) data: PathBuf,
     pub(super) room: RoomConfig,
 }
 
 /// Who uses the data.
-pub(super) enum User {
+pub(super) enum DataUse {
     /// Nobody but this tool.
-    Nobody(Box<Stopped>),
-    House(Holder),
+    Stopped(Box<Stopped>),
+    /// By a running server.
+    Running(Holder),
 }
 
-impl Place {
-    pub(super) fn new(global: &GlobalArgs, data: Option<String>) -> anyhow::Result<Place> {
+impl RoomData {
+    pub(super) fn new(global: &GlobalArgs, data: Option<String>) -> anyhow::Result<RoomData> {
         let flags = data.map(|value| Flag {
             name: "--data".to_owned(),
             key: "house.data".to_owned(),
@@ -36,7 +37,7 @@ impl Place {
         });
         let loaded = settings::load(global, flags.into_iter().collect())?;
         let house: HouseConfig = loaded.section();
-        Ok(Place {
+        Ok(RoomData {
             data: house.data,
             room: loaded.section(),
         })
@@ -55,7 +56,7 @@ impl Place {
     }
 
     /// Tells who uses the data, and locks it if nobody does.
-    pub(super) fn user(&self) -> anyhow::Result<User> {
+    pub(super) fn user(&self) -> anyhow::Result<DataUse> {
         let found = DataDir::find(&self.data)?;
         if !self.cold_file().exists() && !self.log_folder().exists() {
             bail!(
@@ -64,8 +65,8 @@ impl Place {
             );
         }
         Ok(match found {
-            Found::Free(data) => User::Nobody(Box::new(Stopped::new(data, self))),
-            Found::Used(holder) => User::House(holder),
+            Found::Free(data) => DataUse::Stopped(Box::new(Stopped::new(data, self))),
+            Found::Used(holder) => DataUse::Running(holder),
         })
     }
 

@@ -8,7 +8,7 @@ use nagaya_cold::sqlite::{Options, SqliteCold};
 use nagaya_engine::{Bound, Engine, RoomConfig, Storage};
 use nagaya_wal::{Inspection, OsFiles, Position, ReadOnlyFiles};
 
-use super::place::Place;
+use super::room_data::RoomData;
 use super::size::count;
 use crate::app::data_dir::DataDir;
 
@@ -21,12 +21,12 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    pub(super) fn new(lock: DataDir, place: &Place) -> Stopped {
+    pub(super) fn new(lock: DataDir, room_data: &RoomData) -> Stopped {
         Stopped {
             _lock: lock,
-            cold_file: place.cold_file(),
-            log_folder: place.log_folder(),
-            room: place.room.clone(),
+            cold_file: room_data.cold_file(),
+            log_folder: room_data.log_folder(),
+            room: room_data.room.clone(),
         }
     }
 

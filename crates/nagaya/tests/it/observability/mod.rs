@@ -6,7 +6,7 @@ mod promql;
 
 use super::*;
 use exposition::{Families, parse, series};
-use nagaya_cluster::metrics::TiersFigures;
+use nagaya_cluster::metrics::TiersStats;
 use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_testkit::wait;
@@ -50,7 +50,7 @@ fn families() -> Families {
     });
 
     let metrics = Metrics::new("0", Arc::new(SystemClock));
-    metrics.register(TiersFigures::default);
+    metrics.register(TiersStats::default);
     let mut families = parse(&metrics.render().unwrap());
     families.extend(parse(&told));
     families

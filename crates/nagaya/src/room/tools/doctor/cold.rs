@@ -6,12 +6,12 @@ use nagaya_cold::{OpenError, SchemaError};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::report::{Part, Remedy, Report};
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::{count, human};
 
 /// Checks the file and returns how far it has the log, if it can be read.
-pub(super) fn check(place: &Place, scope: Scope, report: &mut Report) -> Option<u64> {
-    let path = place.cold_file();
+pub(super) fn check(room_data: &RoomData, scope: Scope, report: &mut Report) -> Option<u64> {
+    let path = room_data.cold_file();
     if !path.exists() {
         report.note(Part::Cold, "there is none yet; the next start makes it");
         return Some(0);
