@@ -1,4 +1,4 @@
-//! The two servers, as children that end with us.
+//! The two servers, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -26,7 +26,7 @@ pub(super) const KEEP_NOTHING: &str = "room.persist=false";
 /// Sections of the settings, besides `room`, that have a `listen`.
 const OTHER_LISTENERS: [&str; 3] = ["http", "ids", "fanout"];
 
-/// Whose server it is.
+/// Which of the two servers it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Side {
@@ -74,7 +74,7 @@ impl Pair {
         })
     }
 
-    /// The two in the order of this round: whoever came first last time comes second now.
+    /// Returns both servers in the order of this round, which alternates.
     pub(super) fn in_turn(&self, round: u32) -> [&Server; 2] {
         match round % 2 {
             0 => [&self.ours, &self.redis],
@@ -165,13 +165,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping, so it need not end in good order.
+        // Its data is not needed, so it need not shut down cleanly.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Where a server's own words go.
+/// Returns the path of a server's log file.
 fn log_of(side: Side, folder: &Path) -> PathBuf {
     folder.join(format!("{}.log", side.name()))
 }
@@ -196,7 +196,7 @@ fn redis_command(program: &Path, address: SocketAddr) -> Command {
     command
 }
 
-/// Starts a command that the kernel ends when we end, by whatever cause.
+/// Starts a command that the kernel kills when this process ends for any reason.
 ///
 /// Call it on the main thread only: the signal comes when the thread that started the child ends.
 #[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
@@ -204,7 +204,7 @@ pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
     let parent = std::process::id();
     let hook = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // We may have ended before the signal was set; then it would never come.
+        // This process may have ended before the signal was set, and then it would never be sent.
         match rustix::process::getppid() {
             Some(pid) if pid.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
             _ => Err(io::Error::from(io::ErrorKind::BrokenPipe)),

@@ -3,7 +3,7 @@
 /// What the console has to know about the house.
 #[derive(Clone, Debug, Default)]
 pub struct ConsoleConfig {
-    /// Whether the house asks for a token: then everybody signs in first.
+    /// Whether the house asks for a token: then every user signs in first.
     pub asks_token: bool,
     /// Answer only to names that lead to this machine in every resolver (`localhost` and addresses). A house
     /// that asks for no token needs it: else a page could point a name of its own at loopback and read along.

@@ -1,4 +1,4 @@
-//! One request to the console: who it is from, what they may, and the API on their behalf.
+//! One request to the console: its session, its permissions, and the API on its behalf.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Console {
         }))
     }
 
-    /// The pages, to be served by somebody else. They check who comes themselves and carry no fallback.
+    /// Returns the routes of the pages, with their own session check and without a fallback.
     pub fn routes(&self) -> Router {
         pages::router().route_layer(axum::middleware::from_fn_with_state(
             self.clone(),
@@ -51,7 +51,7 @@ impl Console {
     }
 }
 
-/// What somebody may. The API decides; this only says which buttons are worth showing.
+/// The permissions of a user. The API enforces them; here they decide which buttons are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) tenant: Option<String>,
@@ -68,7 +68,7 @@ struct WhoAmI {
 }
 
 impl Rights {
-    /// Those of whoever speaks for the house.
+    /// Returns all permissions, those of the server's own token.
     pub(crate) fn all() -> Rights {
         Rights {
             tenant: None,
@@ -121,12 +121,12 @@ pub(crate) struct RequestInfo {
     pub(crate) rights: Rights,
     pub(crate) token: Option<String>,
     pub(crate) session: Option<SessionId>,
-    /// The word that forms carry.
+    /// The anti-forgery token of forms.
     pub(crate) form_word: String,
     /// Path and query as the browser sent them.
     pub(crate) path: String,
     pub(crate) query: Fields,
-    /// What a form sent; its word has been checked.
+    /// The fields of a form; its anti-forgery token has been checked.
     pub(crate) form: Fields,
     pub(crate) address: IpAddr,
     pub(crate) is_https: bool,
@@ -137,7 +137,8 @@ impl PageRequest {
         &self.info.rights
     }
 
-    /// Refuses to show what somebody cannot use. The API refuses as well; this says it before a form is filled in.
+    /// Refuses pages that the user has no permission for. The API refuses as well; this check comes before a
+    /// form is filled in.
     pub(crate) fn require(&self, may: bool) -> Result<(), Failure> {
         if may {
             Ok(())

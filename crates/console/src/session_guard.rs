@@ -1,8 +1,10 @@
-//! The console's front door: who comes, whether the request is theirs, and headers on what leaves.
+//! Middleware in front of every page: finds the session, rejects cross-site requests, and sets response
+//! headers.
 //!
-//! A request that changes something must come from a page of ours. Three things say so: the browser's own word
-//! (`Sec-Fetch-Site`, or `Origin` where it sends none), a cookie that it does not send along with requests of
-//! other sites, and a word in the form that other sites cannot read. All are checked here, for every POST.
+//! A request that changes something must come from a page of this console. Three checks ensure it: the
+//! browser's own headers (`Sec-Fetch-Site`, or `Origin` where it sends none), a cookie that it does not send
+//! along with requests of other sites, and a token in the form that other sites cannot read. All are checked
+//! here, for every POST.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,13 +26,13 @@ use crate::session::SessionId;
 const FORM_MAX: usize = 64 << 10;
 /// The name of the session's cookie.
 pub(crate) const COOKIE: &str = "nagaya_session";
-/// The field of a form that carries its word.
+/// The form field of the anti-forgery token.
 pub(crate) const FORM_WORD: &str = "form_word";
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Lets a request in to its page, or answers in the page's place.
+/// Passes a request on to its page, or answers it itself.
 pub(crate) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with("/assets/") {
         return with_headers(assets::serve(request.uri().path()));
@@ -43,7 +45,7 @@ pub(crate) async fn guard(State(console): State<Console>, request: Request, next
     with_headers(answer(&page_request, request, next).await)
 }
 
-/// Finds out everything about a request.
+/// Reads session, path, query and form of a request.
 async fn read_request(console: &Console, request: Request) -> (RequestInfo, Request) {
     let (parts, body) = request.into_parts();
     let session = session_id(&parts.headers);
@@ -71,7 +73,7 @@ async fn read_request(console: &Console, request: Request) -> (RequestInfo, Requ
             .is_some_and(|scheme| scheme == "https"),
     };
     if parts.method == Method::POST {
-        // One that is too large or breaks off is empty, and so lacks its word.
+        // A form that is too large or incomplete is empty, so its token is missing.
         info.form = Fields::parse(&to_bytes(body, FORM_MAX).await.unwrap_or_default());
     }
     (info, Request::from_parts(parts, Body::empty()))
@@ -91,7 +93,7 @@ async fn answer(page_request: &PageRequest, mut request: Request, next: Next) ->
     match response.extensions_mut().remove::<Failure>() {
         None => response,
         Some(failure) if failure.status == StatusCode::UNAUTHORIZED => {
-            // The token is worth nothing any more.
+            // The token has been revoked.
             if let Some(session) = &page_request.info.session {
                 page_request.console.0.sessions.close(session);
             }
@@ -113,7 +115,7 @@ fn error_page(page_request: &PageRequest, failure: &Failure) -> Response {
     response
 }
 
-/// Refuses requests that no page of ours sent.
+/// Refuses requests that no page of this console sent.
 fn check(page_request: &PageRequest, request: &Request) -> Result<(), Failure> {
     let host = host(request.headers(), request.uri());
     if page_request.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
@@ -162,10 +164,10 @@ fn is_foreign(headers: &HeaderMap, host: Option<&str>) -> bool {
     }
 }
 
-/// The name that the browser knows us by, with its port.
+/// Returns the host name that the browser used, with its port.
 fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    // HTTP/2 says it in the place of the URI.
+    // HTTP/2 has it in the URI.
     named
         .or(uri.authority().map(|authority| authority.as_str()))
         .map(str::to_owned)
@@ -214,7 +216,7 @@ fn with_headers(mut response: Response) -> Response {
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Assets have said already how long they keep.
+    // Assets have set their own cache policy.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));

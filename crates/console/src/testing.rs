@@ -1,4 +1,4 @@
-//! A house for tests: the console over an API that answers what it was told to.
+//! A console for tests, over a fake API with prepared answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) fn cookie_of(set_cookie: &str) -> String {
 }
 
 impl TestConsole {
-    /// A house that asks for no token.
+    /// A console that requires no token.
     pub(crate) fn open() -> TestConsole {
         TestConsole::new(None)
     }

@@ -93,8 +93,8 @@ impl Loader {
         }
     }
 
-    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore
-    /// must be a setting, all others are none of our business.
+    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore must be a setting,
+    /// all others are ignored.
     pub fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let mut variables: Vec<_> = variables.into_iter().collect();
         variables.sort();
@@ -264,7 +264,7 @@ fn find(sections: &[&'static SectionMeta], key: &str) -> Option<(&'static Sectio
 fn describe_invalid(key: &str, field: &Field, raw: &Raw, invalid: InvalidValue) -> String {
     let found = match raw {
         _ if field.secret => "another kind of value".to_owned(),
-        // What is in it is of interest only where a table belongs.
+        // Its contents matter only where a table is expected.
         Raw::Table(_) if !field.kind.starts_with("a table") => "a table".to_owned(),
         raw => raw.to_string(),
     };

@@ -1,4 +1,4 @@
-//! The programs that are compared, as children that end with us.
+//! The programs that are compared, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,12 +14,12 @@ use super::options::Plan;
 use crate::servers::{Server, spawn};
 use crate::{proc, progress};
 
-/// Short, so that Redis does not fill up; longer than a run and the look at what it stored.
+/// In seconds. Short enough that Redis does not fill up, and longer than a run with its evaluation.
 const EXPIRE_SECONDS: u64 = 30;
 const START_ATTEMPTS: usize = 600;
 const START_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who is measured.
+/// The program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -115,7 +115,7 @@ impl Competitor {
 
 impl Drop for Competitor {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping.
+        // Its data is not needed.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Ids kept for a look at what was stored.
+/// Maximum number of ids kept for reading back what was stored.
 const IDS_MAX: usize = 4000;
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a load found out.
+/// The result of a load.
 #[derive(Default)]
 pub(super) struct Loaded {
     /// Replies 200, and all others.

@@ -1,4 +1,4 @@
-//! `nagaya bench fanout`: how many requests a second are fanned out, and what that costs.
+//! `nagaya-bench fanout`: how many requests a second are fanned out, and what that costs.
 //!
 //! Redis, the endpoints and the load generator share the machine with the program that is measured, so a
 //! figure by itself says little; ratios of one run say much. A rate counts only if 99 of 100 answers were
@@ -52,7 +52,7 @@ pub(super) struct Sample {
     share: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// Within what time 99 of 100 answers were there; only ours tells.
+    /// 99th percentile of the time to store an answer; `None` for serinin, which records no times.
     answers_p99_ms: Option<u64>,
     /// CPU milliseconds of the program for each request and for each answer.
     cpu_ms: f64,
@@ -137,7 +137,7 @@ impl Stage<'_> {
         Competitor::start(kind, self.plan, self.folder, &self.redis, endpoints)
     }
 
-    /// The capacity, found out if nobody has said it.
+    /// Returns the capacity; measures it if no option sets it.
     fn known(&mut self, capacity: &mut Option<f64>) -> anyhow::Result<f64> {
         match capacity {
             Some(capacity) => Ok(*capacity),

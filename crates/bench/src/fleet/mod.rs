@@ -1,4 +1,4 @@
-//! `nagaya bench fleet`: the scenarios that document 000's program was measured with, run by ours.
+//! `nagaya-bench fleet`: the scenarios that document 000's program was measured with, run by ours.
 //!
 //! [`placing`] drives the store and the decision directly, [`moving`] runs managers and agents as
 //! processes. The other program's figures are those of its own measurement, quoted beside ours.
@@ -106,7 +106,7 @@ impl Row {
     }
 }
 
-/// Everything a run found out.
+/// The results of a run.
 #[derive(Serialize)]
 pub(super) struct Report {
     date: String,

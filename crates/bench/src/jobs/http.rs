@@ -15,7 +15,7 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn connect(server: &NagayaServer) -> anyhow::Result<Http> {
-        // What fails here must be seen and not be mended, and a peer's jobs carry no keys either.
+        // Failures must be visible, so nothing is retried, and a peer's jobs carry no keys either.
         let client = Client::builder(&server.url())
             .retry(RetryPolicy::NONE)
             .without_enqueue_keys();

@@ -1,4 +1,4 @@
-//! `nagaya bench jobs`: our queue beside those that others use, over the same work.
+//! `nagaya-bench jobs`: our queue beside those that others use, over the same work.
 //!
 //! Every subject does the same: [`core`] registers many jobs in batches, burns them down, registers one at a
 //! time from 1, 16 and 256 clients, and measures the time from registration to start at half of its own
@@ -66,7 +66,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
         };
         match measured {
             Ok(figures) => report.add(figures),
-            // A peer that cannot be had must not cost the figures of the others.
+            // A peer that cannot be installed must not discard the results of the others.
             Err(error) if subject.ours().is_none() => {
                 progress(&format!("{} was not measured: {error:#}", subject.name()));
                 report.missing.push(format!("{}: {error:#}", subject.name()));
@@ -77,7 +77,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// How a client speaks to us.
+/// The protocol that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Http,

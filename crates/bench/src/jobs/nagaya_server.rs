@@ -1,4 +1,4 @@
-//! Our own house, on either store.
+//! A `nagaya` server with jobs on either store.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -31,7 +31,7 @@ impl Store {
     }
 }
 
-/// A running house. Dropping it ends it.
+/// A running server. Dropping it kills it.
 pub(crate) struct NagayaServer {
     address: SocketAddr,
     child: Child,
@@ -47,7 +47,7 @@ impl NagayaServer {
         NagayaServer::start_with(nagaya, store, folder, postgres, &[])
     }
 
-    /// Starts a house with settings of its own, as `key=value`.
+    /// Starts a server with additional settings, as `key=value`.
     pub(crate) fn start_with(
         nagaya: &Nagaya,
         store: Store,
@@ -136,7 +136,7 @@ impl NagayaServer {
 
 impl Drop for NagayaServer {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping, so it need not end in good order.
+        // Its data is not needed, so it need not shut down cleanly.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! What `nagaya bench jobs` can be told, with its defaults filled in.
+//! What `nagaya-bench jobs` accepts, with its defaults filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// How we are spoken to and where we keep jobs; nothing for a peer.
+    /// Returns protocol and store of one of our own subjects; `None` for a peer.
     pub(super) fn ours(self) -> Option<(Protocol, Store)> {
         match self {
             Subject::HttpPostgres => Some((Protocol::Http, Store::Postgres)),

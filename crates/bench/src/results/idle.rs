@@ -22,7 +22,7 @@ use crate::{proc, progress};
 const OPENING: usize = 64;
 /// File descriptors besides those of the streams.
 const SPARE: usize = 200;
-/// How long all streams may take to tell of a job.
+/// Time limit until every stream has reported a job.
 const LATE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(servers: &mut NagayaServers<'_>) -> anyhow::Result<Idle> {
@@ -85,7 +85,7 @@ async fn open_all(server: &Arc<NagayaServer>, count: usize) -> anyhow::Result<Ve
     Ok(streams)
 }
 
-/// Ends a job; returns how long it took until the last stream had told of it.
+/// Completes a job; returns how long it took until the last stream had reported it.
 async fn tell_all(server: &NagayaServer, streams: Vec<BufReader<TcpStream>>) -> anyhow::Result<Duration> {
     let mut readers = JoinSet::new();
     for mut stream in streams {

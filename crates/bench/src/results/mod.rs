@@ -1,4 +1,4 @@
-//! `nagaya bench results`: how long a submitter waits for a result, and what waiting costs the house.
+//! `nagaya-bench results`: how long a submitter waits for a result, and what waiting costs the house.
 //!
 //! [`latency`] registers jobs at an even rate, lets a few workers end them at once, and measures from before the
 //! registration until the submitter has the result, once for each [`ways`] of being told. [`idle`] opens many
@@ -77,7 +77,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Gives every measurement a house of its own.
+/// Starts a server for each measurement.
 struct NagayaServers<'a> {
     plan: &'a Plan,
     folder: &'a Path,

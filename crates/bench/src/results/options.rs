@@ -1,4 +1,4 @@
-//! What `nagaya bench results` can be told, with its defaults filled in.
+//! What `nagaya-bench results` accepts, with its defaults filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -33,7 +33,7 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Opens so many; the last one never answers when one is to be dead.
+    /// Opens this many targets; with `one_is_dead` the last one never answers.
     pub(super) async fn open(count: u8, one_is_dead: bool, ledger: &Arc<Ledger>) -> anyhow::Result<Targets> {
         let mut serving = JoinSet::new();
         let mut addresses = Vec::new();
@@ -52,7 +52,7 @@ impl Targets {
         })
     }
 
-    /// The URL for a job; jobs go round the targets.
+    /// The URL for a job; jobs are spread over the targets in turn.
     pub(super) fn url(&self, job: usize) -> String {
         format!("http://{}/", self.addresses[job % self.addresses.len()])
     }

@@ -1,4 +1,4 @@
-//! Ways of being told a result.
+//! The ways in which a result is reported.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub(super) async fn open_stream(server: &NagayaServer) -> anyhow::Result<BufRead
     Ok(stream)
 }
 
-/// Notes results as server-sent events tell of them.
+/// Records results as server-sent events report them.
 pub(super) async fn read_stream(mut stream: BufReader<TcpStream>, ledger: Arc<Ledger>) -> anyhow::Result<()> {
     let mut line = String::new();
     while stream.read_line(&mut line).await? > 0 {
@@ -85,7 +85,7 @@ pub(super) async fn read_stream(mut stream: BufReader<TcpStream>, ledger: Arc<Le
     bail!("the stream of events ended")
 }
 
-/// Opens a WebSocket that is told of successes.
+/// Opens a WebSocket that reports successes.
 pub(super) async fn socket(
     server: &NagayaServer,
     ledger: Arc<Ledger>,

@@ -19,11 +19,11 @@ const WORKERS: usize = 4;
 const CLAIM: usize = 500;
 /// How long a claim waits for jobs.
 const WAIT: Duration = Duration::from_secs(1);
-/// Jobs registered in one call, where nobody measures single ones.
+/// Jobs registered in one call where single registrations are not measured.
 const BATCH: usize = 1000;
 
 pub(super) fn connect(server: &NagayaServer) -> anyhow::Result<Client> {
-    // What fails here must be seen and not be mended.
+    // Failures must be visible, so nothing is retried.
     let client = Client::builder(&server.url()).retry(RetryPolicy::NONE);
     Ok(client.without_enqueue_keys().build()?)
 }

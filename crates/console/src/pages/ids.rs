@@ -1,4 +1,4 @@
-//! Ids: who holds which number, and what an id says.
+//! Ids: which node holds which number, and what an id contains.
 
 use axum::Router;
 use axum::http::StatusCode;

@@ -278,7 +278,7 @@ fn memory(service: &Service) -> Markup {
     }
 }
 
-/// What somebody should look at.
+/// A warning about a service, if any.
 fn remark(service: &Service) -> Option<String> {
     let figures = &service.figures;
     if figures.get("is_held").and_then(Value::as_bool) == Some(true) {

@@ -1,4 +1,4 @@
-//! Who descends from whom, by reading `/proc`.
+//! Process ancestry, read from `/proc`.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn parent_of(pid: u32) -> Option<u32> {
     alive.then(|| fields.next()?.parse().ok()).flatten()
 }
 
-/// Whether a process exists and is not a zombie that nobody reaped.
+/// Whether a process exists and is not an unreaped zombie.
 pub fn is_alive(pid: u32) -> bool {
     parent_of(pid).is_some()
 }

@@ -1,4 +1,4 @@
-//! What is answered where a service would be that is switched off.
+//! Answers for the routes of services that are switched off.
 
 use axum::Router;
 use axum::http::StatusCode;

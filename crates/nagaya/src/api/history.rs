@@ -1,4 +1,4 @@
-//! `GET /v1/house/history`, and who keeps it.
+//! `GET /v1/house/history`, and the task that records it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::AdminState;
 use crate::http::{Problem, echo};
 
-/// Series in one answer at most.
+/// Maximum number of series in one response.
 const SERIES_MAX: usize = 50;
 const MINUTES_DEFAULT: u64 = 60;
 

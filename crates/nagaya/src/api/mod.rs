@@ -1,7 +1,7 @@
-//! The house's own REST: what it is, how its services are, and what they were in the last hours.
+//! The admin API: version, state of the services, and their metrics over the last hours.
 //!
-//! Everything here reads what the services keep anyway: their metrics, their handles, and the room through
-//! its own commands. It is served beside the services' own routes and behind the same token.
+//! Handlers read what the services maintain anyway: their metrics, their handles, and the room through its own
+//! commands. It is served beside the services' own routes and behind the same token.
 
 mod history;
 mod overview;
@@ -29,12 +29,12 @@ use crate::ids::api::IdsView;
 use crate::room::api::EngineHandle;
 use crate::{fanout, ids, room};
 
-/// How long reading the metrics may take.
+/// Time limit for reading all metrics; handlers then use the previous reading.
 const READ_LIMIT: Duration = Duration::from_secs(2);
-/// How many may read them at once: each holds a thread.
+/// Maximum number of concurrent readers. Each one occupies a blocking thread.
 pub(crate) const READERS_MAX: usize = 4;
 
-/// All that the routes look at.
+/// The shared state of the handlers.
 pub(crate) struct AdminState {
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Arc<Metrics>,
@@ -46,9 +46,9 @@ pub(crate) struct AdminState {
     pub(crate) fanout: Option<(Arc<Fanout>, SocketAddr)>,
     pub(crate) ids: Option<(IdsView, SocketAddr)>,
     pub(crate) fleet: Option<ManagerHandle>,
-    /// Locked for moments, never while metrics are read.
+    /// Locked briefly, never while metrics are read.
     pub(crate) history: Mutex<History>,
-    /// What was read last.
+    /// The last complete reading.
     pub(crate) latest: Mutex<Readings>,
     /// With [`READERS_MAX`] permits.
     pub(crate) readers: Arc<Semaphore>,
@@ -74,15 +74,15 @@ impl AdminState {
         history::keep(self).await;
     }
 
-    /// The metrics of this moment, and what they were a little earlier.
+    /// Returns the current metrics together with an earlier reading, for rates.
     pub(crate) async fn now(self: &Arc<AdminState>) -> Now {
         let readings = self.readings().await;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.now(self.clock.unix_ms(), readings)
     }
 
-    /// Reads all metrics. On a thread that may wait: a slow script may hold the room. While that takes too
-    /// long, the latest ones that were read stand in.
+    /// Reads all metrics. Runs on a blocking thread, because a slow script may hold the room. If it exceeds
+    /// [`READ_LIMIT`], returns the previous reading.
     async fn readings(self: &Arc<AdminState>) -> Readings {
         let state = Arc::clone(self);
         let reading = async {

@@ -49,7 +49,7 @@ async fn overview(State(state): State<Arc<AdminState>>) -> Json<Value> {
     }))
 }
 
-/// Figures with what every service has.
+/// Adds the fields that every service has.
 fn describe(component: &Component, address: Option<String>, mut stats: Value) -> Value {
     stats["state"] = json!(component.state);
     stats["detail"] = json!(component.detail);

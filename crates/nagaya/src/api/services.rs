@@ -1,4 +1,4 @@
-//! What `/v1/house` tells of each service but the room, which has a door of its own.
+//! Statistics of each service in `/v1/house`, except those of the room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::AdminState;
 
-/// How long a store may take to say how it is; a service whose store is slower is told without.
+/// Time limit for a store to report its statistics; a slower one is left out of the response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A rate, to three digits after the point; 0 while it is not known.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::app::terminal::Paint;
 
-/// What the banner tells.
+/// What the banner shows.
 pub(crate) struct Banner<'a> {
     pub(crate) room: SocketAddr,
     /// Whether the room asks for a password, and HTTP for a token.
@@ -35,7 +35,7 @@ pub(crate) enum Fleet {
     Off,
     /// In the data folder, where commands find it.
     InData,
-    /// In a Redis, which commands would have to be told.
+    /// In a Redis, whose URL commands need as a flag.
     Elsewhere,
 }
 

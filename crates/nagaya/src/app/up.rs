@@ -154,7 +154,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let fanout = FanoutService::of_house(&settings, room_address, mint, &readiness, reload, &metrics).await?;
     let fanout_address = fanout.as_ref().map(FanoutService::address);
     let listener = HttpListener::bind(&settings.http).await?;
-    // Makes a file: nothing may fail for want of a port after it.
+    // Creates a file, so every port must be bound before.
     let jobs = if settings.jobs.enabled {
         Some(JobsService::open(&settings, data.path(), &metrics).await?)
     } else {

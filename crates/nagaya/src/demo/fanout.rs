@@ -1,7 +1,7 @@
 //! One request to three endpoints, one of which is slow.
 //!
-//! The endpoints and the fan-out are the demo's own, so that nobody's endpoints get requests they did not ask for; the
-//! answers rest in the room of the house.
+//! The endpoints and the fan-out are the demo's own, so that no real endpoint gets requests; the answers rest
+//! in the room of the house.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ use super::target::{Target, ask};
 /// How long an answer may take, and how long it may take until a request is taken at all.
 const TIMEOUT: Duration = Duration::from_millis(150);
 const TAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Answers that nobody takes away rest for so long.
+/// How long unread answers are kept.
 const EXPIRE_IN: Duration = Duration::from_secs(60);
 /// Requests under way at once, and the pause after each.
 const ASKERS: usize = 2;

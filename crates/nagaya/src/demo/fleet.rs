@@ -130,7 +130,7 @@ impl FleetPart {
         Ok(())
     }
 
-    /// Looks until something is so; false when the limit came first.
+    /// Polls until a condition holds; returns false on timeout.
     async fn look_until(
         &self,
         limit: Instant,
@@ -239,7 +239,7 @@ impl FleetPart {
         }
     }
 
-    /// Ends all children, by a word first.
+    /// Ends all children, first with SIGTERM.
     async fn end_children(&self) -> anyhow::Result<()> {
         let mut children = std::mem::take(&mut *self.children.borrow_mut());
         for child in children.values() {

@@ -23,7 +23,7 @@ impl Latencies {
         self.seen += 1;
     }
 
-    /// The time in milliseconds that so many in a hundred did not exceed; nothing without samples.
+    /// Returns a percentile in milliseconds; `None` without samples.
     pub(super) fn percentile_ms(&self, percent: usize) -> Option<f64> {
         let mut sorted = self.us.clone();
         sorted.sort_unstable();

@@ -131,7 +131,7 @@ async fn free_lock(target: &Target) -> anyhow::Result<()> {
     target.ask(&["DEL", LOCK]).await.map(drop)
 }
 
-/// Keeps the lock while the demo runs; a room that does not answer is told by the parts.
+/// Keeps the lock while the demo runs; the parts report a room that does not answer.
 async fn keep_lock(target: &Target) -> Infallible {
     loop {
         target.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR)]).await.ok();
@@ -143,7 +143,7 @@ fn ms(length: Duration) -> String {
     length.as_millis().to_string()
 }
 
-/// Runs all parts until the time is up or somebody ends it, and tells how each ended.
+/// Runs all parts until the time is up or the user interrupts, and returns how each ended.
 async fn play(
     target: &Target,
     parts: &[Box<dyn Part>],
@@ -187,7 +187,7 @@ async fn asked_to_end(signals: &mut Signals, hangup: &mut Signal) {
     }
 }
 
-/// Lets every part clean up, also after one that could not, and tells of the first that could not.
+/// Lets every part clean up even if one fails, and returns the first failure.
 async fn clean(parts: &[Box<dyn Part>]) -> anyhow::Result<()> {
     let mut all = Ok(());
     for part in parts {

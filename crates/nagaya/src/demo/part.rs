@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// When to end.
 pub(super) struct End {
-    /// Somebody wants it over now.
+    /// The user has interrupted the demo.
     pub(super) interrupted: CancellationToken,
     /// The demo has lasted long enough; what was begun may be finished. Comes with `interrupted`, too.
     pub(super) time_is_up: CancellationToken,

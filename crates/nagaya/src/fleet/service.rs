@@ -62,12 +62,12 @@ impl FleetService {
         })
     }
 
-    /// The manager, for those who look at it.
+    /// Returns a handle to the manager.
     pub(crate) fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 
-    /// The API, to be served by somebody else.
+    /// Returns the API routes. The HTTP listener serves them.
     pub(crate) fn routes(&self) -> Router {
         nagaya_fleet_api::router(FleetApi {
             store: self.store.clone(),
@@ -84,7 +84,7 @@ impl FleetService {
     }
 }
 
-/// What callers of the webhook may know.
+/// Returns the credentials that the webhook accepts.
 pub(super) fn guard(webhook_secret: &Option<Secret>, token: &Option<Secret>) -> Guard {
     Guard::new(webhook_secret.iter().chain(token).cloned())
 }
@@ -116,7 +116,7 @@ impl Service for FleetService {
     }
 }
 
-/// Says how the fleet is, for ever.
+/// Publishes the state of the fleet. Never returns.
 async fn tell(handle: &ManagerHandle, ready: &Ready) {
     let mut status = handle.status();
     loop {
@@ -165,7 +165,7 @@ fn stats(status: &ManagerStatus) -> FleetStats {
     }
 }
 
-/// Metrics, readiness and the API for whoever serves HTTP.
+/// Returns metrics, readiness and the API for the HTTP listener.
 pub(super) fn http_parts(service: &FleetService, metrics: &Arc<Metrics>) -> Router {
     service.register(metrics);
     service.routes()

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::api::AdminState;
 use crate::http::Problem;
 
-/// What the routes know of the maker of ids.
+/// The state that the routes of ids share.
 #[derive(Clone)]
 pub(crate) struct IdsView {
     pub(crate) mint: Arc<Mint>,

@@ -44,8 +44,8 @@ pub(crate) fn backroom_socket(data_dir: &Path) -> PathBuf {
 }
 
 impl RoomService {
-    /// An engine for the house itself, on a socket in the data folder: what the services keep there is
-    /// neither seen nor flushed by those who use the room.
+    /// An engine for the house itself, on a socket in the data folder: what the services keep there is neither
+    /// visible to clients of the room nor flushed by them.
     pub(crate) fn backroom(data_dir: &Path) -> anyhow::Result<RoomService> {
         let folder = data_dir.join(BACKROOM_FOLDER);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -85,7 +85,7 @@ impl RoomService {
         }
     }
 
-    /// A look inside the engine, there once it runs.
+    /// Returns the slot for the engine's view, which is set once the engine runs.
     pub(crate) fn inside(&self) -> Arc<OnceLock<Figures>> {
         Arc::clone(&self.inside)
     }
@@ -124,7 +124,7 @@ impl Service for RoomService {
                 () = shutdown.stopped() => {}
                 () = watch_health(figures.clone(), &ready) => {}
                 () = asked_to_end(figures) => {
-                    // The same way out as for everybody else: all components drain and stop in turn.
+                    // Uses the regular shutdown, so that all components drain and stop in order.
                     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
                         .context("SHUTDOWN could not be passed on")?;
                     shutdown.stopped().await;
@@ -147,7 +147,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
     let max_memory = bound.config().max_memory.0;
     let mut options = nagaya_cold::sqlite::Options {
         decode: bound.config().decode,
-        // Pages of the file would count as ours for whoever watches the process.
+        // Mapped pages of the file would count as memory of this process.
         mmap_bytes: 0,
         ..Default::default()
     };
@@ -159,7 +159,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
     bound.start(Some(storage)).context("room")
 }
 
-/// Says that the room is not ready while writes are refused or saving fails. Never ends.
+/// Reports the room as failed while writes are refused or saving fails. Never returns.
 async fn watch_health(figures: Figures, ready: &Ready) {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -215,7 +215,7 @@ fn read_tiers(server: &Server) -> TierStats {
         return TierStats::default();
     };
     let counters = &tiering.counters;
-    // A tier that does not answer has other metrics that say so.
+    // Other metrics show a tier that does not answer.
     let totals = tiering.cold.totals().unwrap_or_default();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let bounds = LOAD_BOUNDS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);

@@ -87,8 +87,8 @@ fn exit_code(report: &Report) -> ExitCode {
 }
 
 impl Target {
-    /// Asks everything that there is to know; what an older house or one without our token does not tell is
-    /// left out.
+    /// Asks everything that there is to know; fields that an older server or one with another token does not
+    /// return are left out.
     fn ask(&self) -> anyhow::Result<Report> {
         let url = self.url.trim_end_matches('/');
         let get = |path: &str| ask::get(url, path, self.token.as_ref());

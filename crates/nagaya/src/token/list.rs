@@ -23,7 +23,7 @@ pub(crate) struct ListArgs {
     connect: ConnectArgs,
 }
 
-/// A token as the house tells of it.
+/// A token as the API returns it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Token {
     pub(super) tenant: String,

@@ -17,7 +17,7 @@ use crate::jobs::tools::block_on;
 
 /// Where the house has its tokens.
 const PATH: &str = "/v1/tokens";
-/// The tenant of everybody who names none.
+/// The tenant of requests that name none.
 const TENANT: &str = "default";
 
 const CREATE_EXAMPLES: &str = "\

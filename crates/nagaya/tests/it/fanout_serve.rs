@@ -49,7 +49,7 @@ fn serve(mut stream: TcpStream, name: &str, wait: Duration, count: &AtomicUsize)
         if bytes.ends_with(b"\r\n\r\n") {
             bytes.clear();
             count.fetch_add(1, Ordering::Relaxed);
-            // Nobody is told when this wait is over; it only makes an answer late.
+            // This wait only delays an answer.
             let (_never, over) = mpsc::channel::<()>();
             let _ = over.recv_timeout(wait);
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());

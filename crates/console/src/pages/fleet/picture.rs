@@ -16,9 +16,9 @@ use crate::request::PageRequest;
 
 /// Width of a drawing in its own units; the page scales it.
 const WIDTH: usize = 300;
-/// Up to so many workers in each card their names are written.
+/// Maximum number of workers in a card with names shown.
 const NAMED_MAX: usize = 18;
-/// Cells of one card at most; the rest is told as a number.
+/// Cells of one card at most; the rest is shown as a count.
 const CELLS_MAX: usize = 400;
 /// Letters of a name that fit into a cell.
 const LETTERS_MAX: usize = 13;

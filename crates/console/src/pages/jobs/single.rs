@@ -1,4 +1,4 @@
-//! What can be done to one job: run it again, call it off, tell its result again.
+//! Actions on one job: retry it, cancel it, deliver its result again.
 
 use axum::extract::Path;
 use maud::{Markup, html};

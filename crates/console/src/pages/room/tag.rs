@@ -11,13 +11,13 @@ use crate::pages::Shown;
 use crate::request::PageRequest;
 use crate::table::Table;
 
-/// The tag of this visit, still encoded: tags are bytes, and need not be text.
+/// The requested tag, still encoded: tags are bytes, and need not be text.
 pub(super) fn encoded(request: &PageRequest) -> &str {
     let path = request.info.path.split('?').next().unwrap_or_default();
     path.split('/').nth(3).unwrap_or_default()
 }
 
-/// Where the API tells about the tag of this visit.
+/// Returns the API path of the requested tag.
 pub(super) fn api_path(request: &PageRequest) -> String {
     format!("/v1/room/tags/{}", encoded(request))
 }

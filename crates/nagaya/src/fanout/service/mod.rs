@@ -95,7 +95,7 @@ impl FanoutService {
         self
     }
 
-    /// The service behind the listener, for those who look at it.
+    /// Returns the service behind the listener.
     pub(crate) fn fanout(&self) -> Arc<Fanout> {
         Arc::clone(&self.fanout)
     }

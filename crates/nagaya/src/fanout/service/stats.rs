@@ -6,7 +6,7 @@ use nagaya_fanout::metrics::{EndpointStats, FanoutStats, StoreStats};
 use nagaya_fanout::{Endpoint, Fanout, Latency, State, Turned};
 use nagaya_telemetry::metrics::LatencyStats;
 
-/// Reads everything for a scrape.
+/// Reads all statistics for a scrape.
 pub(super) fn read(fanout: &Fanout) -> FanoutStats {
     let counts = fanout.counts();
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

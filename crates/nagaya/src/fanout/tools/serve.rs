@@ -27,10 +27,10 @@ use crate::cli::GlobalArgs;
 use crate::fanout::{FanoutService, Reload};
 use crate::http::{HttpConfig, HttpServer, HttpState};
 
-/// As long as it takes: serinin waits for ever when its file sets no limit.
+/// Practically unlimited: serinin waits forever when its file sets no limit.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     config: FanoutConfig,
     drain_timeout: Duration,
@@ -38,7 +38,7 @@ struct Plan {
     ids: IdSource,
     monitor: Option<Duration>,
     reload: Reload,
-    /// Told once logging has begun.
+    /// Logged once logging has started.
     warnings: Vec<String>,
 }
 

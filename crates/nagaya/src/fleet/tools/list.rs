@@ -67,7 +67,7 @@ pub(super) fn events(loaded: &Loaded, args: &EventsArgs) -> anyhow::Result<ExitC
             if !args.follow {
                 return Ok(ExitCode::SUCCESS);
             }
-            // Whoever follows wants all that comes, and from the beginning if there is nothing yet.
+            // `--follow` shows everything new, from the beginning if there is nothing yet.
             after.get_or_insert_with(|| "0-0".to_owned());
             count = FOLLOW_COUNT;
             tokio::time::sleep(FOLLOW_EVERY).await;

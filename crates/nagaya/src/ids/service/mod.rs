@@ -39,16 +39,16 @@ use crate::ids::target::house_url;
 use crate::ids::tools::run::describe_end;
 use readiness_gate::ReadinessGate;
 
-/// How often it is looked whether the number may still be used.
+/// Interval of the check whether the number may still be used.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often the engine of the house is asked at the start before it counts as broken.
+/// Number of attempts to reach the built-in engine at start before it counts as broken.
 const OWN_ROOM_TRIES: u32 = 20;
-/// What a request for ids waits beyond the delay of a new number.
+/// How much longer than the delay of a new number a request for ids waits.
 const OPENING_SLACK: Duration = Duration::from_secs(2);
 
 /// Where the number comes from.
 pub(crate) enum Source {
-    /// Given by hand; nobody watches that it is given once.
+    /// Set in the configuration; its uniqueness is not checked.
     Fixed(u64),
     /// Leased from a pool.
     Leased(Box<Leased>),
@@ -115,7 +115,7 @@ pub(crate) struct OwnRoom {
     pub(crate) range: (u64, u64),
 }
 
-/// The listener, bound, and the maker of ids, still without a number.
+/// The bound listener and the id generator, which has no number yet.
 pub(crate) struct IdsService {
     listener: Listener,
     address: SocketAddr,
@@ -185,7 +185,7 @@ impl IdsService {
         })
     }
 
-    /// What the house's own routes look at; nothing when the number was given by hand.
+    /// Returns the state for the admin routes; `None` when the number is set in the configuration.
     pub(crate) fn view(&self) -> anyhow::Result<Option<IdsView>> {
         let Source::Leased(leased) = &self.source else {
             return Ok(None);
@@ -204,12 +204,12 @@ impl IdsService {
         self.address
     }
 
-    /// The maker of ids, for other components.
+    /// Returns the id generator, for other components.
     pub(crate) fn mint(&self) -> Arc<Mint> {
         Arc::clone(&self.mint)
     }
 
-    /// The HTTP and gRPC interfaces, to be served by somebody else.
+    /// Returns the HTTP and gRPC routes. The HTTP listener serves them.
     pub(crate) fn routes(&self) -> Router {
         let api = IdsApi {
             mint: Arc::clone(&self.mint),
@@ -265,7 +265,7 @@ impl Service for IdsService {
     }
 }
 
-/// Holds a number until told to stop; returns what was cut.
+/// Holds a number until shutdown; returns the work that was aborted.
 async fn lease(
     leased: Leased,
     mut front: Front,
@@ -293,7 +293,7 @@ async fn lease(
     loop {
         let now = status.borrow_and_update().clone();
         if let (Status::Seeking { trouble: Some(_) }, Some(room)) = (&now, &leased.own_room) {
-            // Somebody has flushed the engine under us. A failure is told by the holder as well.
+            // A client has flushed the engine. The holder reports a failure as well.
             if let Err(error) = make_missing_pool(&pool, room.range).await {
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }
@@ -301,7 +301,7 @@ async fn lease(
         front.follow(now)?;
         tokio::select! {
             () = shutdown.draining() => break,
-            // The holder tells its end before its task does.
+            // The holder publishes its end before its task returns.
             Ok(()) = status.changed() => (),
             _ = looks.tick() => (),
         }
@@ -340,7 +340,7 @@ async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Resul
     match pool.range().await {
         Ok(_) => Ok(()),
         Err(PoolError::NotInitialized { .. }) => match pool.init(min, max).await {
-            // Somebody else was quicker.
+            // Another process created it first.
             Ok(()) | Err(PoolError::AlreadyInitialized { .. }) => Ok(()),
             Err(error) => Err(anyhow!("the pool could not be made: {}", error.chain())),
         },
@@ -348,7 +348,7 @@ async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Resul
     }
 }
 
-/// What faces the clients.
+/// The parts that serve clients.
 struct Front {
     /// Until the first number may be used.
     unstarted: Option<(Listener, ServerConfig)>,
@@ -361,7 +361,7 @@ struct Front {
 }
 
 impl Front {
-    /// Does what a holder's status asks for.
+    /// Applies a change of the holder's status.
     fn follow(&mut self, status: Status) -> anyhow::Result<()> {
         match status {
             Status::Open(window) => {

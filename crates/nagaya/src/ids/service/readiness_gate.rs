@@ -1,7 +1,7 @@
 //! Requests for ids that come before the first number may be used.
 //!
-//! A number that another process may have had is waited for, some seconds. The house is up meanwhile,
-//! and whoever asks for ids over HTTP or gRPC waits with it instead of being told to come again.
+//! A number that another process may have used is held back for some seconds. The server is up meanwhile;
+//! requests for ids over HTTP or gRPC wait for the number instead of failing.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use tokio::sync::watch;
 
-/// Answers at any time: it needs no number.
+/// Needs no number and is always served.
 const STATS_PATH: &str = "/stats";
 
-/// Tells when the first number may be used.
+/// Delays requests until the first number may be used.
 #[derive(Clone, Debug)]
 pub(super) struct ReadinessGate {
     ready: watch::Receiver<bool>,
-    /// How long a request waits before it gets the error of those who have no number.
+    /// How long a request waits before it fails for lack of a number.
     limit: Duration,
 }
 
@@ -28,7 +28,7 @@ impl ReadinessGate {
         (sender, ReadinessGate { ready, limit })
     }
 
-    /// Makes these routes wait.
+    /// Returns the routes with the gate in front.
     pub(super) fn guard(self, routes: Router) -> Router {
         routes.layer(from_fn_with_state(self, wait))
     }
@@ -37,7 +37,7 @@ impl ReadinessGate {
 async fn wait(State(mut gate): State<ReadinessGate>, request: Request, next: Next) -> Response {
     if request.uri().path() != STATS_PATH {
         let ready = gate.ready.wait_for(|ready| *ready);
-        // Whatever came of it, the handler knows what to say.
+        // After a timeout the handler itself returns the error.
         let _ = tokio::time::timeout(gate.limit, ready).await;
     }
     next.run(request).await

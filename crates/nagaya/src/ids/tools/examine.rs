@@ -78,10 +78,10 @@ fn layout(loaded: &Loaded) -> anyhow::Result<Layout> {
     loaded.section::<IdsConfig>().layout()
 }
 
-/// Tells a person at a terminal how far it is, on one line that is wiped at the end.
+/// Shows progress on a terminal, on one line that is cleared at the end.
 struct ProgressLine {
     is_terminal: bool,
-    /// The file's length; unknown for what is no plain file.
+    /// The length of the file; `None` unless it is a regular file.
     total_bytes: Option<u64>,
     is_shown: bool,
 }

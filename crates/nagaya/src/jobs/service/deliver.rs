@@ -202,7 +202,7 @@ impl Outgoing {
         })
     }
 
-    /// What there is to count.
+    /// Returns the reader of the statistics.
     pub(super) fn gauges(&self) -> StatsReader {
         StatsReader::new(&self.jobs, &self.deliverer, &self.notifier)
     }
@@ -227,7 +227,7 @@ impl Outgoing {
     }
 }
 
-/// Asks the jobs' API who somebody is.
+/// Authenticates callers through the jobs API.
 struct Door(Api);
 
 impl Authorize for Door {

@@ -1,7 +1,7 @@
 //! Jobs as a component of the house: opens the store, runs the service, hands out the routes.
 //!
-//! At the end, workers who wait are sent home and streams are ended first, so that the HTTP server can drain;
-//! then what is under way is finished, and the store is closed.
+//! At shutdown, waiting workers get empty answers and streams are ended first, so that the HTTP server can
+//! drain; then what is under way is finished, and the store is closed.
 
 mod config;
 mod deliver;
@@ -105,17 +105,17 @@ impl JobsService {
         })
     }
 
-    /// Tells who a request is from, for routes that others serve.
+    /// Returns the API handle that authenticates requests for other routes.
     pub(crate) fn api(&self) -> Api {
         self.api.clone()
     }
 
-    /// The service itself, for those who look at it.
+    /// Returns the service itself.
     pub(crate) fn jobs(&self) -> Jobs {
         self.jobs.clone()
     }
 
-    /// The interfaces, to be served by somebody else. They check tokens themselves.
+    /// Returns the routes. The HTTP listener serves them; they check tokens themselves.
     pub(crate) fn routes(&self) -> Router {
         nagaya_jobs_api::routes(self.api.clone()).merge(self.outgoing.routes(&self.api))
     }

@@ -21,19 +21,19 @@ use tracing::debug;
 const QUEUES_MAX: usize = 50;
 /// The label of the others.
 const OTHERS: &str = "other";
-/// How long a reading is good.
+/// Interval between two readings of the store.
 const EVERY: Duration = Duration::from_secs(2);
-/// The part of the time that may go into readings: counting a long queue in PostgreSQL is work.
+/// Pause after a reading, as a multiple of its duration: counting a long queue in PostgreSQL is expensive.
 const REST_FACTOR: u32 = 20;
 
-/// What was last read from the store.
+/// The last reading of the store.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     queues: Vec<QueueStats>,
     hindmost: Option<u64>,
 }
 
-/// Where the figures come from.
+/// Reads the statistics of jobs, webhooks and notices.
 #[derive(Clone)]
 pub(super) struct StatsReader {
     jobs: Jobs,
@@ -52,7 +52,7 @@ impl StatsReader {
         }
     }
 
-    /// Reads the store's counts now and then until told to stop.
+    /// Reads the store's counts periodically until cancelled.
     pub(super) async fn run(self, stop: CancellationToken) {
         loop {
             let began = Instant::now();
@@ -77,7 +77,7 @@ impl StatsReader {
         })
     }
 
-    /// Reads everything for a scrape.
+    /// Reads all statistics for a scrape.
     pub(super) fn read(&self) -> JobsStats {
         let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.jobs.stats();

@@ -39,7 +39,7 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// A time as the house tells it, without its fraction of a second.
+/// A time from the API, without fractions of a second.
 pub(crate) fn time(value: Option<&Value>) -> String {
     match value {
         Some(Value::Number(ms)) => {

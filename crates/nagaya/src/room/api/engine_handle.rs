@@ -1,4 +1,5 @@
-//! The way to the room: commands over its own listener, and a look inside where it is in this process.
+//! Access to the room for the admin API: commands over its listener, and the engine itself where it runs in
+//! this process.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,10 +16,10 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 use crate::app::banner::reachable;
 use crate::http::Problem;
 
-/// Evicting waits up to ten seconds for a save.
+/// Longer than an eviction, which waits up to ten seconds for a save.
 const REPLY_LIMIT: Duration = Duration::from_secs(15);
 
-/// The room, as the routes use it.
+/// The handle that the routes use.
 pub(crate) struct EngineHandle {
     client: Client,
     address: SocketAddr,
@@ -37,7 +38,7 @@ pub(crate) enum EngineBackend {
 }
 
 impl EngineHandle {
-    /// Nothing is connected yet.
+    /// Does not connect yet.
     pub(crate) fn new(
         address: SocketAddr,
         password: Option<Secret>,
@@ -67,7 +68,7 @@ impl EngineHandle {
         self.try_call(args).await.map_err(|error| refusal(args, &error))
     }
 
-    /// As [`call`](EngineHandle::call), on a connection of its own: for what may wait, while others do not.
+    /// As [`call`](EngineHandle::call), on a dedicated connection, for commands that may block.
     pub(super) async fn call_apart(&self, args: &[&[u8]]) -> Result<Frame, Problem> {
         let answered = async { self.client.dedicated(b"").await?.call(args).await };
         answered.await.map_err(|error| refusal(args, &error))
@@ -82,7 +83,7 @@ impl EngineHandle {
         }
     }
 
-    /// Asks the engine in this process, on a thread that may wait. Nothing when the room is elsewhere.
+    /// Queries the engine of this process on a blocking thread. Returns `None` when the room is distributed.
     pub(super) async fn inside<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Server) -> Result<T, TagError> + Send + 'static,
@@ -101,8 +102,8 @@ impl EngineHandle {
         })
     }
 
-    /// Asks the cold tier of a room on real engines, on a thread that may wait. Nothing when the room is in
-    /// this process.
+    /// Queries the cold tier of a distributed room on a blocking thread. Returns `None` when the room is
+    /// embedded.
     pub(super) async fn cold<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn ColdTier) -> Result<T, ColdError> + Send + 'static,
@@ -123,7 +124,7 @@ fn unavailable(error: &dyn std::error::Error) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }
 
-/// What the room said no to, or that it said nothing.
+/// Converts an error reply or a failed connection into a problem.
 fn refusal(args: &[&[u8]], error: &Error) -> Problem {
     let command = String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();
     let Some(answer) = error.server_error() else {

@@ -26,7 +26,7 @@ const KEYS_LISTED: usize = 200;
 const SIZED_BYTES_MAX: u64 = 8 << 20;
 const LIMIT_TOP: usize = 20;
 const LIMIT_PREFIX: usize = 50;
-/// How long pages without a hit are turned before they are answered as they are.
+/// How long empty pages are skipped before an empty one is returned.
 const SEARCH_LIMIT: Duration = Duration::from_millis(300);
 /// Keys removed by one command when a tag has to be erased key by key.
 const ERASE_AT_ONCE: usize = 500;
@@ -266,7 +266,7 @@ pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Re
     let tag = tag_of(&uri)?;
     let name = tag.clone();
     let inside = state.room.inside(move |server| {
-        // What was just erased may still be at rest.
+        // A tag that was just erased may still have rows in the cold tier.
         let Some((stats, _)) = server.tag_figures(&name)? else {
             return Ok(Vec::new());
         };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::bytes;
 
-/// A tag, from wherever it was learnt.
+/// A tag, from any source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedTag {
     pub(super) tag: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The room in a few figures.
+//! Statistics of the room.
 
 use nagaya_redis_client::{Client, reply};
 use nagaya_telemetry::history::Now;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::engine_handle::{EngineBackend, EngineHandle};
 use crate::api::services::{count, rate, rounded};
 
-/// Under which names the two forms of the room count the same things.
+/// The metric names under which both forms of the room count the same things.
 struct Names {
     mode: &'static str,
     clients: &'static str,
@@ -38,7 +38,7 @@ const TIERED: Names = Names {
     staleness: "nagaya_tiers_staleness_seconds",
 };
 
-/// What only one of the forms knows, or each learns in its own way.
+/// Values that only one form has, or that each form determines in its own way.
 #[derive(Default)]
 struct Sizes {
     memory_bytes: Option<u64>,
@@ -52,12 +52,12 @@ struct Sizes {
 }
 
 impl EngineHandle {
-    /// What `/v1/house` tells of the room.
+    /// Returns the statistics for `/v1/house`.
     pub(crate) async fn stats(&self, now: &Now) -> Value {
         self.all_stats(now).await.0
     }
 
-    /// What `/v1/room` tells.
+    /// Returns the statistics for `/v1/room`.
     pub(super) async fn detailed_stats(&self, now: &Now) -> Value {
         let (mut stats, sizes) = self.all_stats(now).await;
         let names = self.names();
@@ -142,7 +142,7 @@ fn embedded(now: &Now, is_kept: bool) -> Sizes {
     }
 }
 
-/// What all primaries use and may use together. Nothing when one of them does not say.
+/// Returns the memory used by all primaries and their limit; `None` when one of them reports none.
 async fn redis_memory(redis: &Client) -> Option<(u64, u64)> {
     let (mut used, mut limit) = (0, 0);
     for primary in redis.primaries().await.ok()? {

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use super::TiersConfig;
 use crate::app::settings::Settings;
 
-/// Where the tiers are, and how they are used.
+/// Addresses and settings of both tiers.
 #[derive(Clone)]
 pub(crate) struct Backends {
     pub(super) redis: RedisUrl,
@@ -42,7 +42,7 @@ fn hidden(settings: &Settings) -> Vec<Vec<u8>> {
 }
 
 impl Backends {
-    /// The places that the settings name; none when the room is in this process.
+    /// Returns the backends of the settings; `None` when the room is embedded.
     pub(crate) fn of(settings: &Settings) -> anyhow::Result<Option<Backends>> {
         let house = &settings.house;
         let (redis, postgres) = match (&house.redis, &house.postgres) {

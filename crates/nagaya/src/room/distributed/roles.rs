@@ -213,7 +213,7 @@ impl Role {
     }
 }
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     settings: Settings,
     backends: Backends,

@@ -25,12 +25,12 @@ use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
 use crate::room::api::EngineBackend;
 
-/// How often the component looks whether its servers answer, while they do and while they do not.
+/// Interval of the health checks, while the servers answer and while they do not.
 const LOOK_WELL: Duration = Duration::from_secs(3);
 const LOOK_UNWELL: Duration = Duration::from_millis(300);
-/// How long a shard stays with a task process that is not heard of.
+/// How long a shard stays assigned to a task process without heartbeats.
 const SHARD_LEASE: Duration = Duration::from_secs(10);
-/// Senders of news at a time.
+/// Maximum number of servers that send access news.
 const SENDERS_MAX: usize = 1_000;
 
 /// Which roles a process has.
@@ -102,7 +102,7 @@ impl TieredRoom {
         })
     }
 
-    /// A look at the two tiers, beside the room's own commands.
+    /// Returns the backend for the admin API.
     pub(crate) fn inside(&self) -> anyhow::Result<EngineBackend> {
         let options = Options {
             client_name: "nagaya-house".to_owned(),
@@ -192,7 +192,7 @@ impl Front {
     }
 }
 
-/// Starts carrying news of used tags to where it goes.
+/// Starts the delivery of access news.
 fn accesses(backends: &Backends, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessDesk>> {
     let (clock, config) = (Arc::clone(&tiers.clock), AccessConfig::default());
     let desk = match backends.tiers.collector {
@@ -256,7 +256,8 @@ impl Service for TieredRoom {
             }
             let ended = tokio::task::spawn_blocking(move || {
                 let open = proxy.map_or(0, proxy::Proxy::stop);
-                // The metrics hold on to it; its threads end with the process, their shards by their lease.
+                // The metrics keep a reference. The threads end with the process, and shards are released by
+                // their lease.
                 drop(tasks);
                 drop(accesses);
                 open
@@ -304,7 +305,7 @@ fn start(
     Ok((proxy, tasks))
 }
 
-/// Asks every node now and then whether it answers, and says so. Never ends.
+/// Checks every node periodically and publishes the result. Never returns.
 async fn watch(hot: RedisHotTier, ready: &Ready) {
     let mut was_well = None;
     loop {
@@ -341,7 +342,7 @@ fn worker_name() -> String {
     format!("{}-{}-{drawn:016x}", host.to_string_lossy(), std::process::id())
 }
 
-/// Where a scrape finds its figures.
+/// Reads the statistics for a scrape.
 struct StatsReader {
     handle: Option<proxy::Handle>,
     tasks: Option<Arc<Tasks>>,

@@ -1,12 +1,12 @@
-//! Asking before something is gone.
+//! Confirmation before data is removed.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// What the person said.
+/// The answer to a question on the terminal.
 pub(crate) enum Confirmation {
     Yes,
     No,
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     NoTerminal,
 }
 

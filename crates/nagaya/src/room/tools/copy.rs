@@ -1,4 +1,4 @@
-//! The cold copy, as fresh as it can be had.
+//! A current copy of the data in the cold tier.
 
 use anyhow::Context;
 use nagaya_cold::sqlite::{Options, SqliteCold};
@@ -15,7 +15,7 @@ const SAVE_MS: &[u8] = b"60000";
 /// The cold tier, open for reading.
 pub(super) struct Copy {
     pub(super) cold: SqliteCold,
-    /// Keeps others off a folder that nobody used.
+    /// Holds the lock of a folder that was not in use.
     _stopped: Option<Box<Stopped>>,
 }
 
@@ -47,7 +47,7 @@ fn save_now(room_data: &RoomData, holder: &Holder) -> anyhow::Result<()> {
     wait_until_saved(&mut room_data.connect(holder)?)
 }
 
-/// Waits until everything that anybody has written is in the cold tier.
+/// Waits until all writes are in the cold tier.
 pub(super) fn wait_until_saved(client: &mut Client) -> anyhow::Result<()> {
     match client.ask_number(&[b"ROOM.WAITCOLD", SAVE_MS, b"ALL"])? {
         0 => anyhow::bail!("saving takes longer than {} ms", String::from_utf8_lossy(SAVE_MS)),

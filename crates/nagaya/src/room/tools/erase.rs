@@ -1,8 +1,8 @@
 //! `nagaya room erase`: a tag goes from memory and from disk.
 //!
-//! Beside a running house the house removes the keys itself, so that its log knows of it, and saves; then
-//! the tombstones and the tag's row go from the file. On a folder that nobody uses, the log is saved first
-//! and its files are removed with the tag: old writes of it would still be in them.
+//! Beside a running house the house removes the keys itself, so that its log knows of it, and saves; then the
+//! tombstones and the tag's row go from the file. On a folder that is not in use, the log is saved first and
+//! its files are removed with the tag: old writes of it would still be in them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -101,7 +101,7 @@ fn from_house(room_data: &RoomData, mut client: Client, tag: &[u8], yes: bool) -
     )
 }
 
-/// Asks a person if need be; returns how to end when it is not to be done.
+/// Asks for confirmation unless `yes`; returns the exit code when the answer is no.
 fn refusal(tag: &[u8], stored: &Stored, yes: bool) -> anyhow::Result<Option<ExitCode>> {
     if yes {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Where the data is, and who uses it.
+//! The data folder of a room, and which process uses it.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,9 @@ pub(super) struct RoomData {
     pub(super) room: RoomConfig,
 }
 
-/// Who uses the data.
+/// Which process uses the data.
 pub(super) enum DataUse {
-    /// Nobody but this tool.
+    /// Not in use; locked by this tool.
     Stopped(Box<Stopped>),
     /// By a running server.
     Running(Holder),
@@ -55,7 +55,7 @@ impl RoomData {
         self.folder().join(LOG_FOLDER)
     }
 
-    /// Tells who uses the data, and locks it if nobody does.
+    /// Returns which process uses the data, and locks the folder if none does.
     pub(super) fn user(&self) -> anyhow::Result<DataUse> {
         let found = DataDir::find(&self.data)?;
         if !self.cold_file().exists() && !self.log_folder().exists() {

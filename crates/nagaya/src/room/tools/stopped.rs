@@ -1,4 +1,4 @@
-//! A data folder that nobody uses: its log is brought into the cold tier by an engine that listens nowhere.
+//! A data folder that is not in use: its log is brought into the cold tier by an engine that listens nowhere.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::room_data::RoomData;
 use super::size::count;
 use crate::app::data_dir::DataDir;
 
-/// A folder that is ours until this is dropped.
+/// A folder locked by this process until the value is dropped.
 pub(super) struct Stopped {
     _lock: DataDir,
     cold_file: PathBuf,
@@ -68,7 +68,7 @@ impl Stopped {
         SqliteCold::open(&self.cold_file, options).context("room")
     }
 
-    /// Removes the log, all of which must be saved; tells whether it was.
+    /// Removes the log, all of which must be saved; returns whether it was.
     pub(super) fn discard_log(&self, cold: &SqliteCold) -> anyhow::Result<bool> {
         let checkpoint = Position(nagaya_engine::checkpoint(cold)?);
         Ok(nagaya_wal::discard(&self.log_folder, &OsFiles, checkpoint)?)

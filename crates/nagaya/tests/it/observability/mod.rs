@@ -1,4 +1,4 @@
-//! The page of metrics, the dashboard and the alert rules name what a house really tells.
+//! The metrics page, the dashboard and the alert rules name metrics that a server really exposes.
 
 mod exposition;
 mod page;
@@ -24,7 +24,7 @@ fn docs(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// All that a house with all services tells, and a room on real engines besides.
+/// All metrics of a server with all services, and of a distributed room.
 fn families() -> Families {
     let folder = Folder::new("metrics");
     let source = folder.write("workers.json", r#"[{"id": "cam-1"}]"#);

@@ -1,4 +1,4 @@
-//! The files themselves: rights, strangers, and room on the disk.
+//! The files: permissions, unknown files, and free disk space.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::room::embedded::{COLD_FILE, LOG_FOLDER};
 use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::human;
 
-/// Free space below which saving may soon fail: this many bytes, or a part of the disk of one in so many.
+/// Free space below which saving may soon fail: this many bytes, or this fraction of the disk.
 const FREE_BYTES_MIN: u64 = 512 << 20;
 const FREE_PART: u64 = 50;
 
@@ -35,7 +35,7 @@ fn rights(room_data: &RoomData, report: &mut Report) {
     }
 }
 
-/// Tells whether others than the owner may enter a folder. Inside a private one nothing is open.
+/// Returns whether users other than the owner may enter a folder. A private folder protects its contents.
 pub(super) fn others_can_read(path: &Path) -> bool {
     let mode = path.metadata().map_or(0, |file| file.permissions().mode());
     let above = path.parent().and_then(|parent| parent.metadata().ok());

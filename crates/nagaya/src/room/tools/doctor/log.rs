@@ -9,7 +9,7 @@ use super::report::{Part, Remedy, Report};
 use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::{count, human};
 
-/// How often a log is read anew because the house has removed a file of it meanwhile.
+/// Number of attempts to read a log of which the running server removes files.
 const TRIES: usize = 5;
 
 /// Reads the whole log. `checkpoint` is how far the cold tier has it, if that is known.

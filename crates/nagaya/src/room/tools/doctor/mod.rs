@@ -1,9 +1,9 @@
 //! `nagaya room doctor`: looks at everything that can go wrong with the data, and says what to do.
 //!
-//! A folder that nobody uses is locked and read whole; what `--fix` can mend is mended, and then all of it
-//! is looked at again. Beside a running house nothing is changed: the log is read, a sample of the cold
-//! tier is checked, and the house is asked about its memory. A room on Redis and PostgreSQL has no folder; its
-//! servers are asked instead.
+//! A folder that is not in use is locked and read in full; `--fix` repairs what it can and checks everything
+//! again. Beside a running house nothing is changed: the log is read, a sample of the cold tier is checked, and
+//! the house is asked about its memory. A room on Redis and PostgreSQL has no folder; its servers are asked
+//! instead.
 
 mod cold;
 mod fix;
