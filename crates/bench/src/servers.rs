@@ -176,7 +176,7 @@ fn log_of(side: Side, folder: &Path) -> PathBuf {
     folder.join(format!("{}.log", side.name()))
 }
 
-/// Our engine with its defaults. The other listeners of the house get any free port.
+/// Our engine with its defaults. The other listeners of the server get any free port.
 fn our_command(program: &Path, address: SocketAddr, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("up").arg("--data").arg(folder.join("data"));

@@ -1,4 +1,4 @@
-//! What the house remembers of its metrics, for charts.
+//! What the server remembers of its metrics, for charts.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) const MINUTES: u32 = 60;
 /// The fewest points of a chart: five minutes.
 const POINTS_MIN: usize = 30;
 
-/// The answer of `/v1/house/history` for some series; none where the house keeps no history.
+/// The answer of `/v1/house/history` for some series; none where the server keeps no history.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct History {
     step_seconds: f64,
@@ -47,7 +47,8 @@ impl History {
         Ok(history.since_its_beginning())
     }
 
-    /// Leaves out the time before the house began, so that a young one's charts are not a line at their right end.
+    /// Leaves out the time before the server began, so that a young one's charts are not a line at their right
+    /// end.
     fn since_its_beginning(mut self) -> History {
         let length = self.series.values().map(Vec::len).max().unwrap_or(0);
         let empty = |points: &Vec<Option<f64>>| points.iter().take_while(|point| point.is_none()).count();

@@ -8,7 +8,7 @@ use crate::assets;
 use crate::html::{form_word, notice};
 use crate::request::PageRequest;
 
-/// Which part of the house a page is about.
+/// Which part of the server a page is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nav {
     Overview,

@@ -89,7 +89,7 @@ impl Rights {
             })
         };
         let answer = ask("/v1/whoami").await;
-        // A house without jobs knows its own token only, which every guarded path asks for.
+        // A server without jobs knows its own token only, which every guarded path asks for.
         if answer.status == StatusCode::NOT_FOUND {
             read::<Value>(&ask("/version").await)?;
             return Ok(Rights::all());

@@ -1,4 +1,4 @@
-//! Metrics of the fan-out, read from its own counters at each scrape.
+//! Metrics of the fan-out, read from its counters at each scrape.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct FanoutStats {
     pub accepted: u64,
     /// What became of endpoints, all of them together: answers kept, and those never asked.
     pub answers_ok: u64,
     pub sheds: u64,
-    /// Requests that were not taken, by reason.
+    /// Rejected requests, by reason.
     pub turned_away: Vec<(&'static str, u64)>,
     /// Requests between arrival and reply, requests under way, jobs under way.
     pub handlers: u64,

@@ -46,7 +46,7 @@ pub(super) fn run(servers: &mut NagayaServers<'_>) -> anyhow::Result<Idle> {
     Ok(idle)
 }
 
-/// Our own descriptors, and those of the house, which inherits the limit.
+/// Our own descriptors, and those of the server, which inherits the limit.
 fn raise_limit(wanted: usize) -> anyhow::Result<()> {
     let wanted = u64::try_from(wanted)?;
     let now = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! `nagaya-bench results`: how long a submitter waits for a result, and what waiting costs the house.
+//! `nagaya-bench results`: how long a submitter waits for a result, and what waiting costs the server.
 //!
 //! [`latency`] registers jobs at an even rate, lets a few workers end them at once, and measures from before the
 //! registration until the submitter has the result, once for each [`ways`] of being told. [`idle`] opens many

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::ledger::Ledger;
 
-/// Lets the house call targets on this machine.
+/// Lets the server call targets on this machine.
 pub(super) const ALLOW: &str = "jobs.webhooks.allow=127.0.0.0/8";
 
 #[derive(Deserialize)]

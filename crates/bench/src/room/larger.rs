@@ -1,10 +1,10 @@
 //! Data ten times larger than the memory allowed: what a hit costs, what a load costs, and whether the
 //! limit holds.
 //!
-//! The same load runs twice, first on a house without a limit, then on one with it. A *hot hit* is a GET of
-//! one of the most used keys, a thousandth of all, which are always in memory: their latencies can be
-//! compared between the two. For *cold loads*, now and then a GET of a seldom used key is preceded by
-//! ROOM.STATUS, which says whether it is in memory and does not bring it there.
+//! The same load runs twice, first on a server without a limit, then on one with it. A *hot hit* is a GET of
+//! one of the most used keys, a thousandth of all, which are always in memory: their latencies can be compared
+//! between the two. For *cold loads*, now and then a GET of a seldom used key is preceded by ROOM.STATUS, which
+//! says whether it is in memory and does not bring it there.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Charts of what the house remembers.
+//! Charts of what the server remembers.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! The house at a glance: every service's health, its figures, and a chart.
+//! The server at a glance: every service's health, its figures, and a chart.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ struct Service {
     figures: BTreeMap<String, Value>,
 }
 
-/// The answer of `/readyz`, for servers that are only a part of a house.
+/// The answer of `/readyz`, for servers that run only some of the services.
 #[derive(Debug, Deserialize)]
 struct Readyz {
     state: String,
@@ -203,7 +203,7 @@ pub(super) async fn show(request: PageRequest) -> Shown {
 
 async fn from_readiness(request: &PageRequest) -> Result<TestConsole, Failure> {
     let answer = request.call(axum::http::Method::GET, "/readyz", None).await;
-    // Starting and draining houses answer 503, with the same document.
+    // Starting and draining servers answer 503, with the same document.
     let found = serde_json::from_slice::<Readyz>(&answer.body);
     let ready =
         found.map_err(|_| Failure::new(StatusCode::BAD_GATEWAY, "the house does not say how it is"))?;

@@ -1,4 +1,4 @@
-//! A service of the house in a line: how it is, and where it can be reached.
+//! One service in a line: its state and its address.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct TestConsole {
 }
 
 impl Service {
-    /// Nothing where the service is off, or the server is only a part of a house.
+    /// Returns `None` where the service is off, or the server runs only some of the services.
     pub(super) async fn read(request: &PageRequest, name: &str) -> Result<Option<Service>, Failure> {
         let console = request.get_if_any::<TestConsole>("/v1/house").await?;
         Ok(console.and_then(|mut console| console.services.remove(name).flatten()))

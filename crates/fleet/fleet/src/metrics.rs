@@ -1,4 +1,4 @@
-//! Metrics of the fleet's manager, read from its own figures at each scrape.
+//! Metrics of the fleet's manager, read from its status at each scrape.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment, as one manager sees the fleet.
+/// Statistics at one moment, as one manager sees the fleet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FleetStats {
     pub workers: u64,

@@ -1,4 +1,4 @@
-//! Metrics of the maker of ids, read from its own counters at each scrape.
+//! Metrics of the id generator, read from its counters at each scrape.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdsStats {
     /// Memcached connections.

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct JobsStats {
     pub queues: Vec<QueueStats>,

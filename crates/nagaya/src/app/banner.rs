@@ -1,4 +1,4 @@
-//! What a person sees when the house is up.
+//! What a person sees when the server is up.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! The data folder: made private, used by one process at a time.
 //!
 //! The lock is an advisory lock on `nagaya.lock`, which the kernel releases when the holding process ends for
-//! any reason. The file's first line is the holder's pid, for error messages; the second, once the house
+//! any reason. The file's first line is the holder's pid, for error messages; the second, once the server
 //! listens, is where Redis clients connect, for the tools. The file is removed at the end, under the lock. A
 //! process that opened it just before sees by its identity that the name no longer leads to what it locked, and
 //! starts over.

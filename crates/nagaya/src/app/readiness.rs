@@ -60,7 +60,7 @@ impl Readiness {
         self.components.borrow().clone()
     }
 
-    /// The state of the house: that of its components if they agree, else the worst.
+    /// The state of the server: that of its components if they agree, else the worst.
     pub(crate) fn overall(components: &[Component]) -> State {
         let any = |state: State| components.iter().any(|component| component.state == state);
         match () {

@@ -13,7 +13,7 @@ use crate::app::readiness::Ready;
 /// The result of a component: descriptions of the work that it had to abort, usually none.
 pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<Vec<String>>> + Send>>;
 
-/// A component of the house.
+/// A component of the server.
 pub trait Service: Send + 'static {
     /// The name in `/readyz`, logs and errors.
     fn name(&self) -> &'static str;

@@ -1,7 +1,7 @@
 //! One request to three endpoints, one of which is slow.
 //!
 //! The endpoints and the fan-out are the demo's own, so that no real endpoint gets requests; the answers rest
-//! in the room of the house.
+//! in the room of the server.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Three agents share the workers, one is killed with -9, and its workers appear elsewhere.
 //!
 //! A manager and the agents are child processes of this binary, with an app of their own in the room, or in the
-//! house's Redis where the room is on real engines. They end with the demo, however it ends.
+//! server's Redis where the room is on real engines. They end with the demo, however it ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ struct Seen {
     twice: u64,
     /// Batches that did not rise from one id to the next.
     unordered: u64,
-    /// The house had no number at that moment.
+    /// The server had no number at that moment.
     refused: u64,
     worker: Option<u64>,
 }

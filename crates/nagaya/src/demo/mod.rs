@@ -1,4 +1,4 @@
-//! `nagaya demo`: traffic against a running house, so that there is something to look at.
+//! `nagaya demo`: traffic against a running server, so that there is something to look at.
 //!
 //! One part per service. A part has its own traffic, its own figures, and cleans up after itself; the demo starts them
 //! together, shows what they see, and ends them together. A demo that was killed leaves things behind under names that

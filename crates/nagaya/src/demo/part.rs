@@ -41,7 +41,7 @@ pub(super) trait Part {
     /// The same for programs.
     fn figures(&self) -> Value;
 
-    /// Why there was no traffic at all, if this house has no such service.
+    /// Why there was no traffic at all, if this server has no such service.
     fn skipped(&self) -> Option<&'static str> {
         None
     }

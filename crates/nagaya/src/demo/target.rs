@@ -1,4 +1,4 @@
-//! The running house: where its services are, and how they are spoken to.
+//! The server that the demo drives: its addresses and its clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::jobs::tools::connect::{ConnectArgs, connect};
 /// How long the room may take to answer: taking a tag out of memory waits for the disk, or for a lease.
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A house that is ready.
+/// A server that is ready.
 pub(super) struct Target {
     pub(super) url: String,
     pub(super) client: Client,
@@ -36,7 +36,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Finds the house of the flags and settings, and says what to do if it is not there.
+    /// Finds the server of the flags and settings; the error names a remedy if it is not running.
     pub(super) async fn find(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Target> {
         let client = connect(loaded, args)?;
         let url = client.url();
@@ -55,7 +55,7 @@ impl Target {
         let mut room = RedisUrl::single(host.clone(), port);
         room.password = config.password.clone();
         let house: HouseConfig = loaded.section();
-        // A room on real engines has no place for a fleet, but then there is the house's own Redis.
+        // A room on real engines has no place for a fleet, but then there is the server's own Redis.
         let fleet = house.redis.map(|redis| redis.reveal().to_owned());
         Ok(Target {
             url,
@@ -68,7 +68,7 @@ impl Target {
         })
     }
 
-    /// Whether the house has a service, ready.
+    /// Whether the server has a service, ready.
     pub(super) fn has(&self, component: &str) -> bool {
         self.components.iter().any(|name| name == component)
     }
@@ -137,7 +137,7 @@ pub(super) async fn erase(redis: &Redis, tag: &str, keys: &[String]) -> anyhow::
     Ok(())
 }
 
-/// Where the room listens: as the house says, as its data folder says, or as the settings say.
+/// Where the room listens: as the server says, as its data folder says, or as the settings say.
 async fn room_address(loaded: &Loaded, client: &Client) -> anyhow::Result<(String, u16)> {
     let told = match client.get::<Told>("/v1/house").await {
         Ok(told) => told.services.room.and_then(|room| room.address),

@@ -26,7 +26,7 @@ pub(crate) struct FleetService {
     options: ManagerOptions,
     handle: ManagerHandle,
     webhook: Guard,
-    /// To wait for the room, if the fleet is in the house's own.
+    /// The readiness to wait for, if the fleet is in the built-in engine.
     backroom: Option<Readiness>,
 }
 
@@ -41,7 +41,7 @@ impl FleetService {
         }
     }
 
-    /// The manager of a house: over the configured Redis, else over the house's own engine.
+    /// The manager of a server: over the configured Redis, else over the built-in engine.
     pub(crate) fn of_house(
         settings: &Settings,
         data: &Path,

@@ -1,5 +1,4 @@
-//! Which fleet a command talks to: the app and the Redis of the flags, of the settings, or the running
-//! house.
+//! Which fleet a command talks to: the app and the Redis of the flags, of the settings, or the running server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -102,7 +101,7 @@ impl Target {
     }
 }
 
-/// The house's own engine.
+/// Returns the URL of the built-in engine.
 pub(super) fn house_url(data: &Path) -> RedisUrl {
     let mut url = RedisUrl::single("", 0);
     url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));

@@ -1,4 +1,4 @@
-//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running house.
+//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Target {
     }
 }
 
-/// The pool in the house's own engine.
+/// The pool in the built-in engine.
 pub(super) fn house_url(ids: &IdsConfig, data: &Path) -> RedisUrl {
     let mut url = RedisUrl::single("", 0);
     url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));

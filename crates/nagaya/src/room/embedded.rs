@@ -1,4 +1,4 @@
-//! The engine as a component of the house.
+//! The engine as a component of the server.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(crate) const ROOM_FOLDER: &str = "room";
 pub(crate) const COLD_FILE: &str = "cold.sqlite";
 pub(crate) const LOG_FOLDER: &str = "log";
 
-/// The part of the data folder for the engine that the house itself uses, and its socket there.
+/// The part of the data folder for the engine that the server itself uses, and its socket there.
 pub(crate) const BACKROOM_FOLDER: &str = "backroom";
 const BACKROOM_SOCKET: &str = "redis.sock";
 
@@ -30,7 +30,7 @@ const BACKROOM_SOCKET: &str = "redis.sock";
 pub(crate) struct RoomService {
     name: &'static str,
     bound: Bound,
-    /// Nothing for an engine that only the house uses.
+    /// Nothing for an engine that only the server uses.
     metrics: Option<Arc<Metrics>>,
     /// Where the data is kept.
     folder: PathBuf,
@@ -38,13 +38,13 @@ pub(crate) struct RoomService {
     inside: Arc<OnceLock<Figures>>,
 }
 
-/// The socket of the engine that the house itself uses.
+/// The socket of the engine that the server itself uses.
 pub(crate) fn backroom_socket(data_dir: &Path) -> PathBuf {
     data_dir.join(BACKROOM_FOLDER).join(BACKROOM_SOCKET)
 }
 
 impl RoomService {
-    /// An engine for the house itself, on a socket in the data folder: what the services keep there is neither
+    /// An engine for the server itself, on a socket in the data folder: what the services keep there is neither
     /// visible to clients of the room nor flushed by them.
     pub(crate) fn backroom(data_dir: &Path) -> anyhow::Result<RoomService> {
         let folder = data_dir.join(BACKROOM_FOLDER);

@@ -1,4 +1,4 @@
-//! `nagaya status`: asks a running house how it is, once or again and again.
+//! `nagaya status`: shows the state of a running server, once or repeatedly.
 
 mod ask;
 mod report;

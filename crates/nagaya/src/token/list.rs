@@ -45,7 +45,7 @@ pub(super) async fn list(loaded: &Loaded, args: ListArgs) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all tokens of a house.
+/// Reads all tokens of a server.
 pub(super) async fn tokens(client: &Client) -> anyhow::Result<Vec<Token>> {
     #[derive(Deserialize)]
     struct Answer {

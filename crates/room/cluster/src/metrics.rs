@@ -1,4 +1,4 @@
-//! Metrics of a room on real engines, read from its own counters at each scrape.
+//! Metrics of a distributed room, read from its counters at each scrape.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment; zero for roles that this process does not have.
+/// Statistics at one moment; zero for roles that this process does not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TiersStats {
     pub connections: u64,

@@ -1,4 +1,4 @@
-//! Metrics of the engine, read from its own counters at each scrape.
+//! Metrics of the engine, read from its counters at each scrape.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct CommandStats {
     pub failed: u64,
 }
 
-/// The engine's figures at one moment.
+/// Statistics of the engine at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct RoomStats {
     pub connections: u64,
@@ -30,7 +30,7 @@ pub struct RoomStats {
     pub used_bytes: u64,
     /// Nothing when memory has no limit.
     pub limit_bytes: Option<u64>,
-    /// Tags in memory, where somebody counts them.
+    /// Tags in memory; `None` where they are not counted.
     pub tags: Option<u64>,
     pub commands: Vec<CommandStats>,
     pub tiers: TierStats,

@@ -97,7 +97,7 @@ impl Look {
     }
 }
 
-/// How the manager of this house sees it.
+/// How the manager of this server sees it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Manager {
     pub(super) is_first_manager: Option<bool>,

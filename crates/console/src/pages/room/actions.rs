@@ -120,7 +120,7 @@ mod tests {
 
     use crate::testing::{TestConsole, cookie_of};
 
-    /// A house with the tag `user:7/x`, whose keys are in memory.
+    /// A server with the tag `user:7/x`, whose keys are in memory.
     fn console() -> TestConsole {
         with_tag(TestConsole::open())
     }

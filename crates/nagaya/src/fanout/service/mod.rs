@@ -1,4 +1,4 @@
-//! The fan-out as a component of the house.
+//! The fan-out as a component of the server.
 
 mod monitor;
 mod reload;
@@ -35,7 +35,7 @@ pub(crate) struct FanoutService {
 }
 
 impl FanoutService {
-    /// The fan-out of a house, unless it is switched off.
+    /// The fan-out of a server, unless it is switched off.
     pub(crate) async fn of_house(
         settings: &Settings,
         room: SocketAddr,

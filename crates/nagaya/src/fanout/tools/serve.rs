@@ -1,4 +1,4 @@
-//! `nagaya fanout serve`: the fan-out without the rest of the house.
+//! `nagaya fanout serve`: the fan-out without the other services.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -217,7 +217,7 @@ fn from_flags(args: &ServeArgs, mut config: FanoutConfig) -> anyhow::Result<Fano
     Ok(config)
 }
 
-/// Random ids, or those of a number given by hand: a leased one needs the house.
+/// Random ids, or those of a number given by hand: a leased one needs `nagaya up`.
 fn id_source(config: &FanoutConfig, ids: &IdsConfig, worker: Option<u64>) -> anyhow::Result<IdSource> {
     let Some(worker) = worker else {
         ensure!(

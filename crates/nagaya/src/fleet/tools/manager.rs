@@ -1,4 +1,4 @@
-//! `nagaya fleet manager`: a manager without the rest of the house.
+//! `nagaya fleet manager`: a manager without the other services.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

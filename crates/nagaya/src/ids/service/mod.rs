@@ -1,4 +1,4 @@
-//! Ids as a component of the house: holds a number, makes ids of it, serves them.
+//! Ids as a component of the server: holds a number, makes ids of it, serves them.
 //!
 //! The memcached listener is bound at once and read from when the first number may be used: a client
 //! that comes earlier is not refused, it waits. From then on it is always served, with errors while no
@@ -55,7 +55,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The number of a house: from the configured Redis, else from the house's own engine.
+    /// The number of a server: from the configured Redis, else from the built-in engine.
     pub(crate) fn of_house(
         settings: &Settings,
         data: &Path,
@@ -111,7 +111,7 @@ pub(crate) struct Leased {
 pub(crate) struct OwnRoom {
     /// To wait for the engine, when it is in this process.
     pub(crate) readiness: Option<Readiness>,
-    /// The range of the pool, which the house makes if it is missing.
+    /// The range of the pool, which the server makes if it is missing.
     pub(crate) range: (u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! `nagaya ids serve`: the id server without the rest of the house.
+//! `nagaya ids serve`: the id server without the other services.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What goes out of the house: webhooks to submitters, notices to administrators.
+//! Outgoing calls: webhooks to submitters, notices to administrators.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Jobs as a component of the house: opens the store, runs the service, hands out the routes.
+//! Jobs as a component of the server: opens the store, runs the service, hands out the routes.
 //!
 //! At shutdown, waiting workers get empty answers and streams are ended first, so that the HTTP server can
 //! drain; then what is under way is finished, and the store is closed.
@@ -85,7 +85,7 @@ impl JobsService {
             .context("jobs cannot be served")?;
         let auth = AuthConfig {
             house_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
-            // The house was let listen like this: on loopback, or by a clear word.
+            // The settings allow this only on loopback or with `house.insecure`.
             open: http.token.is_none(),
         };
         let closing = CancellationToken::new();

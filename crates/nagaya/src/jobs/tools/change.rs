@@ -92,8 +92,8 @@ async fn found(client: &Client, filter: Filter) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Changes some jobs at a time; returns how many the house refused. What keeps it from answering at all is
-/// an error.
+/// Changes some jobs at a time; returns how many the server refused. What keeps it from answering at all is an
+/// error.
 async fn change_all(client: &Client, change: Change, ids: &[String]) -> anyhow::Result<usize> {
     let mut refused = 0;
     for some in ids.chunks(AT_A_TIME) {

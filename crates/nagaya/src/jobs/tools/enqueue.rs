@@ -17,7 +17,7 @@ use super::connect::{ConnectArgs, connect};
 
 /// Jobs in one registration of many.
 const BATCH: usize = 500;
-/// Bytes of payload in one registration of many; well below what a house takes as one body.
+/// Bytes of payload in one registration of many; well below what a server takes as one body.
 const BATCH_BYTES: usize = 512 << 10;
 
 #[derive(Args)]

@@ -10,7 +10,7 @@ use nagaya_config::Loaded;
 use super::connect::{ConnectArgs, connect};
 use super::show_value::{plain, short, table, time};
 
-/// Jobs asked for at a time; the house may give fewer.
+/// Jobs asked for at a time; the server may give fewer.
 pub(super) const PAGE: u32 = 200;
 
 #[derive(Args)]

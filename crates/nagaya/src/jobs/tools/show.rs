@@ -80,7 +80,7 @@ fn described(job: &Job, paint: Paint) -> String {
     text
 }
 
-/// What the house says about why a job does not run: words, or an object that has some.
+/// What the server says about why a job does not run: words, or an object that has some.
 fn explained(why: &Value) -> String {
     match why {
         Value::Object(fields) => match fields.get("text").or_else(|| fields.get("detail")) {

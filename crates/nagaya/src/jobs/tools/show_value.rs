@@ -1,4 +1,4 @@
-//! JSON from the house as people read it.
+//! JSON from the server as people read it.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;

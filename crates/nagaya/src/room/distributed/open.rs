@@ -24,7 +24,7 @@ pub(crate) struct Backends {
     postgres: Secret,
     pub(super) tiers: TiersConfig,
     pub(super) room: RoomConfig,
-    /// What names of the house's other services on the same Redis begin with.
+    /// What names of the server's other services on the same Redis begin with.
     pub(super) hidden: Vec<Vec<u8>>,
 }
 

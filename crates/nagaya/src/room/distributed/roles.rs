@@ -1,4 +1,4 @@
-//! `nagaya room serve`, `collect` and `task`: one role each, without the rest of the house.
+//! `nagaya room serve`, `collect` and `task`: one role each, without the other services.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use super::room_data::{DataUse, RoomData, written_at_ms};
 use super::stopped::Stopped;
 use crate::app::data_dir::Holder;
 
-/// How long a running house may take to save everything.
+/// How long a running server may take to save everything.
 const SAVE_MS: &[u8] = b"60000";
 
 /// The cold tier, open for reading.

@@ -1,6 +1,6 @@
 //! `nagaya room erase`: a tag goes from memory and from disk.
 //!
-//! Beside a running house the house removes the keys itself, so that its log knows of it, and saves; then the
+//! Beside a running server the server removes the keys itself, so that its log knows of it, and saves; then the
 //! tombstones and the tag's row go from the file. On a folder that is not in use, the log is saved first and
 //! its files are removed with the tag: old writes of it would still be in them.
 

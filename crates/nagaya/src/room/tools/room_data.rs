@@ -70,7 +70,7 @@ impl RoomData {
         })
     }
 
-    /// Connects to the house that uses the data.
+    /// Connects to the server that uses the data.
     pub(super) fn connect(&self, holder: &Holder) -> anyhow::Result<Client> {
         let address = holder.room.context(
             "the data folder is in use, but not by a house that says where it listens; wait until it is up",

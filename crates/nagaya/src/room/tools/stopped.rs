@@ -30,7 +30,7 @@ impl Stopped {
         }
     }
 
-    /// Brings everything that the log has into the cold tier, as the next start of the house would do.
+    /// Brings everything that the log has into the cold tier, as the next start of the server would do.
     pub(super) fn settle(&self) -> anyhow::Result<()> {
         let before = self.unsaved()?;
         match before {

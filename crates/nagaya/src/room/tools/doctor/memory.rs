@@ -1,4 +1,4 @@
-//! What a running house says of its memory, against what its keys take.
+//! What a running server says of its memory, against what its keys take.
 
 use anyhow::Context;
 use nagaya_resp::Frame;

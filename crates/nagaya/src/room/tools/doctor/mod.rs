@@ -1,9 +1,9 @@
 //! `nagaya room doctor`: looks at everything that can go wrong with the data, and says what to do.
 //!
 //! A folder that is not in use is locked and read in full; `--fix` repairs what it can and checks everything
-//! again. Beside a running house nothing is changed: the log is read, a sample of the cold tier is checked, and
-//! the house is asked about its memory. A room on Redis and PostgreSQL has no folder; its servers are asked
-//! instead.
+//! again. Beside a running server nothing is changed: the log is read, a sample of the cold tier is checked,
+//! and the server is asked about its memory. A room on Redis and PostgreSQL has no folder; its servers are
+//! asked instead.
 
 mod cold;
 mod fix;
@@ -27,8 +27,7 @@ use crate::cli::GlobalArgs;
 use crate::room::distributed::Backends;
 use report::Report;
 
-/// Tags that are looked at while the house runs: a longer look would keep SQLite's own log from being
-/// emptied.
+/// Tags that are looked at while the server runs: a longer look would keep SQLite's own log from being emptied.
 const SAMPLE_TAGS: u64 = 10_000;
 
 #[derive(Args)]
