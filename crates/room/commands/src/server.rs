@@ -35,7 +35,7 @@ pub trait Reclaimer: Send + Sync {
 /// Something large to be dropped off the request path.
 pub enum Garbage {
     Entry(Entry),
-    Keyspace(nagaya_store::keyspace::Keyspace),
+    Keyspace(nagaya_store::key_table::KeyTable),
 }
 
 /// Frees at once; for tests and tools.

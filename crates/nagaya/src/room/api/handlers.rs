@@ -286,7 +286,7 @@ pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Re
         }
     };
     let now_ms = state.clock.unix_ms() as i64;
-    let live = |row: &&Row| row.rest.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
+    let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
     let lines: String = rows
         .iter()
         .filter(live)
