@@ -97,7 +97,7 @@ pub(super) fn run(plan: &Plan, server: &Server, load: Load) -> anyhow::Result<Sa
 
 /// What redis-benchmark says of a run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct Stats {
     pub(super) requests_per_second: f64,
     p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -105,7 +105,7 @@ pub(super) struct Figures {
 }
 
 /// Reads the columns by their names: their order has changed between versions.
-pub(super) fn parse(output: &str) -> Option<Figures> {
+pub(super) fn parse(output: &str) -> Option<Stats> {
     let mut lines = output.lines().filter(|line| line.starts_with('"'));
     let names = cells(lines.next()?);
     let csv = lines.next()?;
@@ -114,7 +114,7 @@ pub(super) fn parse(output: &str) -> Option<Figures> {
         let at = names.iter().position(|cell| *cell == name)?;
         values.get(at)?.parse().ok()
     };
-    Some(Figures {
+    Some(Stats {
         requests_per_second: column("rps").filter(|rps| *rps > 0.0)?,
         p50_ms: column("p50_latency_ms")?,
         p99_ms: column("p99_latency_ms")?,
@@ -136,7 +136,7 @@ mod tests {
     fn figures_are_found_by_column_name() {
         let row = r#""MSET (10 keys)","99304.87","0.258","0.080","0.255","0.335","0.375","0.983""#;
         let figures = parse(&format!("{HEAD}\n{row}\n")).unwrap();
-        let expected = Figures {
+        let expected = Stats {
             requests_per_second: 99304.87,
             p50_ms: 0.255,
             p99_ms: 0.375,

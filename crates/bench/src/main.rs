@@ -2,9 +2,9 @@
 //!
 //! It starts the binary `nagaya`, which lies beside it or is named, and depends on no code of that crate.
 //! `redis` starts both servers as children and drives them in turn with the same load. Three parts:
-//! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data
-//! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
-//! median over rounds and every verdict a ratio of two figures from the same run.
+//! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data costs)
+//! and [`scaling`] (whether the cost of a command grows with the number of keys). Every figure is a median over
+//! rounds and every verdict a ratio of two figures from the same run.
 //!
 //! `room` measures what keeping data costs; its parts are in [`room`]. `proxy` measures the room on
 //! Redis and PostgreSQL; see [`proxy`]. `jobs` measures the job
@@ -129,7 +129,7 @@ fn fleet(args: &FleetArgs, nagaya: Nagaya) -> anyhow::Result<()> {
     end(&output, &plan.target, || report.record())
 }
 
-/// What every measurement begins with: a folder for its servers that goes when it ends, however it ends.
+/// Prepares a measurement: makes a folder for its servers that is removed when the process ends.
 fn begin() -> anyhow::Result<TempDir> {
     let folder = temporary_folder()?;
     tidy_up_on_signals(&folder)?;
@@ -137,7 +137,7 @@ fn begin() -> anyhow::Result<TempDir> {
     Ok(folder)
 }
 
-/// What it ends with: the figures are printed, and recorded where that is wanted.
+/// Finishes a measurement: prints the results and records them if configured.
 fn end(output: &str, target: &Target, record: impl FnOnce() -> anyhow::Result<Record>) -> anyhow::Result<()> {
     io::stdout().write_all(output.as_bytes())?;
     if let Some(folder) = target.folder()? {
@@ -200,7 +200,7 @@ fn tidy_up_on_signals(folder: &TempDir) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells the person who waits what is going on.
+/// Prints a line of progress to standard error.
 fn progress(text: &str) {
     eprintln!("bench: {text}");
 }

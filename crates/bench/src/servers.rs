@@ -1,4 +1,4 @@
-//! The two servers, as children that end with us.
+//! The two servers, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -26,7 +26,7 @@ pub(super) const KEEP_NOTHING: &str = "room.persist=false";
 /// Sections of the settings, besides `room`, that have a `listen`.
 const OTHER_LISTENERS: [&str; 3] = ["http", "ids", "fanout"];
 
-/// Whose server it is.
+/// Which of the two servers it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Side {
@@ -74,7 +74,7 @@ impl Pair {
         })
     }
 
-    /// The two in the order of this round: whoever came first last time comes second now.
+    /// Returns both servers in the order of this round, which alternates.
     pub(super) fn in_turn(&self, round: u32) -> [&Server; 2] {
         match round % 2 {
             0 => [&self.ours, &self.redis],
@@ -165,18 +165,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping, so it need not end in good order.
+        // Its data is not needed, so it need not shut down cleanly.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Where a server's own words go.
+/// Returns the path of a server's log file.
 fn log_of(side: Side, folder: &Path) -> PathBuf {
     folder.join(format!("{}.log", side.name()))
 }
 
-/// Our engine with its defaults. The other listeners of the house get any free port.
+/// Our engine with its defaults. The other listeners of the server get any free port.
 fn our_command(program: &Path, address: SocketAddr, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("up").arg("--data").arg(folder.join("data"));

@@ -1,8 +1,7 @@
-//! What the house tells about itself (logs, metrics, traces), and what time it is.
+//! Logs, metrics and traces of a process, and the clock.
 //!
-//! The one crate that may read the clocks of the system: everybody else is handed a
-//! [`Clock`]. Services declare their metrics in their own crates and register them with
-//! [`metrics::Metrics`].
+//! The one crate that may read the clocks of the system: all others are given a [`Clock`]. Services declare
+//! their metrics in their own crates and register them with [`metrics::Metrics`].
 
 mod clock;
 mod config;

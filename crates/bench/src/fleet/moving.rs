@@ -120,7 +120,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -215,7 +215,7 @@ struct Notes {
     lines: Vec<Note>,
 }
 
-/// What a worker that lives wrote at the latest so long ago.
+/// A live worker has written within this time.
 const ALIVE_WITHIN: Duration = Duration::from_millis(400);
 
 impl Notes {
@@ -290,7 +290,7 @@ impl Link {
                 if is_cut.load(Ordering::Relaxed) {
                     continue;
                 }
-                // A connection that cannot be made is the client's to try again.
+                // The client retries when a connection cannot be made.
                 let _ = join(client, server, &open);
             }
         });

@@ -1,4 +1,4 @@
-//! The servers behind the proxies and the proxies themselves, as children that end with us.
+//! The servers behind the proxies and the proxies themselves, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Three agents share the workers, one is killed with -9, and its workers appear elsewhere.
 //!
 //! A manager and the agents are child processes of this binary, with an app of their own in the room, or in the
-//! house's Redis where the room is on real engines. They end with the demo, however it ends.
+//! server's Redis where the room is on real engines. They end with the demo, however it ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::house::{House, connect_to, erase};
 use super::part::{End, Part, count};
+use super::target::{Target, connect_to, erase};
 
 /// The app; all its keys have this tag.
 const APP: &str = "demo";
@@ -70,9 +70,9 @@ impl Seen {
 }
 
 impl FleetPart {
-    pub(super) fn new(house: &House, length: Duration) -> anyhow::Result<FleetPart> {
+    pub(super) fn new(target: &Target, length: Duration) -> anyhow::Result<FleetPart> {
         let app = AppName::new(APP).context("the demo's app cannot be named")?;
-        let url: RedisUrl = house.fleet().parse().context("`house.redis` cannot be used")?;
+        let url: RedisUrl = target.fleet().parse().context("`house.redis` cannot be used")?;
         let options = StoreOptions {
             reply_limit: Duration::from_secs(5),
             ..StoreOptions::new(url.clone(), app)
@@ -80,7 +80,7 @@ impl FleetPart {
         Ok(FleetPart {
             redis: connect_to(url)?,
             store: options.open()?,
-            url: house.fleet().to_owned(),
+            url: target.fleet().to_owned(),
             // Long enough for a busy machine, short enough for a death and a move within the demo.
             lease: (length / 25).clamp(Duration::from_secs(1), Duration::from_secs(3)),
             length,
@@ -130,7 +130,7 @@ impl FleetPart {
         Ok(())
     }
 
-    /// Looks until something is so; false when the limit came first.
+    /// Polls until a condition holds; returns false on timeout.
     async fn look_until(
         &self,
         limit: Instant,
@@ -239,7 +239,7 @@ impl FleetPart {
         }
     }
 
-    /// Ends all children, by a word first.
+    /// Ends all children, first with SIGTERM.
     async fn end_children(&self) -> anyhow::Result<()> {
         let mut children = std::mem::take(&mut *self.children.borrow_mut());
         for child in children.values() {

@@ -134,7 +134,7 @@ async fn end_large_jobs(client: &Client) {
     }
 }
 
-/// Waits until nobody but the one who asks has a connection.
+/// Waits until the asking client has the only connection.
 fn wait_until_alone(server: &Server) {
     wait::until("the reader is cut off", LIMIT, || {
         let scrape = http::get(server.address, "/metrics").unwrap().body;

@@ -1,4 +1,4 @@
-//! `nagaya fleet manager`: a manager without the rest of the house.
+//! `nagaya fleet manager`: a manager without the other services.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use crate::fleet::service::{FleetService, guard, http_parts};
 use crate::fleet::target::Target;
 use crate::http::{HttpConfig, HttpServer, HttpState};
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     target: Target,
     options: ManagerOptions,
@@ -136,7 +136,7 @@ impl Plan {
                 "ready"
             );
             if wait_ready {
-                // Whoever does not read it does not need it.
+                // A closed standard output is no error here.
                 let _ = writeln!(io::stdout(), "{}", json!({"is_first_manager": first}));
             }
         };

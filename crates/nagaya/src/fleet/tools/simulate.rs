@@ -9,7 +9,7 @@ use nagaya_fleet::timing::Timing;
 use serde_json::json;
 
 use super::args::SimulateArgs;
-use super::look::{print, print_json};
+use super::list::{print, print_json};
 use super::manager::timing_options;
 use crate::fleet::FleetConfig;
 
@@ -37,9 +37,10 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
             eprintln!("{} worlds", sum.seeds);
         }
     }
-    match args.json {
-        true => print_json(&sum.to_json())?,
-        false => print(&describe(&settings, &sum))?,
+    if args.json {
+        print_json(&sum.to_json())?
+    } else {
+        print(&describe(&settings, &sum))?
     };
     Ok(match sum.failure {
         None => ExitCode::SUCCESS,
@@ -49,9 +50,10 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
 
 fn timing(config: &FleetConfig, args: &SimulateArgs) -> anyhow::Result<Timing> {
     let timing_options = timing_options(config, &args.timing);
-    match args.unsafe_timing {
-        true => Ok(Timing::from_unchecked_options(timing_options)),
-        false => Timing::from_options(timing_options).context("the lengths of time do not fit each other"),
+    if args.unsafe_timing {
+        Ok(Timing::from_unchecked_options(timing_options))
+    } else {
+        Timing::from_options(timing_options).context("the lengths of time do not fit each other")
     }
 }
 

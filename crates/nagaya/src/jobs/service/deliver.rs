@@ -1,4 +1,4 @@
-//! What goes out of the house: webhooks to submitters, notices to administrators.
+//! Outgoing calls: webhooks to submitters, notices to administrators.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs_api::Api;
 use tokio_util::sync::CancellationToken;
 
-use super::figures::Gauges;
+use super::stats::StatsReader;
 
 settings! {
     /// Webhooks that tell submitters what became of their jobs.
@@ -202,9 +202,9 @@ impl Outgoing {
         })
     }
 
-    /// What there is to count.
-    pub(super) fn gauges(&self) -> Gauges {
-        Gauges::new(&self.jobs, &self.deliverer, &self.notifier)
+    /// Returns the reader of the statistics.
+    pub(super) fn gauges(&self) -> StatsReader {
+        StatsReader::new(&self.jobs, &self.deliverer, &self.notifier)
     }
 
     /// Deliveries, secrets and notices over HTTP; who may is asked of the jobs' API.
@@ -227,7 +227,7 @@ impl Outgoing {
     }
 }
 
-/// Asks the jobs' API who somebody is.
+/// Authenticates callers through the jobs API.
 struct Door(Api);
 
 impl Authorize for Door {

@@ -75,13 +75,13 @@ async fn run(loaded: &Loaded, args: PushArgs) -> anyhow::Result<ExitCode> {
     let tally = loop {
         tokio::select! {
             ended = &mut working => break ended?,
-            signal = signals.next_name() => match drain.is_cancelled() {
-                false => {
-                    tracing::info!(signal, "finishing open calls; a second signal drops them");
-                    drain.cancel();
+            signal = signals.next_name() => {
+                if drain.is_cancelled() {
+                    return Ok(ExitCode::FAILURE);
                 }
-                true => return Ok(ExitCode::FAILURE),
-            },
+                tracing::info!(signal, "finishing open calls; a second signal drops them");
+                drain.cancel();
+            }
         }
     };
     tracing::info!(

@@ -59,7 +59,7 @@ impl Handler for CommandHandler {
         tokio::pin!(output);
         let ended = async {
             let status = self.wait(&attempt, &mut child, &group).await;
-            // Whoever is left in the group keeps our pipes open and has nothing more to do.
+            // Processes left in the group would keep our pipes open.
             drop(group);
             status
         };

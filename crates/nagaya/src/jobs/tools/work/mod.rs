@@ -78,16 +78,15 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
     let tally = loop {
         tokio::select! {
             ended = &mut working => break ended?,
-            signal = signals.next_name() => match drain.is_cancelled() {
-                false => {
+            signal = signals.next_name() => {
+                if drain.is_cancelled() {
+                    tracing::warn!(signal, "killing what still runs");
+                    kill.cancel();
+                } else {
                     tracing::info!(signal, "finishing what runs; a second signal kills it");
                     drain.cancel();
                 }
-                true => {
-                    tracing::warn!(signal, "killing what still runs");
-                    kill.cancel();
-                }
-            },
+            }
         }
     };
     let Tally {
@@ -96,9 +95,10 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
         lost,
     } = tally;
     tracing::info!(succeeded, failed, lost, "worker ended");
-    Ok(match kill.is_cancelled() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if kill.is_cancelled() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

@@ -22,9 +22,10 @@ const FOLLOW_COUNT: usize = 1000;
 
 pub(super) fn list(loaded: &Loaded, args: &ListArgs) -> anyhow::Result<ExitCode> {
     let status = ask(loaded, &args.store, commands::list)?;
-    match args.json {
-        true => print_json(&status.to_json()),
-        false => print(&tidy(&status.to_table())),
+    if args.json {
+        print_json(&status.to_json())
+    } else {
+        print(&tidy(&status.to_table()))
     }
 }
 
@@ -37,9 +38,10 @@ pub(super) fn plan(loaded: &Loaded, args: &PlanArgs) -> anyhow::Result<ExitCode>
     let plan = ask(loaded, &args.store, async |store| {
         commands::plan(store, rebalance).await
     })?;
-    match args.json {
-        true => print_json(&plan.to_json()),
-        false => print(&tidy(&plan.to_table())),
+    if args.json {
+        print_json(&plan.to_json())
+    } else {
+        print(&tidy(&plan.to_table()))
     }
 }
 
@@ -54,9 +56,10 @@ pub(super) fn events(loaded: &Loaded, args: &EventsArgs) -> anyhow::Result<ExitC
             if let Some(last) = events.last().and_then(|event| event["id"].as_str()) {
                 after = Some(last.to_owned());
             }
-            let text = match args.json {
-                true => events.iter().map(|event| format!("{event}\n")).collect(),
-                false => tidy(&events_table(&events)),
+            let text = if args.json {
+                events.iter().map(|event| format!("{event}\n")).collect()
+            } else {
+                tidy(&events_table(&events))
             };
             if !(events.is_empty() && args.follow) {
                 print(&text)?;
@@ -64,7 +67,7 @@ pub(super) fn events(loaded: &Loaded, args: &EventsArgs) -> anyhow::Result<ExitC
             if !args.follow {
                 return Ok(ExitCode::SUCCESS);
             }
-            // Whoever follows wants all that comes, and from the beginning if there is nothing yet.
+            // `--follow` shows everything new, from the beginning if there is nothing yet.
             after.get_or_insert_with(|| "0-0".to_owned());
             count = FOLLOW_COUNT;
             tokio::time::sleep(FOLLOW_EVERY).await;

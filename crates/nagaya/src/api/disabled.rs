@@ -1,17 +1,17 @@
-//! What is answered where a service would be that is switched off.
+//! Answers for the routes of services that are switched off.
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::any;
 
-use super::House;
+use super::AdminState;
 use crate::http::Problem;
 
 /// 404 with the setting that switches the service on, for each that is off.
-pub(super) fn routes(house: &House) -> Router {
+pub(super) fn routes(state: &AdminState) -> Router {
     let services: [(bool, &[&str], &'static str); 4] = [
         (
-            house.jobs.is_some(),
+            state.jobs.is_some(),
             &[
                 "/v1/jobs",
                 "/v1/queues",
@@ -22,17 +22,17 @@ pub(super) fn routes(house: &House) -> Router {
             "jobs are switched off; set `jobs.enabled` to true",
         ),
         (
-            house.fanout.is_some(),
+            state.fanout.is_some(),
             &["/v1/fanout"],
             "the fan-out is switched off; set `fanout.enabled` to true",
         ),
         (
-            house.ids.is_some(),
+            state.ids.is_some(),
             &["/v1/ids"],
             "ids are switched off; set `ids.enabled` to true",
         ),
         (
-            house.fleet.is_some(),
+            state.fleet.is_some(),
             &["/v1/fleet"],
             "the fleet is switched off; set `fleet.enabled` to true",
         ),

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use nagaya_deliver::notify::Notifier;
 use nagaya_deliver::webhook::Deliverer;
-use nagaya_jobs::metrics::{CallFigures, JobsFigures, QueueFigures};
+use nagaya_jobs::metrics::{CallStats, JobsStats, QueueStats};
 use nagaya_jobs::queue::QueueView;
 use nagaya_jobs::service::{Jobs, Times};
-use nagaya_telemetry::metrics::LatencyFigures;
+use nagaya_telemetry::metrics::LatencyStats;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -21,30 +21,30 @@ use tracing::debug;
 const QUEUES_MAX: usize = 50;
 /// The label of the others.
 const OTHERS: &str = "other";
-/// How long a reading is good.
+/// Interval between two readings of the store.
 const EVERY: Duration = Duration::from_secs(2);
-/// The part of the time that may go into readings: counting a long queue in PostgreSQL is work.
+/// Pause after a reading, as a multiple of its duration: counting a long queue in PostgreSQL is expensive.
 const REST_FACTOR: u32 = 20;
 
-/// What was last read from the store.
+/// The last reading of the store.
 #[derive(Clone, Debug, Default)]
 struct Sample {
-    queues: Vec<QueueFigures>,
+    queues: Vec<QueueStats>,
     hindmost: Option<u64>,
 }
 
-/// Where the figures come from.
+/// Reads the statistics of jobs, webhooks and notices.
 #[derive(Clone)]
-pub(super) struct Gauges {
+pub(super) struct StatsReader {
     jobs: Jobs,
     deliverer: Arc<Deliverer>,
     notifier: Notifier,
     sample: Arc<Mutex<Sample>>,
 }
 
-impl Gauges {
-    pub(super) fn new(jobs: &Jobs, deliverer: &Arc<Deliverer>, notifier: &Notifier) -> Gauges {
-        Gauges {
+impl StatsReader {
+    pub(super) fn new(jobs: &Jobs, deliverer: &Arc<Deliverer>, notifier: &Notifier) -> StatsReader {
+        StatsReader {
             jobs: jobs.clone(),
             deliverer: Arc::clone(deliverer),
             notifier: notifier.clone(),
@@ -52,7 +52,7 @@ impl Gauges {
         }
     }
 
-    /// Reads the store's counts now and then until told to stop.
+    /// Reads the store's counts periodically until cancelled.
     pub(super) async fn run(self, stop: CancellationToken) {
         loop {
             let began = Instant::now();
@@ -77,18 +77,18 @@ impl Gauges {
         })
     }
 
-    /// Reads everything for a scrape.
-    pub(super) fn read(&self) -> JobsFigures {
+    /// Reads all statistics for a scrape.
+    pub(super) fn read(&self) -> JobsStats {
         let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.jobs.stats();
         let webhooks = self.deliverer.stats();
         let (sent, not_sent) = self.notifier.tries();
-        let calls = own.calls.iter().map(|one| CallFigures {
+        let calls = own.calls.iter().map(|one| CallStats {
             name: one.call.name(),
             batches: one.batches,
             items: one.items,
         });
-        JobsFigures {
+        JobsStats {
             queues: sample.queues,
             calls: calls.collect(),
             until_start: latency(own.until_start),
@@ -109,8 +109,8 @@ impl Gauges {
     }
 }
 
-fn latency(times: Times) -> LatencyFigures {
-    LatencyFigures {
+fn latency(times: Times) -> LatencyStats {
+    LatencyStats {
         buckets: times.buckets,
         seconds: times.seconds,
     }
@@ -118,24 +118,25 @@ fn latency(times: Times) -> LatencyFigures {
 
 /// Gives the oldest queues a label each and adds the others up: a queue never changes its label, so no counter
 /// goes backwards.
-fn labelled(mut queues: Vec<QueueView>) -> Vec<QueueFigures> {
+fn labelled(mut queues: Vec<QueueView>) -> Vec<QueueStats> {
     queues.sort_by(|one, other| (one.created_at_ms, &one.name).cmp(&(other.created_at_ms, &other.name)));
-    let mut figures: BTreeMap<String, QueueFigures> = BTreeMap::new();
+    let mut figures: BTreeMap<String, QueueStats> = BTreeMap::new();
     for (place, queue) in queues.iter().enumerate() {
-        let name = match place < QUEUES_MAX {
-            true => queue.name.as_str(),
-            false => OTHERS,
+        let name = if place < QUEUES_MAX {
+            queue.name.as_str()
+        } else {
+            OTHERS
         };
-        let sum = figures.entry(name.to_owned()).or_insert_with(|| QueueFigures {
+        let sum = figures.entry(name.to_owned()).or_insert_with(|| QueueStats {
             name: name.to_owned(),
-            ..QueueFigures::default()
+            ..QueueStats::default()
         });
         add(sum, queue);
     }
     figures.into_values().collect()
 }
 
-fn add(sum: &mut QueueFigures, queue: &QueueView) {
+fn add(sum: &mut QueueStats, queue: &QueueView) {
     let (depth, throughput) = (&queue.depth, &queue.throughput);
     sum.waiting += depth.ready;
     sum.blocked += depth.blocked;

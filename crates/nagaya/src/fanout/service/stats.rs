@@ -2,16 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_fanout::metrics::{EndpointFigures, FanoutFigures, StoreFigures};
+use nagaya_fanout::metrics::{EndpointStats, FanoutStats, StoreStats};
 use nagaya_fanout::{Endpoint, Fanout, Latency, RejectReason, State};
-use nagaya_telemetry::metrics::LatencyFigures;
+use nagaya_telemetry::metrics::LatencyStats;
 
-/// Reads everything for a scrape.
-pub(super) fn read(fanout: &Fanout) -> FanoutFigures {
+/// Reads all statistics for a scrape.
+pub(super) fn read(fanout: &Fanout) -> FanoutStats {
     let counts = fanout.counts();
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let (handlers, requests, jobs) = fanout.in_flight();
-    FanoutFigures {
+    FanoutStats {
         accepted: count(&counts.accepted),
         answers_ok: counts.outcome(State::Ok),
         sheds: counts.outcome(State::Shed),
@@ -22,7 +22,7 @@ pub(super) fn read(fanout: &Fanout) -> FanoutFigures {
         handlers: handlers as u64,
         requests: requests as u64,
         jobs: jobs as u64,
-        store: StoreFigures {
+        store: StoreStats {
             kind: fanout.store().kind(),
             records: count(&counts.records),
             batches: count(&counts.batches),
@@ -38,10 +38,10 @@ pub(super) fn read(fanout: &Fanout) -> FanoutFigures {
     }
 }
 
-fn read_endpoint(endpoint: &Endpoint) -> EndpointFigures {
+fn read_endpoint(endpoint: &Endpoint) -> EndpointStats {
     let counts = endpoint.counts();
     let (in_flight, queued) = endpoint.jobs();
-    EndpointFigures {
+    EndpointStats {
         name: endpoint.name().to_owned(),
         outcomes: State::ALL
             .iter()
@@ -54,8 +54,8 @@ fn read_endpoint(endpoint: &Endpoint) -> EndpointFigures {
     }
 }
 
-fn latency(latency: &Latency) -> LatencyFigures {
-    LatencyFigures {
+fn latency(latency: &Latency) -> LatencyStats {
+    LatencyStats {
         buckets: latency.buckets(),
         seconds: latency.seconds(),
     }

@@ -1,4 +1,4 @@
-//! Our own house, on either store.
+//! A `nagaya` server with jobs on either store.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -32,30 +32,30 @@ impl Store {
     }
 }
 
-/// A running house. Dropping it ends it.
-pub(crate) struct House {
+/// A running server. Dropping it kills it.
+pub(crate) struct NagayaServer {
     address: SocketAddr,
     child: Child,
 }
 
-impl House {
+impl NagayaServer {
     pub(crate) fn start(
         nagaya: &Nagaya,
         store: Store,
         folder: &Path,
         postgres: Option<&Postgres>,
-    ) -> anyhow::Result<House> {
-        House::start_with(nagaya, store, folder, postgres, &[])
+    ) -> anyhow::Result<NagayaServer> {
+        NagayaServer::start_with(nagaya, store, folder, postgres, &[])
     }
 
-    /// Starts a house with settings of its own, as `key=value`.
+    /// Starts a server with additional settings, as `key=value`.
     pub(crate) fn start_with(
         nagaya: &Nagaya,
         store: Store,
         folder: &Path,
         postgres: Option<&Postgres>,
         settings: &[String],
-    ) -> anyhow::Result<House> {
+    ) -> anyhow::Result<NagayaServer> {
         fs::create_dir_all(folder)?;
         let address = free_address()?;
         let mut command = Command::new(&nagaya.path);
@@ -87,12 +87,12 @@ impl House {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        let mut house = House {
+        let mut server = NagayaServer {
             address,
             child: spawn_child(command).context("our house cannot be started")?,
         };
-        house.wait_until_it_answers(&log)?;
-        Ok(house)
+        server.wait_until_it_answers(&log)?;
+        Ok(server)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -135,9 +135,9 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for NagayaServer {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping, so it need not end in good order.
+        // Its data is not needed, so it need not shut down cleanly.
         self.child.kill().ok();
         self.child.wait().ok();
     }

@@ -1,8 +1,10 @@
-//! The console's front door: who comes, whether the request is theirs, and headers on what leaves.
+//! Middleware in front of every page: finds the session, rejects cross-site requests, and sets response
+//! headers.
 //!
-//! A request that changes something must come from a page of ours. Three things say so: the browser's own word
-//! (`Sec-Fetch-Site`, or `Origin` where it sends none), a cookie that it does not send along with requests of
-//! other sites, and a word in the form that other sites cannot read. All are checked here, for every POST.
+//! A request that changes something must come from a page of this console. Three checks ensure it: the
+//! browser's own headers (`Sec-Fetch-Site`, or `Origin` where it sends none), a cookie that it does not send
+//! along with requests of other sites, and a token in the form that other sites cannot read. All are checked
+//! here, for every POST.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,40 +19,40 @@ use crate::assets;
 use crate::failure::Failure;
 use crate::form::{Fields, encode};
 use crate::layout::{Nav, Page};
+use crate::request::{Console, PageRequest, RequestInfo, Rights, redirect};
 use crate::session::SessionId;
-use crate::visit::{Console, Rights, Seen, Visit, redirect};
 
 /// Largest form, in bytes.
 const FORM_MAX: usize = 64 << 10;
 /// The name of the session's cookie.
 pub(crate) const COOKIE: &str = "nagaya_session";
-/// The field of a form that carries its word.
+/// The form field of the anti-forgery token.
 pub(crate) const FORM_WORD: &str = "form_word";
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Lets a request in to its page, or answers in the page's place.
-pub(crate) async fn admit(State(console): State<Console>, request: Request, next: Next) -> Response {
+/// Passes a request on to its page, or answers it itself.
+pub(crate) async fn guard(State(console): State<Console>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with("/assets/") {
         return with_headers(assets::serve(request.uri().path()));
     }
-    let (seen, request) = see(&console, request).await;
-    let visit = Visit {
+    let (info, request) = read_request(&console, request).await;
+    let page_request = PageRequest {
         console: console.clone(),
-        seen: Arc::new(seen),
+        info: Arc::new(info),
     };
-    with_headers(answer(&visit, request, next).await)
+    with_headers(answer(&page_request, request, next).await)
 }
 
-/// Finds out everything about a request.
-async fn see(console: &Console, request: Request) -> (Seen, Request) {
+/// Reads session, path, query and form of a request.
+async fn read_request(console: &Console, request: Request) -> (RequestInfo, Request) {
     let (parts, body) = request.into_parts();
     let session = session_id(&parts.headers);
     let found = session.as_ref().and_then(|id| console.0.sessions.find(id));
     let session = session.filter(|_| found.is_some());
     let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let mut seen = Seen {
+    let mut info = RequestInfo {
         rights: found
             .as_ref()
             .map_or_else(Rights::all, |session| session.rights.clone()),
@@ -71,52 +73,52 @@ async fn see(console: &Console, request: Request) -> (Seen, Request) {
             .is_some_and(|scheme| scheme == "https"),
     };
     if parts.method == Method::POST {
-        // One that is too large or breaks off is empty, and so lacks its word.
-        seen.form = Fields::parse(&to_bytes(body, FORM_MAX).await.unwrap_or_default());
+        // A form that is too large or incomplete is empty, so its token is missing.
+        info.form = Fields::parse(&to_bytes(body, FORM_MAX).await.unwrap_or_default());
     }
-    (seen, Request::from_parts(parts, Body::empty()))
+    (info, Request::from_parts(parts, Body::empty()))
 }
 
-async fn answer(visit: &Visit, mut request: Request, next: Next) -> Response {
-    if let Err(failure) = check(visit, &request) {
-        return error_page(visit, &failure);
+async fn answer(page_request: &PageRequest, mut request: Request, next: Next) -> Response {
+    if let Err(failure) = check(page_request, &request) {
+        return error_page(page_request, &failure);
     }
     let path = request.uri().path();
-    let is_open = path == "/sign-in" || !visit.console.0.config.asks_token;
-    if visit.seen.session.is_none() && !is_open {
-        return redirect(&format!("/sign-in?next={}", encode(&visit.seen.path)));
+    let is_open = path == "/sign-in" || !page_request.console.0.config.asks_token;
+    if page_request.info.session.is_none() && !is_open {
+        return redirect(&format!("/sign-in?next={}", encode(&page_request.info.path)));
     }
-    request.extensions_mut().insert(visit.clone());
+    request.extensions_mut().insert(page_request.clone());
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<Failure>() {
         None => response,
         Some(failure) if failure.status == StatusCode::UNAUTHORIZED => {
-            // The token is worth nothing any more.
-            if let Some(session) = &visit.seen.session {
-                visit.console.0.sessions.close(session);
+            // The token has been revoked.
+            if let Some(session) = &page_request.info.session {
+                page_request.console.0.sessions.close(session);
             }
-            redirect(&format!("/sign-in?next={}", encode(&visit.seen.path)))
+            redirect(&format!("/sign-in?next={}", encode(&page_request.info.path)))
         }
-        Some(failure) => error_page(visit, &failure),
+        Some(failure) => error_page(page_request, &failure),
     }
 }
 
-fn error_page(visit: &Visit, failure: &Failure) -> Response {
+fn error_page(page_request: &PageRequest, failure: &Failure) -> Response {
     let (title, content) = failure.page();
     let page = Page {
         title: title.to_owned(),
-        nav: Nav::of_path(&visit.seen.path),
+        nav: Nav::of_path(&page_request.info.path),
         content,
     };
-    let mut response = page.render(visit);
+    let mut response = page.render(page_request);
     *response.status_mut() = failure.status;
     response
 }
 
-/// Refuses requests that no page of ours sent.
-fn check(visit: &Visit, request: &Request) -> Result<(), Failure> {
+/// Refuses requests that no page of this console sent.
+fn check(page_request: &PageRequest, request: &Request) -> Result<(), Failure> {
     let host = host(request.headers(), request.uri());
-    if visit.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
+    if page_request.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
         return Err(Failure::new(
             StatusCode::MISDIRECTED_REQUEST,
             "this house asks for no token, so its pages are shown under localhost and addresses only; \
@@ -133,18 +135,19 @@ fn check(visit: &Visit, request: &Request) -> Result<(), Failure> {
     if is_foreign(request.headers(), host.as_deref()) {
         return Err(foreign);
     }
-    let word = visit.form(FORM_WORD).unwrap_or_default();
-    match visit
+    let word = page_request.form(FORM_WORD).unwrap_or_default();
+    if page_request
         .console
         .0
         .sessions
-        .is_form_word(visit.seen.session.as_ref(), word)
+        .is_form_word(page_request.info.session.as_ref(), word)
     {
-        true => Ok(()),
-        false => Err(Failure::new(
+        Ok(())
+    } else {
+        Err(Failure::new(
             StatusCode::FORBIDDEN,
             "the form is from before a restart or from another session; open the page again and repeat it",
-        )),
+        ))
     }
 }
 
@@ -161,10 +164,10 @@ fn is_foreign(headers: &HeaderMap, host: Option<&str>) -> bool {
     }
 }
 
-/// The name that the browser knows us by, with its port.
+/// Returns the host name that the browser used, with its port.
 fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    // HTTP/2 says it in the place of the URI.
+    // HTTP/2 has it in the URI.
     named
         .or(uri.authority().map(|authority| authority.as_str()))
         .map(str::to_owned)
@@ -213,7 +216,7 @@ fn with_headers(mut response: Response) -> Response {
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Assets have said already how long they keep.
+    // Assets have set their own cache policy.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));

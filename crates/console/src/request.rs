@@ -1,4 +1,4 @@
-//! One request to the console: who it is from, what they may, and the API on their behalf.
+//! One request to the console: its session, its permissions, and the API on its behalf.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::admit;
 use crate::api::{Answer, Api, Request};
 use crate::config::ConsoleConfig;
 use crate::failure::Failure;
@@ -20,6 +19,7 @@ use crate::form::Fields;
 use crate::limiter::Limiter;
 use crate::pages;
 use crate::session::{SessionId, Sessions};
+use crate::session_guard;
 
 /// The console over one API. Clones share it.
 #[derive(Clone)]
@@ -42,13 +42,16 @@ impl Console {
         }))
     }
 
-    /// The pages, to be served by somebody else. They check who comes themselves and carry no fallback.
+    /// Returns the routes of the pages, with their own session check and without a fallback.
     pub fn routes(&self) -> Router {
-        pages::router().route_layer(axum::middleware::from_fn_with_state(self.clone(), admit::admit))
+        pages::router().route_layer(axum::middleware::from_fn_with_state(
+            self.clone(),
+            session_guard::guard,
+        ))
     }
 }
 
-/// What somebody may. The API decides; this only says which buttons are worth showing.
+/// The permissions of a user. The API enforces them; here they decide which buttons are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) tenant: Option<String>,
@@ -65,7 +68,7 @@ struct WhoAmI {
 }
 
 impl Rights {
-    /// Those of whoever speaks for the house.
+    /// Returns all permissions, those of the server's own token.
     pub(crate) fn all() -> Rights {
         Rights {
             tenant: None,
@@ -86,7 +89,7 @@ impl Rights {
             })
         };
         let answer = ask("/v1/whoami").await;
-        // A house without jobs knows its own token only, which every guarded path asks for.
+        // A server without jobs knows its own token only, which every guarded path asks for.
         if answer.status == StatusCode::NOT_FOUND {
             read::<Value>(&ask("/version").await)?;
             return Ok(Rights::all());
@@ -106,53 +109,55 @@ impl Rights {
     }
 }
 
-/// One request. [`admit::admit`] makes it; handlers take it as an argument.
+/// One request. [`session_guard::guard`] makes it; handlers take it as an argument.
 #[derive(Clone)]
-pub(crate) struct Visit {
+pub(crate) struct PageRequest {
     pub(crate) console: Console,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) info: Arc<RequestInfo>,
 }
 
 /// What is known about a request.
-pub(crate) struct Seen {
+pub(crate) struct RequestInfo {
     pub(crate) rights: Rights,
     pub(crate) token: Option<String>,
     pub(crate) session: Option<SessionId>,
-    /// The word that forms carry.
+    /// The anti-forgery token of forms.
     pub(crate) form_word: String,
     /// Path and query as the browser sent them.
     pub(crate) path: String,
     pub(crate) query: Fields,
-    /// What a form sent; its word has been checked.
+    /// The fields of a form; its anti-forgery token has been checked.
     pub(crate) form: Fields,
     pub(crate) address: IpAddr,
     pub(crate) is_https: bool,
 }
 
-impl Visit {
+impl PageRequest {
     pub(crate) fn rights(&self) -> &Rights {
-        &self.seen.rights
+        &self.info.rights
     }
 
-    /// Refuses to show what somebody cannot use. The API refuses as well; this says it before a form is filled in.
+    /// Refuses pages that the user has no permission for. The API refuses as well; this check comes before a
+    /// form is filled in.
     pub(crate) fn require(&self, may: bool) -> Result<(), Failure> {
-        match may {
-            true => Ok(()),
-            false => Err(Failure::new(
+        if may {
+            Ok(())
+        } else {
+            Err(Failure::new(
                 StatusCode::FORBIDDEN,
                 "this token may look, not change anything here",
-            )),
+            ))
         }
     }
 
     /// A value of the query; nothing when it is empty.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
-        self.seen.query.get(name)
+        self.info.query.get(name)
     }
 
     /// A value of the form; nothing when it is empty.
     pub(crate) fn form(&self, name: &str) -> Option<&str> {
-        self.seen.form.get(name)
+        self.info.form.get(name)
     }
 
     /// Asks the API for a document.
@@ -177,9 +182,10 @@ impl Visit {
         body: Option<Value>,
     ) -> Result<Value, Failure> {
         let answer = self.call(method, path, body).await;
-        match answer.status.is_success() && answer.body.is_empty() {
-            true => Ok(Value::Null),
-            false => read(&answer),
+        if answer.status.is_success() && answer.body.is_empty() {
+            Ok(Value::Null)
+        } else {
+            read(&answer)
         }
     }
 
@@ -193,7 +199,7 @@ impl Visit {
             method,
             path: path.to_owned(),
             body,
-            token: self.seen.token.clone(),
+            token: self.info.token.clone(),
         };
         self.console.0.api.call(request).await
     }
@@ -210,12 +216,12 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
     })
 }
 
-impl<S: Sync> FromRequestParts<S> for Visit {
+impl<S: Sync> FromRequestParts<S> for PageRequest {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Visit, Failure> {
-        let visit = parts.extensions.get::<Visit>().cloned();
-        visit.ok_or_else(|| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not admitted"))
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<PageRequest, Failure> {
+        let request = parts.extensions.get::<PageRequest>().cloned();
+        request.ok_or_else(|| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request was not admitted"))
     }
 }
 

@@ -1,13 +1,13 @@
-//! The room in a few figures.
+//! Statistics of the room.
 
 use nagaya_redis_client::{Client, reply};
 use nagaya_telemetry::history::Now;
 use serde_json::{Value, json};
 
-use super::door::{RoomDoor, RoomPlace};
+use super::engine_handle::{EngineBackend, EngineHandle};
 use crate::api::services::{count, rate, rounded};
 
-/// Under which names the two forms of the room count the same things.
+/// The metric names under which both forms of the room count the same things.
 struct Names {
     mode: &'static str,
     clients: &'static str,
@@ -38,7 +38,7 @@ const TIERED: Names = Names {
     staleness: "nagaya_tiers_staleness_seconds",
 };
 
-/// What only one of the forms knows, or each learns in its own way.
+/// Values that only one form has, or that each form determines in its own way.
 #[derive(Default)]
 struct Sizes {
     memory_bytes: Option<u64>,
@@ -51,44 +51,41 @@ struct Sizes {
     is_kept: bool,
 }
 
-impl RoomDoor {
-    /// What `/v1/house` tells of the room.
-    pub(crate) async fn figures(&self, now: &Now) -> Value {
-        self.all_figures(now).await.0
+impl EngineHandle {
+    /// Returns the statistics for `/v1/house`.
+    pub(crate) async fn stats(&self, now: &Now) -> Value {
+        self.all_stats(now).await.0
     }
 
-    /// What `/v1/room` tells.
-    pub(super) async fn more_figures(&self, now: &Now) -> Value {
-        let (mut figures, sizes) = self.all_figures(now).await;
+    /// Returns the statistics for `/v1/room`.
+    pub(super) async fn detailed_stats(&self, now: &Now) -> Value {
+        let (mut stats, sizes) = self.all_stats(now).await;
         let names = self.names();
-        figures["evictions_per_second"] = json!(rate(now, names.evictions));
-        figures["saved_per_second"] = json!(rate(now, names.saves));
-        figures["disk_bytes"] = json!(sizes.disk_bytes);
-        figures["persist"] = json!(sizes.is_kept);
-        figures
+        stats["evictions_per_second"] = json!(rate(now, names.evictions));
+        stats["saved_per_second"] = json!(rate(now, names.saves));
+        stats["disk_bytes"] = json!(sizes.disk_bytes);
+        stats["persist"] = json!(sizes.is_kept);
+        stats
     }
 
     fn names(&self) -> &'static Names {
-        match self.place {
-            RoomPlace::Embedded(_) => &EMBEDDED,
-            RoomPlace::Tiered { .. } => &TIERED,
+        match self.backend {
+            EngineBackend::Embedded(_) => &EMBEDDED,
+            EngineBackend::Tiered { .. } => &TIERED,
         }
     }
 
-    async fn all_figures(&self, now: &Now) -> (Value, Sizes) {
+    async fn all_stats(&self, now: &Now) -> (Value, Sizes) {
         let names = self.names();
-        let sizes = match &self.place {
-            RoomPlace::Embedded(figures) => {
-                let server = figures.get().map(|figures| figures.server());
-                embedded(
-                    now,
-                    server.is_some_and(|server| server.keyspace.tiering.get().is_some()),
-                )
+        let sizes = match &self.backend {
+            EngineBackend::Embedded(stats) => {
+                let server = stats.get().map(|stats| stats.server());
+                embedded(now, server.is_some_and(|server| server.keyspace.tiering.get().is_some()))
             }
-            RoomPlace::Tiered { redis, .. } => self.tiered(redis).await,
+            EngineBackend::Tiered { redis, .. } => self.tiered(redis).await,
         };
         let staleness = now.value(names.staleness).filter(|_| sizes.is_kept);
-        let figures = json!({
+        let stats = json!({
             "mode": names.mode,
             "memory_bytes": sizes.memory_bytes,
             "memory_limit_bytes": sizes.memory_limit_bytes,
@@ -101,7 +98,7 @@ impl RoomDoor {
             "loads_per_second": rate(now, names.loads),
             "staleness_seconds": staleness.map(rounded),
         });
-        (figures, sizes)
+        (stats, sizes)
     }
 
     async fn tiered(&self, redis: &Client) -> Sizes {
@@ -145,7 +142,7 @@ fn embedded(now: &Now, is_kept: bool) -> Sizes {
     }
 }
 
-/// What all primaries use and may use together. Nothing when one of them does not say.
+/// Returns the memory used by all primaries and their limit; `None` when one of them reports none.
 async fn redis_memory(redis: &Client) -> Option<(u64, u64)> {
     let (mut used, mut limit) = (0, 0);
     for primary in redis.primaries().await.ok()? {

@@ -1,4 +1,4 @@
-//! The running house: where its services are, and how they are spoken to.
+//! The server that the demo drives: its addresses and its clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::jobs::tools::connect::{ConnectArgs, connect};
 /// How long the room may take to answer: taking a tag out of memory waits for the disk, or for a lease.
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A house that is ready.
-pub(super) struct House {
+/// A server that is ready.
+pub(super) struct Target {
     pub(super) url: String,
     pub(super) client: Client,
     pub(super) room: RedisUrl,
@@ -35,9 +35,9 @@ pub(super) struct House {
     pub(super) needs_tags: bool,
 }
 
-impl House {
-    /// Finds the house of the flags and settings, and says what to do if it is not there.
-    pub(super) async fn find(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<House> {
+impl Target {
+    /// Finds the server of the flags and settings; the error names a remedy if it is not running.
+    pub(super) async fn find(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Target> {
         let client = connect(loaded, args)?;
         let url = client.url();
         let readyz: Readyz = match client.get("/readyz").await {
@@ -55,9 +55,9 @@ impl House {
         let mut room = RedisUrl::single(host.clone(), port);
         room.password = config.password.clone();
         let house: HouseConfig = loaded.section();
-        // A room on real engines has no place for a fleet, but then there is the house's own Redis.
+        // A room on real engines has no place for a fleet, but then there is the server's own Redis.
         let fleet = house.redis.map(|redis| redis.reveal().to_owned());
-        Ok(House {
+        Ok(Target {
             url,
             client,
             redis: connect_to(room.clone())?,
@@ -68,7 +68,7 @@ impl House {
         })
     }
 
-    /// Whether the house has a service, ready.
+    /// Whether the server has a service, ready.
     pub(super) fn has(&self, component: &str) -> bool {
         self.components.iter().any(|name| name == component)
     }
@@ -100,9 +100,10 @@ pub(super) fn connect_to(url: RedisUrl) -> anyhow::Result<Arc<Redis>> {
 }
 
 fn with_password(host: &str, port: u16, password: Option<&Secret>) -> String {
-    let host = match host.contains(':') {
-        true => format!("[{host}]"),
-        false => host.to_owned(),
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
     };
     let login = password.map(|password| {
         let bytes = password.reveal().bytes();
@@ -117,11 +118,10 @@ pub(super) async fn ask(redis: &Redis, args: &[&str]) -> anyhow::Result<Frame> {
     let key = args.get(1).map_or(&b""[..], |key| key.as_bytes());
     redis.call(key, args).await.map_err(|error| {
         let words = error.chain();
-        match words.contains("NOAUTH") || words.contains("WRONGPASS") {
-            true => {
-                anyhow::anyhow!("the room wants another password; give it as room.password in the settings")
-            }
-            false => anyhow::anyhow!("the room answered {} with: {words}", args[0]),
+        if words.contains("NOAUTH") || words.contains("WRONGPASS") {
+            anyhow::anyhow!("the room wants another password; give it as room.password in the settings")
+        } else {
+            anyhow::anyhow!("the room answered {} with: {words}", args[0])
         }
     })
 }
@@ -137,7 +137,7 @@ pub(super) async fn erase(redis: &Redis, tag: &str, keys: &[String]) -> anyhow::
     Ok(())
 }
 
-/// Where the room listens: as the house says, as its data folder says, or as the settings say.
+/// Where the room listens: as the server says, as its data folder says, or as the settings say.
 async fn room_address(loaded: &Loaded, client: &Client) -> anyhow::Result<(String, u16)> {
     let told = match client.get::<Told>("/v1/house").await {
         Ok(told) => told.services.room.and_then(|room| room.address),
@@ -152,9 +152,10 @@ async fn room_address(loaded: &Loaded, client: &Client) -> anyhow::Result<(Strin
         None => announced(loaded),
     };
     let address: SocketAddr = told.unwrap_or_else(|| loaded.section::<RoomConfig>().listen.0);
-    let host = match address.ip().is_unspecified() {
-        true => host_of(&client.url()),
-        false => address.ip().to_string(),
+    let host = if address.ip().is_unspecified() {
+        host_of(&client.url())
+    } else {
+        address.ip().to_string()
     };
     Ok((host, address.port()))
 }

@@ -1,4 +1,4 @@
-//! Where the data is, and who uses it.
+//! The data folder of a room, and which process uses it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,21 @@ use crate::cli::GlobalArgs;
 use crate::room::embedded::{COLD_FILE, LOG_FOLDER, ROOM_FOLDER};
 
 /// The room's part of a data folder, and the settings that say how it is used.
-pub(super) struct Place {
+pub(super) struct RoomData {
     pub(super) data: PathBuf,
     pub(super) room: RoomConfig,
 }
 
-/// Who uses the data.
-pub(super) enum User {
-    /// Nobody but this tool.
-    Nobody(Box<Stopped>),
-    House(Holder),
+/// Which process uses the data.
+pub(super) enum DataUse {
+    /// Not in use; locked by this tool.
+    Stopped(Box<Stopped>),
+    /// By a running server.
+    Running(Holder),
 }
 
-impl Place {
-    pub(super) fn new(global: &GlobalArgs, data: Option<String>) -> anyhow::Result<Place> {
+impl RoomData {
+    pub(super) fn new(global: &GlobalArgs, data: Option<String>) -> anyhow::Result<RoomData> {
         let flags = data.map(|value| Flag {
             name: "--data".to_owned(),
             key: "house.data".to_owned(),
@@ -36,7 +37,7 @@ impl Place {
         });
         let loaded = settings::load(global, flags.into_iter().collect())?;
         let house: HouseConfig = loaded.section();
-        Ok(Place {
+        Ok(RoomData {
             data: house.data,
             room: loaded.section(),
         })
@@ -54,8 +55,8 @@ impl Place {
         self.folder().join(LOG_FOLDER)
     }
 
-    /// Tells who uses the data, and locks it if nobody does.
-    pub(super) fn user(&self) -> anyhow::Result<User> {
+    /// Returns which process uses the data, and locks the folder if none does.
+    pub(super) fn user(&self) -> anyhow::Result<DataUse> {
         let found = DataDir::find(&self.data)?;
         if !self.cold_file().exists() && !self.log_folder().exists() {
             bail!(
@@ -64,12 +65,12 @@ impl Place {
             );
         }
         Ok(match found {
-            Found::Free(data) => User::Nobody(Box::new(Stopped::new(data, self))),
-            Found::Used(holder) => User::House(holder),
+            Found::Free(data) => DataUse::Stopped(Box::new(Stopped::new(data, self))),
+            Found::Used(holder) => DataUse::Running(holder),
         })
     }
 
-    /// Connects to the house that uses the data.
+    /// Connects to the server that uses the data.
     pub(super) fn connect(&self, holder: &Holder) -> anyhow::Result<Client> {
         let address = holder.room.context(
             "the data folder is in use, but not by a house that says where it listens; wait until it is up",

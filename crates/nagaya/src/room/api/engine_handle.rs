@@ -1,4 +1,5 @@
-//! The way to the room: commands over its own listener, and a look inside where it is in this process.
+//! Access to the room for the admin API: commands over its listener, and the engine itself where it runs in
+//! this process.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,18 +16,18 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 use crate::app::banner::reachable;
 use crate::http::Problem;
 
-/// Evicting waits up to ten seconds for a save.
+/// Longer than an eviction, which waits up to ten seconds for a save.
 const REPLY_LIMIT: Duration = Duration::from_secs(15);
 
-/// The room, as the routes use it.
-pub(crate) struct RoomDoor {
+/// The handle that the routes use.
+pub(crate) struct EngineHandle {
     client: Client,
     address: SocketAddr,
-    pub(super) place: RoomPlace,
+    pub(super) backend: EngineBackend,
 }
 
 /// Where the data is.
-pub(crate) enum RoomPlace {
+pub(crate) enum EngineBackend {
     /// In this process; set once the engine runs.
     Embedded(Arc<OnceLock<Figures>>),
     /// In a Redis and a PostgreSQL.
@@ -36,13 +37,13 @@ pub(crate) enum RoomPlace {
     },
 }
 
-impl RoomDoor {
-    /// Nothing is connected yet.
+impl EngineHandle {
+    /// Does not connect yet.
     pub(crate) fn new(
         address: SocketAddr,
         password: Option<Secret>,
-        place: RoomPlace,
-    ) -> Result<RoomDoor, Error> {
+        backend: EngineBackend,
+    ) -> Result<EngineHandle, Error> {
         let there = reachable(address);
         let mut url = RedisUrl::single(there.ip().to_string(), there.port());
         url.password = password;
@@ -51,10 +52,10 @@ impl RoomDoor {
             client_name: "nagaya-house".to_owned(),
             ..Options::default()
         };
-        Ok(RoomDoor {
+        Ok(EngineHandle {
             client: Client::new(url, options)?,
             address,
-            place,
+            backend,
         })
     }
 
@@ -67,7 +68,7 @@ impl RoomDoor {
         self.try_call(args).await.map_err(|error| refusal(args, &error))
     }
 
-    /// As [`call`](RoomDoor::call), on a connection of its own: for what may wait, while others do not.
+    /// As [`call`](EngineHandle::call), on a dedicated connection, for commands that may block.
     pub(super) async fn call_apart(&self, args: &[&[u8]]) -> Result<Frame, Problem> {
         let answered = async { self.client.dedicated(b"").await?.call(args).await };
         answered.await.map_err(|error| refusal(args, &error))
@@ -82,32 +83,32 @@ impl RoomDoor {
         }
     }
 
-    /// Asks the engine in this process, on a thread that may wait. Nothing when the room is elsewhere.
+    /// Queries the engine of this process on a blocking thread. Returns `None` when the room is distributed.
     pub(super) async fn inside<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Server) -> Result<T, TagError> + Send + 'static,
     ) -> Option<Result<T, Problem>> {
-        let RoomPlace::Embedded(figures) = &self.place else {
+        let EngineBackend::Embedded(engine) = &self.backend else {
             return None;
         };
-        let Some(figures) = figures.get().cloned() else {
+        let Some(engine) = engine.get().cloned() else {
             let detail = "the room is still starting; try again in a moment";
             return Some(Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)));
         };
-        let asked = tokio::task::spawn_blocking(move || question(figures.server())).await;
+        let asked = tokio::task::spawn_blocking(move || question(engine.server())).await;
         Some(match asked {
             Ok(answer) => answer.map_err(|error| unavailable(&error)),
             Err(error) => Err(unavailable(&error)),
         })
     }
 
-    /// Asks the cold tier of a room on real engines, on a thread that may wait. Nothing when the room is in
-    /// this process.
+    /// Queries the cold tier of a distributed room on a blocking thread. Returns `None` when the room is
+    /// embedded.
     pub(super) async fn cold<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn ColdTier) -> Result<T, ColdError> + Send + 'static,
     ) -> Option<Result<T, Problem>> {
-        let RoomPlace::Tiered { cold, .. } = &self.place else {
+        let EngineBackend::Tiered { cold, .. } = &self.backend else {
             return None;
         };
         let cold = Arc::clone(cold);
@@ -123,7 +124,7 @@ fn unavailable(error: &dyn std::error::Error) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
 }
 
-/// What the room said no to, or that it said nothing.
+/// Converts an error reply or a failed connection into a problem.
 fn refusal(args: &[&[u8]], error: &Error) -> Problem {
     let command = String::from_utf8_lossy(args.first().copied().unwrap_or_default()).into_owned();
     let Some(answer) = error.server_error() else {

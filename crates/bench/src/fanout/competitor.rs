@@ -1,4 +1,4 @@
-//! The programs that are compared, as children that end with us.
+//! The programs that are compared, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,12 +15,12 @@ use super::options::Plan;
 use crate::servers::Server;
 use crate::{proc, progress};
 
-/// Short, so that Redis does not fill up; longer than a run and the look at what it stored.
+/// In seconds. Short enough that Redis does not fill up, and longer than a run with its evaluation.
 const EXPIRE_SECONDS: u64 = 30;
 const START_ATTEMPTS: usize = 600;
 const START_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who is measured.
+/// The program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -41,12 +41,12 @@ impl Kind {
 }
 
 /// A running fan-out. Dropping it ends it.
-pub(super) struct Contender {
+pub(super) struct Competitor {
     pub(super) address: SocketAddr,
     child: Child,
 }
 
-impl Contender {
+impl Competitor {
     /// Starts one with these endpoints.
     pub(super) fn start(
         kind: Kind,
@@ -54,7 +54,7 @@ impl Contender {
         folder: &Path,
         redis: &Server,
         endpoints: &[(String, String)],
-    ) -> anyhow::Result<Contender> {
+    ) -> anyhow::Result<Competitor> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
         let address = listener.local_addr()?;
         drop(listener);
@@ -85,9 +85,9 @@ impl Contender {
             .stdout(output.try_clone()?)
             .stderr(output);
         let child = spawn_child(command).with_context(|| format!("cannot start {}", kind.name()))?;
-        let mut contender = Contender { address, child };
-        contender.wait_until_it_listens(&log)?;
-        Ok(contender)
+        let mut competitor = Competitor { address, child };
+        competitor.wait_until_it_listens(&log)?;
+        Ok(competitor)
     }
 
     fn wait_until_it_listens(&mut self, log: &Path) -> anyhow::Result<()> {
@@ -114,9 +114,9 @@ impl Contender {
     }
 }
 
-impl Drop for Contender {
+impl Drop for Competitor {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping.
+        // Its data is not needed.
         self.child.kill().ok();
         self.child.wait().ok();
     }
