@@ -12,8 +12,9 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use crate::read::state_of;
+use crate::rows::job_id;
 use crate::sql::{first, query, run};
-use crate::write_transaction::{JobRow, WriteTransaction, job_id};
+use crate::write_transaction::{JobRow, WriteTransaction};
 
 pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enqueued, Error> {
     let queue = tx.queue_num(&job.queue)?;
@@ -77,7 +78,7 @@ pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enq
 /// Finds an earlier registration under one of the job's keys.
 fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Result<Option<Enqueued>, Error> {
     let look = |sql: &str, key: Vec<Value>, found_by| -> Result<Option<Enqueued>, Error> {
-        let Some(id) = first(tx.connection, sql, params_from_iter(key), |row| job_id(row, 0))? else {
+        let Some(id) = first(tx.connection, sql, params_from_iter(key), job_id)? else {
             return Ok(None);
         };
         // A job that was removed since leaves its key free.

@@ -23,6 +23,7 @@ mod queues;
 mod read;
 mod readers;
 mod report;
+mod rows;
 mod schedules;
 mod sql;
 mod store;

@@ -12,8 +12,8 @@ use rusqlite::{Connection, params};
 
 use crate::names::Names;
 use crate::read::summary;
+use crate::rows::job_id;
 use crate::sql::{all, query};
-use crate::write_transaction::job_id;
 
 /// Most rows that a page looks at.
 const LOOKS_MAX: usize = 5_000;
@@ -31,7 +31,7 @@ pub(crate) fn list(
         connection,
         source(&filter.states),
         params![before, LOOKS_MAX],
-        |row| job_id(row, 0),
+        job_id,
     )?;
     let full = ids.len() == LOOKS_MAX;
     let mut items = Vec::new();

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::{QueueName, TenantId};
-use nagaya_sqlite_client::strange_value;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
+use crate::rows::{QueueRow, TenantRow};
 use crate::sql::{all, query};
 
 /// All names, read along with what needs them: both are of one moment, and there are few.
@@ -17,32 +17,31 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn read(connection: &Connection) -> Result<Names, Error> {
-        let named = |sql| {
-            all(connection, sql, [], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
-            })
-        };
         let mut names = Names {
             queues: HashMap::new(),
             tenants: HashMap::new(),
         };
-        for (num, name) in named(query!(queues.all))? {
-            names.queues.insert(num, QueueName::new(&name)?);
+        for queue in all(connection, query!(queues.all), [], QueueRow::read)? {
+            names.queues.insert(queue.num, QueueName::new(&queue.name)?);
         }
-        for (num, name) in named(query!(tenants.all))? {
-            names.tenants.insert(num, TenantId::new(&name)?);
+        for tenant in all(connection, query!(tenants.all), [], TenantRow::read)? {
+            names.tenants.insert(tenant.num, TenantId::new(&tenant.name)?);
         }
         Ok(names)
     }
 
-    pub(crate) fn queue(&self, row: &Row<'_>, column: usize) -> rusqlite::Result<QueueName> {
-        let name = self.queues.get(&row.get(column)?);
-        name.cloned().ok_or_else(|| strange_value(column, "queue"))
+    pub(crate) fn queue(&self, num: i64) -> Result<QueueName, Error> {
+        let name = self.queues.get(&num).cloned();
+        name.ok_or_else(|| Error::Damaged {
+            what: format!("queue {num} is missing"),
+        })
     }
 
-    pub(crate) fn tenant(&self, row: &Row<'_>, column: usize) -> rusqlite::Result<TenantId> {
-        let name = self.tenants.get(&row.get(column)?);
-        name.cloned().ok_or_else(|| strange_value(column, "tenant"))
+    pub(crate) fn tenant(&self, num: i64) -> Result<TenantId, Error> {
+        let name = self.tenants.get(&num).cloned();
+        name.ok_or_else(|| Error::Damaged {
+            what: format!("tenant {num} is missing"),
+        })
     }
 
     /// Returns a queue's number; one that no queue has when the name is unknown.

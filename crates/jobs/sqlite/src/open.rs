@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{OpenError, store_error};
 use crate::migrate::SCHEMA;
+use crate::sql::scalar;
 
 /// How the file is used.
 #[derive(Clone, Debug)]
@@ -75,7 +76,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
         // Checkpoints have a thread of their own, so that no commit waits for one.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         if let Some(bytes) = options.database_bytes_max {
-            let page = connection.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))?;
+            let page = connection.pragma_query_value(None, "page_size", scalar::<i64>)?;
             let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);
             connection.pragma_update(None, "max_page_count", pages)?;
         }

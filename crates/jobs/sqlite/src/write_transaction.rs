@@ -16,7 +16,8 @@ use nagaya_jobs::state::{State, Tries};
 use rusqlite::{Connection, params};
 
 use crate::memory::{Memory, Queue, Tenant};
-use crate::sql::{first, query, run};
+use crate::rows::{HeldRow, RunningRow, SlotsRow, StoredJob};
+use crate::sql::{first, query, run, scalar};
 
 pub(crate) struct WriteTransaction<'a> {
     pub(crate) connection: &'a Connection,
@@ -38,20 +39,6 @@ pub(crate) struct JobRow {
     pub(crate) plain: bool,
 }
 
-/// A row of `running`.
-#[derive(Clone, Debug)]
-pub(crate) struct RunningRow {
-    pub(crate) id: JobId,
-    pub(crate) queue: i64,
-    pub(crate) tenant: i64,
-    pub(crate) tries: Tries,
-    pub(crate) nonce: i64,
-    pub(crate) worker: String,
-    pub(crate) started_ms: i64,
-    pub(crate) lease_until_ms: i64,
-    pub(crate) plain: bool,
-}
-
 /// How a job ends.
 pub(crate) struct Ending<'a> {
     pub(crate) state: State,
@@ -60,30 +47,6 @@ pub(crate) struct Ending<'a> {
     pub(crate) success: Option<&'a RunningRow>,
     pub(crate) error: Option<&'a str>,
     pub(crate) result: Option<&'a Body>,
-}
-
-impl RunningRow {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunningRow> {
-        Ok(RunningRow {
-            id: job_id(row, 0)?,
-            queue: row.get(1)?,
-            tenant: row.get(2)?,
-            tries: Tries {
-                attempt: row.get(3)?,
-                attempt_max: row.get(4)?,
-            },
-            nonce: row.get(5)?,
-            worker: row.get(6)?,
-            started_ms: row.get(7)?,
-            lease_until_ms: row.get(9)?,
-            plain: row.get(10)?,
-        })
-    }
-}
-
-/// Reads a job's id.
-pub(crate) fn job_id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<JobId> {
-    JobId::new(row.get(column)?).ok_or_else(|| nagaya_sqlite_client::strange_value(column, "job id"))
 }
 
 impl WriteTransaction<'_> {
@@ -143,28 +106,18 @@ impl WriteTransaction<'_> {
 
     /// Reads what must be known of a job to move it; nothing when it is not there.
     pub(crate) fn find_job(&self, id: JobId) -> Result<Option<JobRow>, Error> {
-        let row = first(self.connection, query!(jobs.find), [id.get()], |row| {
-            let options: Option<String> = row.get(5)?;
-            Ok((
-                row.get(0)?,
-                row.get(1)?,
-                row.get(2)?,
-                row.get(3)?,
-                row.get(4)?,
-                options,
-            ))
-        })?;
-        let Some((queue, tenant, priority, max_retries, run_at_ms, options)) = row else {
+        let row = first(self.connection, query!(jobs.find), [id.get()], StoredJob::read)?;
+        let Some(row) = row else {
             return Ok(None);
         };
         Ok(Some(JobRow {
             id,
-            queue,
-            tenant,
-            priority,
-            max_retries,
-            run_at_ms,
-            options: JobOptions::read(options.as_deref())?,
+            queue: row.queue,
+            tenant: row.tenant,
+            priority: row.priority,
+            max_retries: row.max_retries,
+            run_at_ms: row.run_at_ms,
+            options: JobOptions::read(row.options.as_deref())?,
             plain: false,
         }))
     }
@@ -214,7 +167,8 @@ impl WriteTransaction<'_> {
             return self.make_ready(job, pos, tries);
         };
         let key = concurrency.key.as_str();
-        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 0));
+        let slots = self.slots(job.queue, key)?;
+        let (places, taken) = slots.map_or((concurrency.limit, 0), |slots| (slots.places, slots.taken));
         if taken < places {
             run(
                 self.connection,
@@ -266,13 +220,9 @@ impl WriteTransaction<'_> {
     }
 
     /// Returns places under a key and how many are taken.
-    fn places(&self, queue: i64, key: &str) -> Result<Option<(u32, u32)>, Error> {
-        Ok(first(
-            self.connection,
-            query!(concurrency.find),
-            params![queue, key],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?)
+    fn slots(&self, queue: i64, key: &str) -> Result<Option<SlotsRow>, Error> {
+        let values = params![queue, key];
+        first(self.connection, query!(concurrency.find), values, SlotsRow::read)
     }
 
     /// Gives back the place of a job that was ready or running.
@@ -281,14 +231,15 @@ impl WriteTransaction<'_> {
             return Ok(());
         };
         let key = &concurrency.key;
-        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 1));
+        let slots = self.slots(job.queue, key)?;
+        let (places, taken) = slots.map_or((concurrency.limit, 1), |slots| (slots.places, slots.taken));
         self.fill(job.queue, key, places, taken.saturating_sub(1))
     }
 
     /// Sets how many places there are under a key.
     pub(crate) fn set_places(&mut self, queue: i64, key: &str, places: u32) -> Result<(), Error> {
-        match self.places(queue, key)? {
-            Some((was, taken)) if was != places => self.fill(queue, key, places, taken),
+        match self.slots(queue, key)? {
+            Some(slots) if slots.places != places => self.fill(queue, key, places, slots.taken),
             _ => Ok(()),
         }
     }
@@ -296,29 +247,28 @@ impl WriteTransaction<'_> {
     /// Gives free places to the jobs that wait for them.
     fn fill(&mut self, queue: i64, key: &str, places: u32, mut taken: u32) -> Result<(), Error> {
         while taken < places {
+            let values = params![queue, key];
             let next = first(
                 self.connection,
                 query!(concurrency.first_held),
-                params![queue, key],
-                |row| {
-                    let tries = Tries {
-                        attempt: row.get(2)?,
-                        attempt_max: row.get(3)?,
-                    };
-                    Ok((row.get::<_, i64>(0)?, job_id(row, 1)?, tries))
-                },
+                values,
+                HeldRow::read,
             )?;
-            let Some((pos, id, tries)) = next else {
+            let Some(next) = next else {
                 break;
             };
             run(
                 self.connection,
                 query!(concurrency.delete_held),
-                params![queue, key, pos],
+                params![queue, key, next.pos],
             )?;
-            let job = self.require_job(id)?;
+            let job = self.require_job(next.id)?;
             self.memory.counts(queue, job.tenant).depth.blocked -= 1;
-            self.make_ready(&job, pos, tries)?;
+            let tries = Tries {
+                attempt: next.attempt,
+                attempt_max: next.attempt_max,
+            };
+            self.make_ready(&job, next.pos, tries)?;
             taken += 1;
         }
         match taken {
@@ -378,9 +328,7 @@ impl WriteTransaction<'_> {
         if self.memory.dependencies == 0 {
             return Ok(());
         }
-        let has = first(self.connection, query!(waiting.has_children), [id.get()], |row| {
-            row.get(0)
-        })?;
+        let has = first(self.connection, query!(waiting.has_children), [id.get()], scalar)?;
         if has == Some(true) {
             run(
                 self.connection,
