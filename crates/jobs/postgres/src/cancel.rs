@@ -8,8 +8,9 @@ use nagaya_postgres_client::{Connection, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
 use crate::error::damaged;
+use crate::rows::{PositionRow, RunningRow};
 use crate::sql::{Queries, begin, commit, query};
-use crate::step::{Ending, JobPosition, Step, position, running};
+use crate::step::{Ending, JobPosition, RunningJob, Step};
 use crate::store::Inner;
 
 impl Inner {
@@ -81,23 +82,34 @@ async fn withdraw(
     reason: Option<&str>,
 ) -> Result<Option<(JobPosition, State)>, Error> {
     let key = id.get();
-    if let Some(row) = session.row_opt(query!(running.take), &[&key]).await? {
-        let row = running(&row)?;
-        step.record_attempt(&row, AttemptEnd::Cancelled, reason);
-        step.release_slot(&row.position)?;
-        return Ok(Some((row.position, State::Running)));
+    if let Some(row) = session
+        .first(query!(running.take), &[&key], RunningRow::read)
+        .await?
+    {
+        let job = RunningJob::of(row)?;
+        step.record_attempt(&job, AttemptEnd::Cancelled, reason);
+        step.release_slot(&job.position)?;
+        return Ok(Some((job.position, State::Running)));
     }
-    if let Some(row) = session.row_opt(query!(ready.take), &[&key]).await? {
-        let position = position(&row)?;
+    if let Some(row) = session
+        .first(query!(ready.take), &[&key], PositionRow::read)
+        .await?
+    {
+        let position = row.position()?;
         step.release_slot(&position)?;
         return Ok(Some((position, State::Waiting)));
     }
-    if let Some(row) = session.row_opt(query!(waiting.take_delayed), &[&key]).await? {
-        return Ok(Some((position(&row)?, State::Scheduled)));
+    if let Some(row) = session
+        .first(query!(waiting.take_delayed), &[&key], PositionRow::read)
+        .await?
+    {
+        return Ok(Some((row.position()?, State::Scheduled)));
     }
-    let row = session.row_opt(query!(waiting.take_blocked), &[&key]).await?;
+    let row = session
+        .first(query!(waiting.take_blocked), &[&key], PositionRow::read)
+        .await?;
     let Some(row) = row else { return Ok(None) };
-    let position = position(&row)?;
+    let position = row.position()?;
     if position.id != id {
         return Err(damaged(format!("job {id} was looked for, {} found", position.id)));
     }

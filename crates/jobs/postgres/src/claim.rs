@@ -11,17 +11,16 @@ use std::time::Duration;
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::fair::ReadyTenant;
-use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::queue::EventDetail;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::request::{ClaimRequest, ClaimedJob};
 use nagaya_jobs::token::Lease;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::Session;
 use tokio::time::Instant;
 
-use crate::error::damaged;
 use crate::names::Queue;
+use crate::rows::{ClaimedRow, ReadyTenantRow, job_id, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
@@ -174,8 +173,8 @@ impl Inner {
             Some(rate) => {
                 // The horizon is shared by all servers, so it is held while jobs are taken.
                 let transaction = begin(session).await?;
-                let row = transaction.row(query!(queues.lock_rate), &[&queue.id]).await?;
-                let allowed = rate.allow(row.get(0), now_ms, workers.len());
+                let horizon_us = transaction.scalar(query!(queues.lock_rate), &[&queue.id]).await?;
+                let allowed = rate.allow(horizon_us, now_ms, workers.len());
                 let slots = Slots {
                     workers: &workers[..allowed.jobs],
                     leases: &leases[..allowed.jobs],
@@ -187,7 +186,7 @@ impl Inner {
                             .await?
                     }
                 };
-                let used = rate.allow(row.get(0), now_ms, claimed.len());
+                let used = rate.allow(horizon_us, now_ms, claimed.len());
                 transaction
                     .run(query!(queues.set_rate), &[&queue.id, &used.horizon_us])
                     .await?;
@@ -281,14 +280,11 @@ impl Inner {
             .front_scan_delays
             .lock()
             .expect("no holder of this lock can panic");
-        match took > SLOW_SCAN {
-            true => {
-                let rest = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
-                delays.insert(queue, Instant::now() + rest);
-            }
-            false => {
-                delays.remove(&queue);
-            }
+        if took > SLOW_SCAN {
+            let delay = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
+            delays.insert(queue, Instant::now() + delay);
+        } else {
+            delays.remove(&queue);
         }
     }
 
@@ -357,7 +353,7 @@ impl Inner {
         let nonce: i64 = rand::random();
         let is_logged = queue.settings.events == EventDetail::All;
         let rows = session
-            .rows(
+            .all(
                 query!(ready.claim),
                 &[
                     &now_ms,
@@ -371,6 +367,7 @@ impl Inner {
                     &slots.leases,
                     &is_logged,
                 ],
+                ClaimedRow::read,
             )
             .await?;
         let mut known = self.hints.lock().expect("no holder of this lock can panic");
@@ -378,19 +375,19 @@ impl Inner {
             let hint = known
                 .entry(queue.id)
                 .or_default()
-                .entry(row.get(5))
+                .entry(row.tenant)
                 .or_insert(ScanHint {
                     rank: 0,
                     pos: 0,
                     claims: 0,
                     dry_since: None,
                 });
-            (hint.rank, hint.pos) = (row.get(6), row.get(7));
+            (hint.rank, hint.pos) = (row.rank, row.pos);
             hint.dry_since = None;
         }
         drop(known);
         if let Some(row) = rows.first() {
-            self.notify_logged(row.get(14));
+            self.notify_logged(row.head);
         }
         Ok(Taken {
             rows,
@@ -407,30 +404,30 @@ impl Inner {
         taken: Taken,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
         let mut jobs = Vec::with_capacity(taken.rows.len());
-        for row in &taken.rows {
-            let options = JobOptions::read(row.get(9))?;
+        for row in taken.rows {
+            let options = JobOptions::read(row.options.as_deref())?;
             let job = ClaimedJob {
                 lease: Lease {
-                    id: JobId::new(row.get(1)).ok_or_else(|| damaged("a job id is not positive"))?,
-                    attempt: u32::try_from(row.get::<_, i32>(2)).unwrap_or(0),
+                    id: job_id(row.id)?,
+                    attempt: unsigned_32(row.attempt),
                     nonce: taken.nonce,
                 },
-                lease_until_ms: row.get(4),
-                lease_length: span(row.get(3)),
-                tenant: self.names.tenant_of(session, row.get(5)).await?.name.clone(),
+                lease_until_ms: row.lease_until_ms,
+                lease_length: span(row.lease_ms),
+                tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
                 queue: queue.name.clone(),
-                kind: row.get(8),
+                kind: row.kind,
                 tags: options.tags,
-                priority: -row.get::<_, i16>(6),
+                priority: -row.rank,
                 payload: Body {
-                    content_type: row.get::<_, Option<&str>>(10).map(Into::into),
-                    bytes: row.get::<_, Vec<u8>>(11).into(),
+                    content_type: row.content_type.map(Into::into),
+                    bytes: row.payload.into(),
                 },
-                max_retries: u32::try_from(row.get::<_, i32>(12)).unwrap_or(0),
-                created_at_ms: row.get(13),
+                max_retries: unsigned_32(row.max_retries),
+                created_at_ms: row.created_ms,
                 trace: options.trace,
             };
-            let slot = usize::try_from(row.get::<_, i64>(0)).unwrap_or(1) - 1;
+            let slot = usize::try_from(row.slot).unwrap_or(1) - 1;
             jobs.push((slot, job));
         }
         Ok(jobs)
@@ -471,13 +468,14 @@ impl Inner {
         let above: Vec<i32> = [i32::MIN].into_iter().chain(tenants.iter().copied()).collect();
         let below: Vec<i32> = tenants.iter().copied().chain([i32::MAX]).collect();
         let rows = session
-            .rows(
+            .all(
                 query!(ready.tenants),
                 &[&queue.id, &bound, &tenants, &ranks, &from, &above, &below],
+                ReadyTenantRow::read,
             )
             .await?;
         if !hints.is_empty() {
-            let with_jobs = rows.iter().map(|row| row.get(0)).collect();
+            let with_jobs = rows.iter().map(|row| row.tenant).collect();
             self.drop_dry_hints(queue.id, &hints, &with_jobs);
             if rows.is_empty() {
                 return Ok(None);
@@ -485,11 +483,11 @@ impl Inner {
         }
         let mut ready_tenants = Vec::with_capacity(rows.len());
         for row in &rows {
-            let tenant = self.names.tenant_of(session, row.get(0)).await?;
+            let tenant = self.names.tenant_of(session, row.tenant).await?;
             ready_tenants.push(ReadyTenant {
                 tenant: tenant.id,
                 weight: tenant.weight,
-                ready: usize::try_from(row.get::<_, i64>(1)).unwrap_or(0),
+                ready: usize::try_from(row.jobs).unwrap_or(0),
             });
         }
         let seen = ReadyTenants {
@@ -567,7 +565,7 @@ impl Inner {
 
 /// What the statement gave.
 struct Taken {
-    rows: Vec<Row>,
+    rows: Vec<ClaimedRow>,
     nonce: i64,
     was_hinted: bool,
 }

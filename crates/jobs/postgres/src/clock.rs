@@ -45,8 +45,8 @@ impl Time {
             return Ok(now_ms);
         }
         let sent = Instant::now();
-        let row = session.row(query!(metadata.now), &[]).await?;
-        let fresh = ClockSample::taken(sent, row.get(0));
+        let unix_ms = session.scalar(query!(metadata.now), &[]).await?;
+        let fresh = ClockSample::taken(sent, unix_ms);
         *sample.lock().expect("no holder of this lock can panic") = Some(fresh);
         Ok(fresh.unix_ms + span_ms(fresh.at.elapsed()))
     }

@@ -13,9 +13,10 @@ use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::{Connection, Session};
 
 use crate::flags;
+use crate::rows::CompletedRow;
 use crate::sql::{Queries, begin, commit, query};
 use crate::stale_report::ReportKind;
-use crate::step::{Ending, RunningRow, Step};
+use crate::step::{Ending, RunningJob, Step};
 use crate::store::Inner;
 
 /// Most reports in one statement: its fence is a search through arrays.
@@ -111,7 +112,7 @@ impl Inner {
             .map(|one| one.result.as_ref().map(|body| body.bytes.as_ref()))
             .collect();
         let rows = session
-            .rows(
+            .all(
                 query!(running.complete),
                 &[
                     &now_ms,
@@ -124,22 +125,23 @@ impl Inner {
                     &kept,
                     &flags::SPECIAL,
                 ],
+                CompletedRow::read,
             )
             .await?;
         let mut done = HashSet::with_capacity(rows.len());
         let mut ended = Vec::with_capacity(rows.len());
         for row in &rows {
             self.throughput
-                .count(row.get(1), |throughput| throughput.succeeded += 1);
-            if let Some(id) = JobId::new(row.get(0)) {
+                .count(row.queue, |throughput| throughput.succeeded += 1);
+            if let Some(id) = JobId::new(row.id) {
                 done.insert(id);
                 ended.push((id, EventKind::Succeeded));
             }
         }
         if let Some(row) = rows.first() {
-            self.notify_logged(row.get(2));
+            self.notify_logged(row.head);
             self.notify_ended(&ended);
-            *resolves |= row.get::<_, i64>(3) > 0;
+            *resolves |= row.resolving > 0;
         }
         Ok(done)
     }
@@ -158,7 +160,7 @@ impl Inner {
         let leases: Vec<Lease> = reports.iter().map(|one| one.lease).collect();
         let transaction = begin(session).await?;
         let mut step = Step::new(self, &transaction, now_ms);
-        let mut taken: HashMap<JobId, RunningRow> = step
+        let mut taken: HashMap<JobId, RunningJob> = step
             .take_running(&leases)
             .await?
             .into_iter()

@@ -6,11 +6,12 @@ use nagaya_jobs::event::EventKind;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::request::{Enqueued, FoundBy};
 use nagaya_jobs::state::State;
-use nagaya_postgres_client::{Connection, Kind, Session};
+use nagaya_postgres_client::{Connection, Kind, Session, scalar};
 
 use crate::enqueue::Draft;
 use crate::error::store_error;
 use crate::flags;
+use crate::rows::{IdempotencyRow, unsigned};
 use crate::sql::query;
 use crate::step::{Count, JobPosition, Step};
 use crate::store::Inner;
@@ -71,7 +72,7 @@ impl Inner {
                     &[&draft.queue.id, &i64::try_from(depth_max).unwrap_or(i64::MAX)],
                 )
                 .await?;
-            let unstarted = u64::try_from(row.get::<_, i64>(0)).unwrap_or(0);
+            let unstarted = unsigned(scalar(&row));
             if unstarted + step.registered(draft.queue.id) >= depth_max {
                 return Err(Fault::Item(Error::QueueFull {
                     queue: draft.queue.name.clone(),
@@ -86,9 +87,10 @@ impl Inner {
         {
             return Err(Fault::KeyTaken);
         }
-        let state = match parents.is_empty() {
-            true => draft.state(now_ms),
-            false => State::Waiting,
+        let state = if parents.is_empty() {
+            draft.state(now_ms)
+        } else {
+            State::Waiting
         };
         self.settle(step, draft, parents.len()).await?;
         Ok(Enqueued {
@@ -137,14 +139,15 @@ impl Inner {
         if let Some(key) = draft.key() {
             let sql = query!(keys.find_idempotency);
             let row = session.query_opt(sql, &[&queue, &tenant, &key, &now_ms]).await?;
-            stale_key_of = row.as_ref().map(|row| row.get::<_, i64>(0));
-            let live = row.filter(|row| row.get(1));
-            found = live.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::IdempotencyKey)));
+            let row = row.as_ref().map(IdempotencyRow::read);
+            stale_key_of = row.as_ref().map(|row| row.id);
+            let live = row.filter(|row| row.is_live);
+            found = live.and_then(|row| Some((JobId::new(row.id)?, FoundBy::IdempotencyKey)));
         }
         if let (None, Some(key)) = (found, &draft.job.unique_key) {
             let sql = query!(keys.find_unique);
             let row = session.query_opt(sql, &[&queue, &tenant, key]).await?;
-            found = row.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::UniqueKey)));
+            found = row.and_then(|row| Some((JobId::new(scalar(&row))?, FoundBy::UniqueKey)));
         }
         let Some((id, found_by)) = found else {
             return Ok(Found::Nothing { stale_key_of });
@@ -163,9 +166,10 @@ impl Inner {
 
     /// Returns those of the jobs that have not ended. Refuses unknown ones and those that ended badly.
     async fn pending_parents(&self, session: &Session, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
-        let states = match ids.is_empty() {
-            true => Vec::new(),
-            false => self.states_with(session, ids).await?,
+        let states = if ids.is_empty() {
+            Vec::new()
+        } else {
+            self.states_with(session, ids).await?
         };
         let mut parents = Vec::new();
         for (&id, state) in ids.iter().zip(states) {
@@ -216,7 +220,7 @@ impl Inner {
                 ],
             )
             .await?;
-        Ok(row.get(0))
+        Ok(scalar(&row))
     }
 
     /// A job on which the new one depends may have ended between our look and our commit, and then could not

@@ -18,6 +18,7 @@ use crate::constrained_enqueue::Fault;
 use crate::error::store_error;
 use crate::flags;
 use crate::names::{Queue, Tenant};
+use crate::rows::EnqueuedRow;
 use crate::sql::query;
 use crate::step::Step;
 use crate::store::Inner;
@@ -78,9 +79,10 @@ impl Draft {
     }
 
     pub(crate) fn state(&self, now_ms: i64) -> State {
-        match self.run_at_ms > now_ms {
-            true => State::Scheduled,
-            false => State::Waiting,
+        if self.run_at_ms > now_ms {
+            State::Scheduled
+        } else {
+            State::Waiting
         }
     }
 }
@@ -258,10 +260,11 @@ impl Inner {
                 ],
             )
             .await?;
-        if let Some(row) = rows.first() {
-            self.notify_logged(row.get(1));
+        let made: Vec<EnqueuedRow> = rows.iter().map(EnqueuedRow::read).collect();
+        if let Some(row) = made.first() {
+            self.notify_logged(row.head);
         }
-        Ok(rows.iter().filter_map(|row| JobId::new(row.get(0))).collect())
+        Ok(made.iter().filter_map(|row| JobId::new(row.id)).collect())
     }
 
     /// Counts what was made and says which queues have got jobs.

@@ -17,6 +17,7 @@ mod claim;
 mod complete;
 mod enqueue;
 
+mod rows;
 mod step;
 
 mod cancel;

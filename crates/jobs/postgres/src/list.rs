@@ -7,6 +7,7 @@ use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::state::State;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 
+use crate::rows::SummaryRow;
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 
@@ -36,12 +37,11 @@ impl Inner {
             tenant = Some(found.id);
         }
         let before = before.map_or(i64::MAX, JobId::get);
-        let ids = session
-            .rows(walk(&filter.states), &[&before, &LOOKED_AT_MAX])
+        let ids: Vec<i64> = session
+            .scalars(walk(&filter.states), &[&before, &LOOKED_AT_MAX])
             .await?;
-        let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
         let rows = session
-            .rows(
+            .all(
                 query!(jobs.summaries),
                 &[
                     &ids,
@@ -51,11 +51,12 @@ impl Inner {
                     &filter.since_ms,
                     &filter.before_ms,
                 ],
+                SummaryRow::read,
             )
             .await?;
         let mut items = Vec::new();
-        for row in &rows {
-            let (summary, _) = self.summary(&session, row).await?;
+        for mut row in rows {
+            let (summary, _) = self.summary(&session, row.take_summary()).await?;
             let fits = (filter.states.is_empty() || filter.states.contains(&summary.state))
                 && filter.tag.as_ref().is_none_or(|tag| summary.tags.contains(tag));
             if !fits {
@@ -69,9 +70,10 @@ impl Inner {
             }
         }
         let is_last = ids.len() < usize::try_from(LOOKED_AT_MAX).unwrap_or(usize::MAX);
-        let next = match is_last {
-            true => None,
-            false => ids.last().copied().and_then(JobId::new),
+        let next = if is_last {
+            None
+        } else {
+            ids.last().copied().and_then(JobId::new)
         };
         Ok(Page { items, next })
     }

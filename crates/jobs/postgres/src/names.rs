@@ -11,10 +11,11 @@ use nagaya_jobs::error::Error;
 use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::QueueSettings;
 use nagaya_jobs::record;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Param, Session};
 use tokio::time::Instant;
 
 use crate::error::damaged;
+use crate::rows::{QueueRow, TenantRow};
 use crate::sql::{Queries, query};
 
 /// How long another server's change of a queue may go unseen.
@@ -65,10 +66,10 @@ impl Names {
     /// Reads everything again.
     pub(crate) async fn reload(&self, session: &Session) -> Result<(), Error> {
         let read_at = Some(Instant::now());
-        let queues = session.rows(query!(queues.all), &[]).await?;
-        let tenants = session.rows(query!(tenants.all), &[]).await?;
-        let queues = queues.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
-        let tenants = tenants.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
+        let queues = session.all(query!(queues.all), &[], QueueRow::read).await?;
+        let tenants = session.all(query!(tenants.all), &[], TenantRow::read).await?;
+        let queues = queues.into_iter().map(queue).collect::<Result<Vec<_>, _>>()?;
+        let tenants = tenants.into_iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         let mut known = self.write();
         known.read_at = read_at;
         for queue in queues {
@@ -91,13 +92,11 @@ impl Names {
             return Ok(queue);
         }
         let settings = record::write_settings(&QueueSettings::default());
+        let values: [Param<'_>; 3] = [&name.as_str(), &settings, &now_ms];
         let row = session
-            .row(
-                query!(queues.find_or_insert),
-                &[&name.as_str(), &settings, &now_ms],
-            )
+            .one(query!(queues.find_or_insert), &values, QueueRow::read)
             .await?;
-        Ok(self.write().add_queue(queue(&row)?))
+        Ok(self.write().add_queue(queue(row)?))
     }
 
     pub(crate) async fn tenant_or_make(
@@ -109,10 +108,11 @@ impl Names {
         if let Some(tenant) = self.known_tenant(name) {
             return Ok(tenant);
         }
+        let values: [Param<'_>; 2] = [&name.as_str(), &now_ms];
         let row = session
-            .row(query!(tenants.find_or_insert), &[&name.as_str(), &now_ms])
+            .one(query!(tenants.find_or_insert), &values, TenantRow::read)
             .await?;
-        Ok(self.write().add_tenant(tenant(&row)?))
+        Ok(self.write().add_tenant(tenant(row)?))
     }
 
     /// Finds a queue by name, looking in the database when it is not known.
@@ -207,24 +207,24 @@ impl NameCache {
     }
 }
 
-fn queue(row: &Row) -> Result<Queue, Error> {
+fn queue(row: QueueRow) -> Result<Queue, Error> {
     Ok(Queue {
-        id: row.get(0),
-        name: QueueName::new(row.get(1))?,
-        settings: record::read_settings(row.get(2))?,
-        paused: row.get(3),
-        created_ms: row.get(4),
-        version: row.get(5),
-        rate_horizon_us: row.get(6),
-        last_claim_ms: row.get(7),
+        id: row.id,
+        name: QueueName::new(&row.name)?,
+        settings: record::read_settings(&row.settings)?,
+        paused: row.paused,
+        created_ms: row.created_ms,
+        version: row.version,
+        rate_horizon_us: row.rate_horizon_us,
+        last_claim_ms: row.last_claim_ms,
     })
 }
 
-fn tenant(row: &Row) -> Result<Tenant, Error> {
+fn tenant(row: TenantRow) -> Result<Tenant, Error> {
     Ok(Tenant {
-        id: row.get(0),
-        name: TenantId::new(row.get(1))?,
-        weight: u32::try_from(row.get::<_, i32>(2)).unwrap_or(1),
-        created_ms: row.get(3),
+        id: row.id,
+        name: TenantId::new(&row.name)?,
+        weight: u32::try_from(row.weight).unwrap_or(1),
+        created_ms: row.created_ms,
     })
 }

@@ -78,10 +78,9 @@ impl PgStore {
         let server = {
             let session = connect(&cool).await?;
             names.reload(&session).await?;
-            let row = session
-                .row(query!(metadata.server_number), &[&i64::from(SERVERS_MAX)])
-                .await?;
-            row.get::<_, i32>(0)
+            session
+                .scalar::<i32>(query!(metadata.server_number), &[&i64::from(SERVERS_MAX)])
+                .await?
         };
         let number = u16::try_from(server).unwrap_or(0);
         let inner = Arc::new(Inner {

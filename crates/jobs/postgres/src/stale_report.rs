@@ -8,6 +8,7 @@ use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::Session;
 
+use crate::rows::PastAttemptRow;
 use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
@@ -48,8 +49,8 @@ impl Inner {
         };
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let kept = i64::try_from(LATE_REPORTS_MAX).unwrap_or(i64::MAX);
-        let row = session
-            .row_opt(
+        let queue = session
+            .first_scalar(
                 query!(reports.insert_late_report),
                 &[
                     &lease.id.get(),
@@ -61,9 +62,9 @@ impl Inner {
                 ],
             )
             .await?;
-        if let Some(row) = row {
+        if let Some(queue) = queue {
             self.throughput
-                .count(row.get(0), |throughput| throughput.late_reports += 1);
+                .count(queue, |throughput| throughput.late_reports += 1);
         }
         let state = self.states_with(session, &[lease.id]).await?.pop().flatten();
         Err(Error::LeaseLost { why, state })
@@ -78,31 +79,29 @@ impl Inner {
     ) -> Result<Option<LostWhy>, Error> {
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let row = session
-            .row_opt(
+            .first(
                 query!(reports.find_attempt),
                 &[&lease.id.get(), &attempt, &lease.nonce],
+                PastAttemptRow::read,
             )
             .await?;
         let Some(row) = row else {
             return Ok(Some(LostWhy::Unknown));
         };
         let same = |is: bool| if is { None } else { Some(LostWhy::Conflict) };
-        Ok(match (end_of(row.get(0)), what) {
+        Ok(match (end_of(row.ending), what) {
             (AttemptEnd::Succeeded, ReportKind::Complete(result)) => {
                 // A job that ran again by hand has lost its result, and nobody can say whether it was the same.
-                let kept: Option<bool> = row.get(2);
-                let was = row.get::<_, Option<Vec<u8>>>(4).map(|bytes| Body {
-                    content_type: row.get::<_, Option<&str>>(3).map(Into::into),
+                let was = row.result.map(|bytes| Body {
+                    content_type: row.content_type.map(Into::into),
                     bytes: bytes.into(),
                 });
-                match kept {
+                match row.is_result_kept {
                     Some(true) => same(was.as_ref() == *result),
                     _ => Some(LostWhy::Reported),
                 }
             }
-            (AttemptEnd::Failed, ReportKind::Fail(error)) => {
-                same(row.get::<_, Option<&str>>(1) == Some(*error))
-            }
+            (AttemptEnd::Failed, ReportKind::Fail(error)) => same(row.error.as_deref() == Some(*error)),
             (AttemptEnd::Succeeded | AttemptEnd::Failed, _) => Some(LostWhy::Reported),
             (AttemptEnd::LeaseLost, _) => Some(LostWhy::Expired),
             (AttemptEnd::Cancelled, _) => Some(LostWhy::Cancelled),
@@ -115,16 +114,13 @@ impl Inner {
         ids: &[JobId],
     ) -> Result<Vec<Option<State>>, Error> {
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let rows = session.rows(query!(jobs.states), &[&numbers]).await?;
+        let codes: Vec<Option<i16>> = session.scalars(query!(jobs.states), &[&numbers]).await?;
         let state = |code: i16| match code {
             1 => State::Scheduled,
             2 => State::Waiting,
             3 => State::Running,
             ended => state_of(ended),
         };
-        Ok(rows
-            .iter()
-            .map(|row| row.get::<_, Option<i16>>(0).map(state))
-            .collect())
+        Ok(codes.into_iter().map(|code| code.map(state)).collect())
     }
 }

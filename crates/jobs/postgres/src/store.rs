@@ -80,12 +80,12 @@ impl Inner {
     }
 
     fn refuse_when_closed(&self) -> Result<(), Error> {
-        match self.closed.load(Ordering::Relaxed) {
-            true => Err(Error::Stopped {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Stopped {
                 why: "it was closed".into(),
-            }),
-            false => Ok(()),
+            });
         }
+        Ok(())
     }
 
     /// Draws a number above all that this server drew before; also the position of a job that becomes ready.

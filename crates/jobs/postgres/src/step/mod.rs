@@ -19,10 +19,11 @@ use nagaya_jobs::queue::EventDetail;
 use nagaya_jobs::record::{self, JobOptions};
 use nagaya_jobs::state::{AttemptEnd, Next, State, Tries};
 use nagaya_jobs::token::Lease;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Param, Session};
 
 use crate::error::damaged;
 use crate::flags;
+use crate::rows::{RunningRow, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
@@ -42,19 +43,27 @@ pub(crate) struct JobPosition {
 
 /// A job that was running, taken out of its table.
 #[derive(Clone, Debug)]
-pub(crate) struct RunningRow {
+pub(crate) struct RunningJob {
     pub(crate) position: JobPosition,
     pub(crate) nonce: i64,
     pub(crate) worker: String,
     pub(crate) started_ms: i64,
 }
 
-impl RunningRow {
+impl RunningJob {
+    pub(crate) fn of(row: RunningRow) -> Result<RunningJob, Error> {
+        Ok(RunningJob {
+            position: row.position()?,
+            nonce: row.nonce,
+            worker: row.worker,
+            started_ms: row.started_ms,
+        })
+    }
+
     pub(crate) fn tries(&self) -> Tries {
-        let number = |number: i32| u32::try_from(number).unwrap_or(0);
         Tries {
-            attempt: number(self.position.attempt),
-            attempt_max: number(self.position.attempt_max),
+            attempt: unsigned_32(self.position.attempt),
+            attempt_max: unsigned_32(self.position.attempt_max),
         }
     }
 }
@@ -64,7 +73,7 @@ impl RunningRow {
 pub(crate) struct Ending {
     pub(crate) state: State,
     /// The attempt that succeeded.
-    pub(crate) success: Option<RunningRow>,
+    pub(crate) success: Option<RunningJob>,
     pub(crate) error: Option<String>,
     pub(crate) result: Option<Body>,
 }
@@ -138,18 +147,19 @@ impl<'a> Step<'a> {
     }
 
     /// Takes jobs out of running whose leases are these; those of other leases stay and are left out.
-    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningRow>, Error> {
+    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningJob>, Error> {
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
         let attempts: Vec<i32> = leases
             .iter()
             .map(|lease| i32::try_from(lease.attempt).unwrap_or(i32::MAX))
             .collect();
+        let values: [Param<'_>; 3] = [&ids, &nonces, &attempts];
         let rows = self
             .session
-            .rows(query!(running.take_leased), &[&ids, &nonces, &attempts])
+            .all(query!(running.take_leased), &values, RunningRow::read)
             .await?;
-        rows.iter().map(running).collect()
+        rows.into_iter().map(RunningJob::of).collect()
     }
 
     /// Ends a job. Whoever calls this has taken it from where it was, and left its place.
@@ -199,22 +209,22 @@ impl<'a> Step<'a> {
     /// Follows an attempt that did not succeed: back to waiting, later, or the job's end.
     pub(crate) async fn finish_attempt(
         &mut self,
-        row: RunningRow,
+        job: RunningJob,
         end: AttemptEnd,
         error: &str,
         next: Next,
     ) -> Result<(), Error> {
         self.after_commit
             .counts
-            .push((row.position.queue, Count::AttemptFailed));
+            .push((job.position.queue, Count::AttemptFailed));
         if end == AttemptEnd::LeaseLost {
             self.after_commit
                 .counts
-                .push((row.position.queue, Count::LeaseLost));
-            self.event(&row.position, EventKind::LeaseLost, None).await?;
+                .push((job.position.queue, Count::LeaseLost));
+            self.event(&job.position, EventKind::LeaseLost, None).await?;
         }
-        self.record_attempt(&row, end, Some(error));
-        self.release_slot(&row.position)?;
+        self.record_attempt(&job, end, Some(error));
+        self.release_slot(&job.position)?;
         let run_at_ms = match next {
             Next::Failed => {
                 let ending = Ending {
@@ -223,7 +233,7 @@ impl<'a> Step<'a> {
                     error: Some(error.to_owned()),
                     result: None,
                 };
-                return self.end(row.position, ending).await;
+                return self.end(job.position, ending).await;
             }
             Next::Waiting => self.now_ms,
             Next::Scheduled { at_ms } => at_ms,
@@ -233,22 +243,22 @@ impl<'a> Step<'a> {
             run_at_ms,
         };
         self.event(
-            &row.position,
+            &job.position,
             EventKind::Retrying,
             record::write_event_data(&data),
         )
         .await?;
-        self.place(row.position, run_at_ms).await
+        self.place(job.position, run_at_ms).await
     }
 
     /// Keeps an attempt that is over.
-    pub(crate) fn record_attempt(&mut self, row: &RunningRow, end: AttemptEnd, error: Option<&str>) {
+    pub(crate) fn record_attempt(&mut self, job: &RunningJob, end: AttemptEnd, error: Option<&str>) {
         self.attempts.push(AttemptRow {
-            id: row.position.id.get(),
-            number: row.position.attempt,
-            nonce: row.nonce,
-            worker: row.worker.clone(),
-            started_ms: row.started_ms,
+            id: job.position.id.get(),
+            number: job.position.attempt,
+            nonce: job.nonce,
+            worker: job.worker.clone(),
+            started_ms: job.started_ms,
             ended_ms: self.now_ms,
             ending: rows::end_code(end),
             error: error.map(Into::into),
@@ -389,31 +399,6 @@ impl<'a> Step<'a> {
         let names: BTreeSet<&QueueName> = after_commit.ready.iter().map(|(_, _, _, name)| name).collect();
         names.into_iter().cloned().collect()
     }
-}
-
-/// Reads a row of [`RunningRow`]: id, queue, tenant, rank, attempt, attempt_max, flags, options, nonce, worker,
-/// started_ms.
-pub(crate) fn running(row: &Row) -> Result<RunningRow, Error> {
-    Ok(RunningRow {
-        position: position(row)?,
-        nonce: row.get(8),
-        worker: row.get(9),
-        started_ms: row.get(10),
-    })
-}
-
-/// Reads the first eight columns of a row as a [`JobPosition`].
-pub(crate) fn position(row: &Row) -> Result<JobPosition, Error> {
-    Ok(JobPosition {
-        id: JobId::new(row.get(0)).ok_or_else(|| damaged("a job id is not positive"))?,
-        queue: row.get(1),
-        tenant: row.get(2),
-        rank: row.get(3),
-        attempt: row.get(4),
-        attempt_max: row.get(5),
-        flags: row.get(6),
-        options: JobOptions::read(row.get(7))?,
-    })
 }
 
 pub(crate) use rows::{AttemptRow as PastAttempt, end_of, state_of};
