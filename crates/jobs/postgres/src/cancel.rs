@@ -1,4 +1,4 @@
-//! Ending jobs by hand.
+//! Cancellation by an operator.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -40,7 +40,7 @@ impl Inner {
             .reason
             .as_deref()
             .map(|reason| reason.replace('\0', "\u{fffd}"));
-        // A job that moves from table to table may slip past our look; the next one finds it.
+        // A job that moves between tables may be missed; the next attempt finds it.
         for _ in 0..RUNS_MAX {
             let Some(state) = self.states_with(session, &[id]).await?.pop().flatten() else {
                 return Err(Error::no_such("job", id));
@@ -74,7 +74,7 @@ impl Inner {
     }
 }
 
-/// Takes a job out of the place where it is, whichever that is; nothing when it is in none that we see.
+/// Removes a job from the table that it is in; `None` when no table shows it.
 async fn withdraw(
     step: &mut Step<'_>,
     session: &Session,

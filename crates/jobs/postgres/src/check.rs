@@ -1,4 +1,4 @@
-//! Looking for broken promises.
+//! Checks the invariants.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::request::Finding;

@@ -1,9 +1,9 @@
-//! Claims. All wishes of a call for one queue are one statement.
+//! Claims. All demands of a call for one queue are one statement.
 //!
-//! A claim begins to look a little behind where the last one found its jobs: while some old snapshot keeps dead
-//! rows from being cleaned away, those in front need not be walked again. It is only a hint: after a short claim,
-//! and now and then, the look begins at the front. A look that had to walk over much is put off a little before it
-//! is repeated, so that a queue that keeps running dry does not spend its time on rows that nobody can clean away.
+//! A scan for ready jobs begins a little before the position where the last one found jobs. So dead rows at the
+//! front, which an old snapshot keeps from being vacuumed, are not scanned again. The position is only a hint:
+//! after a claim that found too few jobs, and at an interval, the scan begins at the front. After a slow scan
+//! the next one is delayed, so that a queue that keeps running empty does not spend its time on dead rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,39 +24,41 @@ use crate::rows::{ClaimedRow, ReadyTenantRow, job_id, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
-/// How far behind the last job found a claim begins to look, in positions: two seconds of them, for servers whose
-/// clocks differ and registrations that commit late.
+/// How far before the last found job a scan begins, in positions: two seconds, for servers whose clocks differ
+/// and registrations that commit late.
 const SCAN_BACK: i64 = 2_000 << 22;
-/// Every so many claims the look begins at the front.
+/// Number of claims after which a scan begins at the front.
 const FRONT_SCAN_EVERY: u32 = 64;
-/// How long a hint outlives the last job of its tenant. What it hides, a late commit before it, waits no longer.
+/// How long a hint is kept after the last job of its tenant. A late commit that it hides waits no longer than
+/// this.
 const DRY_HINT_TTL: Duration = Duration::from_secs(5);
-/// A look from the front that took longer than this is not repeated at once.
+/// A scan from the front that took longer than this is slow.
 const SLOW_SCAN: Duration = Duration::from_millis(20);
-/// So many times as long as a dear look took, there is no other one; but never longer than the second.
+/// After a slow scan, the next one is delayed by this multiple of its duration, capped by
+/// `SLOW_SCAN_DELAY_MAX`.
 const SLOW_SCAN_DELAY_FACTOR: u32 = 9;
 const SLOW_SCAN_DELAY_MAX: Duration = Duration::from_secs(1);
-/// How long another server's new tenant in a queue may go unseen.
+/// How long a new tenant of another server may go unseen.
 const READY_TENANTS_TTL: Duration = Duration::from_millis(250);
 
-/// Where ready jobs were last found.
+/// The position where ready jobs were last found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanHint {
     rank: i16,
     pos: i64,
     claims: u32,
-    /// Since when nothing was found there.
+    /// Since when no job was found there.
     dry_since: Option<Instant>,
 }
 
 impl ScanHint {
-    /// The position from which to look.
+    /// Returns the position at which a scan begins.
     fn from(&self) -> i64 {
         self.pos - SCAN_BACK
     }
 }
 
-/// Where a claim begins to look.
+/// Where a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanStart {
     FromHints,
@@ -70,10 +72,10 @@ pub(crate) struct ReadyTenants {
     seen_at: Instant,
 }
 
-/// What is still wanted by one request of a call.
+/// The part of a claim request that is not satisfied yet.
 struct ClaimDemand<'a> {
     request: &'a ClaimRequest,
-    /// The queue that is asked now.
+    /// The index of the queue that is asked now.
     at: usize,
     jobs: Vec<ClaimedJob>,
 }
@@ -95,7 +97,7 @@ impl Inner {
         };
         let mut demands: Vec<ClaimDemand<'_>> = requests.iter().map(demand).collect();
         loop {
-            // Wishes for the same queue and tenant go together.
+            // Demands for the same queue and tenant are grouped.
             let mut groups: Vec<((&_, &_), Vec<usize>)> = Vec::new();
             for (number, demand) in demands.iter().enumerate() {
                 let Some(queue) = demand
@@ -121,7 +123,7 @@ impl Inner {
                         None => None,
                         Some(tenant) => match self.names.find_tenant(&session, tenant).await? {
                             Some(tenant) => Some(tenant.id),
-                            // Nobody has ever registered a job for it.
+                            // No job was ever registered for it, and no tenant has the id 0.
                             None => Some(0),
                         },
                     };
@@ -129,7 +131,8 @@ impl Inner {
                         .claim_group(&mut session, &queue, only, &mut demands, &members)
                         .await;
                     if let Err(error) = claimed {
-                        // What was claimed before is held by leases: better handed out than left to run out.
+                        // Jobs that were claimed before are leased: hand them out rather than let the leases
+                        // expire.
                         if demands.iter().all(|demand| demand.jobs.is_empty()) {
                             return Err(error);
                         }
@@ -152,7 +155,7 @@ impl Inner {
         demands: &mut [ClaimDemand<'_>],
         members: &[usize],
     ) -> Result<(), Error> {
-        // One slot for each job wanted: whose it is, and for how long.
+        // One slot for each demanded job: the demand that it serves, and its lease.
         let mut owners = Vec::new();
         let (mut workers, mut leases): (Vec<&str>, Vec<i64>) = (Vec::new(), Vec::new());
         for member in members {
@@ -171,7 +174,7 @@ impl Inner {
         let claimed = match queue.settings.rate {
             None => self.claim_slots(session, queue, tenant, slots, now_ms).await?,
             Some(rate) => {
-                // The horizon is shared by all servers, so it is held while jobs are taken.
+                // The horizon is shared by all servers, so it is locked while jobs are taken.
                 let transaction = begin(session).await?;
                 let horizon_us = transaction.scalar(query!(queues.lock_rate), &[&queue.id]).await?;
                 let allowed = rate.allow(horizon_us, now_ms, workers.len());
@@ -234,14 +237,14 @@ impl Inner {
         if offset == wanted || !was_hinted {
             return Ok(jobs);
         }
-        // Short: look once more, from the front, for what is missing. Whoever else is claiming may be why.
+        // Too few: scan once more from the front for the rest. Concurrent claims may be the reason.
         let rest = Slots {
             workers: &slots.workers[offset..],
             leases: &slots.leases[offset..],
         };
         match self.claim_from_front(session, queue, tenant, rest, now_ms).await {
             Ok(more) => jobs.extend(more.into_iter().map(|(slot, job)| (slot + offset, job))),
-            // The first look is committed unless it is part of a transaction, which only a rate asks for.
+            // The first scan is committed unless it is part of a transaction, which only a rate limit needs.
             Err(error) if queue.settings.rate.is_some() || jobs.is_empty() => return Err(error),
             Err(error) => tracing::debug!(%error, "a claim gave less than there may be"),
         }
@@ -274,7 +277,7 @@ impl Inner {
         delays.get(&queue).copied()
     }
 
-    /// Puts the next look from the front off when this one was dear.
+    /// Delays the next scan from the front when this one was slow.
     fn record_scan(&self, queue: i32, took: Duration) {
         let mut delays = self
             .front_scan_delays
@@ -316,7 +319,7 @@ impl Inner {
         self.claimed(session, queue, more).await
     }
 
-    /// Runs the statement.
+    /// Runs the claim statement.
     async fn take(
         &self,
         session: &Session,
@@ -396,7 +399,7 @@ impl Inner {
         })
     }
 
-    /// Makes jobs of rows, each with the number of its slot.
+    /// Makes jobs of rows, each with the index of its slot.
     async fn claimed(
         &self,
         session: &Session,
@@ -433,8 +436,8 @@ impl Inner {
         Ok(jobs)
     }
 
-    /// Divides a claim between the tenants that have jobs in the queue. Nothing when there are none where the
-    /// hints say that they are; then only a look from the front can tell.
+    /// Divides a claim between the tenants with jobs in the queue. Returns `None` when the hints find none;
+    /// then only a scan from the front can tell.
     async fn shares(
         &self,
         session: &Session,
@@ -510,8 +513,8 @@ impl Inner {
         ))
     }
 
-    /// Whoever has had no jobs for a while needs no hint, so that hints do not pile up. Until then it stays: a queue
-    /// that runs dry and fills again would else be walked from its front each time.
+    /// Drops the hints of tenants without jobs for a while, so that hints do not accumulate. Until then they
+    /// stay, because a queue that empties and fills again would otherwise be scanned from its front each time.
     fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, ScanHint>, with_jobs: &BTreeSet<i32>) {
         let now = Instant::now();
         let mut known = self.hints.lock().expect("no holder of this lock can panic");
@@ -527,7 +530,7 @@ impl Inner {
         });
     }
 
-    /// Notes that a tenant has got a ready job: claims must not pass it over.
+    /// Records that a tenant has a new ready job, so that claims do not skip it.
     pub(crate) fn note_ready(&self, queue: i32, tenant: i32, rank: i16) {
         let mut ready_tenants = self
             .ready_tenants
@@ -548,7 +551,7 @@ impl Inner {
         }
     }
 
-    /// Forgets who has jobs in a queue: another server says that there are new ones.
+    /// Forgets the tenants of a queue after another server notified about new jobs.
     pub(crate) fn forget_ready_tenants(&self, queue: &nagaya_jobs::name::QueueName) {
         if let Some(queue) = self.names.known_queue(queue) {
             self.ready_tenants
@@ -563,14 +566,14 @@ impl Inner {
     }
 }
 
-/// What the statement gave.
+/// The result of the claim statement.
 struct Taken {
     rows: Vec<ClaimedRow>,
     nonce: i64,
     was_hinted: bool,
 }
 
-/// Who gets the jobs, in order, and for how long.
+/// The worker and the lease of each demanded job, in order.
 #[derive(Clone, Copy)]
 struct Slots<'a> {
     workers: &'a [&'a str],

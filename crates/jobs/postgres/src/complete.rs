@@ -1,5 +1,5 @@
-//! Reports of success. Most jobs end in one statement for the whole call. What that leaves over is one
-//! transaction: jobs with keys, places or webhooks. The rest are repeats, and reports that came too late.
+//! Reports of success. Most jobs end in one statement for the whole call. Jobs with unique keys, concurrency
+//! keys or webhooks need a transaction. The rest are repeats, and reports that came too late.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::stale_report::ReportKind;
 use crate::step::{Ending, RunningJob, Step};
 use crate::store::Inner;
 
-/// Most reports in one statement: its fence is a search through arrays.
+/// Most reports in one statement: its fence searches through arrays.
 const BATCH_MAX: usize = 256;
 
 impl Inner {
@@ -33,7 +33,7 @@ impl Inner {
         let mut resolves = false;
         let mut rest = &reports[..];
         while !rest.is_empty() {
-            // Each job once in a batch: a second report on it is judged after the first.
+            // Each job once per batch: a second report on it is judged after the first.
             let mut seen = HashSet::new();
             let fits = |one: &&Completion| seen.len() < BATCH_MAX && seen.insert(one.lease.id);
             let batch = &rest[..rest.iter().take_while(fits).count()];
@@ -41,7 +41,7 @@ impl Inner {
             self.complete_batch(&mut session, batch, &mut resolves, &mut answers)
                 .await?;
         }
-        // With a connection of its own: whoever holds one must not wait for another.
+        // Needs its own connection, and a task that holds one must not wait for another.
         drop(session);
         self.resolve_soon(resolves).await;
         Ok(answers)
@@ -57,7 +57,7 @@ impl Inner {
         let now_ms = self.time.now(session).await?;
         let mut done = self.complete_plain(session, batch, now_ms, resolves).await?;
         let rest: Vec<&Completion> = batch.iter().filter(|one| !done.contains(&one.lease.id)).collect();
-        // What has ended above has ended: those answers must not be lost with this one.
+        // The jobs above have ended; their answers must not be lost with this error.
         let failed = match self.complete_special(session, &rest, now_ms, resolves).await {
             Ok(more) => {
                 done.extend(more);
@@ -79,7 +79,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the jobs that were ended: those whose leases hold and that need nothing else.
+    /// Ends the jobs whose leases are valid and that need nothing else. Returns their ids.
     async fn complete_plain(
         &self,
         session: &Session,
@@ -146,7 +146,7 @@ impl Inner {
         Ok(done)
     }
 
-    /// Ends jobs that have keys, places or webhooks. Returns those that were still running.
+    /// Ends jobs with unique keys, concurrency keys or webhooks. Returns those that were still running.
     async fn complete_special(
         &self,
         session: &mut Connection,

@@ -1,5 +1,5 @@
-//! Registrations that need more than rows: keys that somebody holds, unique keys, dependencies, places, and
-//! queues with a depth cap. One transaction each.
+//! Registrations with constraints: keys that are held, unique keys, dependencies, concurrency keys, and queues
+//! with a depth limit. Each is one transaction.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::EventKind;
@@ -16,7 +16,7 @@ use crate::sql::query;
 use crate::step::{Count, JobPosition, Step};
 use crate::store::Inner;
 
-/// How often a transaction is run again that another one got in the way of.
+/// Attempts of a transaction that conflicts with another one.
 pub(crate) const RUNS_MAX: usize = 5;
 
 impl Inner {
@@ -35,7 +35,7 @@ impl Inner {
                     }
                     return Ok(answer);
                 }
-                // Somebody took the key or the id in the meantime: the next look finds it.
+                // Another registration took the key or the id meanwhile; the next attempt finds it.
                 Err(fault) if fault.is_worth_another_run() => draft.id = self.draw(now_ms + 1),
                 Err(fault) => return Err(fault.into()),
             }
@@ -100,7 +100,7 @@ impl Inner {
         })
     }
 
-    /// Puts a job whose row is written where it belongs, and tells of it.
+    /// Inserts a job whose row is written into its table, and writes its event.
     pub(crate) async fn settle(
         &self,
         step: &mut Step<'_>,
@@ -152,7 +152,7 @@ impl Inner {
         let Some((id, found_by)) = found else {
             return Ok(Found::Nothing { stale_key_of });
         };
-        // A job that was removed since leaves its key free.
+        // The key of a job that was purged is free.
         let state = self.states_with(session, &[id]).await?.pop().flatten();
         Ok(match state {
             None => Found::Nothing { stale_key_of },
@@ -164,7 +164,8 @@ impl Inner {
         })
     }
 
-    /// Returns those of the jobs that have not ended. Refuses unknown ones and those that ended badly.
+    /// Returns the jobs that have not ended. Fails for unknown jobs and for those that failed or were
+    /// cancelled.
     async fn pending_parents(&self, session: &Session, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
         let states = if ids.is_empty() {
             Vec::new()
@@ -187,7 +188,7 @@ impl Inner {
         Ok(parents)
     }
 
-    /// Writes the rows. Tells whether the job got its key.
+    /// Writes the rows. Returns whether the job got its key.
     async fn insert_constrained(
         &self,
         session: &Session,
@@ -223,8 +224,8 @@ impl Inner {
         Ok(scalar(&row))
     }
 
-    /// A job on which the new one depends may have ended between our look and our commit, and then could not
-    /// see it. Upkeep looks for such, too. Tells whether there is one.
+    /// A dependency may have ended between the read and the commit, and could not see the new job. Notes such
+    /// endings, as maintenance does too. Returns whether there is one.
     async fn catch_up(&self, session: &Session, draft: &Draft) -> bool {
         let parents: Vec<i64> = draft.job.depends_on.iter().map(|id| id.get()).collect();
         let noted = session
@@ -234,16 +235,16 @@ impl Inner {
     }
 }
 
-/// What a look for earlier registrations found.
+/// The result of a search for earlier registrations.
 enum Found {
     Job(Enqueued),
-    /// The job whose idempotency key is worth nothing any more, if there is one.
+    /// The job whose idempotency key has expired, if there is one.
     Nothing {
         stale_key_of: Option<i64>,
     },
 }
 
-/// Whose fault it is that a registration failed.
+/// Why a registration failed.
 pub(crate) enum Fault {
     Item(Error),
     Store(nagaya_postgres_client::Error),

@@ -1,4 +1,4 @@
-//! Events on their way to webhooks.
+//! Deliveries of events to webhooks.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn code(state: DeliveryState) -> i16 {
     }
 }
 
-/// A filter with numbers in place of names.
+/// A filter with ids in place of names.
 struct FilterIds {
     id: Option<i64>,
     tenant: Option<i32>,
@@ -175,7 +175,7 @@ impl Inner {
         self.with_tries(session, rows).await
     }
 
-    /// Nothing when a name in it is nobody's.
+    /// Returns `None` when a name in the filter is unknown.
     async fn numbers(&self, session: &Session, filter: &DeliveryFilter) -> Result<Option<FilterIds>, Error> {
         let mut numbers = FilterIds {
             id: filter.id.map(|id| id.0),

@@ -1,4 +1,4 @@
-//! The ordered log, and readers that it remembers.
+//! The log of events, and subscriptions.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{Event, EventData, EventFilter, EventKind, EventPage, LogBounds, Subscription};
@@ -14,9 +14,9 @@ use crate::rows::{BoundsRow, EventRow, EventTimeRow, SubscriptionRow, unsigned, 
 use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
-/// Rows looked at for one page, when a filter leaves many out.
+/// Most rows read for one page when a filter leaves many out.
 const LOOKED_AT_MAX: usize = 4_000;
-/// The fact that tells up to where the log has been cut off.
+/// The metadata key of the position up to which the log was trimmed.
 const TRIMMED_METADATA: &str = "log-trimmed";
 
 impl Inner {
@@ -27,7 +27,7 @@ impl Inner {
         limit: usize,
     ) -> Result<EventPage, Error> {
         let session = self.cool().await?;
-        // Read before the events: whatever is cut off in between is then told as a gap.
+        // Read before the events: what is trimmed in between is then reported as a gap.
         let bounds = self.bounds_with(&session).await?;
         let from = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = limit.max(1);
@@ -61,7 +61,7 @@ impl Inner {
         if is_whole {
             page.next = page.next.max(bounds.head).max(after);
         }
-        // Events may have come since the bounds were read.
+        // The log may have grown since the bounds were read.
         page.bounds.head = page.bounds.head.max(page.next);
         Ok(page)
     }

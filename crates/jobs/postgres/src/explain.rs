@@ -10,7 +10,7 @@ use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
-/// How far jobs ahead are counted.
+/// Most jobs ahead that are counted.
 const AHEAD_MAX: i64 = 100_000;
 
 impl Inner {

@@ -1,5 +1,5 @@
-//! Listings, newest first. Which table is walked depends on the states that are asked for; what else the filter
-//! says is compared row by row, a bounded number of them for each page.
+//! Listings, newest first. The requested states decide which table is scanned. The rest of the filter is
+//! compared row by row, for a bounded number of rows per page.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -11,7 +11,7 @@ use crate::rows::SummaryRow;
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 
-/// Rows looked at for one page.
+/// Most rows read for one page.
 const LOOKED_AT_MAX: i64 = 2_000;
 
 impl Inner {
@@ -64,7 +64,7 @@ impl Inner {
             }
             items.push(summary);
             if items.len() == limit {
-                // Where this page ends the next one begins, also when nothing is left: that is a short page.
+                // The next page begins where this one ends. It may turn out empty, which is a valid short page.
                 let next = items.last().map(|last| last.id);
                 return Ok(Page { items, next });
             }

@@ -1,5 +1,5 @@
-//! What must be done now and then: expired leases, due times, dependents, retention. Rows are taken with SKIP
-//! LOCKED, so that several servers at it share the work.
+//! Periodic work: expired leases, due jobs, dependents, retention. Rows are taken with SKIP LOCKED, so that
+//! several servers share the work.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -12,9 +12,9 @@ use crate::sql::{Queries, begin, commit, query};
 use crate::step::{Ending, RunningJob, Step, state_of};
 use crate::store::Inner;
 
-/// Most rows in one transaction, whatever is asked for.
+/// Most rows in one transaction, whatever the limit of the call.
 const BATCH_MAX: usize = 1_000;
-/// What an attempt whose lease ran out is said to have failed with.
+/// The error of an attempt whose lease expired.
 const LEASE_EXPIRED: &str = "the lease ran out";
 
 fn swept(rows: usize, limit: usize) -> SweepResult {
@@ -103,14 +103,14 @@ impl Inner {
                 rows += match row.state.map(state_of) {
                     Some(State::Succeeded) => release_dependents(&mut step, &transaction, parent).await?,
                     Some(_) => cancel_dependents(&mut step, &transaction, parent).await?,
-                    // It runs again: they wait for its next ending.
+                    // The job runs again: its dependents wait for its next ending.
                     None => 0,
                 };
             }
             transaction
                 .run(query!(waiting.delete_resolving), &[&resolved])
                 .await?;
-            // Cancelling some may be an ending that others wait for: the next turn of the loop finds it.
+            // A cancelled dependent may be a dependency of others: the next iteration finds it.
             let after_commit = step.finish().await?;
             commit(transaction).await?;
             self.publish(after_commit);
@@ -129,7 +129,7 @@ impl Inner {
         let keys: i64 = session
             .scalar(query!(keys.purge_idempotency), &[&now_ms, &rows_max])
             .await?;
-        // Endings that nobody was told of, should a server have died between a commit and its look.
+        // Endings whose dependents were not resolved because a server died after the commit.
         session
             .run(query!(waiting.insert_resolving_all_ended), &[&rows_max])
             .await?;

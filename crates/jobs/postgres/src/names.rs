@@ -1,7 +1,7 @@
-//! Queues and tenants by name and by the number that rows carry, kept in memory.
+//! Queues and tenants by name and by id, cached in memory.
 //!
-//! Another server may change a queue's settings: what is kept is read again after [`CACHE_TTL`]. A name or number
-//! that is not known is looked up at once.
+//! Another server may change the settings of a queue, so the cache is reloaded after [`CACHE_TTL`]. An unknown
+//! name or id is looked up at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -18,7 +18,7 @@ use crate::error::damaged;
 use crate::rows::{QueueRow, TenantRow};
 use crate::sql::{Queries, query};
 
-/// How long another server's change of a queue may go unseen.
+/// How long a change of a queue by another server may go unseen.
 const CACHE_TTL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ struct NameCache {
 pub(crate) struct Names(RwLock<NameCache>);
 
 impl Names {
-    /// Reads everything again when it is old.
+    /// Reloads the cache when it is old.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<(), Error> {
         let is_fresh = |known: &NameCache| known.read_at.is_some_and(|at| at.elapsed() < CACHE_TTL);
         if is_fresh(&self.read()) {
@@ -63,7 +63,7 @@ impl Names {
         self.reload(session).await
     }
 
-    /// Reads everything again.
+    /// Reloads the cache.
     pub(crate) async fn reload(&self, session: &Session) -> Result<(), Error> {
         let read_at = Some(Instant::now());
         let queues = session.all(query!(queues.all), &[], QueueRow::read).await?;
@@ -81,7 +81,7 @@ impl Names {
         Ok(())
     }
 
-    /// Finds a queue by name, making it with the default settings when there is none.
+    /// Finds a queue by name; creates it with the default settings when it is missing.
     pub(crate) async fn queue_or_make(
         &self,
         session: &Session,
@@ -115,7 +115,7 @@ impl Names {
         Ok(self.write().add_tenant(tenant(row)?))
     }
 
-    /// Finds a queue by name, looking in the database when it is not known.
+    /// Finds a queue by name; reloads the cache when it is unknown.
     pub(crate) async fn find_queue(
         &self,
         session: &Session,
@@ -138,7 +138,7 @@ impl Names {
         Ok(self.known_tenant(name))
     }
 
-    /// Finds the queue of a row.
+    /// Finds a queue by id.
     pub(crate) async fn queue_of(&self, session: &Session, id: i32) -> Result<Arc<Queue>, Error> {
         if let Some(queue) = self.read().queues.get(&id) {
             return Ok(Arc::clone(queue));

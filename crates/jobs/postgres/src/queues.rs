@@ -1,4 +1,4 @@
-//! Queues: their settings, and what is in them.
+//! Queues: settings and depths.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
-/// How far ready jobs of a queue are counted; a longer queue shows this many.
+/// Most ready jobs of a queue that are counted; a longer queue shows this number.
 const COUNTED_MAX: i64 = 1_000_000;
 
 impl Inner {
-    /// Shows one queue, or all of them by name.
+    /// Returns one queue, or all of them by name.
     pub(crate) async fn queue_views(&self, only: Option<QueueName>) -> Result<Vec<QueueView>, Error> {
         let session = self.cool().await?;
         self.throughput.flush(&session, self.server).await?;

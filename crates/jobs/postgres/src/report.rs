@@ -1,4 +1,4 @@
-//! What workers report besides success: failure, progress, log lines, and that they are still there.
+//! Reports other than success: failure, progress, log lines and lease extensions.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ impl Inner {
         let mut answers = Vec::with_capacity(reports.len());
         let mut rest = &reports[..];
         while !rest.is_empty() {
-            // Each job once in a transaction: a second report on it is judged after the first.
+            // Each job once per transaction: a second report on it is judged after the first.
             let mut seen = HashSet::new();
             let fits = |one: &&Failure| seen.len() < BATCH_MAX && seen.insert(one.lease.id);
             let batch = &rest[..rest.iter().take_while(fits).count()];
@@ -209,7 +209,7 @@ impl Inner {
         Ok(answers)
     }
 
-    /// The error for a report that cannot be a repeat.
+    /// Returns the error for a report that cannot be a repeat.
     async fn refuse(
         &self,
         session: &nagaya_postgres_client::Session,
@@ -226,7 +226,7 @@ impl Inner {
         }
     }
 
-    /// Carries endings to the jobs that wait for them; upkeep does what fails here.
+    /// Resolves dependents at once; maintenance retries what fails here.
     pub(crate) async fn resolve_soon(&self, resolves: bool) {
         if resolves && let Err(error) = self.resolve_dependents(BATCH_MAX).await {
             tracing::debug!(%error, "dependents are resolved later");
@@ -234,7 +234,7 @@ impl Inner {
     }
 }
 
-/// Cuts a text at a character's border, and makes it one that PostgreSQL takes: it has no NUL in texts.
+/// Truncates a text at a character boundary, and replaces NUL, which PostgreSQL does not allow in texts.
 fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     let text = &text[..text.floor_char_boundary(bytes_max)];
     if text.contains('\0') {

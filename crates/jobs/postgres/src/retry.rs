@@ -1,4 +1,4 @@
-//! Letting jobs that have ended run again.
+//! Retries of ended jobs by an operator.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};

@@ -107,7 +107,7 @@ impl Inner {
             if moved == 0 {
                 return Ok(false);
             }
-            // One step for all of them: the gate is taken once, at the end.
+            // One step for all of them, so that the gate is taken once, at the end.
             let mut step = Step::new(self, &transaction, now_ms);
             let mut registered = Ok(());
             for draft in &drafts {

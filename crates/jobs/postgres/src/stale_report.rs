@@ -1,4 +1,5 @@
-//! Reports with a token that is not the running attempt's: repeats of what was taken, or too late.
+//! Reports whose token is not of the running attempt: repeats of accepted reports, or reports that came too
+//! late.
 
 use nagaya_jobs::error::{Error, LostWhy};
 use nagaya_jobs::id::JobId;
@@ -13,7 +14,7 @@ use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
 
-/// What was reported.
+/// The kind of a report.
 pub(crate) enum ReportKind<'a> {
     Complete(Option<&'a Body>),
     Fail(&'a str),
@@ -35,7 +36,8 @@ impl ReportKind<'_> {
 }
 
 impl Inner {
-    /// Judges a report that was not taken: well when the same was taken before, else noted on the job.
+    /// Judges a report that was not accepted. A repeat of an accepted one is fine; any other is recorded on the
+    /// job.
     pub(crate) async fn judge_stale(
         &self,
         session: &Session,
@@ -70,7 +72,7 @@ impl Inner {
         Err(Error::LeaseLost { why, state })
     }
 
-    /// Returns why the token is worth nothing, or nothing when the report repeats one that was taken.
+    /// Returns why the token is invalid, or `None` when the report repeats an accepted one.
     async fn judge(
         &self,
         session: &Session,
@@ -91,7 +93,7 @@ impl Inner {
         let same = |is: bool| if is { None } else { Some(LostWhy::Conflict) };
         Ok(match (end_of(row.ending), what) {
             (AttemptEnd::Succeeded, ReportKind::Complete(result)) => {
-                // A job that ran again by hand has lost its result, and nobody can say whether it was the same.
+                // A job that was retried by an operator has lost its result, so it cannot be compared.
                 let was = row.result.map(|bytes| Body {
                     content_type: row.content_type.map(Into::into),
                     bytes: bytes.into(),

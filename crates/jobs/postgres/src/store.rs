@@ -1,4 +1,4 @@
-//! The store itself: what it holds, and which module does what.
+//! The store: its state, and which module implements which call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ use crate::notifications::NotificationListener;
 use crate::sql::connect;
 use crate::throughput::ThroughputCounters;
 
-/// How long open calls may take when the store closes.
+/// How long calls in progress may take when the store closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A job store in a PostgreSQL database.
@@ -46,21 +46,21 @@ pub struct PgStore {
 }
 
 pub(crate) struct Inner {
-    /// For registration, claims and reports: statements with one good plan.
+    /// Pool for registration, claims and reports: statements with one good plan.
     pub(crate) hot: Pool,
-    /// For readers and upkeep.
+    /// Pool for readers and maintenance.
     pub(crate) cool: Pool,
     pub(crate) time: Time,
     pub(crate) names: Names,
     pub(crate) server: i32,
     pub(crate) ids: Mutex<IdMaker>,
-    /// Whose turn it is in a queue.
+    /// The fair round of each queue.
     pub(crate) fair_rounds: Mutex<HashMap<i32, fair::FairRound<i32>>>,
-    /// Where to begin to look for ready jobs of a queue and a tenant.
+    /// Where the next scan for ready jobs begins, by queue and tenant.
     pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, ScanHint>>>,
-    /// Until when a queue is not looked through from its front, because that was dear.
+    /// Until when a queue is not scanned from its front, because the last scan was slow.
     pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
-    /// Who has jobs in a queue, as last seen.
+    /// The tenants with ready jobs in each queue, as last seen.
     pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
     pub(crate) throughput: ThroughputCounters,
     pub(crate) listener: RwLock<Option<Arc<dyn Listener>>>,
@@ -88,7 +88,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Draws a number above all that this server drew before; also the position of a job that becomes ready.
+    /// Draws an id above all that this server drew before. Also used as the position of a job that becomes
+    /// ready.
     pub(crate) fn draw(&self, now_ms: i64) -> JobId {
         let mut ids = self.ids.lock().expect("no holder of this lock can panic");
         ids.next(now_ms)

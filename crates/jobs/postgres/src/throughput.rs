@@ -1,5 +1,4 @@
-//! How many jobs passed, counted in memory and written down now and then: statistics, so a crash may cost the
-//! last second's.
+//! Throughput of queues, counted in memory and written at an interval. A crash may lose the last second.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -18,7 +17,7 @@ pub(crate) struct ThroughputCounters {
 }
 
 impl ThroughputCounters {
-    /// Counts something of a queue.
+    /// Changes the counters of a queue.
     pub(crate) fn count(&self, queue: i32, add: impl FnOnce(&mut Throughput)) {
         let mut counts = self.counts.lock().expect("no holder of this lock can panic");
         add(counts.entry(queue).or_default());
@@ -29,7 +28,7 @@ impl ThroughputCounters {
         claims.insert(queue, now_ms);
     }
 
-    /// Writes down what was counted since the last time.
+    /// Writes the counts since the last call.
     pub(crate) async fn flush(&self, session: &Session, server: i32) -> Result<(), Error> {
         let claims = std::mem::take(&mut *self.claims.lock().expect("no holder of this lock can panic"));
         if !claims.is_empty() {

@@ -1,4 +1,4 @@
-//! Looks for broken promises in the whole file.
+//! Checks the invariants of the whole file.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::request::Finding;
@@ -51,7 +51,7 @@ pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
     Ok(findings)
 }
 
-/// A job has one ending, not counting those that a retry by hand took back.
+/// Finds jobs with a wrong number of endings. A retry by an operator takes one back.
 fn endings(connection: &Connection) -> Result<Vec<Finding>, Error> {
     let (trimmed, _) = bounds(connection)?;
     let wrong = all(connection, query!(check.endings), [trimmed], WrongEndings::read)?;

@@ -1,4 +1,4 @@
-//! Giving jobs to workers.
+//! Claims: hands ready jobs to workers.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn claim(tx: &mut WriteTransaction<'_>, request: &ClaimRequest) -> Re
     Ok(claimed)
 }
 
-/// Divides what a queue may start now between its tenants.
+/// Divides the jobs that a queue may start now between its tenants.
 fn shares(
     tx: &mut WriteTransaction<'_>,
     num: i64,
@@ -80,7 +80,7 @@ fn shares(
         memory.claimed.insert(num);
     }
     match only {
-        // A worker of one tenant does not move the turns of the others.
+        // A claim for one tenant does not affect the round of the others.
         Some(tenant) => vec![(tenant, wanted)],
         None => queue.fair_round.split(&ready_tenants, wanted),
     }

@@ -1,4 +1,4 @@
-//! The log of events, and the readers that have a name.
+//! The log of events, and subscriptions.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{Event, EventData, EventFilter, EventKind, EventPage, LogBounds, Subscription};
@@ -13,7 +13,7 @@ use crate::rows::{EventRow, SubscriptionRow, body};
 use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::WriteTransaction;
 
-/// Most rows that a page looks at.
+/// Most rows read for one page.
 const LOOKS_MAX: usize = 10_000;
 
 pub(crate) fn after(
@@ -24,7 +24,7 @@ pub(crate) fn after(
 ) -> Result<EventPage, Error> {
     let (trimmed, head) = bounds(connection)?;
     let limit = limit.clamp(1, PAGE_MAX);
-    // A job's events come after the position at which it was registered.
+    // The events of a job come after the position of its registration.
     let from: Option<u64> = match filter.job {
         None => None,
         Some(id) => first(connection, query!(events.first_of_job), [id.get()], scalar)?,
@@ -58,8 +58,8 @@ pub(crate) fn after(
     Ok(page)
 }
 
-/// Makes an event of its row. Returns the text of its data too when that is yet to be read, which only events that
-/// pass the filter need.
+/// Makes an event of its row. Also returns the text of data that is not parsed yet, because only events that
+/// match the filter need it.
 fn event(row: EventRow, names: &Names) -> Result<(Event, Option<Option<String>>), Error> {
     let (data, text) = match row.kind {
         EventKind::Succeeded => {

@@ -1,4 +1,4 @@
-//! What must be done now and then: expired leases, due times, dependents, retention.
+//! Periodic work: expired leases, due jobs, dependents, retention.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -52,7 +52,7 @@ pub(crate) fn move_due(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sw
     Ok(swept(rows, limit))
 }
 
-/// Carries endings to dependents, at most `limit` of them.
+/// Applies endings to at most `limit` dependents.
 pub(crate) fn resolve(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let mut rows = 0;
     while rows < limit {

@@ -1,7 +1,7 @@
-//! What the writer keeps in memory: names, settings, counts and the order of turns.
+//! The state that the writer caches in memory: names, settings, counters and the fair rounds.
 //!
-//! All of it can be read back from the file. It is changed along with the open transaction, so after a
-//! rollback it is read anew.
+//! All of it can be read from the file. It changes together with the open transaction, so it is reloaded after
+//! a rollback.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use crate::rows::{CountersRow, QueueRow, TenantRow};
 use crate::sql::{all, first, query, scalar};
 
-/// The fact that tells up to where the log has been cut off.
+/// The metadata key of the position up to which the log was trimmed.
 pub(crate) const TRIMMED_METADATA: &str = "log-trimmed";
 
 pub(crate) struct Queue {
@@ -50,16 +50,16 @@ pub(crate) struct Memory {
     pub(crate) tenant_nums: HashMap<TenantId, i64>,
     /// By queue, then by tenant, in order.
     pub(crate) counts: HashMap<i64, BTreeMap<i64, Counts>>,
-    /// Counts that differ from the file's, by queue and tenant.
+    /// Counters that differ from the file, by queue and tenant.
     pub(crate) dirty: HashSet<(i64, i64)>,
-    /// Queues whose claims have moved on.
+    /// Queues with new claims.
     pub(crate) claimed: HashSet<i64>,
     pub(crate) ids: Option<IdMaker>,
     /// The last position of the log.
     pub(crate) head: u64,
-    /// Rows of `dependencies`, so that most endings need not look there.
+    /// Rows of `dependencies`. While there are none, endings skip the search for dependents.
     pub(crate) dependencies: i64,
-    /// What to tell the listener after the commit.
+    /// Notifications for the listener after the commit.
     pub(crate) notifications: PendingNotifications,
 }
 
@@ -107,7 +107,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the counts of a tenant in a queue, to be changed.
+    /// Returns the counters of a tenant in a queue for a change.
     pub(crate) fn counts(&mut self, queue: i64, tenant: i64) -> &mut Counts {
         self.dirty.insert((queue, tenant));
         self.counts.entry(queue).or_default().entry(tenant).or_default()
@@ -120,7 +120,7 @@ impl Memory {
     }
 }
 
-/// Returns up to where the log has been cut off, and its last position.
+/// Returns the position up to which the log was trimmed, and its last position.
 pub(crate) fn bounds(connection: &Connection) -> Result<(u64, u64), Error> {
     let trimmed: Option<Vec<u8>> = first(connection, query!(metadata.get), [TRIMMED_METADATA], scalar)?;
     let trimmed = match trimmed {

@@ -1,4 +1,4 @@
-//! The names behind the numbers of queues and tenants.
+//! Maps the numbers of queues and tenants to names.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::rows::{QueueRow, TenantRow};
 use crate::sql::{all, query};
 
-/// All names, read along with what needs them: both are of one moment, and there are few.
+/// All names, read in the same transaction as the rows that need them. There are few.
 pub(crate) struct Names {
     queues: HashMap<i64, QueueName>,
     tenants: HashMap<i64, TenantId>,
@@ -44,13 +44,13 @@ impl Names {
         })
     }
 
-    /// Returns a queue's number; one that no queue has when the name is unknown.
+    /// Returns the number of a queue; -1, which no queue has, when the name is unknown.
     pub(crate) fn queue_num(&self, name: &QueueName) -> i64 {
         let found = self.queues.iter().find(|(_, known)| *known == name);
         found.map_or(-1, |(num, _)| *num)
     }
 
-    /// Returns a tenant's number; one that no tenant has when the name is unknown.
+    /// Returns the number of a tenant; -1, which no tenant has, when the name is unknown.
     pub(crate) fn tenant_num(&self, name: &TenantId) -> i64 {
         let found = self.tenants.iter().find(|(_, known)| *known == name);
         found.map_or(-1, |(num, _)| *num)

@@ -1,4 +1,4 @@
-//! What people do with jobs: cancel them, and let them run again.
+//! Operator actions: cancel jobs, and retry ended ones.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
@@ -37,7 +37,7 @@ pub(crate) fn cancel(tx: &mut WriteTransaction<'_>, request: &CancelRequest) -> 
     Ok(state)
 }
 
-/// Takes a job out of the place where it is, whichever that is. Returns its attempts so far.
+/// Removes a job from the table that it is in. Returns its attempts so far.
 fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -> Result<u32, Error> {
     let id = job.id.get();
     let connection = tx.connection;
@@ -126,7 +126,7 @@ pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Erro
     tx.admit(&job, pos, tries.renewed(job.max_retries))
 }
 
-/// Moves the attempt that succeeded to the others. Returns the attempts so far.
+/// Stores the attempt that succeeded with the earlier ones. Returns the attempts so far.
 fn keep_last_attempt(tx: &WriteTransaction<'_>, id: JobId) -> Result<u32, Error> {
     let Some(done) = first(tx.connection, query!(done.find), [id.get()], DoneRow::read)? else {
         return Ok(0);

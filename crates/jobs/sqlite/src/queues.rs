@@ -13,7 +13,7 @@ use crate::rows::{QueueCountersRow, QueueRow};
 use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::WriteTransaction;
 
-/// Reads all queues, or the one of a name.
+/// Reads all queues, or the one with a name.
 pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Result<Vec<QueueView>, Error> {
     let mut views = Vec::new();
     for row in all(connection, query!(queues.all), [], QueueRow::read)? {
@@ -56,7 +56,7 @@ pub(crate) fn put(
     if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.settings = Arc::new(settings.clone());
     }
-    // A rate may have been lifted.
+    // The new settings may have removed a rate limit.
     tx.memory.notifications.ready.insert(num);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reading jobs: everything about one, or a line for a listing.
+//! Reads jobs: everything about one, or the summary for a listing.
 
 use nagaya_jobs::clock::span;
 use nagaya_jobs::error::Error;
@@ -28,7 +28,7 @@ pub(crate) fn state_of(connection: &Connection, id: JobId) -> Result<Option<Stat
     }))
 }
 
-/// A line of a listing and the options that came with it.
+/// Reads the summary of a job and its options.
 pub(crate) fn summary(
     connection: &Connection,
     names: &Names,
@@ -74,7 +74,7 @@ fn summary_of(row: SummaryRow, options: &JobOptions, names: &Names) -> Result<Jo
     })
 }
 
-/// Returns the attempts of a job that is ready once more.
+/// Returns the attempts of a job that is ready again.
 fn ready_attempt(connection: &Connection, id: JobId) -> Result<u32, Error> {
     let attempts = all(connection, query!(reports.attempts), [id.get()], AttemptRow::read)?;
     Ok(attempts.last().map_or(0, |attempt| attempt.number))
@@ -148,7 +148,7 @@ fn attempts(connection: &Connection, id: JobId) -> Result<Vec<AttemptView>, Erro
 
 type Done = (Option<AttemptView>, Option<Body>, Option<i64>);
 
-/// Reads the attempt that succeeded, the result, and when the job goes.
+/// Reads the attempt that succeeded, the result, and the time of removal.
 fn done(connection: &Connection, id: JobId) -> Result<Done, Error> {
     let Some(row) = first(connection, query!(done.find), [id.get()], DoneRow::read)? else {
         return Ok((None, None, None));

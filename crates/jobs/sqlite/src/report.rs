@@ -1,4 +1,4 @@
-//! What workers report: success, failure, progress, log lines, and that they are still there.
+//! Reports of workers: success, failure, progress, log lines and lease extensions.
 
 use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::error::{Error, LostWhy};
@@ -40,7 +40,7 @@ pub(crate) fn complete(tx: &mut WriteTransaction<'_>, report: &Completion) -> Re
     Ok(Completed::Done)
 }
 
-/// Tells whether the attempt had succeeded before, and with the same result.
+/// Returns whether the attempt succeeded before, and whether with the same result.
 fn earlier_success(
     tx: &WriteTransaction<'_>,
     report: &Completion,
@@ -91,7 +91,7 @@ pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Fa
     Ok(Failed::Taken(next))
 }
 
-/// Takes back a job whose lease ran out.
+/// Takes back a job whose lease expired.
 pub(crate) fn expire(tx: &mut WriteTransaction<'_>, taken: &RunningRow) -> Result<(), Error> {
     let error = "the lease ran out";
     let job = tx.require_job(taken.id)?;
@@ -106,7 +106,7 @@ pub(crate) fn expire(tx: &mut WriteTransaction<'_>, taken: &RunningRow) -> Resul
     go_on(tx, &job, taken, next, error)
 }
 
-/// Moves a job on after an attempt that did not succeed.
+/// Applies what follows an attempt that did not succeed.
 fn go_on(
     tx: &mut WriteTransaction<'_>,
     job: &JobRow,
@@ -206,9 +206,9 @@ pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(
     Ok(())
 }
 
-/// Takes the running attempt of a lease, if it still is.
+/// Removes and returns the running attempt of a lease, if it still runs.
 ///
-/// Two plain statements: one that deletes and returns makes SQLite build a table in memory each time.
+/// Two plain statements: with DELETE ... RETURNING SQLite builds a table in memory each time.
 fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = running(tx, lease)?;
     if found.is_some() {
@@ -217,7 +217,7 @@ fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, E
     Ok(found)
 }
 
-/// Finds the running attempt of a lease, if it still is.
+/// Finds the running attempt of a lease, if it still runs.
 fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = first(
         tx.connection,
@@ -228,7 +228,7 @@ fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>
     Ok(found.filter(|found| found.nonce == lease.nonce && found.attempt == lease.attempt))
 }
 
-/// Returns the card of a running job, without reading it when there is nothing to know.
+/// Returns the fields of a running job. A plain job needs no read.
 fn job_of_run(tx: &WriteTransaction<'_>, taken: &RunningRow) -> Result<JobRow, Error> {
     if !taken.plain {
         return tx.require_job(taken.id);
@@ -245,7 +245,7 @@ fn job_of_run(tx: &WriteTransaction<'_>, taken: &RunningRow) -> Result<JobRow, E
     })
 }
 
-/// Keeps an attempt that is over.
+/// Stores an attempt that is over.
 pub(crate) fn end_attempt(
     tx: &WriteTransaction<'_>,
     taken: &RunningRow,
@@ -266,7 +266,7 @@ pub(crate) fn end_attempt(
     Ok(())
 }
 
-/// Refuses the use of a lease that is over, and notes it on the job.
+/// Rejects the use of a lease that is over, and records it on the job.
 fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<T, Error> {
     let values = params![lease.id.get(), lease.attempt];
     let attempt = first(
@@ -294,7 +294,7 @@ fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<
     Err(late(tx, lease, what, why)?)
 }
 
-/// Notes a late report on its job, if that is there, and returns what the worker is told.
+/// Records a late report on its job, if that exists, and returns the error for the worker.
 fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -> Result<Error, Error> {
     let state = state_of(tx.connection, lease.id)?;
     if let Some(job) = tx.find_job(lease.id)? {
@@ -316,7 +316,7 @@ fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -
     Ok(Error::LeaseLost { why, state })
 }
 
-/// Cuts a text at a character's border.
+/// Truncates a text at a character boundary.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

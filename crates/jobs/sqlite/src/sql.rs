@@ -1,4 +1,4 @@
-//! Small helpers around prepared statements.
+//! Helpers for prepared statements.
 
 use nagaya_jobs::error::Error;
 pub(crate) use nagaya_sqlite_client::scalar;

@@ -1,4 +1,4 @@
-//! Tenants, API tokens and facts.
+//! Tenants, API tokens and metadata.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::TenantId;

@@ -1,4 +1,4 @@
-//! One open transaction of the writer, and the moves of which all changes are made.
+//! The open transaction of the writer, and the state transitions that all changes consist of.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct WriteTransaction<'a> {
     pub(crate) now_ms: i64,
 }
 
-/// What must be known of a job to move it.
+/// The fields of a job that a state transition needs.
 #[derive(Clone, Debug)]
 pub(crate) struct JobRow {
     pub(crate) id: JobId,
@@ -35,11 +35,11 @@ pub(crate) struct JobRow {
     pub(crate) max_retries: u32,
     pub(crate) run_at_ms: Option<i64>,
     pub(crate) options: JobOptions,
-    /// Its position is its id, and nothing is said in its options.
+    /// Its position equals its id, and it has no options.
     pub(crate) plain: bool,
 }
 
-/// How a job ends.
+/// The ending of a job.
 pub(crate) struct Ending<'a> {
     pub(crate) state: State,
     pub(crate) attempt: u32,
@@ -55,7 +55,7 @@ impl WriteTransaction<'_> {
         ids.next(self.now_ms)
     }
 
-    /// Finds a queue's number, or makes the queue.
+    /// Returns the number of a queue; creates the queue when it is missing.
     pub(crate) fn queue_num(&mut self, name: &QueueName) -> Result<i64, Error> {
         if let Some(num) = self.memory.queue_nums.get(name) {
             return Ok(*num);
@@ -77,7 +77,7 @@ impl WriteTransaction<'_> {
         Ok(num)
     }
 
-    /// Finds a tenant's number, or makes the tenant.
+    /// Returns the number of a tenant; creates the tenant when it is missing.
     pub(crate) fn tenant_num(&mut self, name: &TenantId) -> Result<i64, Error> {
         if let Some(num) = self.memory.tenant_nums.get(name) {
             return Ok(*num);
@@ -94,7 +94,7 @@ impl WriteTransaction<'_> {
         Ok(num)
     }
 
-    /// Returns a tenant's number; one that no tenant has when the name is unknown.
+    /// Returns the number of a tenant; -1, which no tenant has, when the name is unknown.
     pub(crate) fn tenant_num_or_none(&self, name: &TenantId) -> i64 {
         self.memory.tenant_nums.get(name).copied().unwrap_or(-1)
     }
@@ -104,7 +104,7 @@ impl WriteTransaction<'_> {
         queue.map(|queue| Arc::clone(&queue.settings)).unwrap_or_default()
     }
 
-    /// Reads what must be known of a job to move it; nothing when it is not there.
+    /// Reads the fields that a state transition needs; `None` when the job does not exist.
     pub(crate) fn find_job(&self, id: JobId) -> Result<Option<JobRow>, Error> {
         let row = first(self.connection, query!(jobs.find), [id.get()], StoredJob::read)?;
         let Some(row) = row else {
@@ -122,14 +122,14 @@ impl WriteTransaction<'_> {
         }))
     }
 
-    /// Reads a card that must be there, because one of its rows is.
+    /// Reads a job that must exist, because another table has a row of it.
     pub(crate) fn require_job(&self, id: JobId) -> Result<JobRow, Error> {
         self.find_job(id)?.ok_or_else(|| Error::Damaged {
             what: format!("job {id} is in a place but has no row"),
         })
     }
 
-    /// Writes an event and makes what must be delivered of it. The queue may have asked for fewer events.
+    /// Writes an event and its delivery. The queue may have disabled some events.
     pub(crate) fn event(
         &mut self,
         kind: EventKind,
@@ -161,7 +161,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Lets a job wait for its turn: ready, or held until a place under its key is free.
+    /// Makes a job ready, or holds it until its concurrency key has a free slot.
     pub(crate) fn admit(&mut self, job: &JobRow, pos: i64, tries: Tries) -> Result<(), Error> {
         let Some(concurrency) = &job.options.concurrency else {
             return self.make_ready(job, pos, tries);
@@ -211,7 +211,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Lets a job wait for a time.
+    /// Delays a job until a time.
     pub(crate) fn delay(&mut self, job: &JobRow, run_at_ms: i64, tries: Tries) -> Result<(), Error> {
         let values = params![run_at_ms, job.id.get(), tries.attempt, tries.attempt_max];
         run(self.connection, query!(waiting.insert_delayed), values)?;
@@ -219,13 +219,13 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Returns places under a key and how many are taken.
+    /// Returns the slots of a concurrency key.
     fn slots(&self, queue: i64, key: &str) -> Result<Option<SlotsRow>, Error> {
         let values = params![queue, key];
         first(self.connection, query!(concurrency.find), values, SlotsRow::read)
     }
 
-    /// Gives back the place of a job that was ready or running.
+    /// Releases the slot of a job that was ready or running.
     pub(crate) fn release(&mut self, job: &JobRow) -> Result<(), Error> {
         let Some(concurrency) = &job.options.concurrency else {
             return Ok(());
@@ -236,7 +236,7 @@ impl WriteTransaction<'_> {
         self.fill(job.queue, key, places, taken.saturating_sub(1))
     }
 
-    /// Sets how many places there are under a key.
+    /// Sets the number of slots of a concurrency key.
     pub(crate) fn set_places(&mut self, queue: i64, key: &str, places: u32) -> Result<(), Error> {
         match self.slots(queue, key)? {
             Some(slots) if slots.places != places => self.fill(queue, key, places, slots.taken),
@@ -244,7 +244,7 @@ impl WriteTransaction<'_> {
         }
     }
 
-    /// Gives free places to the jobs that wait for them.
+    /// Grants free slots to the jobs that wait for them.
     fn fill(&mut self, queue: i64, key: &str, places: u32, mut taken: u32) -> Result<(), Error> {
         while taken < places {
             let values = params![queue, key];
@@ -282,8 +282,8 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Writes a job's ending: its row, its event, and what depends on it. The caller has taken it out of the
-    /// place where it was, and has released its place under a key.
+    /// Writes the ending of a job: its row, its event, and the note for its dependents. The caller has removed
+    /// it from its table and has released its slot.
     pub(crate) fn end(&mut self, job: &JobRow, ending: &Ending<'_>) -> Result<(), Error> {
         let settings = self.settings(job.queue);
         let (code, kind, keep) = match ending.state {
@@ -339,7 +339,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Writes what the memory has and the file has not. The last step before a commit.
+    /// Writes cached changes to the file. The last step before a commit.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         for (queue, tenant) in std::mem::take(&mut self.memory.dirty) {
             let counts = self

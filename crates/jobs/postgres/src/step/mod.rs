@@ -1,7 +1,7 @@
 //! A transaction that changes the state of jobs in ways that one statement cannot.
 //!
-//! Changes are gathered row by row and written table by table in [`Step::finish`], events last, behind the gate.
-//! The transaction's owner commits and then passes on what is to be told.
+//! Changes are collected row by row and written table by table in [`Step::finish`], events last, behind the
+//! gate. The caller commits the transaction and then publishes the [`AfterCommit`].
 
 mod rows;
 mod write;
@@ -28,7 +28,7 @@ use crate::sql::{Queries, query};
 use crate::store::Inner;
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
 
-/// A job wherever it rests: what all tables say of it.
+/// The columns that every job table shares.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPosition {
     pub(crate) id: JobId,
@@ -41,7 +41,7 @@ pub(crate) struct JobPosition {
     pub(crate) options: JobOptions,
 }
 
-/// A job that was running, taken out of its table.
+/// A job that was taken out of `jobs_running`.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningJob {
     pub(crate) position: JobPosition,
@@ -68,7 +68,7 @@ impl RunningJob {
     }
 }
 
-/// How a job ends.
+/// The ending of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub(crate) state: State,
@@ -78,14 +78,14 @@ pub(crate) struct Ending {
     pub(crate) result: Option<Body>,
 }
 
-/// What to tell after the commit.
+/// What to count and to notify about after the commit.
 #[derive(Debug, Default)]
 pub(crate) struct AfterCommit {
     pub(crate) ready: Vec<(i32, i32, i16, QueueName)>,
     pub(crate) head: Option<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
     pub(crate) counts: Vec<(i32, Count)>,
-    /// Endings that other jobs wait for.
+    /// Whether other jobs depend on an ending.
     pub(crate) resolves: bool,
 }
 
@@ -109,21 +109,21 @@ pub(crate) struct Step<'a> {
     events: Vec<EventRow>,
     deliveries: Vec<(usize, DeliveryRow)>,
     released_unique: Vec<i64>,
-    /// What is to be done about concurrency keys, by queue and key: the order in which every step locks them,
-    /// so that two cannot wait for each other.
+    /// Changes of concurrency keys, by queue and key. Every step locks them in this order, so that two steps
+    /// cannot deadlock.
     keys: BTreeMap<(i32, String), SlotChange>,
     after_commit: AfterCommit,
 }
 
-/// What a step does about one concurrency key.
+/// The change of one concurrency key.
 #[derive(Debug, Default)]
 struct SlotChange {
     most: i32,
-    /// A registration sets the limit for all; others only use theirs when the key is new.
+    /// A registration sets the limit; other changes use theirs only for a new key.
     sets_limit: bool,
-    /// Jobs that give back their place.
+    /// Slots that are released.
     left: i32,
-    /// Jobs that want one.
+    /// Jobs that wait for a slot.
     waiting: Vec<BlockedRow>,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Takes jobs out of running whose leases are these; those of other leases stay and are left out.
+    /// Removes and returns the running jobs of these leases. Jobs under other leases stay.
     pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningJob>, Error> {
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
@@ -162,7 +162,7 @@ impl<'a> Step<'a> {
         rows.into_iter().map(RunningJob::of).collect()
     }
 
-    /// Ends a job. Whoever calls this has taken it from where it was, and left its place.
+    /// Ends a job. The caller has removed it from its table and has released its slot.
     pub(crate) async fn end(&mut self, position: JobPosition, ending: Ending) -> Result<(), Error> {
         let queue = self.store.names.queue_of(self.session, position.queue).await?;
         let retention = match (position.options.retention, ending.state) {
@@ -206,7 +206,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Follows an attempt that did not succeed: back to waiting, later, or the job's end.
+    /// Applies what follows an attempt that did not succeed: ready again, scheduled, or ended.
     pub(crate) async fn finish_attempt(
         &mut self,
         job: RunningJob,
@@ -251,7 +251,7 @@ impl<'a> Step<'a> {
         self.place(job.position, run_at_ms).await
     }
 
-    /// Keeps an attempt that is over.
+    /// Stores an attempt that is over.
     pub(crate) fn record_attempt(&mut self, job: &RunningJob, end: AttemptEnd, error: Option<&str>) {
         self.attempts.push(AttemptRow {
             id: job.position.id.get(),
@@ -265,7 +265,7 @@ impl<'a> Step<'a> {
         });
     }
 
-    /// Puts a job where it belongs that may run from `run_at_ms` on.
+    /// Makes a job ready, or delays it until `run_at_ms`.
     pub(crate) async fn place(&mut self, position: JobPosition, run_at_ms: i64) -> Result<(), Error> {
         if run_at_ms > self.now_ms {
             self.delayed.push(DelayedRow::of(&position, run_at_ms));
@@ -280,19 +280,19 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// How many jobs this step registers in a queue and has not written yet.
+    /// Returns how many jobs this step registers in a queue.
     pub(crate) fn registered(&self, queue: i32) -> u64 {
         let is_one = |(of, count): &&(i32, Count)| *of == queue && matches!(count, Count::Enqueued);
         self.after_commit.counts.iter().filter(is_one).count() as u64
     }
 
-    /// Lets a job wait for others.
+    /// Blocks a job until its dependencies have succeeded.
     pub(crate) fn wait_for_dependencies(&mut self, position: &JobPosition, pending: i32, run_at_ms: i64) {
         self.blocked
             .push(BlockedRow::for_jobs(position, pending, run_at_ms));
     }
 
-    /// Keeps the attempt that succeeded, of a job that is to run again.
+    /// Stores the attempt that succeeded, of a job that is retried.
     pub(crate) fn record_success(&mut self, row: PastAttempt) {
         self.attempts.push(row);
     }
@@ -311,7 +311,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds an event to the log, and its deliveries.
+    /// Adds an event, and its delivery.
     pub(crate) async fn event(
         &mut self,
         position: &JobPosition,
@@ -359,7 +359,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Gives back the place under a job's concurrency key, if it has one.
+    /// Releases the slot of a job, if it has a concurrency key.
     pub(crate) fn release_slot(&mut self, position: &JobPosition) -> Result<(), Error> {
         if position.flags & flags::CONCURRENCY != 0 {
             self.key_of(position)?.left += 1;
@@ -367,7 +367,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Sets the limit of a job's concurrency key: the newest registration's holds for all.
+    /// Sets the limit of a job's concurrency key: that of the newest registration applies to all.
     pub(crate) fn set_limit(&mut self, position: &JobPosition) -> Result<(), Error> {
         if let Some(concurrency) = &position.options.concurrency {
             let most = i32::try_from(concurrency.limit).unwrap_or(i32::MAX);
@@ -394,7 +394,7 @@ impl<'a> Step<'a> {
         Ok(work)
     }
 
-    /// The queues that got ready jobs, once each.
+    /// Returns the queues with new ready jobs, once each.
     pub(crate) fn ready_queues(after_commit: &AfterCommit) -> Vec<QueueName> {
         let names: BTreeSet<&QueueName> = after_commit.ready.iter().map(|(_, _, _, name)| name).collect();
         names.into_iter().cloned().collect()
@@ -404,7 +404,7 @@ impl<'a> Step<'a> {
 pub(crate) use rows::{AttemptRow as PastAttempt, end_of, state_of};
 
 impl Inner {
-    /// Passes on what a step has done, after its commit.
+    /// Counts and notifies after the commit of a step.
     pub(crate) fn publish(&self, after_commit: AfterCommit) {
         for (queue, count) in &after_commit.counts {
             self.throughput.count(*queue, |throughput| match count {

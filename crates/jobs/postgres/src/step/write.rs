@@ -1,4 +1,4 @@
-//! Writing down what a step has gathered.
+//! Writes the collected changes of a step.
 
 use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
@@ -9,7 +9,7 @@ use crate::rows::PositionRow;
 use crate::sql::{Queries, query};
 
 impl Step<'_> {
-    /// Writes everything and returns what to tell after the commit. Nothing may follow but the commit: the gate
+    /// Writes everything and returns what to do after the commit. Only the commit may follow, because the gate
     /// is held.
     pub(crate) async fn finish(mut self) -> Result<AfterCommit, Error> {
         let session = self.session;
@@ -32,8 +32,8 @@ impl Step<'_> {
         Ok(self.after_commit)
     }
 
-    /// Hands out the places of concurrency keys, to those that wait for them, in turn. A key's row is locked by
-    /// a statement of its own, so that the next one sees everything that was done under the lock before.
+    /// Grants the slots of concurrency keys to waiting jobs, in order. The row of a key is locked by its own
+    /// statement, so that the next one sees everything that was done under the lock before.
     async fn grant_slots(&mut self) -> Result<(), Error> {
         for ((queue, key), mut work) in std::mem::take(&mut self.keys) {
             let find = if work.sets_limit {
