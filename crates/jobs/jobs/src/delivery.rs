@@ -31,9 +31,10 @@ impl Webhook {
 
     /// Returns whether an event of this kind is sent.
     pub fn wants(&self, kind: EventKind) -> bool {
-        match self.events.is_empty() {
-            true => kind.is_ending(),
-            false => self.events.contains(&kind) && Webhook::can_send(kind),
+        if self.events.is_empty() {
+            kind.is_ending()
+        } else {
+            self.events.contains(&kind) && Webhook::can_send(kind)
         }
     }
 

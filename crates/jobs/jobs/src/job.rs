@@ -183,18 +183,18 @@ impl NewJob {
 
 /// Checks the length of a lease.
 pub fn check_lease(field: &'static str, lease: Duration) -> Result<(), Error> {
-    match (LEASE_MIN..=LEASE_MAX).contains(&lease) {
-        true => Ok(()),
-        false => Err(Error::invalid(field, "must lie between 1 second and 24 hours")),
+    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        return Ok(());
     }
+    Err(Error::invalid(field, "must lie between 1 second and 24 hours"))
 }
 
 /// Checks a length of time other than a lease.
 pub fn check_span(field: &'static str, span: Duration) -> Result<(), Error> {
-    match span <= SPAN_MAX {
-        true => Ok(()),
-        false => Err(Error::invalid(field, "must be 366 days at most")),
+    if span <= SPAN_MAX {
+        return Ok(());
     }
+    Err(Error::invalid(field, "must be 366 days at most"))
 }
 
 /// Checks the waits between attempts.

@@ -90,9 +90,10 @@ impl Times {
             }
             runs.push(at_ms);
             steps += 1;
-            next = match steps < 200_000 {
-                true => self.next_after(at_ms),
-                false => self.next_after(now_ms),
+            next = if steps < 200_000 {
+                self.next_after(at_ms)
+            } else {
+                self.next_after(now_ms)
             };
         }
         if missed == Missed::Skip {

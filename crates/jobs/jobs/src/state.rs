@@ -171,9 +171,10 @@ pub fn after_failure(tries: Tries, terms: FailureTerms, backoff: Backoff, now_ms
 
 /// Returns what follows an expired lease. There is no backoff: the lease itself was wait enough.
 pub fn after_expiry(tries: Tries) -> Next {
-    match tries.are_over() {
-        true => Next::Failed,
-        false => Next::Waiting,
+    if tries.are_over() {
+        Next::Failed
+    } else {
+        Next::Waiting
     }
 }
 

@@ -136,7 +136,7 @@ impl Inner {
                         if demands.iter().all(|demand| demand.jobs.is_empty()) {
                             return Err(error);
                         }
-                        tracing::debug!(%error, "a claim gave less than there may be");
+                        tracing::debug!(%error, "a claim returned fewer jobs than may be ready");
                         return Ok(demands.into_iter().map(|demand| demand.jobs).collect());
                     }
                 }
@@ -246,7 +246,7 @@ impl Inner {
             Ok(more) => jobs.extend(more.into_iter().map(|(slot, job)| (slot + offset, job))),
             // The first scan is committed unless it is part of a transaction, which only a rate limit needs.
             Err(error) if queue.settings.rate.is_some() || jobs.is_empty() => return Err(error),
-            Err(error) => tracing::debug!(%error, "a claim gave less than there may be"),
+            Err(error) => tracing::debug!(%error, "a claim returned fewer jobs than may be ready"),
         }
         Ok(jobs)
     }
@@ -270,19 +270,13 @@ impl Inner {
     }
 
     fn front_scan_delayed_until(&self, queue: i32) -> Option<Instant> {
-        let delays = self
-            .front_scan_delays
-            .lock()
-            .expect("no holder of this lock can panic");
+        let delays = self.front_scan_delays.lock();
         delays.get(&queue).copied()
     }
 
     /// Delays the next scan from the front when this one was slow.
     fn record_scan(&self, queue: i32, took: Duration) {
-        let mut delays = self
-            .front_scan_delays
-            .lock()
-            .expect("no holder of this lock can panic");
+        let mut delays = self.front_scan_delays.lock();
         if took > SLOW_SCAN {
             let delay = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
             delays.insert(queue, Instant::now() + delay);
@@ -299,10 +293,7 @@ impl Inner {
         slots: Slots<'_>,
         now_ms: i64,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
-        self.ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .remove(&queue.id);
+        self.ready_tenants.lock().remove(&queue.id);
         let shares = match tenant {
             Some(tenant) => vec![(tenant, slots.workers.len())],
             None => self
@@ -330,7 +321,7 @@ impl Inner {
         scan_start: ScanStart,
     ) -> Result<Taken, Error> {
         let hints: Vec<Option<ScanHint>> = {
-            let mut known = self.hints.lock().expect("no holder of this lock can panic");
+            let mut known = self.hints.lock();
             let mut hint_of = |tenant: i32| {
                 let hint = known.get_mut(&queue.id)?.get_mut(&tenant)?;
                 hint.claims += 1;
@@ -373,7 +364,7 @@ impl Inner {
                 ClaimedRow::read,
             )
             .await?;
-        let mut known = self.hints.lock().expect("no holder of this lock can panic");
+        let mut known = self.hints.lock();
         for row in &rows {
             let hint = known
                 .entry(queue.id)
@@ -445,12 +436,7 @@ impl Inner {
         wanted: usize,
         scan_start: ScanStart,
     ) -> Result<Option<Vec<(i32, usize)>>, Error> {
-        let known = self
-            .ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .get(&queue.id)
-            .cloned();
+        let known = self.ready_tenants.lock().get(&queue.id).cloned();
         if let Some(known) = known
             && let [only] = known.tenants[..]
             && known.seen_at.elapsed() < READY_TENANTS_TTL
@@ -460,7 +446,7 @@ impl Inner {
         let hints: BTreeMap<i32, ScanHint> = match scan_start {
             ScanStart::FromFront => BTreeMap::new(),
             ScanStart::FromHints => {
-                let hints = self.hints.lock().expect("no holder of this lock can panic");
+                let hints = self.hints.lock();
                 hints.get(&queue.id).cloned().unwrap_or_default()
             }
         };
@@ -500,11 +486,8 @@ impl Inner {
                 .collect(),
             seen_at: Instant::now(),
         };
-        self.ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .insert(queue.id, seen);
-        let mut fair_rounds = self.fair_rounds.lock().expect("no holder of this lock can panic");
+        self.ready_tenants.lock().insert(queue.id, seen);
+        let mut fair_rounds = self.fair_rounds.lock();
         Ok(Some(
             fair_rounds
                 .entry(queue.id)
@@ -517,7 +500,7 @@ impl Inner {
     /// stay, because a queue that empties and fills again would otherwise be scanned from its front each time.
     fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, ScanHint>, with_jobs: &BTreeSet<i32>) {
         let now = Instant::now();
-        let mut known = self.hints.lock().expect("no holder of this lock can panic");
+        let mut known = self.hints.lock();
         let Some(known) = known.get_mut(&queue) else {
             return;
         };
@@ -532,10 +515,7 @@ impl Inner {
 
     /// Records that a tenant has a new ready job, so that claims do not skip it.
     pub(crate) fn note_ready(&self, queue: i32, tenant: i32, rank: i16) {
-        let mut ready_tenants = self
-            .ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic");
+        let mut ready_tenants = self.ready_tenants.lock();
         if ready_tenants
             .get(&queue)
             .is_some_and(|known| !known.tenants.contains(&tenant))
@@ -543,7 +523,7 @@ impl Inner {
             ready_tenants.remove(&queue);
         }
         drop(ready_tenants);
-        let mut hints = self.hints.lock().expect("no holder of this lock can panic");
+        let mut hints = self.hints.lock();
         if let Some(hints) = hints.get_mut(&queue)
             && hints.get(&tenant).is_some_and(|hint| rank < hint.rank)
         {
@@ -554,11 +534,8 @@ impl Inner {
     /// Forgets the tenants of a queue after another server notified about new jobs.
     pub(crate) fn forget_ready_tenants(&self, queue: &nagaya_jobs::name::QueueName) {
         if let Some(queue) = self.names.known_queue(queue) {
-            self.ready_tenants
-                .lock()
-                .expect("no holder of this lock can panic")
-                .remove(&queue.id);
-            let mut hints = self.hints.lock().expect("no holder of this lock can panic");
+            self.ready_tenants.lock().remove(&queue.id);
+            let mut hints = self.hints.lock();
             if let Some(hints) = hints.get_mut(&queue.id) {
                 hints.retain(|_, hint| hint.rank <= 0);
             }

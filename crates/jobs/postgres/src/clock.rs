@@ -3,12 +3,13 @@
 //! Reading it costs a round trip, so its offset from the local monotonic clock is sampled at an interval. The
 //! error is at most half a round trip, whatever the local wall clock says.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::clock::{Clock, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::sql::{Queries, query};
@@ -40,14 +41,14 @@ impl Time {
             Time::Given(clock) => return Ok(clock.unix_ms()),
             Time::Database(sample) => sample,
         };
-        let last = *sample.lock().expect("no holder of this lock can panic");
+        let last = *sample.lock();
         if let Some(now_ms) = last.and_then(ClockSample::now_ms) {
             return Ok(now_ms);
         }
         let sent = Instant::now();
         let unix_ms = session.scalar(query!(metadata.now), &[]).await?;
         let fresh = ClockSample::taken(sent, unix_ms);
-        *sample.lock().expect("no holder of this lock can panic") = Some(fresh);
+        *sample.lock() = Some(fresh);
         Ok(fresh.unix_ms + span_ms(fresh.at.elapsed()))
     }
 }

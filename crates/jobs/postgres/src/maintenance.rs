@@ -34,7 +34,7 @@ impl Inner {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
         if let Err(error) = self.throughput.flush(&session, self.server).await {
-            tracing::debug!(%error, "counts of jobs are written later");
+            tracing::debug!(%error, "throughput counters will be written later");
         }
         let now_ms = self.time.now(&session).await?;
         let transaction = begin(&mut session).await?;

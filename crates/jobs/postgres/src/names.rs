@@ -4,7 +4,7 @@
 //! name or id is looked up at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::error::Error;
@@ -12,6 +12,7 @@ use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::QueueSettings;
 use nagaya_jobs::record;
 use nagaya_postgres_client::{Param, Session};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::Instant;
 
 use crate::error::damaged;
@@ -177,12 +178,12 @@ impl Names {
         self.read().tenants.values().cloned().collect()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, NameCache> {
-        self.0.read().expect("no holder of this lock can panic")
+    fn read(&self) -> RwLockReadGuard<'_, NameCache> {
+        self.0.read()
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, NameCache> {
-        self.0.write().expect("no holder of this lock can panic")
+    fn write(&self) -> RwLockWriteGuard<'_, NameCache> {
+        self.0.write()
     }
 }
 

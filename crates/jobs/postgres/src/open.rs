@@ -1,14 +1,15 @@
 //! Opens the store: the schema, two pools, a server number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use nagaya_jobs::clock::Clock;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::{IdMaker, SERVERS_MAX};
 use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl};
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Time;
 use crate::error::store_error;

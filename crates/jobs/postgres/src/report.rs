@@ -229,7 +229,7 @@ impl Inner {
     /// Resolves dependents at once; maintenance retries what fails here.
     pub(crate) async fn resolve_soon(&self, resolves: bool) {
         if resolves && let Err(error) = self.resolve_dependents(BATCH_MAX).await {
-            tracing::debug!(%error, "dependents are resolved later");
+            tracing::debug!(%error, "dependents will be resolved later");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The store: its state, and which module implements which call.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -27,6 +27,7 @@ use nagaya_jobs::store::{
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_postgres_client::{Connection, Notifier, Pool};
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::claim::{ReadyTenants, ScanHint};
@@ -91,15 +92,12 @@ impl Inner {
     /// Draws an id above all that this server drew before. Also used as the position of a job that becomes
     /// ready.
     pub(crate) fn draw(&self, now_ms: i64) -> JobId {
-        let mut ids = self.ids.lock().expect("no holder of this lock can panic");
+        let mut ids = self.ids.lock();
         ids.next(now_ms)
     }
 
     pub(crate) fn listener(&self) -> Option<Arc<dyn Listener>> {
-        self.listener
-            .read()
-            .expect("no holder of this lock can panic")
-            .clone()
+        self.listener.read().clone()
     }
 }
 
@@ -342,11 +340,7 @@ impl StoreControl for PgStore {
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {
-        *self
-            .inner
-            .listener
-            .write()
-            .expect("no holder of this lock can panic") = Some(listener);
+        *self.inner.listener.write() = Some(listener);
     }
 
     fn check(&self) -> Answer<'_, Vec<Finding>> {
@@ -361,7 +355,7 @@ impl StoreControl for PgStore {
             if let Ok(session) = self.inner.cool.get().await
                 && let Err(error) = self.inner.throughput.flush(&session, self.inner.server).await
             {
-                tracing::debug!(%error, "the last counts of jobs were lost");
+                tracing::debug!(%error, "the last throughput counters were lost");
             }
             self.inner.hot.close(CLOSE_LIMIT).await;
             self.inner.cool.close(CLOSE_LIMIT).await;

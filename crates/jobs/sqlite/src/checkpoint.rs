@@ -66,6 +66,6 @@ impl Checkpoints {
 
 fn copy(connection: &Connection, pragma: &str) {
     if let Err(error) = connection.query_row(pragma, [], |_| Ok(())) {
-        tracing::warn!(%error, "job store could not copy its write-ahead log");
+        tracing::warn!(%error, "checkpoint of the job store failed");
     }
 }

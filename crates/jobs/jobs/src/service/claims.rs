@@ -248,7 +248,7 @@ impl ClaimBroker {
             },
         });
         if let Err(error) = self.store.fail(reports.collect()).await {
-            tracing::warn!(%error, "jobs could not be given back; their leases will end");
+            tracing::warn!(%error, "jobs of a disconnected worker could not be released; their leases will expire");
         }
     }
 

@@ -85,7 +85,7 @@ async fn run(store: Arc<dyn EventLog>, wakeups: Arc<Wakeups>, poll: Duration, sh
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the log of events could not be read"),
+            Err(error) => tracing::warn!(%error, "event log could not be read"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return,

@@ -176,9 +176,10 @@ impl Jobs {
             .zip(&checked)
             .filter(|(_, checked)| checked.is_ok());
         let fine: Vec<NewJob> = fine.map(|(job, _)| job).collect();
-        let mut answers = match fine.is_empty() {
-            true => Vec::new().into_iter(),
-            false => self.inner.enqueues.submit(fine).await?.into_iter(),
+        let mut answers = if fine.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            self.inner.enqueues.submit(fine).await?.into_iter()
         };
         let mut scheduled = false;
         let merged = checked.into_iter().map(|checked| {

@@ -100,7 +100,7 @@ impl Interval {
                 Ok(false) => self.rest(next).await,
                 Err(error) => {
                     if !self.shutdown.is_cancelled() {
-                        tracing::warn!(duty = self.name, %error, "upkeep of jobs failed, will try again");
+                        tracing::warn!(task = self.name, %error, "maintenance of jobs failed, will try again");
                     }
                     REST_AFTER_ERROR
                 }

@@ -43,7 +43,7 @@ fn firing(view: ScheduleView, now_ms: i64) -> Option<Firing> {
         Ok(times) => times.due(next_run_was_ms, now_ms, schedule.missed),
         Err(error) => {
             // It was checked when it was created; the time zone database may have changed since.
-            tracing::warn!(schedule = %schedule.name, %error, "schedule cannot be read, it is passed over");
+            tracing::warn!(schedule = %schedule.name, %error, "schedule cannot be read, its runs are skipped");
             Due {
                 runs_ms: Vec::new(),
                 next_run_ms: Some(now_ms + UNREADABLE_MS),

@@ -227,10 +227,12 @@ async fn follower(store: Arc<PgStore>, is_done: Arc<AtomicBool>) {
         let was_done = is_done.load(Ordering::Relaxed);
         let page = insist(|| store.events_after(after, EventFilter::default(), 500)).await;
         seen.extend(page.events.iter().map(|event| event.seq));
-        match page.next == after {
-            true if was_done => break,
-            true => sleep(PAUSE).await,
-            false => after = page.next,
+        if page.next != after {
+            after = page.next;
+        } else if was_done {
+            break;
+        } else {
+            sleep(PAUSE).await;
         }
     }
     let (mut after, mut all) = (0, BTreeSet::new());
