@@ -1,7 +1,7 @@
 //! Job ids: 64 bits that grow with time.
 //!
 //! From the top: 41 bits of milliseconds since 2024-01-01, 10 bits of server number, 12 bits of sequence. Rows
-//! with such ids are inserted at the right edge of their index, and an id tells when its job was registered.
+//! with such ids are inserted at the right edge of their index, and an id contains the time of registration.
 
 use std::fmt;
 use std::str::FromStr;

@@ -428,7 +428,7 @@ impl Inner {
     }
 
     /// Divides a claim between the tenants with jobs in the queue. Returns `None` when the hints find none;
-    /// then only a scan from the front can tell.
+    /// then a scan from the front decides.
     async fn shares(
         &self,
         session: &Session,

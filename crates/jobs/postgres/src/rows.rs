@@ -398,7 +398,7 @@ row! {
 
 row! {
     postgres;
-    /// An event, with the kind of its job and the ending that it may tell of.
+    /// An event, with the kind of its job and the ending that it may report.
     pub(crate) struct EventRow {
         seq: i64,
         kind: i16,

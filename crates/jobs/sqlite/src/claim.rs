@@ -18,7 +18,7 @@ use crate::sql::{all, query, run};
 use crate::write_transaction::{JobRow, WriteTransaction};
 
 pub(crate) fn claim(tx: &mut WriteTransaction<'_>, request: &ClaimRequest) -> Result<Vec<ClaimedJob>, Error> {
-    // One nonce is enough for all jobs of a claim: the token's MAC tells them apart.
+    // One nonce is enough for all jobs of a claim: the token's MAC distinguishes them.
     let nonce: i64 = rand::random();
     let mut claimed = Vec::new();
     for name in &request.queues {

@@ -168,5 +168,5 @@ pub(crate) fn replay(
         limit,
         filter.id.map(|id| id.0),
     ];
-    Ok(run(tx.connection, query!(deliveries.replay), values)?)
+    run(tx.connection, query!(deliveries.replay), values)
 }

@@ -155,23 +155,28 @@ pub(crate) fn progress(tx: &mut WriteTransaction<'_>, report: &ProgressReport) -
         return refuse(tx, report.lease, "progress");
     };
     let id = report.lease.id.get();
-    let told: Option<i64> = first(tx.connection, query!(reports.progress_event_at), [id], scalar)?;
-    let tell = told.is_none_or(|told| (tx.now_ms - told).abs() >= span_ms(PROGRESS_EVENT_GAP));
+    let last_event_ms: Option<i64> = first(tx.connection, query!(reports.progress_event_at), [id], scalar)?;
+    let is_event_due =
+        last_event_ms.is_none_or(|last_ms| (tx.now_ms - last_ms).abs() >= span_ms(PROGRESS_EVENT_GAP));
     let progress = Progress {
         at_ms: tx.now_ms,
         ..report.progress.clone()
     };
-    let told = if tell { tx.now_ms } else { told.unwrap_or(0) };
+    let event_ms = if is_event_due {
+        tx.now_ms
+    } else {
+        last_event_ms.unwrap_or(0)
+    };
     let values = params![
         id,
         progress.per_mille,
         progress.message,
         progress.data,
         progress.at_ms,
-        told
+        event_ms
     ];
     run(tx.connection, query!(reports.put_progress), values)?;
-    if tell {
+    if is_event_due {
         let job = job_of_run(tx, &running)?;
         tx.event(
             EventKind::Progress,

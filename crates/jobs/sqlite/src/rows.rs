@@ -293,7 +293,7 @@ row! {
 
 row! {
     sqlite;
-    /// An event, with the kind of its job and the ending that it may tell of.
+    /// An event, with the kind of its job and the ending that it may report.
     pub(crate) struct EventRow {
         seq: u64,
         job: JobId = JobId::new else "job id",
@@ -728,7 +728,7 @@ mod tests {
             let statement = connection
                 .prepare(&sql)
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            let columns = statement.column_names().into_iter().map(str::to_owned);
+            let columns = statement.column_names().map(str::to_owned);
             found.insert(name, columns.collect());
         }
         assert_columns(&found, ROWS);
