@@ -32,6 +32,8 @@ pub mod store;
 
 pub mod service;
 
+pub mod metrics;
+
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
