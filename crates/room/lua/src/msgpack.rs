@@ -56,7 +56,7 @@ fn pack(lua: Lua<'_>) -> Result<i32, Raise> {
 fn pack_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     match lua.kind(-1) {
         Kind::String => {
-            pack_bytes(out, lua.bytes(-1).unwrap_or_default());
+            lua.lend(|lua| pack_bytes(out, lua.bytes(-1).unwrap_or_default()));
             // Many references to one string take no memory in Lua, but do here.
             lua.context().check_room(out.len())?;
         }

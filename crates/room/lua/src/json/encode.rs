@@ -39,7 +39,7 @@ impl Encoder<'_> {
         let lua = self.lua;
         match lua.kind(-1) {
             Kind::String => {
-                self.append_string(lua.bytes(-1).unwrap_or_default());
+                lua.lend(|lua| self.append_string(lua.bytes(-1).unwrap_or_default()));
                 // Many references to one string take no memory in Lua, but do here.
                 lua.context().check_room(self.out.len())?;
             }
@@ -134,7 +134,7 @@ impl Encoder<'_> {
                     self.out.extend_from_slice(b"\":");
                 }
                 Kind::String => {
-                    self.append_string(lua.bytes(-2).unwrap_or_default());
+                    lua.lend(|lua| self.append_string(lua.bytes(-2).unwrap_or_default()));
                     self.out.push(b':');
                 }
                 _ => return Err(self.refuse(-2, "table key must be a number or string")),
