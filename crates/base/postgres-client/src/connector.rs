@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::Error;
 use crate::url::{Host, PostgresUrl, TlsMode};
 
-/// The driver's other half of a connection: whoever polls it moves the bytes.
+/// The driver's other half of a connection: polling it moves the bytes.
 pub(crate) type Wire =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
@@ -54,7 +54,7 @@ impl Connector {
         })
     }
 
-    /// Where it connects to, for messages; without secrets.
+    /// Returns where it connects to, for messages; without secrets.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -87,7 +87,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Tells an error of a connection from one of a statement.
+    /// Distinguishes an error of a connection from one of a statement.
     pub(crate) fn of_call(source: tokio_postgres::Error, address: &str) -> Error {
         let fatal = source.as_db_error().is_some_and(ends_the_session);
         if source.as_db_error().is_some() && !fatal {
@@ -122,7 +122,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything. Where it also
+    /// Returns whether the same call may succeed later without intervention. Where it also
     /// [may have run](Error::may_have_run), it has to bear running twice.
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -131,7 +131,7 @@ impl Error {
         )
     }
 
-    /// Whether a statement outside of a transaction, or a commit, may have happened although it failed.
+    /// Returns whether a statement outside of a transaction, or a commit, may have happened although it failed.
     pub fn may_have_run(&self) -> bool {
         matches!(
             self,
@@ -139,7 +139,7 @@ impl Error {
         )
     }
 
-    /// The constraint that said no.
+    /// Returns the constraint that said no.
     pub fn constraint(&self) -> Option<&str> {
         match self {
             Error::Refused(source) => source.as_db_error().and_then(DbError::constraint),
@@ -147,7 +147,7 @@ impl Error {
         }
     }
 
-    /// The five characters with which PostgreSQL names the error.
+    /// Returns the five characters with which PostgreSQL names the error.
     pub fn code(&self) -> Option<&str> {
         match self {
             Error::Refused(source) | Error::Connect { source, .. } | Error::Lost { source, .. } => {
@@ -157,12 +157,12 @@ impl Error {
         }
     }
 
-    /// The error with its causes, on one line.
+    /// Returns the error with its causes, on one line.
     pub fn chain(&self) -> String {
         with_causes(self)
     }
 
-    /// Whether a connection that gave this error is of no use any more: it is gone, or its server has
+    /// Returns whether a connection that gave this error is of no use any more: it is gone, or its server has
     /// become a standby and will refuse every write.
     pub(crate) fn spoils_connection(&self) -> bool {
         match self {
@@ -210,7 +210,8 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     cause.is_some_and(|cause| cause.is::<std::io::Error>())
 }
 
-/// A handshake that fails by its certificates is an I/O error around an error of the TLS library.
+/// Returns whether a TLS handshake failed. One that fails by its certificates is an I/O error around an error of
+/// the TLS library.
 fn is_tls(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     text.starts_with("error performing TLS handshake")

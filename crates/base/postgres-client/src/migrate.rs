@@ -1,6 +1,6 @@
-//! Schemas and their history.
+//! Schemas and their recorded history.
 //!
-//! Several parts of the house may live in one database, so each names its set of
+//! Several services may share one database, so each names its set of
 //! migrations. A table keeps what was applied. All of it happens in one transaction
 //! behind an advisory lock, so programs that start at once take turns and the later
 //! ones find nothing to do; a program that dies half way leaves nothing behind.
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// How long to wait for another program that migrates, and for one migration.
+/// Time limit of waiting for another process that migrates, and of one migration. Large tables take long.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 const CREATE: &str = block(include_str!("queries/migrations.sql"), "create");
@@ -36,7 +36,7 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// The number of the newest schema.
+    /// Returns the number of the newest schema.
     pub fn newest(&self) -> u32 {
         self.history().newest()
     }

@@ -131,7 +131,7 @@ impl Pool {
         Ok(self.hand_out(session, permit))
     }
 
-    /// The way to the same server, for connections of one's own.
+    /// Returns the way to the same server, for connections of one's own.
     pub fn connector(&self) -> &Connector {
         &self.shared.connector
     }

@@ -109,7 +109,7 @@ impl Session {
             .await
     }
 
-    /// The driver, for what this kit does not wrap (COPY). A call given up half way leaves the session in an
+    /// Returns the driver, for what this kit does not wrap (COPY). A call given up half way leaves the session in an
     /// unknown state: say so with [`spoil`](Session::spoil).
     pub fn driver(&self) -> &Client {
         &self.client
@@ -137,7 +137,7 @@ impl Session {
         !self.client.is_closed() && !self.spoiled.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a statement was refused since the last call.
+    /// Returns whether a statement was refused since the last call.
     pub(crate) fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
     }
@@ -216,7 +216,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A migration changed what a kept statement returns, or somebody discarded it.
+/// Returns whether a cached statement is stale: a migration changed what it returns, or the session discarded it.
 fn is_stale_plan(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     code == Some(&SqlState::FEATURE_NOT_SUPPORTED) || code == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)

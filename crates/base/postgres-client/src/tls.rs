@@ -1,7 +1,7 @@
 //! TLS towards a PostgreSQL.
 //!
 //! `prefer` and a `require` without certificates only keep listeners out, as in
-//! libpq: whoever can stand in the middle can also be the server. `verify-full` is
+//! libpq: an attacker in the middle can also pose as the server. `verify-full` is
 //! what to use over networks that others share.
 
 use std::path::Path;

@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a client that still has to authenticate: enough for AUTH and HELLO.
+    /// Returns the limits of a client that still has to authenticate: enough for AUTH and HELLO.
     ///
     /// A request past these limits is refused with Redis's "unauthenticated" texts.
     pub fn unauthenticated() -> Self {
@@ -89,7 +89,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Tells whether the connection is closed without sending the text first.
+    /// Returns whether the connection is closed without sending the text first.
     pub fn is_silent(&self) -> bool {
         matches!(self, ProtocolError::QueryTooLong)
     }

@@ -13,7 +13,7 @@ use crate::number::{parse_f64, parse_i64};
 /// How deep aggregates may nest. Redis replies stay below ten; the rest is room for scripts.
 pub const FRAME_DEPTH_MAX: usize = 128;
 
-/// Longest line that states a number: a double has at most 24 bytes, and whoever pads one is not a
+/// Longest line that states a number: a double has at most 24 bytes, and a peer that pads one is not a
 /// server worth waiting for.
 const NUMBER_LINE_MAX: usize = 64;
 
@@ -79,7 +79,7 @@ impl Aggregate {
 
 /// Returns the length of the first frame of `buf`, or nothing while it is incomplete.
 ///
-/// An attribute counts as a frame of its own here, and so does a push: whoever pairs replies with
+/// An attribute counts as a frame of its own here, and so does a push: a caller that pairs replies with
 /// requests looks at the first byte, and does not count what starts with `|` or `>` as an answer.
 pub fn scan_frame(buf: &[u8]) -> Result<Option<usize>, FrameError> {
     FrameScanner::default().scan(buf)

@@ -28,7 +28,7 @@ pub(crate) enum Capture {
     Unfinished { start: usize },
 }
 
-/// One subject and pattern. `keep_going` is asked every so many steps.
+/// One subject and pattern. `keep_going` is called at regular intervals of steps.
 pub(crate) struct Matcher<'a, F> {
     subject: &'a [u8],
     pattern: &'a [u8],

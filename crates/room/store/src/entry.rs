@@ -175,7 +175,7 @@ impl Entry {
             .store(stamp, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Tells whether any of the flags is set.
+    /// Returns whether any of the flags is set.
     #[inline]
     pub fn has_flag(&self, flags: SyncFlags) -> bool {
         self.tag() & flags.0 != 0

@@ -32,7 +32,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Tells whether the place lies where scores can express it.
+    /// Returns whether the place lies where scores can express it.
     pub fn is_valid(&self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
@@ -446,12 +446,13 @@ mod tests {
                 latitude: unit() * 120.0 - 60.0,
             };
             let size = 10f64.powf(unit() * 5.0);
-            let area = match unit() < 0.5 {
-                true => SearchArea::Circle { radius: size },
-                false => SearchArea::Box {
+            let area = if unit() < 0.5 {
+                SearchArea::Circle { radius: size }
+            } else {
+                SearchArea::Box {
                     width: size * 2.0,
                     height: size,
-                },
+                }
             };
             let shape = Shape {
                 centre,

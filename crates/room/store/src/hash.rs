@@ -71,7 +71,7 @@ impl Hash {
         }
     }
 
-    /// Tells whether there are no fields.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,7 +122,7 @@ impl Hash {
         }
     }
 
-    /// Tells whether a field is present.
+    /// Returns whether a field is present.
     #[inline]
     pub fn contains(&self, field: &[u8]) -> bool {
         match &self.0 {

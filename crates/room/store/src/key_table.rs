@@ -36,12 +36,12 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Returns the number of keys, expired ones that nobody has met yet included.
+    /// Returns the number of keys, including expired ones that no command has met yet.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Tells whether there is no key.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -76,7 +76,7 @@ impl Listpack {
         (count == COUNT_UNKNOWN || count == found).then_some(pack)
     }
 
-    /// The whole block, header and terminator included.
+    /// Returns the whole block, header and terminator included.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -108,7 +108,7 @@ impl Listpack {
         }
     }
 
-    /// Tells whether there are no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len() == Listpack::EMPTY_BYTES
@@ -226,7 +226,7 @@ impl Listpack {
         self.prev(self.end())
     }
 
-    /// The position after the last element: `insert` there appends.
+    /// Returns the position after the last element: `insert` there appends.
     #[inline]
     pub fn end(&self) -> Pos {
         Pos((self.0.len() - 1) as u32)

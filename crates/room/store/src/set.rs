@@ -56,7 +56,7 @@ impl Set {
         }
     }
 
-    /// Tells whether there are no members.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,7 +145,7 @@ impl Set {
         }
     }
 
-    /// Tells whether `member` is in the set.
+    /// Returns whether `member` is in the set.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.0 {
@@ -154,7 +154,7 @@ impl Set {
         }
     }
 
-    /// Tells whether a member of another set is in this one.
+    /// Returns whether a member of another set is in this one.
     #[inline]
     pub fn contains_item(&self, member: Item<'_>) -> bool {
         match (&self.0, member) {

@@ -107,7 +107,7 @@ impl<'a> StrRef<'a> {
         }
     }
 
-    /// Tells whether the text is empty.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         matches!(self, StrRef::Bytes(bytes) if bytes.is_empty())
     }
@@ -160,7 +160,7 @@ pub trait Collection: Default + Sized {
     const KIND: ValueKind;
     /// Wraps an owned collection.
     fn into_value(self: Box<Self>) -> Value;
-    /// Tells whether nothing is left in it; such a key is removed (streams excepted).
+    /// Returns whether nothing is left in it; such a key is removed (streams excepted).
     fn is_empty(&self) -> bool;
 }
 

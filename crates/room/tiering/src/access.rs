@@ -1,4 +1,4 @@
-//! Uses of tags, merged until somebody writes them down.
+//! Uses of tags, merged until they are written to the cold tier.
 //!
 //! They are hints for people, statistics and the choice of what to evict. Losing some
 //! is harmless, so the log is bounded and says how many it dropped.
@@ -31,7 +31,7 @@ struct Latest {
 }
 
 impl AccessLog {
-    /// A log of at most `tags_max` tags; uses of further ones are dropped until it is drained.
+    /// Returns a log of at most `tags_max` tags; uses of further ones are dropped until it is drained.
     pub fn new(tags_max: usize) -> AccessLog {
         AccessLog {
             tags_max,

@@ -1,4 +1,4 @@
-//! Takes tags out of memory that nobody used for long.
+//! Takes tags out of memory that were not used for long.
 //!
 //! A round marks candidates that have nothing dirty, reads the names of their keys
 //! from the cold tier, waits D once for all of them, and confirms each that is still
@@ -55,7 +55,7 @@ impl Evictor {
         }
     }
 
-    /// Evicts up to `limit` of the tags that nobody used for `idle`.
+    /// Evicts up to `limit` of the tags that were not used for `idle`.
     pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, RoomError> {
         let candidates = self.hot.coldest(limit, idle)?;
         let tags: Vec<&[u8]> = candidates.iter().map(Vec::as_slice).collect();

@@ -66,7 +66,7 @@ pub struct SavedKeys {
 /// A call that returns an error has changed nothing, or all of it for some of the tags (when a reply was
 /// lost); going on with the next round is safe.
 pub trait HotTier: Send + Sync + 'static {
-    /// How long leases and commands live here. All zero where a lock replaces leases.
+    /// Returns how long leases and commands live here. All zero where a lock replaces leases.
     fn timing(&self) -> Timing;
 
     /// Asks what may be done with tags; a granted touch calls an eviction off.
@@ -85,19 +85,19 @@ pub trait HotTier: Send + Sync + 'static {
     /// Copies the dirty keys of each tag in one instant; nothing for a tag that may not be copied.
     fn snapshot(&self, tags: &[&[u8]]) -> Result<Vec<Option<TagCopy>>, HotError>;
 
-    /// Takes settled keys off the dirty lists; tells of each tag whether it is clean now.
+    /// Takes settled keys off the dirty lists; returns for each tag whether it is clean now.
     fn remove(&self, saved_keys: &[SavedKeys]) -> Result<Vec<bool>, HotError>;
 
-    /// Marks clean tags for eviction; tells of each whether it is marked.
+    /// Marks clean tags for eviction; returns for each whether it is marked.
     fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError>;
 
-    /// Removes a marked tag and these keys; tells whether it is gone.
+    /// Removes a marked tag and these keys; returns whether it is gone.
     fn confirm(&self, tag: &[u8], token: Token, names: &[Vec<u8>]) -> Result<bool, HotError>;
 
     /// Makes one round trip to every node, so that the caller learns how quick they are.
     fn probe(&self) -> Result<(), HotError>;
 
-    /// Lists up to `limit` resident tags that nobody used for `idle`, the longest unused first as far as it
+    /// Lists up to `limit` resident tags that were not used for `idle`, the longest unused first as far as it
     /// is known.
     fn coldest(&self, limit: usize, idle: Duration) -> Result<Vec<Vec<u8>>, HotError>;
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, for those who open a log and those who use it.
+//! Errors of opening and of using a log.
 
 use std::fmt;
 use std::io;
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// Whether the disk, or the owner's share of it, was full.
+    /// Returns whether the disk, or the owner's share of it, was full.
     pub fn is_full(&self) -> bool {
         matches!(
             self.source.kind(),

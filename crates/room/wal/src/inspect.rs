@@ -30,7 +30,7 @@ pub struct Inspection {
 
 /// Reads all of a log and changes nothing; `after` is a checkpoint, up to which records are not counted.
 ///
-/// A file that is removed meanwhile, because somebody uses the log, is an error of the kind "not found":
+/// A file that is removed meanwhile, because the log is in use, is an error of the kind "not found":
 /// try again.
 pub fn inspect(dir: &Path, files: &dyn Files, after: Position) -> Result<Inspection, OpenError> {
     let mut found = Inspection::default();
@@ -89,7 +89,7 @@ fn read_segment(found: &mut Inspection, mut reader: SegmentReader, after: Positi
 }
 
 /// Removes the files of a log all of whose records end at `up_to` or before, so that nothing of them is
-/// left on the disk; tells whether it did. The log must not be open. The next one begins where the last
+/// left on the disk; returns whether it did. The log must not be open. The next one begins where the last
 /// one ended if it is told so by [`Options::start_at_least`](crate::Options::start_at_least).
 pub fn discard(dir: &Path, files: &dyn Files, up_to: Position) -> Result<bool, OpenError> {
     let (segments, unfinished) = read_headers(files, dir)?;

@@ -1,6 +1,6 @@
 //! The end of the log that is in memory only.
 //!
-//! Appends copy their record behind a short mutex and leave. Whoever holds the turn to write
+//! Appends copy their record behind a short mutex and leave. The holder of the writer token
 //! (see `log.rs`) takes the whole buffer away and leaves an empty one, so two or three buffers
 //! go round and no append allocates once they have grown. Checksums are filled in after that,
 //! outside the mutex.
@@ -42,7 +42,7 @@ struct State {
     waiting: usize,
     /// The flusher should come now rather than at its next round.
     asked: bool,
-    /// The flusher sleeps until somebody calls it.
+    /// The flusher sleeps until it is called.
     idle: bool,
     closed: bool,
 }
@@ -140,7 +140,7 @@ impl Tail {
         }
     }
 
-    /// Whether it is time to free memory by a sync that is not due yet.
+    /// Returns whether it is time to free memory by a sync that is not due yet.
     pub(crate) fn is_crowded(&self, shared: &Shared) -> bool {
         let state = self.state.lock();
         state.waiting > 0 || state.active.end() - shared.freed() > self.buffer_bytes_max / 2

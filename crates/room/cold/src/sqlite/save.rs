@@ -57,7 +57,7 @@ pub(super) fn commit(
     Ok(outcomes)
 }
 
-/// Notes what became of tags.
+/// Records the status of tags.
 pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status) -> Result<()> {
     let mut update = connection.prepare_cached(SET_STATUS)?;
     for at in in_order(tags, |tag| tag) {
@@ -66,7 +66,7 @@ pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status
     Ok(())
 }
 
-/// Notes uses of tags.
+/// Records uses of tags.
 pub(super) fn note_access(connection: &Connection, accesses: &[Access]) -> Result<()> {
     let mut update = connection.prepare_cached(NOTE_ACCESS)?;
     for at in in_order(accesses, |access| &access.tag) {

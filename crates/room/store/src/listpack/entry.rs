@@ -154,7 +154,7 @@ fn encode_backlen(size: usize) -> ([u8; 5], usize) {
     (out, len)
 }
 
-/// How many bytes the backlen of `size` takes. The format leaves the largest
+/// Returns how many bytes the backlen of `size` takes. The format leaves the largest
 /// value of each width to the next one.
 #[inline]
 pub(super) fn backlen_size(size: usize) -> usize {

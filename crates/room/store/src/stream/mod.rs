@@ -97,7 +97,7 @@ impl Stream {
         self.counts.max_deleted_id
     }
 
-    /// How many entries were ever added.
+    /// Returns how many entries were ever added.
     pub fn entries_added(&self) -> u64 {
         self.counts.entries_added
     }
@@ -333,8 +333,8 @@ impl Stream {
         self.nodes.len() + groups
     }
 
-    /// How many nodes Redis's radix tree over the block ids would have, which
-    /// XINFO tells: a node per block, per branching and per shared stretch of bytes.
+    /// Returns how many nodes Redis's radix tree over the block ids would have, which
+    /// XINFO shows: a node per block, per branching and per shared stretch of bytes.
     pub fn radix_nodes(&self) -> usize {
         let keys: Vec<_> = self.nodes.iter().map(|node| node.id.to_bytes()).collect();
         if keys.is_empty() { 1 } else { radix_nodes(&keys, 0) }

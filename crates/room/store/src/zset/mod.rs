@@ -82,9 +82,10 @@ impl Zset {
     pub fn with_room(members: usize, longest_bytes: usize, limits: &EncodingLimits) -> Zset {
         let small =
             members <= limits.zset_max_listpack_entries && longest_bytes <= limits.zset_max_listpack_value;
-        match small {
-            true => Zset::new(),
-            false => Zset(Form::Large(Box::new(Large::with_capacity(members)))),
+        if small {
+            Zset::new()
+        } else {
+            Zset(Form::Large(Box::new(Large::with_capacity(members))))
         }
     }
 
@@ -120,7 +121,7 @@ impl Zset {
         }
     }
 
-    /// Tells whether there is no member.
+    /// Returns whether there is no member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
