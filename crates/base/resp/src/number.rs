@@ -2,6 +2,7 @@
 //! the C library for floats.
 
 /// Reads an integer in its one canonical form: an optional minus, no plus, no leading zeros, no blanks.
+#[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'0'] => return Some(0),

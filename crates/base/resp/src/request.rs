@@ -78,6 +78,7 @@ impl RequestParser {
     /// Returns the arguments of the request that `parse` just completed.
     ///
     /// `buf` must be the slice given to that call. After anything but `Complete` there are none.
+    #[inline]
     pub fn args<'a>(&'a self, buf: &'a [u8]) -> Args<'a> {
         if !self.ended {
             return Args::from_slices(&[]);

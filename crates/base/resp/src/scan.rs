@@ -109,6 +109,7 @@ impl FrameScanner {
     /// Goes on with the frame at the start of `buf`; the same bytes as last time, and more.
     ///
     /// When it returns a length, or an error, the scanner is ready for another frame.
+    #[inline]
     pub fn scan(&mut self, buf: &[u8]) -> Result<Option<usize>, FrameError> {
         let scanned = self.run(buf);
         if scanned != Ok(None) {

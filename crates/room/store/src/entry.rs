@@ -120,6 +120,7 @@ impl Entry {
     }
 
     /// Returns the type of the value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self.tag() & KIND_MASK {
             LIST => ValueKind::List,
@@ -188,6 +189,7 @@ impl Entry {
     }
 
     /// Clears flags.
+    #[inline]
     pub fn clear_flag(&mut self, flags: SyncFlags) {
         self.header_mut().tag &= !flags.0;
     }
@@ -205,6 +207,7 @@ impl Entry {
     }
 
     /// Borrows the value.
+    #[inline]
     pub fn value(&self) -> ValueRef<'_> {
         match self.tag() & KIND_MASK {
             // SAFETY (all arms): the tag names the type behind the payload pointer.

@@ -37,16 +37,19 @@ pub struct KeyTable {
 
 impl KeyTable {
     /// Returns the number of keys, including expired ones that no command has met yet.
+    #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
     /// Returns whether there is no key.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of keys that have an expiry.
+    #[inline]
     pub fn volatile(&self) -> usize {
         self.volatile
     }
@@ -64,6 +67,7 @@ impl KeyTable {
     }
 
     /// Sets a key to a value and an expiry, and adds flags.
+    #[inline]
     pub fn insert(
         &mut self,
         hash: u64,
@@ -141,6 +145,7 @@ impl KeyTable {
     }
 
     /// Removes a key and returns its entry.
+    #[inline]
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
         let entry = self.table.remove(hash, key)?;
         self.volatile -= usize::from(entry.expiry().is_some());
@@ -184,6 +189,7 @@ impl KeyTable {
     }
 
     /// Returns all keys, in no particular order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.table.iter()
     }

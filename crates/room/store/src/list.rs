@@ -122,16 +122,19 @@ impl List {
     }
 
     /// Adds an element at one end.
+    #[inline]
     pub fn push(&mut self, end: End, bytes: &[u8], limits: &EncodingLimits) {
         self.push_within(end, bytes, NodeLimits::from(limits));
     }
 
     /// Adds an element before all others.
+    #[inline]
     pub fn push_front(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Head, bytes, limits);
     }
 
     /// Adds an element after all others.
+    #[inline]
     pub fn push_back(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Tail, bytes, limits);
     }
@@ -169,16 +172,19 @@ impl List {
     }
 
     /// Takes the first element.
+    #[inline]
     pub fn pop_front(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Head)
     }
 
     /// Takes the last element.
+    #[inline]
     pub fn pop_back(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Tail)
     }
 
     /// Returns the element at an index, counted from the end when negative.
+    #[inline]
     pub fn get(&self, index: i64) -> Option<Item<'_>> {
         let place = self.locate(self.absolute(index)?)?;
         Some(self.item_at(place))
@@ -210,6 +216,7 @@ impl List {
     }
 
     /// Returns all elements, head to tail.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(0)
     }

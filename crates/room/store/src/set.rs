@@ -49,6 +49,7 @@ impl Set {
     }
 
     /// Returns the number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Intset(intset) => intset.len(),
@@ -57,6 +58,7 @@ impl Set {
     }
 
     /// Returns whether there are no members.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -130,6 +132,7 @@ impl Set {
     }
 
     /// Removes a member; returns whether it was there.
+    #[inline]
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Repr::Intset(intset) => parse_int(member).is_some_and(|int| intset.remove(int)),
@@ -179,6 +182,7 @@ impl Set {
     }
 
     /// Walks all members: integers in rising order, strings in no useful one.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         match &self.0 {
             Repr::Intset(intset) => Iter(IterRepr::Intset(intset, 0)),

@@ -70,10 +70,12 @@ impl Stream {
     }
 
     /// Number of entries, deleted ones not counted.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.counts.len
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.counts.len == 0
     }
@@ -88,6 +90,7 @@ impl Stream {
     }
 
     /// Highest id ever given out. New entries come above it.
+    #[inline]
     pub fn last_id(&self) -> StreamId {
         self.counts.last_id
     }
@@ -215,10 +218,12 @@ impl Stream {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
 
+    #[inline]
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(name)
     }
 
+    #[inline]
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.groups.get_mut(name)
     }

@@ -114,6 +114,7 @@ impl Zset {
     }
 
     /// Returns the number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Compact(pack) => pack.len() / 2,
@@ -122,6 +123,7 @@ impl Zset {
     }
 
     /// Returns whether there is no member.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -152,6 +154,7 @@ impl Zset {
     }
 
     /// Returns a member's score.
+    #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
             Form::Compact(pack) => {
@@ -275,6 +278,7 @@ impl Zset {
     }
 
     /// Returns a member's rank, counted from the lowest score or, reversed, from the highest.
+    #[inline]
     pub fn rank(&self, member: &[u8], reverse: bool) -> Option<usize> {
         let rank = match &self.0 {
             Form::Compact(pack) => compact::rank(pack, member)?,
@@ -302,16 +306,19 @@ impl Zset {
     }
 
     /// Returns the member with this rank.
+    #[inline]
     pub fn get(&self, rank: usize) -> Option<Entry<'_>> {
         self.range(rank..rank.saturating_add(1), false).next()
     }
 
     /// Walks all members from the lowest score up.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.range(0..self.len(), false)
     }
 
     /// Walks a range of ranks, from its low end up or, reversed, from its high end down.
+    #[inline]
     pub fn range(&self, ranks: Range<usize>, reverse: bool) -> Iter<'_> {
         Iter(match &self.0 {
             Form::Compact(pack) => IterForm::Compact(compact::Iter::new(pack, ranks, reverse)),
