@@ -1,4 +1,4 @@
-//! Several statements as one.
+//! Transactions.
 
 use std::ops::Deref;
 

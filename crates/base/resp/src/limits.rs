@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a connection cannot go on. The text is what Redis sends after `-ERR `, then it closes.
+/// Why a connection cannot continue. The text is what Redis sends after `-ERR `, then it closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("Protocol error: too big inline request")]

@@ -46,7 +46,7 @@ pub(crate) enum Token {
     BigNumber(Range<usize>),
     Bulk(Range<usize>),
     BlobError(Range<usize>),
-    /// Format and text together, parted by a colon at the fourth byte.
+    /// Format and text together, separated by a colon at the fourth byte.
     Verbatim(Range<usize>),
     Int(i64),
     Double(f64),
@@ -77,7 +77,7 @@ impl Aggregate {
     }
 }
 
-/// Returns the length of the first frame of `buf`, or nothing while it is incomplete.
+/// Returns the length of the first frame of `buf`, or `None` while it is incomplete.
 ///
 /// An attribute counts as a frame of its own here, and so does a push: a caller that pairs replies with
 /// requests looks at the first byte, and does not count what starts with `|` or `>` as an answer.
@@ -156,7 +156,7 @@ impl FrameScanner {
     }
 }
 
-/// Reads the token at `pos`; returns it with the position behind it, or nothing while it is incomplete.
+/// Reads the token at `pos`; returns it with the position behind it, or `None` while it is incomplete.
 pub(crate) fn token(buf: &[u8], pos: usize) -> Result<Option<(Token, usize)>, FrameError> {
     let Some(&tag) = buf.get(pos) else {
         return Ok(None);

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json, json};
 const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 const JSON_BYTES_MAX: usize = 1 << 20;
 
-/// Returns the value of a payload as JSON, or nothing when it cannot be read.
+/// Returns the value of a payload as JSON, or `None` when it cannot be read.
 pub fn value_as_json(payload: &[u8]) -> Option<Json> {
     let value = rdb::restore(payload, &EncodingLimits::default()).ok()?;
     Some(json_of(&value))
@@ -49,7 +49,7 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Returns the value of a payload as JSON text, or nothing when it is too large or cannot be read.
+/// Returns the value of a payload as JSON text, or `None` when it is too large or cannot be read.
 pub(crate) fn decode(payload: &[u8]) -> Option<String> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return None;

@@ -1,14 +1,14 @@
 //! Lua patterns, matched with a bounded amount of work.
 //!
 //! Lua's own matcher can be made to run for years (`a*a*a*...b`) or to overflow the C stack (a pattern of a million
-//! `?`), and nothing can interrupt it. This one counts its steps, asks now and then whether to go on, and refuses
+//! `?`), and nothing can interrupt it. This one counts its steps, asks now and then whether to continue, and refuses
 //! patterns that nest too deep. Otherwise it follows Lua 5.1, including that a zero byte ends a pattern.
 
 /// Captures a pattern may have.
 const CAPTURES_MAX: usize = 32;
 /// Nested repetitions and captures that may be open at once. Each takes a few frames of the thread's stack.
 const DEPTH_MAX: u32 = 400;
-/// Steps between two questions whether to go on; about a millisecond.
+/// Steps between two questions whether to continue; about a millisecond.
 const STEPS_PER_TICK: u32 = 200_000;
 
 /// Why a match was given up.

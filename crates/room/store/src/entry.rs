@@ -220,7 +220,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a string, or returns nothing when it is a collection.
+    /// Borrows the value as a string, or returns `None` when it is a collection.
     #[inline]
     pub fn string(&self) -> Option<StrRef<'_>> {
         match self.tag() & KIND_MASK {
@@ -232,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a collection of one type, or returns nothing when it is another.
+    /// Borrows the value as a collection of one type, or returns `None` when it is another.
     #[inline]
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         // SAFETY: the kind was compared, and a collection's payload points to its type.
@@ -248,7 +248,7 @@ impl Entry {
 
     /// Borrows a string as a growable buffer, moving it out of the block first if need be.
     ///
-    /// From then on it is a "raw" string until it is set anew.
+    /// From then on it is a "raw" string until it is set again.
     pub fn string_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self.tag() & KIND_MASK {
             INT | INLINE => {

@@ -227,7 +227,7 @@ impl Shape {
             reach_m *= 2.0;
             step += 1;
         }
-        // Two steps coarser, so that nine cells surely hold the shape; more near the poles.
+        // Two steps coarser, so that nine cells certainly hold the shape; more near the poles.
         step -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {

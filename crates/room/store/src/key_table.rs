@@ -4,7 +4,7 @@
 //! what an expired key means. Keys with an expiry are also noted in a heap of
 //! `(deadline, key hash)` hints. A hint whose key is gone or was given another
 //! deadline matches nothing and is dropped, so nothing has to find and remove
-//! it; when hints outnumber the keys that need one, the heap is built anew.
+//! it; when hints outnumber the keys that need one, the heap is rebuilt.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -183,7 +183,7 @@ impl KeyTable {
         }
     }
 
-    /// Visits some keys; returns the cursor to go on from, 0 at the end. The guarantees are SCAN's.
+    /// Visits some keys; returns the cursor to continue from, 0 at the end. The guarantees are SCAN's.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&Entry)) -> u64 {
         self.table.scan(cursor, visit)
     }
@@ -199,7 +199,7 @@ impl KeyTable {
         self.table.random(rng)
     }
 
-    /// Takes everything out, to be freed wherever the caller likes.
+    /// Takes everything out, so that the caller can free it on another thread.
     pub fn take_all(&mut self) -> KeyTable {
         std::mem::take(self)
     }

@@ -1,10 +1,10 @@
 //! Persistent storage for tags that are not in memory.
 //!
 //! A cold tier keeps one row per tag and one row per key. Calls block: they are
-//! made from threads that may wait, many tags at a time, so that an
+//! made from threads that may block, many tags at a time, so that an
 //! implementation can share statements and commits between them.
 //!
-//! Every commit is fenced by the tag's row: a snapshot enters only when its
+//! Every commit is fenced by the tag's row: a snapshot is accepted only when its
 //! generation is the row's and its version is newer than the last one saved.
 
 use std::fmt;
@@ -142,7 +142,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the name that document 001 gives it.
+    /// Returns the name that operators see.
     pub fn name(self) -> &'static str {
         match self {
             Status::NeedSynced => "need_synced",
@@ -205,7 +205,7 @@ pub enum ColdError {
     /// Its disk is full.
     #[error("the cold tier is full")]
     Full(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What it holds cannot be read.
+    /// Its data cannot be read.
     #[error("the cold tier is damaged: {what}")]
     Damaged { what: String },
     #[error("the cold tier failed")]
@@ -267,7 +267,7 @@ pub trait ColdTier: Send + Sync + 'static {
 
     /// Looks at about `limit` tags from a place that an earlier call gave (0: the start) and removes those
     /// without keys and tombstones that were last saved at `up_to` or before; returns how many, and the place
-    /// to go on from, 0 at the end.
+    /// to continue from, 0 at the end.
     ///
     /// For a process that does not share the tier and needs no record of those versions any more.
     fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError>;

@@ -18,7 +18,7 @@ pub enum HotError {
 }
 
 impl HotError {
-    /// Returns whether the same call may work later without anybody's help.
+    /// Returns whether the same call may work later without intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(self, HotError::Unavailable(_) | HotError::Full(_))
     }
@@ -34,7 +34,7 @@ pub enum RoomError {
 }
 
 impl RoomError {
-    /// Returns whether the same work may succeed later without anybody's help.
+    /// Returns whether the same work may succeed later without intervention.
     pub fn is_retryable(&self) -> bool {
         match self {
             RoomError::Hot(error) => error.is_retryable(),

@@ -3,7 +3,7 @@
 //! A round marks candidates that have nothing dirty, reads the names of their keys
 //! from the cold tier, waits D once for all of them, and confirms each that is still
 //! marked and still clean. Any touch and any snapshot in between calls a tag's
-//! eviction off, so the choice of candidates may be as wrong as it likes.
+//! eviction off, so the choice of candidates may be arbitrarily wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::timing::{RoundTrip, SafetyDelay};
 /// How many names are read from the cold tier at a time.
 const PAGE_NAMES: usize = 1000;
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvictReport {
     /// Tags that were clean and were marked.
@@ -27,11 +27,11 @@ pub struct EvictReport {
     pub evicted: u64,
     /// Tags that were used, changed or taken over by another evictor in between.
     pub called_off: u64,
-    /// How often the wait began again because the hot tier was slow.
+    /// How often the delay began again because the hot tier was slow.
     pub delays: u64,
 }
 
-/// Evicts tags on the thread that calls it.
+/// Evicts tags on the calling thread.
 pub struct Evictor {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
@@ -89,7 +89,7 @@ impl Evictor {
         Ok(report)
     }
 
-    /// Returns when the wait is over and the last look at the hot tier found it quick.
+    /// Returns when the delay is over and the last probe of the hot tier was fast.
     fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), RoomError> {
         let timing = self.hot.timing();
         loop {

@@ -1,4 +1,4 @@
-//! Which tags surely have no row in the cold tier.
+//! A filter of the tags that may have a row in the cold tier.
 //!
 //! A Bloom filter in layers: when one holds as many tags as it was made for, a layer
 //! twice as large is added. Each layer answers wrongly for about one absent tag in two
@@ -21,14 +21,14 @@ const TAGS_MIN: usize = 8192;
 /// With more layers than this the answers get worse than one wrong in a hundred.
 const LAYERS_MAX: usize = 2;
 
-/// What the filter knows of a tag.
+/// The filter's answer for a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
     Absent,
     Maybe,
 }
 
-/// A set of tags that forgets nothing and is sometimes wrong about strangers.
+/// A set of tags with false positives and without false negatives.
 #[derive(Debug)]
 pub struct Filter {
     hashers: [RandomState; 2],

@@ -1,8 +1,8 @@
-//! Brings tags into memory: one load per tag, however many ask.
+//! Brings tags into memory: one load per tag, however many callers want it.
 //!
 //! A load reads the base generation from the cold tier *before* it begins in the hot
 //! tier. So a load that replaces it has read a base at least as new, and the
-//! replaced one's claim fails instead of shutting the live residency out of saving.
+//! replaced one's claim fails instead of fencing off the live residency.
 //! Then it claims the tag, which moves its generation and reads its rows in one
 //! transaction, and installs them in chunks.
 
@@ -50,7 +50,7 @@ impl<C> Load<C> {
         *self = Load::Begin { base };
     }
 
-    /// Takes the end of a begin that was made with this fresh token.
+    /// Takes the result of a begin that was made with this fresh token.
     pub fn begun(&mut self, token: Token, begun: LoadStart) {
         let Load::Begin { base } = *self else {
             unreachable!("a begin is answered only when it was asked for");
@@ -61,7 +61,7 @@ impl<C> Load<C> {
         };
     }
 
-    /// Takes what the claim read, or nothing when the tag has moved.
+    /// Takes what the claim read, or `None` when the tag has moved.
     pub fn claimed(&mut self, chunks: Option<VecDeque<C>>) {
         let Load::Claim { token, .. } = *self else {
             unreachable!("a claim is answered only when it was asked for");
@@ -101,7 +101,7 @@ impl<W> Default for LoadCoalescer<W> {
 }
 
 impl<W> LoadCoalescer<W> {
-    /// Joins the load of a tag; returns whether the caller is the first and must see to it.
+    /// Joins the load of a tag; returns whether the caller is the first and must load it.
     pub fn join(&mut self, tag: &[u8], waiter: W) -> bool {
         if let Some(waiters) = self.waiting.get_mut(tag) {
             waiters.push(waiter);
@@ -130,7 +130,7 @@ impl<W> LoadCoalescer<W> {
     }
 }
 
-/// How a loader behaves.
+/// Settings of a loader.
 #[derive(Clone, Copy, Debug)]
 pub struct LoaderConfig {
     /// A chunk is closed when it holds this many bytes of names and payloads.
@@ -181,11 +181,11 @@ impl Loader {
     }
 
     /// Returns when the tag is hot. A caller that asks during the load waits for it and shares its
-    /// end, good or bad.
+    /// outcome.
     pub fn load(&self, tag: &[u8]) -> LoadOutcome {
         let (sender, ending) = mpsc::channel();
         if self.loads().join(tag, sender) {
-            // Finishes the load also when a tier panics, so that no caller waits for ever.
+            // Finishes the load also when a tier panics, so that no caller waits forever.
             let guard = LoadGuard { loader: self, tag };
             let result = self.make_hot(tag).map_err(Arc::new);
             for waiter in self.loads().finish(guard.tag) {
@@ -265,7 +265,7 @@ impl Drop for LoadGuard<'_> {
     }
 }
 
-/// Cuts what a claim read into chunks; nothing when the tag has moved.
+/// Cuts what a claim read into chunks; `None` when the tag has moved.
 pub fn chunks_of(claimed: Claimed, chunk_bytes: usize) -> Option<VecDeque<Chunk>> {
     let loaded = match claimed {
         Claimed::Moved => return None,

@@ -2,7 +2,7 @@
 //!
 //! A round lists the dirty tags that are due, makes sure that they have rows, takes
 //! a snapshot of each, commits all of them together, and takes keys off the dirty
-//! lists that are surely saved. Surely means: the token that the snapshot found was
+//! lists that are certainly saved. Certainly means: the token that the snapshot found was
 //! seen D or longer before the snapshot, so every write that it announces was already
 //! done. A key is therefore saved twice at least where leases exist: soon after it
 //! changed, and once more after D. Where there are none (D is zero) once is enough.
@@ -74,7 +74,7 @@ impl<K: Ord + Clone> TokenSightings<K> {
     }
 }
 
-/// How a saver behaves.
+/// Settings of a saver.
 #[derive(Clone, Copy, Debug)]
 pub struct SaverConfig {
     /// How old an unsaved change may become.

@@ -1,8 +1,8 @@
-//! How long to wait until nothing from before can still happen.
+//! How long to wait until no earlier command can still take effect.
 //!
 //! A lease lives for L from the sending of its touch, and a command runs within M of
 //! its sending. So what was announced by some moment has happened D = L + M later.
-//! That rests on M, which a stalled node breaks: it runs old commands when it wakes.
+//! That depends on M, which a stalled node breaks: it runs old commands when it resumes.
 //! A waiting process therefore measures its own round trips, and begins the delay again
 //! after one that took longer than the allowance.
 

@@ -21,7 +21,7 @@ pub enum LogError {
     RecordTooLong { bytes: usize },
     #[error("a log record cannot be empty")]
     RecordEmpty,
-    /// A segment that is no longer needed could not be removed. The log goes on; a later
+    /// A segment that is no longer needed could not be removed. The log keeps working; a later
     /// release tries again.
     #[error("{path} could not be removed: {source}")]
     Release { path: PathBuf, source: Arc<io::Error> },

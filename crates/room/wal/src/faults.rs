@@ -6,7 +6,7 @@
 //! made or removed without a sync of the folder may or may not have been. What survives
 //! depends on the seed and on what was done, so a failing run can be repeated.
 //!
-//! A failed sync behaves as Linux does: the process goes on seeing its bytes, some of them
+//! A failed sync behaves as Linux does: the process still sees its bytes, some of them
 //! never reach the disk, and the next sync succeeds without a word about them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +150,7 @@ impl FaultyFiles {
         self.disk.lock().syncs
     }
 
-    /// Returns what the process sees in a file; nothing if there is none.
+    /// Returns what the process sees in a file; `None` if there is none.
     pub fn contents(&self, path: &Path) -> Vec<u8> {
         let disk = self.disk.lock();
         disk.names

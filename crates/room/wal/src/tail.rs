@@ -2,7 +2,7 @@
 //!
 //! Appends copy their record behind a short mutex and leave. The holder of the writer token
 //! (see `log.rs`) takes the whole buffer away and leaves an empty one, so two or three buffers
-//! go round and no append allocates once they have grown. Checksums are filled in after that,
+//! are reused and no append allocates once they have grown. Checksums are filled in after that,
 //! outside the mutex.
 
 use std::time::Duration;
@@ -146,7 +146,7 @@ impl Tail {
         state.waiting > 0 || state.active.end() - shared.freed() > self.buffer_bytes_max / 2
     }
 
-    /// Refuses appends from now on and sends the flusher home.
+    /// Refuses appends from now on and ends the flusher.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.room.notify_all();
@@ -158,7 +158,7 @@ impl Tail {
         self.work.notify_one();
     }
 
-    /// Rests until the flusher's next round: `nap` when there is something to do, else until
+    /// Sleeps until the flusher's next round: `nap` when there is something to do, else until
     /// something comes and then `nap`. Returns false when the log was closed.
     pub(crate) fn rest(&self, nap: Duration, busy: bool, failed: bool) -> bool {
         let mut state = self.state.lock();

@@ -55,7 +55,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Returns a writer that goes on at `end`, where everything before is durable.
+    /// Returns a writer that continues at `end`, where everything before is durable.
     pub(crate) fn new(
         shared: Arc<Shared>,
         files: Arc<dyn Files>,
@@ -204,7 +204,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a segment file that survives a crash, header and name, and goes on with it.
+    /// Makes a segment file that survives a crash, header and name, and continues with it.
     fn create(&mut self, header: SegmentHeader) -> Result<(), Failure> {
         let path = path_of(&self.dir, header.start);
         let made = self.files.create(&path).and_then(|file| {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::decode::{base64, decode};
 
-/// Returns the value of a payload as JSON text, or nothing when it is too large or cannot be read.
+/// Returns the value of a payload as JSON text, or `None` when it is too large or cannot be read.
 pub(super) fn for_column(payload: &[u8]) -> Option<String> {
     let text = decode(payload)?;
     if !text.contains("\\u0000") {

@@ -13,7 +13,7 @@
 //!    says "absent" only for [`TRUST`] of the lag after such a read was *sent*, and
 //!    "ask" after that. The bits are looked at first and the clock second.
 //! 2. A process that makes a row, or finds one that was never saved, waits for the lag after
-//!    the row was surely there, and only then takes the first snapshot. That wait is
+//!    the row was certainly there, and only then takes the first snapshot. That wait is
 //!    [`ColdTier::ensure`](nagaya_tiering::cold::ColdTier::ensure), which comes before the
 //!    first snapshot anyway.
 //! 3. A process that finds a row that was never saved waits the same time before claiming it.
@@ -74,7 +74,7 @@ const SEEN_MAX: usize = 100_000;
 pub(super) struct MissFilter {
     lag: Duration,
     filter: Arc<SharedFilter>,
-    /// Rows that were never saved, and since when they were surely there.
+    /// Rows that were never saved, and since when they were certainly there.
     seen: Mutex<HashMap<Vec<u8>, Instant>>,
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn keep_up(pool: Pool, shared: Arc<SharedFilter>) {
         match step {
             Ok(Step::Fresh) => (),
             Ok(Step::Replaced) => {
-                tracing::info!("the cold tier has another primary; its filter is built anew");
+                tracing::info!("the cold tier has another primary; its filter is rebuilt");
                 shared.distrust();
                 known = None;
             }

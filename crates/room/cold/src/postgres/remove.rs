@@ -115,7 +115,7 @@ pub(super) async fn purge(
 }
 
 /// Removes the empty tags among those that were made next after transaction `from`; returns how many, and
-/// the transaction to go on from.
+/// the transaction to continue from.
 pub(super) async fn forget_empty(
     session: &Session,
     up_to: Version,

@@ -147,7 +147,7 @@ impl<'a> Save<'a> {
         self.fence.query_row([tag], FenceRow::read).optional()
     }
 
-    /// Returns the size of a row's payload, nothing in it for a tombstone, or nothing without a row.
+    /// Returns the size of a row's payload in bytes, `Some(None)` for a tombstone, or `None` without a row.
     fn size_of(&mut self, tag_id: i64, key: &[u8]) -> Result<Option<Option<i64>>> {
         self.size.query_row(params![tag_id, key], scalar).optional()
     }

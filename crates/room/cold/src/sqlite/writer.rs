@@ -136,7 +136,7 @@ impl Writer {
     fn run_alone<T>(&self, work: &impl Fn(&Connection) -> Result<T>) -> Result<T> {
         let mut state = self.enter();
         if state.calls > 0 {
-            // Its listeners are told how it ended; it is not this call's result.
+            // Its listeners get the outcome; it is not this call's result.
             self.commit(&mut state).ok();
         }
         state.open()?;
@@ -192,7 +192,7 @@ impl Writer {
     /// Commits the group's transaction, if it is still open and no call waits, after a failed step.
     fn leave(&self, state: &mut WriterState) {
         if state.calls > 0 && !self.has_waiting_calls() {
-            // Its listeners are told how it ended; it is not this call's result.
+            // Its listeners get the outcome; it is not this call's result.
             self.commit(state).ok();
         }
     }

@@ -110,7 +110,7 @@ impl Context {
         Some(result)
     }
 
-    /// Asks the host whether to go on; remembers a refusal for the rest of the run.
+    /// Asks the host whether to continue; remembers a refusal for the rest of the run.
     pub(crate) fn tick(&self) -> Result<(), Raise> {
         if !self.is_killed() {
             match self.with_host(|host| host.tick()) {

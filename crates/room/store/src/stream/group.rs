@@ -83,7 +83,7 @@ impl Group {
         self.names.get(name).copied()
     }
 
-    /// Makes a consumer, or returns nothing when the name is taken.
+    /// Makes a consumer, or returns `None` when the name is taken.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
         if self.names.contains_key(name) {
             return None;

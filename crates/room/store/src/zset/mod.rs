@@ -51,7 +51,7 @@ pub enum AddOutcome {
     Updated(f64),
     /// The member had this score already.
     Unchanged(f64),
-    /// A condition said no.
+    /// A condition was not met.
     Skipped,
     /// The given score or the sum is not a number; nothing was changed.
     NotANumber,
@@ -326,7 +326,7 @@ impl Zset {
         })
     }
 
-    /// Shows some members and returns the cursor to go on with; 0 starts and ends.
+    /// Shows some members and returns the cursor to continue with; 0 starts and ends.
     ///
     /// A small set is shown whole. A member present during the whole scan is shown at least once.
     pub fn scan(&self, cursor: u64, mut seen: impl FnMut(Entry<'_>)) -> u64 {

@@ -7,7 +7,7 @@ use super::state::{Run, State, TagState, Token};
 pub enum Touched {
     /// Not resident: load it.
     Cold,
-    /// Resident in an earlier life of the node: load it.
+    /// Resident in an earlier run of the node: load it.
     Suspect,
     /// It is being loaded: wait.
     Wait,

@@ -78,7 +78,7 @@ impl MemoryHot {
         self.node().tags.values().map(|tag| tag.keys.len()).sum()
     }
 
-    /// Begins a new life of the node, as a restart or promotion that lost nothing.
+    /// Begins a new run of the node, as a restart or promotion that lost nothing.
     pub fn begin_new_life(&self) {
         self.node().run.0 += 1;
     }
