@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::cold::{ColdTier, Status};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::HotTier;
 use crate::protocol::{Token, Tokens};
 use crate::timing::{RoundTrip, SafetyDelay};
@@ -56,14 +56,14 @@ impl Evictor {
     }
 
     /// Evicts up to `limit` of the tags that were not used for `idle`.
-    pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, RoomError> {
+    pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, TieringError> {
         let candidates = self.hot.coldest(limit, idle)?;
         let tags: Vec<&[u8]> = candidates.iter().map(Vec::as_slice).collect();
         self.evict(&tags)
     }
 
     /// Evicts those of the tags that are clean and stay unused meanwhile.
-    pub fn evict(&self, tags: &[&[u8]]) -> Result<EvictReport, RoomError> {
+    pub fn evict(&self, tags: &[&[u8]]) -> Result<EvictReport, TieringError> {
         let mut report = EvictReport::default();
         if tags.is_empty() {
             return Ok(report);
@@ -90,7 +90,7 @@ impl Evictor {
     }
 
     /// Returns when the delay is over and the last probe of the hot tier was fast.
-    fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), RoomError> {
+    fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), TieringError> {
         let timing = self.hot.timing();
         loop {
             let left = delay.left(self.clock.now(), timing);
@@ -115,7 +115,7 @@ impl Evictor {
         }
     }
 
-    fn confirm(&self, marked: &[Marked], token: Token, report: &mut EvictReport) -> Result<(), RoomError> {
+    fn confirm(&self, marked: &[Marked], token: Token, report: &mut EvictReport) -> Result<(), TieringError> {
         let mut gone: Vec<&[u8]> = Vec::new();
         for Marked { tag, names } in marked {
             if self.hot.confirm(tag, token, names)? {
@@ -128,7 +128,7 @@ impl Evictor {
         Ok(())
     }
 
-    fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, RoomError> {
+    fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, TieringError> {
         // The empty key is the first place of the empty tag, which is the first of all, and of no other.
         let mut after = (!tag.is_empty()).then(|| (tag.to_vec(), Vec::new()));
         let mut names = Vec::new();

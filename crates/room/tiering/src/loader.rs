@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::cold::{Claimed, ColdTier, Loaded, Row, Version};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::{Chunk, HotTier, Installed};
 use crate::protocol::{LoadStart, Part, Token, Tokens, Touched};
 
@@ -151,7 +151,7 @@ impl Default for LoaderConfig {
     }
 }
 
-type LoadOutcome = Result<(), Arc<RoomError>>;
+type LoadOutcome = Result<(), Arc<TieringError>>;
 
 /// Loads tags on the callers' threads.
 pub struct Loader {
@@ -196,7 +196,7 @@ impl Loader {
         ending.recv().expect("the load that was joined has panicked")
     }
 
-    fn make_hot(&self, tag: &[u8]) -> Result<(), RoomError> {
+    fn make_hot(&self, tag: &[u8]) -> Result<(), TieringError> {
         let mut patience = self.config.patience;
         loop {
             let touched = self.hot.touch(&[tag])?[0];
@@ -216,7 +216,7 @@ impl Loader {
     }
 
     /// Waits for another loader's load; returns whether the tag left that state in time.
-    fn wait_for_other_load(&self, tag: &[u8], patience: Duration) -> Result<bool, RoomError> {
+    fn wait_for_other_load(&self, tag: &[u8], patience: Duration) -> Result<bool, TieringError> {
         let start = self.clock.now();
         while self.clock.now() - start < patience {
             self.clock.sleep(self.config.poll);
@@ -227,7 +227,7 @@ impl Loader {
         Ok(false)
     }
 
-    fn run(&self, tag: &[u8]) -> Result<Outcome, RoomError> {
+    fn run(&self, tag: &[u8]) -> Result<Outcome, TieringError> {
         let mut load = Load::<Chunk>::default();
         loop {
             match &load {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::cold::{ColdTier, Committed};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::{DirtyTag, HotTier, SavedKeys, TagCopy};
 use crate::protocol::Token;
 use crate::timing::{RoundTrip, SafetyDelay, Timing};
@@ -145,16 +145,16 @@ impl Saver {
     }
 
     /// Saves every dirty tag that is due.
-    pub fn round(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn round(&mut self) -> Result<SaveReport, TieringError> {
         self.save(false)
     }
 
     /// Saves every dirty tag, due or not, as before a shutdown.
-    pub fn flush(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn flush(&mut self) -> Result<SaveReport, TieringError> {
         self.save(true)
     }
 
-    fn save(&mut self, even_early: bool) -> Result<SaveReport, RoomError> {
+    fn save(&mut self, even_early: bool) -> Result<SaveReport, TieringError> {
         self.round += 1;
         let mut report = SaveReport::default();
         let mut from = None;
@@ -194,7 +194,7 @@ impl Saver {
         now.saturating_sub(known.copied_at) >= pause
     }
 
-    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), RoomError> {
+    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), TieringError> {
         let names: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
         // Before the first snapshot: a snapshot of a tag without a row has nothing to be fenced by.
         self.make_rows(&names)?;
@@ -235,7 +235,7 @@ impl Saver {
         Ok(())
     }
 
-    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), RoomError> {
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), TieringError> {
         let generations = self.cold.generations(tags)?;
         let without = tags
             .iter()
