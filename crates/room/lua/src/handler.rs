@@ -82,7 +82,7 @@ pub(crate) fn write_failure(lua: Lua<'_>, name: &[u8], out: &mut Out) -> RunOutc
     RunOutcome::Error { already_counted }
 }
 
-/// Text or number in a field of the table on top.
+/// Returns the text or number in a field of the table on top.
 fn take_text(lua: Lua<'_>, key: &str) -> Option<Vec<u8>> {
     lua.raw_field(-1, key);
     let text = lua.lend(|lua| lua.bytes(-1).map(<[u8]>::to_vec));

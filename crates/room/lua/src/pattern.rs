@@ -66,7 +66,7 @@ impl<'a, F: FnMut() -> bool> Matcher<'a, F> {
         self.run(at, at_pattern)
     }
 
-    /// Captures of the last match.
+    /// Returns the captures of the last match.
     pub(crate) fn captures(&self) -> &[Capture] {
         &self.captures[..self.level]
     }

@@ -281,7 +281,7 @@ fn truncate(number: f64) -> i64 {
     }
 }
 
-/// Items before the first nil of the table on top.
+/// Returns how many items come before the first nil of the table on top.
 fn count_items(lua: Lua<'_>) -> usize {
     let mut count = 0;
     loop {

@@ -67,7 +67,7 @@ fn search(lua: Lua<'_>, find: bool) -> Result<i32, Raise> {
     Ok(1)
 }
 
-/// Byte offset of a 1-based position that may count from the end.
+/// Returns the byte offset of a 1-based position that may count from the end.
 fn start_of(position: i64, len: usize) -> usize {
     let len = len as i64;
     let position = if position < 0 {

@@ -84,7 +84,7 @@ impl<'a> Format<'a> {
         Ok(usize::try_from(number).unwrap_or(0))
     }
 
-    /// Bytes to add at `position` so that an item starts aligned.
+    /// Returns the bytes to add at `position` so that an item starts aligned.
     fn padding(&self, position: usize, item: &Item) -> usize {
         if item.size == 0 || item.option == b'c' {
             return 0;

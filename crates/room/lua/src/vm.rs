@@ -238,7 +238,7 @@ impl Vm {
         state.run(&call, host, out)
     }
 
-    /// Bytes of Lua memory in use.
+    /// Returns the bytes of Lua memory in use.
     pub fn used_memory(&self) -> usize {
         let functions = self.functions.as_ref().map_or(0, State::used_bytes);
         self.eval.used_bytes() + functions

@@ -93,7 +93,7 @@ impl List {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -226,7 +226,7 @@ impl List {
         self.iter_rev_from(self.len.wrapping_sub(1))
     }
 
-    /// Indexes of the elements equal to `wanted`, nearest to `from` first, among
+    /// Returns the indexes of the elements equal to `wanted`, nearest to `from` first, among
     /// the `scan_max` elements nearest to `from`.
     pub fn positions<'a>(
         &'a self,

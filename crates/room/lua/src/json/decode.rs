@@ -240,7 +240,7 @@ impl<'l> Parser<'l> {
         TokenKind::Number(number)
     }
 
-    /// True for what C reads as a number but JSON does not: a plus sign, hexadecimal, leading zeros, inf, nan.
+    /// Returns true for what C reads as a number but JSON does not: a plus sign, hexadecimal, leading zeros, inf, nan.
     fn is_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;

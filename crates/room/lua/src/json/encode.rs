@@ -66,7 +66,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Length of the table on top as an array; `None` when it has other keys or too many holes.
+    /// Returns the length of the table on top as an array; `None` when it has other keys or too many holes.
     fn array_length(&self) -> Result<Option<i32>, Raise> {
         let lua = self.lua;
         let (mut most, mut items) = (0i32, 0i32);

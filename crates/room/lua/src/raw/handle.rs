@@ -147,7 +147,7 @@ impl<'a> Lua<'a> {
         }
     }
 
-    /// Number in a slot; numeric strings count, everything else is 0.
+    /// Returns the number in a slot; numeric strings count, everything else is 0.
     pub(crate) fn number(self, index: i32) -> f64 {
         unsafe { ffi::lua_tonumber(self.state, index) }
     }
@@ -164,7 +164,7 @@ impl<'a> Lua<'a> {
         self.kind(index) == Kind::LightUserdata && unsafe { ffi::lua_touserdata(self.state, index).is_null() }
     }
 
-    /// Bytes of a string slot; numbers are converted in place, as Lua does. Not for keys during `next`.
+    /// Returns the bytes of a string slot; numbers are converted in place, as Lua does. Not for keys during `next`.
     ///
     /// The slot, and those below it, must stay on the stack until the handle's scope ends; see [`Lent`].
     pub(crate) fn bytes(self, index: i32) -> Option<Slice<'a>> {
@@ -213,7 +213,7 @@ impl<'a> Lua<'a> {
         unsafe { ffi::lua_objlen(self.state, index) }
     }
 
-    /// Address of a table, function or thread, to tell objects apart.
+    /// Returns the address of a table, function or thread, to tell objects apart.
     pub(crate) fn address(self, index: i32) -> usize {
         unsafe { ffi::lua_topointer(self.state, index) as usize }
     }
@@ -222,7 +222,7 @@ impl<'a> Lua<'a> {
         unsafe { ffi::lua_tocfunction(self.state, index) }
     }
 
-    /// Copy of the plain value stored in the running function's upvalue by [`Lua::push_block`].
+    /// Returns a copy of the plain value stored in the running function's upvalue by [`Lua::push_block`].
     pub(crate) fn block<T: Copy>(self, upvalue: i32) -> T {
         self.block_at(ffi::lua_upvalueindex(upvalue))
     }
@@ -231,7 +231,7 @@ impl<'a> Lua<'a> {
         self.set_block_at(ffi::lua_upvalueindex(upvalue), value);
     }
 
-    /// Copy of a plain value at a stack index, put there by [`Lua::push_block`] with the same type.
+    /// Returns a copy of a plain value at a stack index, put there by [`Lua::push_block`] with the same type.
     pub(crate) fn block_at<T: Copy>(self, index: i32) -> T {
         let block = unsafe { ffi::lua_touserdata(self.state, index) }.cast::<T>();
         assert!(!block.is_null(), "a block was put there");

@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// Position of the element at `offset`, `None` in a plain node.
+    /// Returns the position of the element at `offset`, `None` in a plain node.
     pub(super) fn seek(&self, offset: usize) -> Option<Pos> {
         match &self.body {
             Body::Packed(pack) => pack.seek(offset as isize),
@@ -241,7 +241,7 @@ impl Node {
         }
     }
 
-    /// Bytes of the node if the element at `pos` became `size` bytes long.
+    /// Returns the bytes of the node if the element at `pos` became `size` bytes long.
     pub(super) fn size_after_replace(&self, pos: Option<Pos>, size: usize) -> usize {
         match (&self.body, pos) {
             (Body::Packed(pack), Some(pos)) => pack.bytes_len() - pack.entry_size(pos) + size + 16,

@@ -58,7 +58,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Length of the element's text.
+    /// Returns the length of the element's text.
     #[inline]
     pub fn text_len(&self) -> usize {
         match *self {

@@ -157,7 +157,7 @@ fn pack(input: &[u8], limit: usize, history: &mut History) -> Option<Vec<u8>> {
     Some(packer.out)
 }
 
-/// Length of the repeat of `from` at `at`, whose first three bytes are known to
+/// Returns the length of the repeat of `from` at `at`, whose first three bytes are known to
 /// agree. The odd bounds are the library's: near the end of the input it looks
 /// two bytes less far, unless at least 17 are left.
 fn repeat_length(input: &[u8], from: usize, at: usize) -> usize {

@@ -126,7 +126,7 @@ impl Group {
         self.consumers[index as usize].as_mut().expect(KNOWN)
     }
 
-    /// Number of entries that wait for their acknowledgement.
+    /// Returns the number of entries that wait for their acknowledgement.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -190,7 +190,7 @@ impl Consumer {
         &self.name
     }
 
-    /// Number of its entries that wait for their acknowledgement.
+    /// Returns the number of its entries that wait for their acknowledgement.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }

@@ -69,7 +69,7 @@ impl Stream {
         Stream::default()
     }
 
-    /// Number of entries, deleted ones not counted.
+    /// Returns the number of entries, deleted ones not counted.
     #[inline]
     pub fn len(&self) -> u64 {
         self.counts.len
@@ -275,7 +275,7 @@ impl Stream {
         self.nodes.front().map(|node| node.id)
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -321,7 +321,7 @@ impl Stream {
         self.counts.first_id = first.map_or(StreamId::MIN, |entry| entry.id);
     }
 
-    /// Bytes held, allocations included, as an estimate.
+    /// Returns the bytes held, allocations included, as an estimate.
     pub fn mem_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(|node| node.pack.mem_bytes()).sum();
         let groups: usize = self
