@@ -166,7 +166,6 @@ pub trait Collection: Default + Sized {
     /// Wraps an owned collection.
     fn into_value(self: Box<Self>) -> Value;
     /// Returns whether nothing is left in it; such a key is removed (streams excepted).
-    #[inline]
     fn is_empty(&self) -> bool;
 }
 
