@@ -1,4 +1,4 @@
-//! Both reference tiers under one roof, with what the tests of the drivers need.
+//! Both reference tiers in one value, with what the tests of the drivers need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +14,28 @@ use nagaya_tiering::timing::Timing;
 pub(crate) const SETTLE: Duration = Duration::from_secs(7);
 pub(crate) const STALENESS: Duration = Duration::from_secs(5);
 
-pub(crate) struct House {
+pub(crate) struct Tiers {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) hot: Arc<MemoryHot>,
     pub(crate) cold: Arc<MemoryCold>,
     pub(crate) loader: Loader,
 }
 
-impl House {
-    /// A house with leases, as the distributed form has them.
-    pub(crate) fn with_leases() -> House {
-        House::new(Timing {
+impl Tiers {
+    /// A tiers with leases, as the distributed form has them.
+    pub(crate) fn with_leases() -> Tiers {
+        Tiers::new(Timing {
             settle: SETTLE,
             allowance: Duration::from_secs(2),
         })
     }
 
-    /// A house where a lock replaces leases, as in the embedded form.
-    pub(crate) fn embedded() -> House {
-        House::new(Timing::default())
+    /// A tiers where a lock replaces leases, as in the embedded form.
+    pub(crate) fn embedded() -> Tiers {
+        Tiers::new(Timing::default())
     }
 
-    fn new(timing: Timing) -> House {
+    fn new(timing: Timing) -> Tiers {
         let clock = Arc::new(ManualClock::default());
         let hot = Arc::new(MemoryHot::new(clock.clone(), timing));
         let cold = Arc::new(MemoryCold::default());
@@ -44,7 +44,7 @@ impl House {
             ..LoaderConfig::default()
         };
         let loader = Loader::new(hot.clone(), cold.clone(), clock.clone(), config);
-        House {
+        Tiers {
             clock,
             hot,
             cold,
