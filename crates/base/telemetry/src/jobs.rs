@@ -230,8 +230,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clock::ManualClock;
     use crate::metrics::Metrics;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_of_queues_batches_and_times() {

@@ -19,7 +19,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::clock::Clock;
 use crate::fanout::{FanoutCollector, FanoutFigures};
 use crate::fleet::{FleetCollector, FleetFigures};
 use crate::ids::{IdsCollector, IdsFigures};
@@ -27,6 +26,7 @@ use crate::jobs::{JobsCollector, JobsFigures};
 use crate::process::ProcessCollector;
 use crate::room::{RoomCollector, RoomFigures};
 use crate::tiers::{TiersCollector, TiersFigures};
+use nagaya_clock::Clock;
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -176,7 +176,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_requests_uptime_and_version() {

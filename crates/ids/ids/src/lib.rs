@@ -4,7 +4,7 @@
 //! lease on top of it, and the supervisor that gives a number to a command. Then how ids are made
 //! from a number (`layout`, `mint`), given out (`server`) and examined.
 
-pub mod clock;
+pub mod id_clock;
 pub mod permit;
 
 pub mod pool;
@@ -16,12 +16,11 @@ pub mod run;
 pub mod layout;
 pub mod lease_follower;
 pub mod mint;
-pub mod running_clock;
 pub mod server;
 
 pub mod audit;
 pub mod decode;
 pub mod utc;
 
-pub use clock::{BootClock, BootTime, IdClock, SystemBootClock};
+pub use id_clock::IdClock;
 pub use permit::{Ceiling, FixedPermit, Permit, Stop};

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::clock::BootTime;
+use crate::id_clock::RunningClock;
 use crate::layout::Layout;
 use crate::permit::{Permit, Stop};
-use crate::running_clock::RunningClock;
+use nagaya_clock::BootTime;
 
 /// How long a caller waits for ids unless told otherwise. Serving threads wait in it, so it
 /// is short; a clock that is further behind is an error.
@@ -325,8 +325,9 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::clock::{BootClock, IdClock};
+    use crate::id_clock::IdClock;
     use crate::permit::{Ceiling, FixedPermit};
+    use nagaya_clock::BootClock;
 
     const START_MS: u64 = 1_794_700_800_000;
 

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use crate::clock::BootTime;
+use nagaya_clock::BootTime;
 
 /// The right to make ids with one worker number, for as long as one grant lasts.
 ///

@@ -38,7 +38,7 @@ pub(super) async fn keep(house: Arc<House>) {
         steps.tick().await;
         let readings = house.readings().await;
         let mut history = house.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.push(house.clock.unix_ms(), readings);
+        history.push(house.clock.unix_ms().unsigned_abs(), readings);
     }
 }
 

@@ -86,7 +86,8 @@ async fn numbers(State(house): State<Arc<House>>) -> Result<Json<Value>, Problem
 
 async fn decode(State(house): State<Arc<House>>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let ids = view(&house)?;
-    let decoded = parse_id(&id).and_then(|id| decode::decode(id, ids.mint.layout(), house.clock.unix_ms()));
+    let decoded = parse_id(&id)
+        .and_then(|id| decode::decode(id, ids.mint.layout(), house.clock.unix_ms().unsigned_abs()));
     let decoded = decoded.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let parts = decoded.parts;
     Ok(Json(json!({

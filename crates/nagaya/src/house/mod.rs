@@ -78,7 +78,7 @@ impl House {
     async fn now(self: &Arc<House>) -> Now {
         let readings = self.readings().await;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.now(self.clock.unix_ms(), readings)
+        history.now(self.clock.unix_ms().unsigned_abs(), readings)
     }
 
     /// Reads all metrics. On a thread that may wait: a slow script may hold the room. While that takes too

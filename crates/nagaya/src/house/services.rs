@@ -71,7 +71,7 @@ pub(super) async fn ids(house: &House, now: &Now) -> Option<Value> {
         Ok(Err(_)) | Err(_) => None,
     };
     let (number, fence) = ids.number().unzip();
-    let now_ms = house.clock.unix_ms();
+    let now_ms = house.clock.unix_ms().unsigned_abs();
     Some(json!({
         "number": number,
         "fence": fence,

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use nagaya_ids::FixedPermit;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::Stats;
 use nagaya_ids_api::{IdsApi, grpc_router, katsubushi_router, router};
 

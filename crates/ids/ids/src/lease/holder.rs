@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{BootClock, BootTime, IdClock, SystemBootClock};
+use crate::id_clock::IdClock;
 use crate::lease::machine::{Held, Machine, Renewal, Step, Times};
 use crate::lease::state_dir::{LockScope, StateDir, StateError};
 use crate::lease::timing::Timing;
 use crate::lease::window::Window;
 use crate::pool::{Error, Extension, GetAnswer, GetCall, Grant, HolderId, Phase, Pool};
+use nagaya_clock::{BootClock, BootTime, SystemClock};
 
 /// How long giving a number back may take at the end.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -46,8 +47,8 @@ impl Default for HolderOptions {
             once: false,
             timing: Timing::default(),
             min_replicas: 0,
-            clock: Arc::new(SystemBootClock),
-            id_clock: IdClock::start(&SystemBootClock),
+            clock: Arc::new(SystemClock),
+            id_clock: IdClock::start(&SystemClock),
         }
     }
 }

@@ -12,9 +12,9 @@
 //!   the record may be an older copy, and a later holder may be forgotten in it. Whoever has an
 //!   unbroken window knows that there is none and goes on; everybody else asks again.
 
-use crate::clock::BootTime;
 use crate::lease::timing::Timing;
 use crate::pool::{Phase, Refusal};
+use nagaya_clock::BootTime;
 
 /// The part of a grant that the rules look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::BootTime;
 use crate::lease::state_dir::StateFile;
 use crate::permit::{Ceiling, Permit, Stop};
+use nagaya_clock::BootTime;
 
 /// The right to use a number until some moment. Renewals move that moment on; once ended it never
 /// opens again.

@@ -13,10 +13,10 @@ use tokio::process::{Child, Command};
 use super::arguments::replace;
 use super::family::{Family, adopt_orphans};
 use super::signals::Signals;
-use crate::clock::{BootClock, BootTime};
 use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, Window, Wish};
 use crate::permit::Permit;
 use crate::pool::Pool;
+use nagaya_clock::{BootClock, BootTime};
 
 /// Kept between the last KILL and the end of the window: for the kernel to do it, and for us to be
 /// scheduled late.

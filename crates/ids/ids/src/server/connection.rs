@@ -6,8 +6,8 @@ use nagaya_reactor::Transport;
 
 use super::stats::{GetCounts, ServerStats, Stats};
 use super::{ServerConfig, binary, text};
-use crate::clock::BootTime;
 use crate::mint::{Mint, MintError};
+use nagaya_clock::BootTime;
 
 /// Answers are written out when there is this much of them; the rest of the input waits.
 const OUT_BYTES_MAX: usize = 256 << 10;
@@ -248,9 +248,9 @@ pub(super) mod testing {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id_clock::RunningClock;
     use crate::layout::Layout;
     use crate::permit::FixedPermit;
-    use crate::running_clock::RunningClock;
 
     /// A session whose client is the test: worker 5, version 9.9.
     pub(in super::super) struct Bench {

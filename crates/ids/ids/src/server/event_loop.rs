@@ -12,7 +12,7 @@ use nagaya_reactor::{
 use super::Shared;
 use super::connection::{Connection, Next, Tools};
 use super::stats::GetCounts;
-use crate::clock::BootTime;
+use nagaya_clock::BootTime;
 
 /// Bytes read from a connection per turn: enough for a deep pipeline, few enough to be fair.
 const READ_BYTES: usize = 64 << 10;

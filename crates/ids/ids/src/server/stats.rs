@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::clock::BootTime;
 use crate::mint::Mint;
+use nagaya_clock::BootTime;
 
 /// Counters shared by every way to fetch ids.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_ids::FixedPermit;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 
 /// Long enough for a loaded machine; a test that waits for it has failed.

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use nagaya_clock::BootTime;
+use nagaya_ids::IdClock;
 use nagaya_ids::lease::{Held, Machine, Renewal, Step, Times, Timing};
 use nagaya_ids::pool::Phase;
-use nagaya_ids::{BootTime, IdClock};
 use proptest::prelude::*;
 
 use crate::model::store::{Caller, Store};

@@ -28,7 +28,7 @@ impl Report {
     pub(super) fn new(plan: &Plan) -> Report {
         let typed: Vec<String> = std::env::args().skip(1).collect();
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions: Versions::of(&plan.programs),
             commands: vec![format!("nagaya {}", typed.join(" "))],

@@ -127,7 +127,7 @@ pub(super) fn measure(plan: &Plan, folder: &TempDir) -> anyhow::Result<Report> {
     rows.extend(moving::measure(plan, folder.path())?);
     let typed: Vec<String> = std::env::args().skip(1).collect();
     Ok(Report {
-        date: date_of(SystemClock.unix_ms()),
+        date: date_of(SystemClock.unix_ms().unsigned_abs()),
         machine: Machine::this(),
         versions: Versions::of(&plan.programs),
         command: format!("nagaya {}", typed.join(" ")),

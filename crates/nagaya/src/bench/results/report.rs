@@ -111,7 +111,7 @@ impl Report {
         let mut versions = vec![("nagaya".to_owned(), own)];
         versions.extend(postgres.map(|postgres| ("PostgreSQL".to_owned(), postgres.version())));
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             store: plan.store.name(),
             versions,

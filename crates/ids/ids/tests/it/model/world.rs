@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use nagaya_ids::BootTime;
+use nagaya_clock::BootTime;
 use nagaya_ids::lease::{Held, Machine, Renewal, Step, Times, Timing};
 use nagaya_ids::pool::{Phase, Refusal};
 
