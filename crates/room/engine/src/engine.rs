@@ -15,8 +15,6 @@ use nagaya_config::Listen;
 use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::acceptor;
 use crate::config::RoomConfig;
@@ -336,55 +334,6 @@ pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
         .tls_key
         .as_deref()
         .unwrap_or(Path::new("tls_key (not set)"));
-    let chain = certificates(cert_path)?;
-    let pem = read(key_path)?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| Error::TlsContent {
-        path: key_path.to_owned(),
-        what: "private key",
-    })?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(Error::Tls)?;
-    let builder = match &config.tls_client_ca {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(Error::Tls)?;
-            }
-            let verifier =
-                rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|_| Error::TlsContent {
-                        path: path.clone(),
-                        what: "certificate authority",
-                    })?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    builder
-        .with_single_cert(chain, key)
-        .map(Arc::new)
-        .map_err(Error::Tls)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let pem = read(path)?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(Error::TlsContent {
-            path: path.to_owned(),
-            what: "certificate",
-        }),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::TlsFile {
-        path: path.to_owned(),
-        source,
-    })
+    let config = nagaya_net::tls::server_config(cert_path, key_path, config.tls_client_ca.as_deref())?;
+    Ok(Arc::new(config))
 }
