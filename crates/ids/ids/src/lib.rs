@@ -18,6 +18,8 @@ pub mod lease_follower;
 pub mod mint;
 pub mod server;
 
+pub mod metrics;
+
 pub mod audit;
 pub mod decode;
 pub mod utc;

@@ -4,6 +4,7 @@
 //! needs beside the data, as scripts that run where the data is.
 
 pub mod clock;
+pub mod metrics;
 pub mod proxy;
 pub mod roles;
 pub mod tier;

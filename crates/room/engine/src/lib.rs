@@ -19,6 +19,7 @@ mod inbox;
 mod tiers;
 
 mod memory;
+pub mod metrics;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};
