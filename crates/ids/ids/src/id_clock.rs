@@ -54,12 +54,12 @@ impl RunningClock {
         RunningClock::new(Arc::new(SystemClock), IdClock::start(&SystemClock))
     }
 
-    /// The clock that a lease's ceilings are counted on; the two must be the same.
+    /// Combines the two clocks. A lease must count its ceilings on the same ones.
     pub fn new(boot: Arc<dyn BootClock>, stamp: IdClock) -> RunningClock {
         RunningClock { boot, stamp }
     }
 
-    /// The time for the next id, in nanoseconds since 1970.
+    /// Returns the time for the next id, in nanoseconds since 1970.
     pub fn unix_nanos(&self) -> u64 {
         self.stamp.unix_nanos(self.boot.now())
     }
@@ -68,12 +68,12 @@ impl RunningClock {
         self.unix_nanos() / 1_000_000
     }
 
-    /// A reading of the boot clock underneath.
+    /// Returns a reading of the boot clock underneath.
     pub fn boot(&self) -> BootTime {
         self.boot.now()
     }
 
-    /// How far the system's wall clock is ahead of this one; negative when it is behind.
+    /// Returns how far the system's wall clock is ahead of this one; negative when it is behind.
     pub fn behind_wall_ms(&self) -> i64 {
         SystemClock.unix_ms().saturating_sub_unsigned(self.unix_ms())
     }

@@ -1,8 +1,8 @@
-//! Numbers nobody else holds, and unique ids made from them.
+//! Exclusively leased worker numbers, and the unique ids made with them.
 //!
-//! Suggested reading order: the clocks, what a holder may do with its number, the pool in Redis, the
-//! lease on top of it, and the supervisor that gives a number to a command. Then how ids are made
-//! from a number (`layout`, `mint`), given out (`server`) and examined.
+//! Suggested reading order: the clock, the rights of a holder (`permit`), the pool in Redis, the lease
+//! on top of it, and the supervisor that gives a number to a command. Then how ids are made from a
+//! number (`layout`, `mint`), served (`server`) and examined.
 
 pub mod id_clock;
 pub mod permit;

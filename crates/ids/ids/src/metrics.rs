@@ -1,4 +1,4 @@
-//! Metrics of the maker of ids, read from its own counters at each scrape.
+//! Metrics of the id service, read from its own counters at each scrape.
 
 use std::fmt;
 
