@@ -22,22 +22,22 @@ use crate::error::Error;
 use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
 use crate::memory::used_bytes;
+use crate::persistence::{Persistence, Storage};
 use crate::reclaimer::BackgroundReclaimer;
-use crate::tiers::{Storage, Tiers};
 
-/// What the threads of an engine share beside the data.
+/// State that the threads of an engine share besides the data.
 pub(crate) struct Shared {
     pub(crate) server: Server,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
-    /// Why saving fails, while it does.
+    /// The reason of a failing save, while saving fails.
     pub(crate) trouble: Mutex<Option<String>>,
     stopping: AtomicBool,
 }
 
 impl Shared {
-    /// Tells whether the engine is about to end.
+    /// Returns whether the engine is about to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -64,11 +64,11 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
     tcp: SocketAddr,
-    tiers: Option<Tiers>,
+    persistence: Option<Persistence>,
 }
 
 impl Bound {
-    /// Takes the addresses of the settings, or says which one could not be had.
+    /// Binds the addresses of the settings; the error names the one that failed.
     pub fn bind(config: RoomConfig) -> Result<Bound, Error> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -105,7 +105,7 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Listens nowhere: for a tool that needs what is in the data and lets nobody else at it.
+    /// Listens nowhere: for a tool that reads the data while no client may connect.
     pub fn nowhere(config: RoomConfig) -> Bound {
         Bound {
             listeners: Vec::new(),
@@ -125,8 +125,8 @@ impl Bound {
         &self.config
     }
 
-    /// Brings back what the storage has, as far as it must be in memory, and starts the threads. Without
-    /// storage, nothing outlives the engine.
+    /// Recovers from the storage what must be in memory, and starts the threads. Without storage, the data
+    /// ends with the engine.
     pub fn start(self, storage: Option<Storage>) -> Result<Engine, Error> {
         let Bound {
             listeners,
@@ -135,7 +135,7 @@ impl Bound {
             config,
         } = self;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // One thread serves two cores best when the clients share the machine.
+        // Half of the cores: the clients of an embedded engine mostly run on the same machine.
         let io_threads = if config.io_threads > 0 {
             config.io_threads as usize
         } else {
@@ -154,7 +154,7 @@ impl Bound {
                 .as_ref()
                 .map_or(String::new(), |password| password.reveal().to_owned()),
             maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET tells it; a part of one is not for ever.
+            // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: tcp.port(),
             bind: tcp.ip().to_string(),
@@ -179,10 +179,10 @@ impl Bound {
             threads: vec![free_thread],
             addresses,
             tcp,
-            tiers: None,
+            persistence: None,
         };
         if let Some(storage) = storage {
-            engine.tiers = Some(Tiers::start(&engine.shared, &config, storage)?);
+            engine.persistence = Some(Persistence::start(&engine.shared, &config, storage)?);
         }
         for number in 0..io_threads {
             engine.start_io_thread(number)?;
@@ -227,16 +227,16 @@ impl Engine {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
-        // The freeing thread, first in the list, ends with the last user of the shared state.
+        // The reclaiming thread, first in the list, ends with the last user of the shared state.
         for thread in self.threads.drain(..).skip(1) {
             if thread.join().is_err() {
                 tracing::error!("an engine thread panicked");
             }
         }
-        if let Some(tiers) = self.tiers.take()
-            && let Err(error) = tiers.stop(&self.shared)
+        if let Some(persistence) = self.persistence.take()
+            && let Err(error) = persistence.stop(&self.shared)
         {
-            tracing::error!(%error, "the write-ahead log did not end well");
+            tracing::error!(%error, "could not close the write-ahead log");
         }
         open
     }
@@ -282,17 +282,17 @@ impl Figures {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns how many connections were turned away.
+    /// Returns how many connections were rejected.
     pub fn connections_refused(&self) -> u64 {
         self.shared.server.clients.rejected.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a client has asked for the end (SHUTDOWN).
+    /// Returns whether a client has sent SHUTDOWN.
     pub fn shutdown_requested(&self) -> bool {
         self.shared.server.shutdown_requested.load(Ordering::Relaxed)
     }
 
-    /// Tells why writes are refused or saving fails, while that is so.
+    /// Returns why writes are refused or saving fails, as long as it is so.
     pub fn trouble(&self) -> Option<String> {
         let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
         refused.or_else(|| self.shared.trouble.lock().clone())
@@ -324,7 +324,7 @@ fn bind_unix(path: &Path) -> Result<Listener, Error> {
     })
 }
 
-/// Builds what clients are shown through TLS, from the files that the settings name.
+/// Builds the TLS settings of the listener from the files that the settings name.
 pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
     let cert_path = config
         .tls_cert

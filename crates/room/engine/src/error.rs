@@ -1,6 +1,6 @@
 //! Why the engine could not start.
 
-use crate::tiers::RecoveryError;
+use crate::persistence::RecoveryError;
 
 /// A failure to start the engine.
 #[derive(Debug, thiserror::Error)]
