@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nagaya_jobs::error::Error;
-use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{ErrorClass, SchemaError, classify};
 use rusqlite::ffi;
 
 /// Why the file of a job store could not be opened.
@@ -39,13 +39,13 @@ impl From<SchemaError> for OpenError {
 
 /// Returns the store's error for one of SQLite's.
 pub(crate) fn store_error(error: rusqlite::Error) -> Error {
-    match meaning(&error) {
-        Meaning::Full => Error::Full(error.into()),
-        Meaning::Busy => Error::Unavailable(error.into()),
-        Meaning::Damaged => Error::Damaged {
+    match classify(&error) {
+        ErrorClass::Full => Error::Full(error.into()),
+        ErrorClass::Busy => Error::Unavailable(error.into()),
+        ErrorClass::Damaged => Error::Damaged {
             what: error.to_string(),
         },
-        Meaning::Failed => Error::Failed(error.into()),
+        ErrorClass::Failed => Error::Failed(error.into()),
     }
 }
 

@@ -80,7 +80,10 @@ impl RoomDoor {
         let sizes = match &self.place {
             RoomPlace::Embedded(figures) => {
                 let server = figures.get().map(|figures| figures.server());
-                embedded(now, server.is_some_and(|server| server.tiering.get().is_some()))
+                embedded(
+                    now,
+                    server.is_some_and(|server| server.keyspace.tiering.get().is_some()),
+                )
             }
             RoomPlace::Tiered { redis, .. } => self.tiered(redis).await,
         };

@@ -133,13 +133,13 @@ pub(super) async fn tag(State(house): State<Arc<House>>, uri: Uri) -> Answer {
 async fn detail_inside(room: &RoomDoor, tag: &[u8]) -> Result<Option<Detail>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
-        let Some((figures, row)) = server.tag_figures(&tag)? else {
+        let Some((figures, row)) = server.keyspace.tag_figures(&tag)? else {
             return Ok(None);
         };
-        let keys = match (figures.place, server.tiering.get()) {
+        let keys = match (figures.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => keys_at_rest(&*tiering.cold, &tag, row.as_ref())?,
             _ => {
-                let (keys, _) = server.tag_keys_in_memory(&tag, KEYS_LISTED)?;
+                let (keys, _) = server.keyspace.tag_keys_in_memory(&tag, KEYS_LISTED)?;
                 keys.iter().map(key_in_memory).collect()
             }
         };
@@ -239,10 +239,10 @@ pub(super) async fn erase(State(house): State<Arc<House>>, uri: Uri) -> Answer {
 async fn names_without_cold_tier(room: &RoomDoor, tag: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
-        if server.tiering.get().is_some() {
+        if server.keyspace.tiering.get().is_some() {
             return Ok(None);
         }
-        let (keys, _) = server.tag_keys_in_memory(&tag, usize::MAX)?;
+        let (keys, _) = server.keyspace.tag_keys_in_memory(&tag, usize::MAX)?;
         Ok(Some(keys.into_iter().map(|key| key.key).collect()))
     });
     asked.await.unwrap_or(Ok(None))
@@ -250,7 +250,12 @@ async fn names_without_cold_tier(room: &RoomDoor, tag: &[u8]) -> Result<Option<V
 
 async fn keys_in_memory(room: &RoomDoor, tag: &[u8]) -> Result<u64, Problem> {
     let name = tag.to_vec();
-    let inside = room.inside(move |server| Ok(server.tag_in_memory(&name)?.map_or(0, |found| found.keys)));
+    let inside = room.inside(move |server| {
+        Ok(server
+            .keyspace
+            .tag_in_memory(&name)?
+            .map_or(0, |found| found.keys))
+    });
     if let Some(keys) = inside.await {
         return keys;
     }
@@ -267,12 +272,12 @@ pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<
     let name = tag.clone();
     let inside = house.room.inside(move |server| {
         // What was just erased may still be at rest.
-        let Some((figures, _)) = server.tag_figures(&name)? else {
+        let Some((figures, _)) = server.keyspace.tag_figures(&name)? else {
             return Ok(Vec::new());
         };
-        match (figures.place, server.tiering.get()) {
+        match (figures.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => Ok(rows_at_rest(&*tiering.cold, &name)?),
-            _ => Ok(server.tag_rows_in_memory(&name)?),
+            _ => Ok(server.keyspace.tag_rows_in_memory(&name)?),
         }
     });
     let rows = match inside.await {
@@ -286,7 +291,7 @@ pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<
         }
     };
     let now_ms = house.clock.unix_ms() as i64;
-    let live = |row: &&Row| row.rest.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
+    let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
     let lines: String = rows
         .iter()
         .filter(live)
