@@ -261,7 +261,7 @@ mod tests {
     fn responses_are_as_recorded() {
         let mut problems: Vec<Problem> = errors().into_iter().map(Problem::from).collect();
         problems.push(Problem::bad_request("あ".repeat(201)));
-        problems.extend(Sort::ALL.iter().map(|sort| Problem::new(*sort, "no")));
+        problems.extend(ProblemKind::ALL.iter().map(|kind| Problem::new(*kind, "no")));
         let text = transcripts(problems.into_iter().map(Problem::into_response));
         assert_eq!(text, include_str!("problem.golden"));
     }
