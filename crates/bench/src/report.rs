@@ -1,4 +1,4 @@
-//! Everything a run found out, and its three forms: text, Markdown, JSON.
+//! The results of a run, and their three forms: text, Markdown, JSON.
 
 use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};

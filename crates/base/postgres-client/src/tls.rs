@@ -1,8 +1,8 @@
-//! TLS towards a PostgreSQL.
+//! TLS of connections to PostgreSQL.
 //!
-//! `prefer` and a `require` without certificates only keep listeners out, as in
-//! libpq: whoever can stand in the middle can also be the server. `verify-full` is
-//! what to use over networks that others share.
+//! `prefer` and a `require` without certificates only protect against eavesdropping, as in
+//! libpq: an attacker in the middle can also pose as the server. `verify-full` is
+//! what to use over shared networks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
 /// Checks as much of a certificate as the mode asks for.
 #[derive(Debug)]
 struct Verifier {
-    /// Nothing when any certificate will do.
+    /// `None` when any certificate will do.
     chain: Option<Arc<WebPkiServerVerifier>>,
     names: bool,
     provider: Arc<CryptoProvider>,

@@ -64,12 +64,12 @@ impl<S: Stats> Collector for ScrapeCollector<S> {
 
 /// A histogram of durations: counts by upper bound in seconds, and the sum.
 #[derive(Clone, Debug, Default)]
-pub struct LatencyFigures {
+pub struct LatencyStats {
     pub buckets: Vec<(f64, u64)>,
     pub seconds: f64,
 }
 
-impl LatencyFigures {
+impl LatencyStats {
     pub fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let count = self.buckets.iter().map(|(_, count)| count).sum();
         encoder.encode_histogram::<NoLabelSet>(self.seconds, count, &self.buckets, None)

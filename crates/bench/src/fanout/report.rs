@@ -1,10 +1,10 @@
-//! Everything a run found out, and its forms.
+//! The results of a run, and their forms.
 
 use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
-use super::contender::Kind;
+use super::competitor::Kind;
 use super::options::{Part, Plan};
 use super::{Memory, Sample};
 use crate::machine::{Machine, Versions};

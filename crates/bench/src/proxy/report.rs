@@ -1,4 +1,4 @@
-//! Everything a run found out, and its forms.
+//! The results of a run, and their forms.
 
 use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};

@@ -10,7 +10,7 @@ use nagaya_ids::lease::{Timing, TimingOptions};
 use nagaya_ids::pool::DEFAULT_NAMESPACE;
 use nagaya_redis_client::RedisUrl;
 
-/// The pool in the house's own room. The braces make its keys one hash tag.
+/// The pool in the built-in engine. The braces make its keys one hash tag.
 pub(crate) const HOUSE_NAMESPACE: &str = "{ids}";
 
 settings! {
@@ -93,7 +93,7 @@ impl IdsConfig {
         Layout::new(time_bits, worker_bits, sequence_bits, epoch_ms).context("[ids] has no usable id layout")
     }
 
-    /// The configured Redis with the pool's name in it; none means the house's own room.
+    /// The configured Redis with the pool's name in it; none means the built-in engine.
     pub(crate) fn redis_url(&self) -> anyhow::Result<Option<RedisUrl>> {
         let Some(text) = &self.redis else {
             return Ok(None);
@@ -104,7 +104,7 @@ impl IdsConfig {
         Ok(Some(url))
     }
 
-    /// The pool's name in the house's own room.
+    /// The pool's name in the built-in engine.
     pub(crate) fn house_namespace(&self) -> String {
         self.namespace
             .clone()

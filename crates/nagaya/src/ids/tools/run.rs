@@ -16,7 +16,7 @@ use crate::ids::target::Target;
 pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
     let target = Target::choose(loaded, args.pool.redis.as_deref())?;
     let (ids, telemetry): (IdsConfig, TelemetryConfig) = (loaded.section(), loaded.section());
-    // The command's own threads are elsewhere; ours renew a lease. Two, because trace export blocks one.
+    // This runtime only renews the lease; the command is a child process. Two, because trace export blocks one.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

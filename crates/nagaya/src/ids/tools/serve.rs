@@ -1,4 +1,4 @@
-//! `nagaya ids serve`: the id server without the rest of the house.
+//! `nagaya ids serve`: the id server without the other services.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::ids::IdsConfig;
 use crate::ids::service::{IdsService, Leased, Source};
 use crate::ids::target::Target;
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     ids: IdsConfig,
     house: HouseConfig,
     http: Option<HttpConfig>,
     source: Source,
     target: Option<Target>,
-    /// Told once logging has begun.
+    /// Logged once logging has started.
     warnings: Vec<String>,
 }
 

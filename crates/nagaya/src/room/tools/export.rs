@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::copy::Copy;
-use super::place::Place;
+use super::room_data::RoomData;
 use super::size::{count, human, shown};
 use crate::cli::GlobalArgs;
 
@@ -63,8 +63,8 @@ struct Counts {
 
 pub(super) fn export(global: &GlobalArgs, args: ExportArgs) -> anyhow::Result<ExitCode> {
     let Format::Jsonl = args.format;
-    let place = Place::new(global, args.data.clone())?;
-    let copy = Copy::fresh(&place)?;
+    let room_data = RoomData::new(global, args.data.clone())?;
+    let copy = Copy::fresh(&room_data)?;
     let counts = match &args.output {
         None => export_to(&copy.cold, &args, BufWriter::new(io::stdout().lock()))?,
         Some(path) => to_file(&copy.cold, &args, path)?,
