@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 
 use super::options::{RedisArgs, Test};
 use super::subject::Nagaya;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::mint::MintError;
-use nagaya_telemetry::{Clock, SystemClock};
 use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};

@@ -13,4 +13,3 @@ pub mod trace;
 
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use logs::{Error, Telemetry};
-pub use nagaya_clock::{Clock, ManualClock, SystemClock};

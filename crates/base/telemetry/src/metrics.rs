@@ -35,7 +35,7 @@ const LATENCY_BUCKETS: [f64; 13] = [
 
 /// All metrics of this process.
 pub struct Metrics {
-    /// Locked for a registration or a scrape only; counting does not pass here.
+    /// Locked for a registration or a scrape only; counting does not need it.
     registry: Mutex<Registry>,
     pub http: HttpMetrics,
 }
@@ -76,7 +76,7 @@ impl LatencyStats {
     }
 }
 
-/// What the HTTP server counts.
+/// Counters of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,

@@ -14,14 +14,14 @@ use nagaya_clock::Clock;
 
 /// Reports uptime, memory, CPU time, threads and open files of this process.
 ///
-/// What the system does not tell (there is no `/proc` outside Linux) is left out.
+/// What the system does not provide (there is no `/proc` outside Linux) is left out.
 pub(crate) struct ProcessCollector {
     clock: Arc<dyn Clock>,
     started: Instant,
     started_unix_ms: i64,
 }
 
-/// What `/proc/self` says at one moment.
+/// The values of `/proc/self` at one moment.
 #[derive(Debug, Default, PartialEq)]
 struct Usage {
     cpu_seconds: Option<f64>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! The results of a run, and their three forms: text, Markdown, JSON.
 
 use anyhow::Context;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::options::{Plan, Subject};

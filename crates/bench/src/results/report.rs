@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::Context;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::options::Plan;

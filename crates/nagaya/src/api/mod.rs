@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use nagaya_clock::Clock;
 use nagaya_fanout::Fanout;
 use nagaya_fleet::manager::ManagerHandle;
 use nagaya_jobs::service::Jobs;
-use nagaya_telemetry::Clock;
 use nagaya_telemetry::history::{History, Now, Readings};
 use nagaya_telemetry::metrics::Metrics;
 use tokio::sync::Semaphore;

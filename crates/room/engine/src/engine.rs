@@ -148,7 +148,7 @@ impl Bound {
             (io_threads * 16).clamp(16, 256)
         };
         let (reclaimer, free_thread) = BackgroundReclaimer::start().map_err(Error::Thread)?;
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(SystemClock);
         let settings = Config {
             requirepass: config
                 .password

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use nagaya_telemetry::Clock;
+use nagaya_clock::Clock;
 use tokio::time::Instant;
 
 use super::{Batch, LATE_DETAIL, Record, Store, StoreError, Stored, Written, go_json};
@@ -288,7 +288,7 @@ impl Store for MemcachedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagaya_telemetry::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn expiries_are_whole_seconds_and_dates_beyond_30_days() {

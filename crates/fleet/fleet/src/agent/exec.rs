@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner};
 use super::spawn::Spawner;
-use crate::clock::{BootTime, boot_now};
+use nagaya_clock::{BootTime, boot_now};
 
 /// Longest answer of a request command, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
 use nagaya_clock::boot_now;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
 use nagaya_ids::metrics::IdsStats;
@@ -26,7 +27,6 @@ use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio::sync::watch;
 use tracing::{info, warn};
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Loaded;
 use nagaya_ids::audit::{AuditOptions, Progress, Report, Source};
 use nagaya_ids::layout::Layout;
 use nagaya_ids::{audit as auditing, decode as decoding};
-use nagaya_telemetry::{Clock, SystemClock};
 
 use super::admin::{print, print_json};
 use super::args::{AuditArgs, DecodeArgs};

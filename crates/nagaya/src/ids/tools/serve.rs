@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::{Listen, Loaded};
 use nagaya_ids::lease::{HolderOptions, Timing, TimingOptions};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 

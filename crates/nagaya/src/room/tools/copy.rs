@@ -1,8 +1,8 @@
 //! A current copy of the data in the cold tier.
 
 use anyhow::Context;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cold::sqlite::{Options, SqliteCold};
-use nagaya_telemetry::{Clock, SystemClock};
 
 use super::client::Client;
 use super::room_data::{DataUse, RoomData, written_at_ms};

@@ -48,7 +48,7 @@ impl Writer {
             tags: (0..tags).map(|tag| format!("w{number}t{tag}")).collect(),
             counters: Arc::new((0..tags).map(|_| Counter::default()).collect()),
             rng: Rng::seeded(seed ^ (number as u64) << 32),
-            twin: Session::on(&Engine::new(Arc::new(SystemClock::default()))),
+            twin: Session::on(&Engine::new(Arc::new(SystemClock))),
             under_way: VecDeque::new(),
             acknowledged: 0,
             refused: 0,

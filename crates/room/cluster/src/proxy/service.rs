@@ -149,7 +149,7 @@ impl Service {
             registry(),
             1,
             settings,
-            Arc::new(SystemClock::default()),
+            Arc::new(SystemClock),
             Box::new(ReclaimInline),
         );
         Ok(Service {

@@ -278,7 +278,7 @@ fn memory_without_end_is_an_error_and_no_more() {
 
 /// An engine on which a script is slow at once.
 fn impatient() -> Arc<Engine> {
-    let engine = Engine::new(Arc::new(SystemClock::default()));
+    let engine = Engine::new(Arc::new(SystemClock));
     engine
         .server
         .update_config(|config| config.busy_reply_threshold = 0);
@@ -369,7 +369,7 @@ fn a_transaction_that_meets_a_slow_script_is_aborted() {
 
 #[test]
 fn a_command_that_already_waits_for_its_shard_is_refused_too() {
-    let engine = Engine::new(Arc::new(SystemClock::default()));
+    let engine = Engine::new(Arc::new(SystemClock));
     engine
         .server
         .update_config(|config| config.busy_reply_threshold = 50);
