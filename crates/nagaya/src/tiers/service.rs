@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use nagaya_cluster::hot_tier::RedisHotTier;
 use nagaya_cluster::proxy::{self, Error};
-use nagaya_cluster::roles::{
+use nagaya_cluster::workers::{
     AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
     CollectorOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
 };
-use nagaya_cluster::tier::RedisHotTier;
 use nagaya_redis_client::{Client, Options, RedisUrl};
 use nagaya_telemetry::TiersFigures;
 use nagaya_telemetry::metrics::Metrics;

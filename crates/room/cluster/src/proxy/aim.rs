@@ -7,7 +7,7 @@ use nagaya_resp::Args;
 use nagaya_tiering::tag::tag_of;
 
 use super::slots::slot_of_tag;
-use crate::tier::keys::is_reserved;
+use crate::hot_tier::keys::is_reserved;
 
 /// The keys that a request may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

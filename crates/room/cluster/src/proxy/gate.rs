@@ -19,7 +19,7 @@ use super::flight::{Flight, Held, Job, Origin, Trip};
 use super::slab::{Key, Slab};
 use super::touch::Batch;
 use super::worker::{Map, Worker};
-use crate::tier::scripts::{self, Form};
+use crate::hot_tier::scripts::{self, Form};
 
 /// The leases of a worker.
 pub(crate) struct Gate {

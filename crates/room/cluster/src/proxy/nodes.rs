@@ -13,7 +13,7 @@ use super::slab::Key;
 use super::slots::{Layout, NodeInfo, Place, SLOTS};
 use super::transport::Transport;
 use super::worker::{Map, Worker};
-use crate::tier::run::ShortRun;
+use crate::hot_tier::run::ShortRun;
 
 /// Nobody has the slot, as far as we know.
 const NOBODY: u16 = u16::MAX;
@@ -281,7 +281,7 @@ impl Worker<'_> {
             say(Greet::Needed, &[b"SELECT", url.db.to_string().as_bytes()]);
         }
         if self.gate.is_some() && purpose != Purpose::Hub {
-            for script in crate::tier::scripts::all() {
+            for script in crate::hot_tier::scripts::all() {
                 if matches!(script.name, "touch" | "register") {
                     say(Greet::Wanted, &[b"SCRIPT", b"LOAD", script.source.as_bytes()]);
                 }

@@ -13,7 +13,7 @@ use super::routes::{Gather, Split};
 use super::session::Session;
 use super::slab::Key;
 use super::worker::Worker;
-use crate::tier::keys::is_reserved;
+use crate::hot_tier::keys::is_reserved;
 
 /// How often a node is asked for a random key when it only tells names of our own.
 const DRAWS: usize = 64;

@@ -12,8 +12,8 @@ use super::gate::Step;
 use super::nodes::info_field;
 use super::slab::Key;
 use super::worker::{Map, Worker};
-use crate::tier::run::ShortRun;
-use crate::tier::scripts::{self, Form};
+use crate::hot_tier::run::ShortRun;
+use crate::hot_tier::scripts::{self, Form};
 
 /// Touches that share one reading of the run.
 const BATCH_MAX: usize = 512;

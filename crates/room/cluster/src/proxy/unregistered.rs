@@ -9,7 +9,7 @@ use super::flight::{Flight, Origin};
 use super::gate::{Parked, Unregistered};
 use super::slab::Key;
 use super::worker::Worker;
-use crate::tier::scripts::{self, Form};
+use crate::hot_tier::scripts::{self, Form};
 use nagaya_commands::table;
 use nagaya_resp::{Limits, Parsed, RequestParser};
 

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use nagaya_cluster::hot_tier::keys;
+use nagaya_cluster::hot_tier::run::ShortRun;
+use nagaya_cluster::hot_tier::scripts::{self, Call, Form};
 use nagaya_cluster::proxy::{
     Accesses, ColdKeys, Config, CountDone, Errand, ErrandDone, Keeper, Kinds, LoadDone, Loads, Outcome,
     Proxy, ScanDone, Tiering,
 };
-use nagaya_cluster::tier::keys;
-use nagaya_cluster::tier::run::ShortRun;
-use nagaya_cluster::tier::scripts::{self, Call, Form};
 use nagaya_redis_client::Run;
 use nagaya_testkit::{Redis, RedisCluster, Reply, RespClient, wait};
 use nagaya_tiering::access::Use;

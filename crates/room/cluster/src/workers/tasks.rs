@@ -17,8 +17,8 @@ use super::cleaner::{CleanConfig, Cleaner};
 use super::figures::{TaskCounters, TaskFigures};
 use super::schedule::Schedule;
 use super::shards::{Shard, ShardLeases};
+use crate::hot_tier::{RedisHotTier, TierPart};
 use crate::stop::Stop;
-use crate::tier::{RedisHotTier, TierPart};
 
 /// How long savers rest when nothing is due.
 const REST: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::roles::{CleanConfig, RANGES, Tasks, TasksConfig};
+use nagaya_cluster::workers::{CleanConfig, RANGES, Tasks, TasksConfig};
 use nagaya_testkit::{Redis, RedisCluster, wait};
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::hot::HotTier;
@@ -14,7 +14,7 @@ use nagaya_tiering::saver::SaverConfig;
 use nagaya_tiering::tag::tag_of;
 
 use crate::flaky::Flaky;
-use crate::tier::bench::Bench;
+use crate::hot_tier::bench::Bench;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

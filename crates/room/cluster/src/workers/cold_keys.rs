@@ -12,8 +12,8 @@ use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{ColdTier, Status, TagRow};
 use nagaya_tiering::error::RoomError;
 
+use crate::hot_tier::RedisHotTier;
 use crate::proxy::{ColdKeys, CountDone, Kinds, ScanDone};
-use crate::tier::RedisHotTier;
 
 /// Questions that may wait for their answer.
 const QUESTIONS_MAX: usize = 256;

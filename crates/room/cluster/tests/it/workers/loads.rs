@@ -5,13 +5,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::roles::{LoadConfig, LoadDesk};
+use nagaya_cluster::workers::{LoadConfig, LoadDesk};
 use nagaya_redis_client::slot;
 use nagaya_testkit::{Redis, RedisCluster};
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 
 use crate::flaky::Flaky;
-use crate::tier::bench::Bench;
+use crate::hot_tier::bench::Bench;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

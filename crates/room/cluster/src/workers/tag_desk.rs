@@ -19,10 +19,10 @@ use nagaya_tiering::saver::{Saver, SaverConfig};
 
 use super::load_desk::LoadDesk;
 use super::tag_list;
+use crate::hot_tier::keys;
+use crate::hot_tier::{RedisHotTier, TagFacts};
 use crate::proxy::{Errand, ErrandDone, Keeper, Outcome, TagStatus};
 use crate::stop::{Stop, StoppableClock};
-use crate::tier::keys;
-use crate::tier::{RedisHotTier, TagFacts};
 
 /// Errands under way at a time.
 const ERRANDS_MAX: usize = 64;

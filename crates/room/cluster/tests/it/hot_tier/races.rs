@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::tier::{Limits, RedisHotTier};
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_testkit::{Redis, Reply};
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};

@@ -16,9 +16,9 @@ use nagaya_redis_client::{Script, reply};
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::error::HotError;
 
-use crate::tier::keys::{self, RANGES};
-use crate::tier::scripts::Call;
-use crate::tier::{RedisHotTier, TierPart};
+use crate::hot_tier::keys::{self, RANGES};
+use crate::hot_tier::scripts::Call;
+use crate::hot_tier::{RedisHotTier, TierPart};
 
 /// A shard that can be worked on.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
 //! Defects of the original, one test each, as far as the hot tier decides them. Those about losses are in
-//! `faults`, those about timing in `races`, those about herds, memory and stuck runs in `roles`.
+//! `faults`, those about timing in `races`, those about herds, memory and stuck runs in `workers`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

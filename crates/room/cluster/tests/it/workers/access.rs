@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::roles::{
+use nagaya_cluster::workers::{
     AccessConfig, AccessDesk, ColdOutlet, Collector, CollectorConfig, CollectorOutlet,
 };
 use nagaya_config::Secret;

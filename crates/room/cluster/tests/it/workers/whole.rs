@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{Config, Proxy, Service, Tiering};
-use nagaya_cluster::roles::{
+use nagaya_cluster::workers::{
     AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks,
     TasksConfig,
 };
-use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
 use nagaya_testkit::{Failover, Postgres, Redis, RedisCluster, Reply, RespClient, shared, wait};

@@ -8,7 +8,7 @@ use nagaya_redis_client::{Backoff, Endpoint};
 use nagaya_tiering::saver::Saver;
 
 use super::shards::Shard;
-use crate::tier::TierPart;
+use crate::hot_tier::TierPart;
 
 /// The waits after errors.
 const FIRST_WAIT: Duration = Duration::from_millis(100);

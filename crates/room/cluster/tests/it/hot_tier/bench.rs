@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nagaya_cluster::tier::scripts::{self, Form};
-use nagaya_cluster::tier::{Limits, RedisHotTier};
+use nagaya_cluster::hot_tier::scripts::{self, Form};
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_redis_client::{Client, Error, Frame, Options, reply};
 use nagaya_testkit::wait;
 use nagaya_tiering::hot::HotTier;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{
     Config, Errand, Keeper, ListedTag, Outcome, Proxy, Service, TagOrder, TagQuery, Tiering,
 };
-use nagaya_cluster::roles::{
+use nagaya_cluster::workers::{
     AccessConfig, AccessDesk, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
 };
-use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_testkit::{Redis, Reply, RespClient};
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};

@@ -52,8 +52,8 @@ fn a_key_that_has_moved_is_not_taken_for_deleted() {
     assert_eq!(house.saver().flush().unwrap().saved, 0);
 
     // Everything of ours is there already, and a changed key is still here.
-    let index = String::from_utf8(nagaya_cluster::tier::keys::index(slot)).unwrap();
-    let used = String::from_utf8(nagaya_cluster::tier::keys::used(slot)).unwrap();
+    let index = String::from_utf8(nagaya_cluster::hot_tier::keys::index(slot)).unwrap();
+    let used = String::from_utf8(nagaya_cluster::hot_tier::keys::used(slot)).unwrap();
     migrate(
         &cluster,
         from,

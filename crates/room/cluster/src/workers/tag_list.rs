@@ -11,8 +11,8 @@ use nagaya_tiering::cold::{ColdTier, TagRow};
 use nagaya_tiering::hot::HotTier;
 
 use super::tag_desk::{Failure, Shared};
+use crate::hot_tier::TagFacts;
 use crate::proxy::{ListedTag, TagOrder, TagQuery};
-use crate::tier::TagFacts;
 
 /// Rows that are read at a time.
 const PAGE: usize = 1000;

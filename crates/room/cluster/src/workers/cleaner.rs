@@ -16,8 +16,8 @@ use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 
 use super::figures::TaskCounters;
+use crate::hot_tier::{NodeMemory, RedisHotTier};
 use crate::stop::{Stop, StoppableClock};
-use crate::tier::{NodeMemory, RedisHotTier};
 
 /// How far below its mark a full node is brought, in hundredths of the mark.
 const LOW_PERCENT: u64 = 95;
@@ -81,7 +81,7 @@ impl Cleaner {
             }
         };
         let full = thread::scope(|scope| {
-            let clean = |part: &crate::tier::TierPart| {
+            let clean = |part: &crate::hot_tier::TierPart| {
                 let tier = part.tier.until(self.stop.clone());
                 scope.spawn(move || self.clean(&tier))
             };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::tier::run::ShortRun;
-use nagaya_cluster::tier::scripts::{self, Form};
-use nagaya_cluster::tier::{Limits, RedisHotTier};
+use nagaya_cluster::hot_tier::run::ShortRun;
+use nagaya_cluster::hot_tier::scripts::{self, Form};
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_redis_client::Run;
 use nagaya_testkit::{Reply, RespClient};
 use nagaya_tiering::clock::Clock;

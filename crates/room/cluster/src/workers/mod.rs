@@ -22,7 +22,7 @@ mod tag_list;
 
 mod figures;
 
-pub use crate::tier::keys::RANGES;
+pub use crate::hot_tier::keys::RANGES;
 pub use access_desk::{
     AccessConfig, AccessDesk, AccessFigures, ColdOutlet, CollectorOutlet, DeliveryError, Outlet,
 };
