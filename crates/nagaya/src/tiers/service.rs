@@ -9,8 +9,8 @@ use anyhow::{Context, anyhow};
 use nagaya_cluster::hot_tier::RedisHotTier;
 use nagaya_cluster::proxy::{self, Error};
 use nagaya_cluster::workers::{
-    AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
-    CollectorOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
+    AccessConfig, AccessLog, ColdKeyService, ColdTierSink, Collector, CollectorConfig, CollectorSink,
+    EvictConfig, LoadConfig, LoadPool, TagService, Tasks, TasksConfig,
 };
 use nagaya_redis_client::{Client, Options, RedisUrl};
 use nagaya_telemetry::TiersFigures;
@@ -51,13 +51,13 @@ pub(crate) struct TieredRoom {
     roles: Roles,
     front: Option<Front>,
     collector: Option<Collector>,
-    accesses: Arc<AccessDesk>,
+    accesses: Arc<AccessLog>,
     metrics: Arc<Metrics>,
 }
 
 struct Front {
     service: proxy::Service,
-    loads: Arc<LoadDesk>,
+    loads: Arc<LoadPool>,
 }
 
 impl TieredRoom {
@@ -128,7 +128,7 @@ impl TieredRoom {
 }
 
 impl Front {
-    fn bind(places: &Places, tiers: &Tiers, accesses: &Arc<AccessDesk>) -> anyhow::Result<Front> {
+    fn bind(places: &Places, tiers: &Tiers, accesses: &Arc<AccessLog>) -> anyhow::Result<Front> {
         let loader = Loader::new(
             Arc::new(tiers.hot.clone()),
             Arc::clone(&tiers.cold),
@@ -140,14 +140,14 @@ impl Front {
             ..LoadConfig::default()
         };
         let loads =
-            LoadDesk::start(loader, Arc::clone(&tiers.clock), config).context("cannot start threads")?;
+            LoadPool::start(loader, Arc::clone(&tiers.clock), config).context("cannot start threads")?;
         let loads = Arc::new(loads);
-        let cold_keys = ColdKeysDesk::start(
+        let cold_keys = ColdKeyService::start(
             tiers.hot.clone(),
             Arc::clone(&tiers.cold),
             Arc::clone(&tiers.clock),
         );
-        let keeper = TagDesk::new(
+        let tag_admin = TagService::new(
             tiers.hot.clone(),
             Arc::clone(&tiers.cold),
             Arc::clone(&tiers.clock),
@@ -173,7 +173,7 @@ impl Front {
                 loads: Arc::clone(&loads) as _,
                 accesses: Arc::clone(accesses) as _,
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
-                keeper: Arc::new(keeper),
+                tag_admin: Arc::new(tag_admin),
             }),
             ..proxy::Config::new(room.listen.0, places.redis.clone())
         };
@@ -192,12 +192,12 @@ impl Front {
 }
 
 /// Starts carrying news of used tags to where it goes.
-fn accesses(places: &Places, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessDesk>> {
+fn accesses(places: &Places, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessLog>> {
     let (clock, config) = (Arc::clone(&tiers.clock), AccessConfig::default());
-    let desk = match places.tiers.collector {
+    let log = match places.tiers.collector {
         None => {
             let cold = Arc::clone(&tiers.cold);
-            AccessDesk::start(ColdOutlet { cold }, clock, config)
+            AccessLog::start(ColdTierSink { cold }, clock, config)
         }
         Some(collector) => {
             let mut url = RedisUrl::single(collector.0.ip().to_string(), collector.0.port());
@@ -207,10 +207,10 @@ fn accesses(places: &Places, tiers: &Tiers, runtime: Handle) -> anyhow::Result<A
                 ..Options::default()
             };
             let client = Client::new(url, options).context("`tiers.collector` cannot be used")?;
-            AccessDesk::start(CollectorOutlet { client, runtime }, clock, config)
+            AccessLog::start(CollectorSink { client, runtime }, clock, config)
         }
     };
-    Ok(Arc::new(desk.context("cannot start threads")?))
+    Ok(Arc::new(log.context("cannot start threads")?))
 }
 
 impl Service for TieredRoom {
@@ -282,14 +282,14 @@ fn start(
                     max_staleness: places.room.max_staleness,
                     ..SaverConfig::default()
                 },
-                clean: CleanConfig {
+                evict: EvictConfig {
                     idle_after: places.idle_after(),
                     every: places
                         .idle_after()
                         .clamp(Duration::from_secs(1), Duration::from_secs(10)),
                     memory_percent: places.tiers.memory_percent,
                     memory_bytes: (memory > 0).then_some(memory),
-                    ..CleanConfig::default()
+                    ..EvictConfig::default()
                 },
                 savers: places.tiers.savers,
                 shard_lease: SHARD_LEASE,
@@ -345,8 +345,8 @@ fn worker_name() -> String {
 struct Figures {
     handle: Option<proxy::Handle>,
     tasks: Option<Arc<Tasks>>,
-    loads: Option<Arc<LoadDesk>>,
-    accesses: Arc<AccessDesk>,
+    loads: Option<Arc<LoadPool>>,
+    accesses: Arc<AccessLog>,
 }
 
 impl Figures {
@@ -367,13 +367,13 @@ impl Figures {
             figures.waits = metrics.waits.get();
         }
         if let Some(loads) = &self.loads {
-            let loads = loads.figures();
+            let loads = loads.stats();
             figures.loaded = loads.loaded;
             figures.loads_failed = loads.failed;
             figures.loads_waiting = loads.waiting;
         }
         if let Some(tasks) = &self.tasks {
-            let tasks = tasks.figures();
+            let tasks = tasks.stats();
             figures.shards = tasks.shards;
             figures.saved = tasks.saves;
             figures.saves_refused = tasks.refused;
@@ -382,7 +382,7 @@ impl Figures {
             figures.task_errors = tasks.save_errors + tasks.evict_errors;
             figures.staleness = tasks.staleness;
         }
-        let accesses = self.accesses.figures();
+        let accesses = self.accesses.stats();
         figures.news_delivered = accesses.delivered;
         figures.news_dropped = accesses.dropped;
         figures

@@ -5,7 +5,7 @@ use nagaya_tiering::error::HotError;
 
 use super::keys;
 use super::nodes::{Nodes, Words};
-use super::run::ShortRun;
+use super::run::RunDigest;
 use super::scripts::{Call, Form};
 
 /// How often what a node refused as misplaced is sent to where it belongs by then.
@@ -32,7 +32,7 @@ impl Nodes {
     pub(crate) async fn run_scripts(
         &self,
         tags: &[&[u8]],
-        make: impl Fn(usize, &ShortRun) -> Call,
+        make: impl Fn(usize, &RunDigest) -> Call,
     ) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = tags.iter().map(|_| None).collect();
         let mut pending: Vec<usize> = (0..tags.len()).collect();
@@ -88,7 +88,7 @@ impl Nodes {
     async fn run_share(
         &self,
         share: &Share,
-        make: &impl Fn(usize, &ShortRun) -> Call,
+        make: &impl Fn(usize, &RunDigest) -> Call,
     ) -> Result<Vec<Answer>, Error> {
         let link = self.link(&share.server).await?;
         let calls: Vec<Call> = share.members.iter().map(|at| make(*at, &link.run)).collect();

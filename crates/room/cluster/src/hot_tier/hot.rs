@@ -16,7 +16,7 @@ use crate::stop::Stop;
 use super::batch::{Answer, hot_error, is_of_the_tag};
 use super::keys;
 use super::nodes::{Nodes, Words};
-use super::run::ShortRun;
+use super::run::RunDigest;
 use super::scripts::{self, Call, Copied};
 
 /// How many slots are listed in one turn.
@@ -185,11 +185,11 @@ impl RedisHotTier {
         (4 * limit / self.slots.len().max(1)).clamp(4.min(limit), limit)
     }
 
-    fn run(&self, tags: &[&[u8]], make: impl Fn(usize, &ShortRun) -> Call) -> Vec<Answer> {
+    fn run(&self, tags: &[&[u8]], make: impl Fn(usize, &RunDigest) -> Call) -> Vec<Answer> {
         self.block_on(self.nodes.run_scripts(tags, make))
     }
 
-    fn run_one(&self, tag: &[u8], make: impl Fn(&ShortRun) -> Call) -> Answer {
+    fn run_one(&self, tag: &[u8], make: impl Fn(&RunDigest) -> Call) -> Answer {
         let mut answers = self.run(&[tag], |_, run| make(run));
         answers.pop().expect("one tag has one answer")
     }

@@ -14,9 +14,9 @@ mod batch;
 mod hot;
 
 mod doctor;
-mod facts;
 mod memory;
+mod tag_info;
 
-pub use facts::TagFacts;
 pub use hot::{Limits, RedisHotTier, TierPart};
 pub use memory::NodeMemory;
+pub use tag_info::TagInfo;

@@ -8,7 +8,7 @@ use nagaya_redis_client::slot::SLOTS;
 use nagaya_redis_client::{Client, Connection, Endpoint, Error, Frame, Run, reply};
 use tokio::time::Instant;
 
-use super::run::ShortRun;
+use super::run::RunDigest;
 
 /// Commands that go out together. More only make the first replies wait.
 const TRIP_COMMANDS_MAX: usize = 512;
@@ -56,7 +56,7 @@ pub(crate) struct SlotMap {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) connection: Connection,
-    pub(crate) run: ShortRun,
+    pub(crate) run: RunDigest,
     whole_run: Run,
 }
 
@@ -133,7 +133,7 @@ impl Nodes {
         let connection = self.client.dedicated_to(server).await?;
         let whole_run = connection.run().await?;
         Ok(Link {
-            run: ShortRun::from(&whole_run),
+            run: RunDigest::from(&whole_run),
             connection,
             whole_run,
         })

@@ -18,22 +18,22 @@ const KEPT: usize = 16;
 /// A node's run as the scripts keep it: half as long, so that a tag's meta stays in its compact form, which
 /// ends at values of 64 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ShortRun(String);
+pub struct RunDigest(String);
 
-impl ShortRun {
+impl RunDigest {
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
-impl From<&Run> for ShortRun {
-    fn from(run: &Run) -> ShortRun {
+impl From<&Run> for RunDigest {
+    fn from(run: &Run) -> RunDigest {
         let part = |id: &str| id.chars().take(KEPT).collect::<String>();
-        ShortRun(part(&run.run_id) + &part(&run.replication_id))
+        RunDigest(part(&run.run_id) + &part(&run.replication_id))
     }
 }
 
-impl fmt::Display for ShortRun {
+impl fmt::Display for RunDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

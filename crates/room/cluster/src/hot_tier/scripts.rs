@@ -14,7 +14,7 @@ use nagaya_tiering::hot::{Chunk, Installed, Settled, TagCopy};
 use nagaya_tiering::protocol::{Begun, Token, Touched};
 
 use super::keys;
-use super::run::ShortRun;
+use super::run::RunDigest;
 
 const META: &str = "meta";
 const DIRTY: &str = "dirty";
@@ -149,7 +149,7 @@ fn takes(names: &[&str], count: usize) -> bool {
 }
 
 /// Asks what may be done with a tag.
-pub fn touch(run: &ShortRun, tag: &[u8]) -> Call {
+pub fn touch(run: &RunDigest, tag: &[u8]) -> Call {
     Call::new(
         &TOUCH,
         vec![keys::meta(tag), used(tag)],
@@ -168,12 +168,12 @@ pub fn register<'a>(tag: &[u8], token: Token, names: impl IntoIterator<Item = &'
     Call::new(&REGISTER, vec![keys::dirty(tag), index(tag)], args)
 }
 
-pub fn begin(run: &ShortRun, tag: &[u8], token: Token) -> Call {
+pub fn begin(run: &RunDigest, tag: &[u8], token: Token) -> Call {
     let args = vec![bytes(run), text(token), tag.to_vec()];
     Call::new(&BEGIN, vec![keys::meta(tag), used(tag)], args)
 }
 
-pub fn install(run: &ShortRun, tag: &[u8], token: Token, chunk: &Chunk) -> Call {
+pub fn install(run: &RunDigest, tag: &[u8], token: Token, chunk: &Chunk) -> Call {
     let mut names = vec![keys::meta(tag), keys::dirty(tag), index(tag)];
     names.extend(chunk.rows.iter().map(|row| row.key.clone()));
     names.extend(chunk.tombstones.iter().cloned());
@@ -197,12 +197,12 @@ pub fn install(run: &ShortRun, tag: &[u8], token: Token, chunk: &Chunk) -> Call 
     Call::new(&INSTALL, names, args)
 }
 
-pub fn snapshot(run: &ShortRun, tag: &[u8]) -> Call {
+pub fn snapshot(run: &RunDigest, tag: &[u8]) -> Call {
     let names = vec![keys::meta(tag), keys::dirty(tag), index(tag)];
     Call::new(&SNAPSHOT, names, vec![bytes(run), tag.to_vec()])
 }
 
-pub fn remove(run: &ShortRun, settled: &Settled) -> Call {
+pub fn remove(run: &RunDigest, settled: &Settled) -> Call {
     let tag = settled.tag.as_slice();
     let names = vec![keys::meta(tag), keys::dirty(tag), index(tag)];
     let mut args = vec![bytes(run), number(settled.generation), tag.to_vec()];
@@ -213,12 +213,12 @@ pub fn remove(run: &ShortRun, settled: &Settled) -> Call {
     Call::new(&REMOVE, names, args)
 }
 
-pub fn mark(run: &ShortRun, tag: &[u8], token: Token) -> Call {
+pub fn mark(run: &RunDigest, tag: &[u8], token: Token) -> Call {
     let names = vec![keys::meta(tag), keys::dirty(tag)];
     Call::new(&MARK, names, vec![bytes(run), text(token)])
 }
 
-pub fn confirm(run: &ShortRun, tag: &[u8], token: Token, keys_of_tag: &[Vec<u8>]) -> Call {
+pub fn confirm(run: &RunDigest, tag: &[u8], token: Token, keys_of_tag: &[Vec<u8>]) -> Call {
     let mut names = vec![keys::meta(tag), keys::dirty(tag), used(tag)];
     names.extend(keys_of_tag.iter().cloned());
     Call::new(&CONFIRM, names, vec![bytes(run), text(token), tag.to_vec()])
@@ -350,7 +350,7 @@ fn index(tag: &[u8]) -> Vec<u8> {
     keys::index(keys::slot_of(tag))
 }
 
-fn bytes(run: &ShortRun) -> Vec<u8> {
+fn bytes(run: &RunDigest) -> Vec<u8> {
     run.as_bytes().to_vec()
 }
 

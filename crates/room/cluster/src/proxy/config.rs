@@ -10,7 +10,7 @@ use nagaya_tiering::access::Use;
 use nagaya_tiering::cold::Kind;
 use rustls::ServerConfig;
 
-use super::keeper::Keeper;
+use super::tag_admin::TagAdmin;
 
 /// How a proxy serves its clients and talks to the servers behind it.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ pub struct Tiering {
     pub loads: Arc<dyn Loads>,
     pub accesses: Arc<dyn Accesses>,
     pub cold_keys: Arc<dyn ColdKeys>,
-    pub keeper: Arc<dyn Keeper>,
+    pub tag_admin: Arc<dyn TagAdmin>,
 }
 
 /// Brings tags into memory.

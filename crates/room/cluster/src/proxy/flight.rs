@@ -24,7 +24,7 @@ pub(crate) enum Origin {
         client: Key,
     },
     /// A client's request about tags.
-    Errand {
+    TagCommand {
         client: Key,
     },
     /// The end of a client's WATCH.

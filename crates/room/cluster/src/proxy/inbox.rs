@@ -11,8 +11,8 @@ use nagaya_commands::client::{Mailbox, Message};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::keeper::Outcome;
 use super::slots::Layout;
+use super::tag_admin::Outcome;
 use super::transport::Transport;
 
 /// Something for a worker to do.
@@ -31,7 +31,7 @@ pub(crate) enum Item {
         ending: Result<(), String>,
     },
     /// What came of a client's request about tags.
-    Errand {
+    TagCommand {
         client: u64,
         outcome: Result<Outcome, String>,
     },

@@ -24,11 +24,11 @@ mod burst;
 mod cold_names;
 mod ears;
 mod hub;
-mod keeper;
 mod room;
 mod script_guard;
 mod scripts;
 mod split;
+mod tag_admin;
 mod transaction;
 mod watch;
 
@@ -60,6 +60,6 @@ pub use config::{
     Accesses, ColdKeys, Config, CountDone, Kinds, LoadDone, Loads, ScanDone, Tiering, TlsListen,
 };
 pub use error::Error;
-pub use keeper::{Errand, ErrandDone, Keeper, ListedTag, Outcome, TagOrder, TagQuery, TagStatus};
 pub use metrics::{Counter, Metrics};
 pub use service::{Handle, Proxy, Service};
+pub use tag_admin::{ListedTag, Outcome, TagAdmin, TagCallback, TagCommand, TagOrder, TagQuery, TagStatus};

@@ -13,7 +13,7 @@ use super::slab::Key;
 use super::slots::{Layout, NodeInfo, Place, SLOTS};
 use super::transport::Transport;
 use super::worker::{Map, Worker};
-use crate::hot_tier::run::ShortRun;
+use crate::hot_tier::run::RunDigest;
 
 /// Nobody has the slot, as far as we know.
 const NOBODY: u16 = u16::MAX;
@@ -35,7 +35,7 @@ pub(crate) struct Node {
     /// Grows when a connection to it is lost; leases of earlier epochs are over.
     pub(crate) epoch: u64,
     /// Which life of the node the connection began with, once it is known.
-    pub(crate) run: Option<ShortRun>,
+    pub(crate) run: Option<RunDigest>,
     pub(crate) run_id: String,
     retry_at_us: u64,
     failures: u32,
@@ -320,7 +320,7 @@ impl Worker<'_> {
             Greet::RunId => node.run_id = info_field(reply, "run_id").unwrap_or_default(),
             Greet::ReplicationId => {
                 let replication_id = info_field(reply, "master_replid").unwrap_or_default();
-                node.run = Some(super::touch::short_run(&node.run_id, replication_id));
+                node.run = Some(super::touch::run_digest(&node.run_id, replication_id));
             }
         }
         if is_done {

@@ -1,4 +1,4 @@
-//! ROOM.*: requests about tags, answered by the keeper.
+//! ROOM.*: requests about tags, answered by the tag_admin.
 //!
 //! A client waits in such a request as in BLPOP: in its turn, and nothing behind it is looked at.
 
@@ -11,10 +11,10 @@ use nagaya_tiering::tag::tag_of;
 use super::flight::{Job, Origin, Trip};
 use super::front::{Request, Seen};
 use super::inbox::Item;
-use super::keeper::{Errand, ListedTag, Outcome, TagOrder, TagQuery, TagStatus};
 use super::session::{Hold, Session};
 use super::slab::Key;
 use super::split::How;
+use super::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 use super::worker::Worker;
 
 /// Keys that one DEL of an erased tag names.
@@ -59,8 +59,8 @@ impl Worker<'_> {
         let (weak, inbox, client) = (Arc::downgrade(&wanted), self.inbox.clone(), session.client.id());
         session.hold = Hold::Busy;
         session.errand = Some(wanted);
-        let done = move |outcome| inbox.push(Item::Errand { client, outcome });
-        tiering.keeper.ask(errand, weak, Box::new(done));
+        let done = move |outcome| inbox.push(Item::TagCommand { client, outcome });
+        tiering.tag_admin.ask(errand, weak, Box::new(done));
         Seen::Done
     }
 
@@ -93,7 +93,7 @@ impl Worker<'_> {
     pub(super) fn end_errand(&mut self, client: Key, reply: &[u8]) {
         let Some(session) = self.clients.get_mut(client) else {
             if self.clients.is_live(client) {
-                self.deliver_later(Origin::Errand { client }, reply.to_vec());
+                self.deliver_later(Origin::TagCommand { client }, reply.to_vec());
             }
             return;
         };
@@ -106,7 +106,7 @@ impl Worker<'_> {
 
     /// Deletes the keys of a tag as a client would.
     fn erase(&mut self, client: Key, names: &[Vec<u8>]) {
-        let trip = self.trip(Origin::Errand { client }, false);
+        let trip = self.trip(Origin::TagCommand { client }, false);
         let parts = names.chunks(ERASED_AT_ONCE);
         let join = self.begin_join(trip, How::Sum, parts.len());
         for (part, names) in parts.enumerate() {
@@ -125,13 +125,13 @@ impl Worker<'_> {
 }
 
 /// Reads a request; fails with the text of an error reply.
-fn errand(room: Room, args: &Args<'_>) -> Result<Errand, &'static str> {
+fn errand(room: Room, args: &Args<'_>) -> Result<TagCommand, &'static str> {
     let tag = || tag_of(args.get(1).unwrap_or_default()).to_vec();
     Ok(match room {
-        Room::Status => Errand::Status { tag: tag() },
-        Room::Evict => Errand::Evict { tag: tag() },
-        Room::Erase => Errand::Names { tag: tag() },
-        Room::Warm => Errand::Warm {
+        Room::Status => TagCommand::Status { tag: tag() },
+        Room::Evict => TagCommand::Evict { tag: tag() },
+        Room::Erase => TagCommand::Names { tag: tag() },
+        Room::Warm => TagCommand::Warm {
             tags: args.iter().skip(1).map(|tag| tag_of(tag).to_vec()).collect(),
         },
         Room::WaitCold => {
@@ -141,12 +141,12 @@ fn errand(room: Room, args: &Args<'_>) -> Result<Errand, &'static str> {
             match u64::try_from(wait_ms) {
                 _ if !is_known => return Err(SYNTAX),
                 Err(_) => return Err("ERR timeout is negative"),
-                Ok(wait_ms) => Errand::WaitCold {
+                Ok(wait_ms) => TagCommand::WaitCold {
                     limit: (wait_ms > 0).then(|| Duration::from_millis(wait_ms)),
                 },
             }
         }
-        Room::Tags => Errand::List(tag_query(args)?),
+        Room::Tags => TagCommand::List(tag_query(args)?),
     })
 }
 
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    fn read(room: Room, line: &str) -> Result<Errand, &'static str> {
+    fn read(room: Room, line: &str) -> Result<TagCommand, &'static str> {
         let args: ArgVec = line.split(' ').collect();
         errand(room, &args.as_args())
     }
@@ -251,22 +251,25 @@ mod tests {
         let tag = b"u7".to_vec();
         assert_eq!(
             read(Room::Status, "room.status {u7}:name"),
-            Ok(Errand::Status { tag: tag.clone() })
+            Ok(TagCommand::Status { tag: tag.clone() })
         );
         assert_eq!(
             read(Room::Erase, "room.erase u7"),
-            Ok(Errand::Names { tag: tag.clone() })
+            Ok(TagCommand::Names { tag: tag.clone() })
         );
         let tags = vec![tag, b"b".to_vec()];
-        assert_eq!(read(Room::Warm, "room.warm u7 x{b}"), Ok(Errand::Warm { tags }));
+        assert_eq!(
+            read(Room::Warm, "room.warm u7 x{b}"),
+            Ok(TagCommand::Warm { tags })
+        );
     }
 
     #[test]
     fn waits_are_in_milliseconds_and_zero_is_for_ever() {
         let wait = |line: &str| read(Room::WaitCold, line);
         let limit = Some(Duration::from_millis(20));
-        assert_eq!(wait("room.waitcold 20 all"), Ok(Errand::WaitCold { limit }));
-        assert_eq!(wait("room.waitcold 0"), Ok(Errand::WaitCold { limit: None }));
+        assert_eq!(wait("room.waitcold 20 all"), Ok(TagCommand::WaitCold { limit }));
+        assert_eq!(wait("room.waitcold 0"), Ok(TagCommand::WaitCold { limit: None }));
         assert_eq!(wait("room.waitcold 0 some"), Err(SYNTAX));
         assert_eq!(wait("room.waitcold -1"), Err("ERR timeout is negative"));
         assert_eq!(wait("room.waitcold x"), Err(NOT_AN_INTEGER));
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn lists_of_tags_take_a_limit_and_those_by_name_a_cursor() {
         let list = |line: &str| read(Room::Tags, line);
-        let query = |order, limit| Ok(Errand::List(TagQuery { order, limit }));
+        let query = |order, limit| Ok(TagCommand::List(TagQuery { order, limit }));
         assert_eq!(list("room.tags hottest"), query(TagOrder::Hottest, 20));
         assert_eq!(
             list("room.tags biggest limit 5000"),

@@ -12,7 +12,7 @@ use super::gate::Step;
 use super::nodes::info_field;
 use super::slab::Key;
 use super::worker::{Map, Worker};
-use crate::hot_tier::run::ShortRun;
+use crate::hot_tier::run::RunDigest;
 use crate::hot_tier::scripts::{self, Form};
 
 /// Touches that share one reading of the run.
@@ -24,7 +24,7 @@ pub(super) const TOUCH_AGAIN_US: u64 = 10_000;
 pub(super) struct Batch {
     pub(super) node: usize,
     pub(super) epoch: u64,
-    pub(super) run: ShortRun,
+    pub(super) run: RunDigest,
     pub(super) sent_us: u64,
     pub(super) tags: Vec<Key>,
     pub(super) answers: Vec<Option<Touched>>,
@@ -87,7 +87,7 @@ impl Worker<'_> {
         }
     }
 
-    fn send_batch(&mut self, node: usize, connection: Key, run: &ShortRun, tags: &[Key]) {
+    fn send_batch(&mut self, node: usize, connection: Key, run: &RunDigest, tags: &[Key]) {
         let Some(gate) = &mut self.gate else {
             return;
         };
@@ -177,7 +177,7 @@ impl Worker<'_> {
         let replication_id = info_field(reply, "master_replid").unwrap_or_default();
         let is_primary = info_field(reply, "role").as_deref() == Some("master");
         let is_read = !batch.run_id.is_empty() && !replication_id.is_empty();
-        let run = short_run(&batch.run_id, replication_id);
+        let run = run_digest(&batch.run_id, replication_id);
         let node = &mut self.nodes.list[batch.node];
         let counts = run == batch.run && is_primary && node.epoch == batch.epoch;
         if is_read && run != batch.run && node.epoch == batch.epoch {
@@ -241,8 +241,8 @@ impl Worker<'_> {
 }
 
 /// The node's run as the scripts keep it.
-pub(crate) fn short_run(run_id: &str, replication_id: String) -> ShortRun {
-    ShortRun::from(&Run {
+pub(crate) fn run_digest(run_id: &str, replication_id: String) -> RunDigest {
+    RunDigest::from(&Run {
         run_id: run_id.to_owned(),
         replication_id,
     })

@@ -282,7 +282,7 @@ impl<'s> Worker<'s> {
             Origin::Part { join, part } => self.join(join, part as usize, reply),
             Origin::Burst { burst } => self.on_burst(burst, reply),
             Origin::Blocked { client } => self.on_blocked(client, reply),
-            Origin::Errand { client } => self.end_errand(client, reply),
+            Origin::TagCommand { client } => self.end_errand(client, reply),
             Origin::Watched { client } => self.on_watched(client, reply),
             Origin::Touch { batch } => self.on_touched(batch, reply),
             Origin::RunId { batch } => self.on_run_id(batch, reply),
@@ -343,7 +343,7 @@ impl<'s> Worker<'s> {
             Item::LayoutFailed(reason) => self.layout_failed(&reason),
             Item::Loaded { tag, ending } => self.on_loaded(&tag, ending),
             Item::Cold(number, answer) => self.on_cold(number, answer),
-            Item::Errand { client, outcome } => self.on_errand(client, outcome),
+            Item::TagCommand { client, outcome } => self.on_errand(client, outcome),
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::access_desk::AccessDesk;
+use super::access_log::AccessLog;
 
 /// The command that carries news.
 pub(crate) const NOTE: &str = "ROOM.NOTE";
@@ -50,16 +50,16 @@ pub struct CollectorConfig {
 pub struct Collector {
     listener: TcpListener,
     config: CollectorConfig,
-    desk: Arc<AccessDesk>,
+    log: Arc<AccessLog>,
 }
 
 impl Collector {
-    pub async fn bind(config: CollectorConfig, desk: Arc<AccessDesk>) -> io::Result<Collector> {
+    pub async fn bind(config: CollectorConfig, log: Arc<AccessLog>) -> io::Result<Collector> {
         let listener = TcpListener::bind(config.listen).await?;
         Ok(Collector {
             listener,
             config,
-            desk,
+            log,
         })
     }
 
@@ -86,7 +86,7 @@ impl Collector {
             match accepted {
                 Ok((stream, _)) => {
                     let session = Session {
-                        desk: self.desk.clone(),
+                        log: self.log.clone(),
                         is_known: self.config.password.is_none(),
                         password: self.config.password.clone(),
                     };
@@ -109,7 +109,7 @@ impl Collector {
 }
 
 struct Session {
-    desk: Arc<AccessDesk>,
+    log: Arc<AccessLog>,
     password: Option<Secret>,
     is_known: bool,
 }
@@ -199,7 +199,7 @@ impl Session {
             return out.error("ERR ROOM.NOTE takes a tag and two times for each");
         };
         let count = accesses.len();
-        if self.desk.take(accesses) {
+        if self.log.take(accesses) {
             out.int(count as i64);
         } else {
             out.error("BUSY the collector is full, try again later");

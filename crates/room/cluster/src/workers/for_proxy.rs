@@ -1,19 +1,19 @@
-//! What the proxy asks of its surroundings, answered by the desks.
+//! What the proxy asks of its surroundings, answered by the workers.
 
 use nagaya_tiering::access::Use;
 
-use super::access_desk::AccessDesk;
-use super::load_desk::LoadDesk;
+use super::access_log::AccessLog;
+use super::load_pool::LoadPool;
 use crate::proxy::{Accesses, LoadDone, Loads};
 
-impl Loads for LoadDesk {
+impl Loads for LoadPool {
     fn load(&self, tag: &[u8], done: LoadDone) {
-        LoadDesk::load(self, tag, done);
+        LoadPool::load(self, tag, done);
     }
 }
 
-impl Accesses for AccessDesk {
+impl Accesses for AccessLog {
     fn note(&self, tag: &[u8], used: Use) {
-        AccessDesk::note(self, tag, used);
+        AccessLog::note(self, tag, used);
     }
 }

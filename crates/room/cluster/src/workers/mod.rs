@@ -1,35 +1,35 @@
 //! What the processes of a distributed room do beside forwarding commands.
 //!
-//! [`Tasks`] saves and evicts, [`LoadDesk`] brings tags into memory, [`AccessDesk`] and [`Collector`] carry
-//! the news of which tags are used to the cold tier, [`ColdKeysDesk`] lists what is only there, and
-//! [`TagDesk`] answers what clients ask about tags.
+//! [`Tasks`] saves and evicts, [`LoadPool`] brings tags into memory, [`AccessLog`] and [`Collector`] carry
+//! the news of which tags are used to the cold tier, [`ColdKeyService`] lists what is only there, and
+//! [`TagService`] answers what clients ask about tags.
 
 mod shards;
 
-mod cleaner;
+mod evictor;
 mod schedule;
 mod tasks;
 
-mod load_desk;
+mod load_pool;
 
-mod access_desk;
+mod access_log;
 mod collector;
 
-mod cold_keys;
+mod cold_key_service;
 mod for_proxy;
-mod tag_desk;
 mod tag_list;
+mod tag_service;
 
-mod figures;
+mod stats;
 
 pub use crate::hot_tier::keys::RANGES;
-pub use access_desk::{
-    AccessConfig, AccessDesk, AccessFigures, ColdOutlet, CollectorOutlet, DeliveryError, Outlet,
+pub use access_log::{
+    AccessConfig, AccessLog, AccessSink, AccessStats, ColdTierSink, CollectorSink, DeliveryError,
 };
-pub use cleaner::CleanConfig;
-pub use cold_keys::ColdKeysDesk;
+pub use cold_key_service::ColdKeyService;
 pub use collector::{Collector, CollectorConfig};
-pub use figures::TaskFigures;
-pub use load_desk::{LoadConfig, LoadDesk, LoadDone, LoadFigures};
-pub use tag_desk::TagDesk;
+pub use evictor::EvictConfig;
+pub use load_pool::{LoadConfig, LoadDone, LoadPool, LoadStats};
+pub use stats::TaskStats;
+pub use tag_service::TagService;
 pub use tasks::{Tasks, TasksConfig};

@@ -10,8 +10,8 @@ use std::time::Duration;
 use nagaya_tiering::cold::{ColdTier, TagRow};
 use nagaya_tiering::hot::HotTier;
 
-use super::tag_desk::{Failure, Shared};
-use crate::hot_tier::TagFacts;
+use super::tag_service::{Failure, Shared};
+use crate::hot_tier::TagInfo;
 use crate::proxy::{ListedTag, TagOrder, TagQuery};
 
 /// Rows that are read at a time.
@@ -32,11 +32,11 @@ pub(super) fn list(shared: &Shared, query: &TagQuery) -> Result<(Vec<ListedTag>,
                 Ok((tag, row))
             });
             let rows: Vec<_> = rows.collect::<Result<_, Failure>>()?;
-            Ok((figures(shared, rows)?, None))
+            Ok((stats(shared, rows)?, None))
         }
         TagOrder::Biggest => {
             let rows = biggest(&*shared.cold, query.limit)?;
-            let mut tags = figures(shared, rows)?;
+            let mut tags = stats(shared, rows)?;
             tags.extend(new_tags(shared, b"", query.limit)?);
             tags.sort_by_key(|listed| Reverse(listed.bytes));
             tags.dedup_by(|one, other| one.tag == other.tag);
@@ -66,7 +66,7 @@ fn by_name(
     rows.truncate(limit);
     let cursor = rows.last().filter(|_| is_full).map(|row| row.tag.clone());
     let rows = rows.into_iter().map(|row| (row.tag.clone(), Some(row)));
-    let mut tags = figures(shared, rows.collect())?;
+    let mut tags = stats(shared, rows.collect())?;
     if after.is_none() {
         for new in new_tags(shared, prefix, limit)? {
             if tags.iter().all(|listed| listed.tag != new.tag) {
@@ -121,19 +121,19 @@ fn new_tags(shared: &Shared, prefix: &[u8], limit: usize) -> Result<Vec<ListedTa
             break;
         }
     }
-    figures(shared, new)
+    stats(shared, new)
 }
 
 /// Adds what memory knows of tags; those that are nowhere are left out.
-fn figures(shared: &Shared, rows: Vec<Candidate>) -> Result<Vec<ListedTag>, Failure> {
+fn stats(shared: &Shared, rows: Vec<Candidate>) -> Result<Vec<ListedTag>, Failure> {
     let names: Vec<&[u8]> = rows.iter().map(|(tag, _)| tag.as_slice()).collect();
-    let mut facts = Vec::with_capacity(names.len());
+    let mut info = Vec::with_capacity(names.len());
     for turn in names.chunks(PAGE) {
-        facts.extend(shared.tier.facts(turn)?);
+        info.extend(shared.tier.tag_info(turn)?);
     }
     let mut listed = Vec::new();
-    for ((tag, row), facts) in rows.into_iter().zip(facts) {
-        let one = figures_of(shared, tag, row.as_ref(), &facts)?;
+    for ((tag, row), info) in rows.into_iter().zip(info) {
+        let one = figures_of(shared, tag, row.as_ref(), &info)?;
         if one.keys > 0 {
             listed.push(one);
         }
@@ -145,7 +145,7 @@ fn figures_of(
     shared: &Shared,
     tag: Vec<u8>,
     row: Option<&TagRow>,
-    facts: &TagFacts,
+    info: &TagInfo,
 ) -> Result<ListedTag, Failure> {
     let saved = row.filter(|row| row.keys > 0);
     let (keys, bytes) = match saved {
@@ -159,9 +159,9 @@ fn figures_of(
         tag,
         keys,
         bytes,
-        idle: facts.idle.or(idle),
-        is_resident: facts.is_resident,
+        idle: info.idle.or(idle),
+        is_resident: info.is_resident,
         is_cold: saved.is_some(),
-        is_dirty: facts.dirty_keys > 0,
+        is_dirty: info.dirty_keys > 0,
     })
 }

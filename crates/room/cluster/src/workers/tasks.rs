@@ -13,10 +13,10 @@ use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
 
-use super::cleaner::{CleanConfig, Cleaner};
-use super::figures::{TaskCounters, TaskFigures};
+use super::evictor::{EvictConfig, Evictor};
 use super::schedule::Schedule;
 use super::shards::{Shard, ShardLeases};
+use super::stats::{TaskCounters, TaskStats};
 use crate::hot_tier::{RedisHotTier, TierPart};
 use crate::stop::Stop;
 
@@ -32,7 +32,7 @@ pub struct TasksConfig {
     /// The name of this worker; no other one has it.
     pub name: String,
     pub save: SaverConfig,
-    pub clean: CleanConfig,
+    pub evict: EvictConfig,
     /// Threads that save.
     pub savers: usize,
     /// How long a shard stays with a worker that is not heard of.
@@ -80,7 +80,7 @@ impl Tasks {
             threads: Vec::new(),
         };
         tasks.spawn("room-shards", Shared::keep_shards)?;
-        tasks.spawn("room-clean", Shared::clean)?;
+        tasks.spawn("room-clean", Shared::evict)?;
         for number in 0..savers {
             tasks.spawn(&format!("room-save-{number}"), Shared::save)?;
         }
@@ -94,10 +94,10 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn figures(&self) -> TaskFigures {
+    pub fn stats(&self) -> TaskStats {
         let shared = &self.shared;
         let staleness = shared.schedule.staleness();
-        shared.counters.figures(shared.held().len(), staleness)
+        shared.counters.stats(shared.held().len(), staleness)
     }
 
     /// Ends the threads when they have finished the round they are in, and gives the shards back. What is
@@ -194,11 +194,11 @@ impl Shared {
         }
     }
 
-    fn clean(&self) {
-        let cleaner = Cleaner {
+    fn evict(&self) {
+        let evictor = Evictor {
             cold: self.cold.clone(),
             clock: self.clock.clone(),
-            config: self.config.clean,
+            config: self.config.evict,
             counters: self.counters.clone(),
             stop: self.stop.clone(),
         };
@@ -208,9 +208,9 @@ impl Shared {
                 .iter()
                 .flat_map(|shard| shard.part.tier.slots().to_vec())
                 .collect();
-            let is_full = !slots.is_empty() && cleaner.round(&self.tier.within(slots));
+            let is_full = !slots.is_empty() && evictor.round(&self.tier.within(slots));
             // A full node needs the next round at once; the round itself has waited for the leases.
-            let pause = if is_full { REST } else { self.config.clean.every };
+            let pause = if is_full { REST } else { self.config.evict.every };
             if self.stop.wait(pause) {
                 return;
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::hot_tier::run::ShortRun;
+use nagaya_cluster::hot_tier::run::RunDigest;
 use nagaya_cluster::hot_tier::scripts::{self, Form};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_redis_client::Run;
@@ -150,7 +150,7 @@ impl Server {
             self.link = Some(Link { client, run });
         }
         let link = self.link.as_mut().expect("it was made just now");
-        let call = scripts::touch(&ShortRun::from(&link.run), tag);
+        let call = scripts::touch(&RunDigest::from(&link.run), tag);
         let answer = link.client.cmd(&call.words(Form::Source))?;
         if run_of(&mut link.client)? != link.run {
             return Err(io::Error::other("the node lives anew"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::workers::{
-    AccessConfig, AccessDesk, ColdOutlet, Collector, CollectorConfig, CollectorOutlet,
+    AccessConfig, AccessLog, ColdTierSink, Collector, CollectorConfig, CollectorSink,
 };
 use nagaya_config::Secret;
 use nagaya_redis_client::{Client, Options};
@@ -38,14 +38,14 @@ impl House {
         let runtime = Runtime::new().unwrap();
         let cold = Arc::new(Flaky::default());
         cold.ensure(&[b"a", b"b"]).unwrap();
-        let outlet = ColdOutlet { cold: cold.clone() };
-        let desk = Arc::new(AccessDesk::start(outlet, Arc::new(WaitClock::default()), config).unwrap());
+        let sink = ColdTierSink { cold: cold.clone() };
+        let log = Arc::new(AccessLog::start(sink, Arc::new(WaitClock::default()), config).unwrap());
         let listen = CollectorConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             password: Some(Secret::new("secret")),
             senders_max: 4,
         };
-        let collector = runtime.block_on(Collector::bind(listen, desk)).unwrap();
+        let collector = runtime.block_on(Collector::bind(listen, log)).unwrap();
         let address = collector.address().unwrap();
         let (stop, stopped) = oneshot::channel();
         let run = runtime.spawn(collector.run(async {
@@ -61,12 +61,12 @@ impl House {
         }
     }
 
-    fn sender(&self) -> AccessDesk {
-        let outlet = CollectorOutlet {
+    fn sender(&self) -> AccessLog {
+        let sink = CollectorSink {
             client: Client::new(self.url.parse().unwrap(), Options::default()).unwrap(),
             runtime: self.runtime.handle().clone(),
         };
-        AccessDesk::start(outlet, Arc::new(WaitClock::default()), QUICK).unwrap()
+        AccessLog::start(sink, Arc::new(WaitClock::default()), QUICK).unwrap()
     }
 
     fn times(&self, tag: &[u8]) -> (bool, bool) {
@@ -101,9 +101,7 @@ fn news_waits_while_the_cold_tier_is_down() {
     let sender = house.sender();
     house.cold.set_down(true);
     sender.note(b"a", Use::Read);
-    wait::until("the collector has it", PATIENCE, || {
-        sender.figures().delivered == 1
-    });
+    wait::until("the collector has it", PATIENCE, || sender.stats().delivered == 1);
     house.cold.set_down(false);
     wait::until("it is written", PATIENCE, || house.times(b"a").0);
 }
@@ -120,10 +118,10 @@ fn a_full_collector_takes_nothing_and_the_sender_keeps_it() {
     sender.note(b"x", Use::Read);
     sender.note(b"y", Use::Read);
     wait::until("the collector is full", PATIENCE, || {
-        sender.figures().delivered == 2
+        sender.stats().delivered == 2
     });
     sender.note(b"a", Use::Read);
-    wait::until("it refuses more", PATIENCE, || sender.figures().errors > 0);
+    wait::until("it refuses more", PATIENCE, || sender.stats().errors > 0);
     house.cold.set_down(false);
     wait::until("all is written", PATIENCE, || house.times(b"a").0);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::workers::{LoadConfig, LoadDesk};
+use nagaya_cluster::workers::{LoadConfig, LoadPool};
 use nagaya_redis_client::slot;
 use nagaya_testkit::{Redis, RedisCluster};
 use nagaya_tiering::loader::{Loader, LoaderConfig};
@@ -15,16 +15,16 @@ use crate::hot_tier::bench::Bench;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn desk(bench: &Bench, cold: &Arc<Flaky>, config: LoadConfig) -> LoadDesk {
+fn pool(bench: &Bench, cold: &Arc<Flaky>, config: LoadConfig) -> LoadPool {
     let clock = Arc::new(WaitClock::default());
     let hot = Arc::new(bench.tier.clone());
     let loader = Loader::new(hot, cold.clone(), clock.clone(), LoaderConfig::default());
-    LoadDesk::start(loader, clock, config).unwrap()
+    LoadPool::start(loader, clock, config).unwrap()
 }
 
-fn order(desk: &LoadDesk, tag: &[u8]) -> mpsc::Receiver<Result<(), String>> {
+fn order(pool: &LoadPool, tag: &[u8]) -> mpsc::Receiver<Result<(), String>> {
     let (sender, ended) = mpsc::channel();
-    desk.load(tag, Box::new(move |end| sender.send(end).unwrap()));
+    pool.load(tag, Box::new(move |end| sender.send(end).unwrap()));
     ended
 }
 
@@ -33,8 +33,8 @@ fn defect_19_a_thousand_requests_for_one_cold_tag_cause_one_read() {
     let redis = Redis::start();
     let bench = Bench::open(&redis.url());
     let cold = Arc::new(Flaky::default());
-    let desk = desk(&bench, &cold, LoadConfig::default());
-    let orders: Vec<_> = (0..1000).map(|_| order(&desk, b"u")).collect();
+    let pool = pool(&bench, &cold, LoadConfig::default());
+    let orders: Vec<_> = (0..1000).map(|_| order(&pool, b"u")).collect();
     for ended in orders {
         assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), Ok(()));
     }
@@ -47,12 +47,12 @@ fn a_cold_tier_that_is_down_is_told_at_once_and_comes_back() {
     let redis = Redis::start();
     let bench = Bench::open(&redis.url());
     let cold = Arc::new(Flaky::default());
-    let desk = desk(&bench, &cold, LoadConfig::default());
+    let pool = pool(&bench, &cold, LoadConfig::default());
     cold.set_down(true);
-    let ended = order(&desk, b"u").recv_timeout(PATIENCE).unwrap();
+    let ended = order(&pool, b"u").recv_timeout(PATIENCE).unwrap();
     assert_eq!(ended, Err("the cold tier does not answer".into()));
     cold.set_down(false);
-    assert_eq!(order(&desk, b"u").recv_timeout(PATIENCE).unwrap(), Ok(()));
+    assert_eq!(order(&pool, b"u").recv_timeout(PATIENCE).unwrap(), Ok(()));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_slot_on_the_move_is_waited_for() {
         retry_for: PATIENCE,
         ..LoadConfig::default()
     };
-    let desk = desk(&bench, &cold, config);
+    let pool = pool(&bench, &cold, config);
     let slot = slot::of_key(b"u");
     let from = cluster.owner_of(slot);
     let to = (0..16384)
@@ -72,7 +72,7 @@ fn a_slot_on_the_move_is_waited_for() {
         .find(|owner| *owner != from)
         .unwrap();
     let moving = cluster.begin_slot_move(slot, to);
-    let ended = order(&desk, b"u");
+    let ended = order(&pool, b"u");
     assert!(
         ended.recv_timeout(Duration::from_millis(200)).is_err(),
         "it waits"
@@ -92,16 +92,16 @@ fn orders_beyond_the_bound_are_refused_and_those_left_at_the_end_are_told() {
         waiting_max: 2,
         retry_for: PATIENCE,
     };
-    let desk = desk(&bench, &cold, config);
+    let pool = pool(&bench, &cold, config);
     redis.kill9();
     // The first is under way, in vain; two wait; the fourth is too many; a waiting one may be joined.
-    let first = order(&desk, b"a");
-    nagaya_testkit::wait::until("the first is under way", PATIENCE, || desk.figures().waiting == 0);
-    let waiting = [order(&desk, b"b"), order(&desk, b"c"), order(&desk, b"b")];
-    let refused = order(&desk, b"d").recv_timeout(PATIENCE).unwrap();
+    let first = order(&pool, b"a");
+    nagaya_testkit::wait::until("the first is under way", PATIENCE, || pool.stats().waiting == 0);
+    let waiting = [order(&pool, b"b"), order(&pool, b"c"), order(&pool, b"b")];
+    let refused = order(&pool, b"d").recv_timeout(PATIENCE).unwrap();
     assert_eq!(refused, Err("too many tags wait to be loaded".into()));
-    assert_eq!(desk.figures().joined, 1);
-    drop(desk);
+    assert_eq!(pool.stats().joined, 1);
+    drop(pool);
     for ended in waiting.iter().chain([&first]) {
         assert!(ended.recv_timeout(PATIENCE).unwrap().is_err());
     }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{
-    Config, Errand, Keeper, ListedTag, Outcome, Proxy, Service, TagOrder, TagQuery, Tiering,
+    Config, ListedTag, Outcome, Proxy, Service, TagAdmin, TagCommand, TagOrder, TagQuery, Tiering,
 };
 use nagaya_cluster::workers::{
-    AccessConfig, AccessDesk, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
+    AccessConfig, AccessLog, ColdKeyService, ColdTierSink, LoadConfig, LoadPool, TagService, Tasks,
+    TasksConfig,
 };
 use nagaya_testkit::{Redis, Reply, RespClient};
 use nagaya_tiering::cold::ColdTier;
@@ -26,10 +27,10 @@ const LIMITS: Limits = Limits {
     reply_limit: Duration::from_secs(5),
 };
 
-/// A server with a keeper; tags are saved and nothing is evicted unless asked for.
+/// A server with a tag_admin; tags are saved and nothing is evicted unless asked for.
 struct House {
     client: RespClient,
-    desk: Arc<TagDesk>,
+    service: Arc<TagService>,
     _proxy: Proxy,
     _tasks: Tasks,
     _redis: Redis,
@@ -51,10 +52,10 @@ impl House {
             clock.clone(),
             LoaderConfig::default(),
         );
-        let loads = Arc::new(LoadDesk::start(loader, clock.clone(), LoadConfig::default()).unwrap());
-        let outlet = ColdOutlet { cold: cold.clone() };
-        let accesses = AccessDesk::start(outlet, clock.clone(), AccessConfig::default()).unwrap();
-        let desk = Arc::new(TagDesk::new(
+        let loads = Arc::new(LoadPool::start(loader, clock.clone(), LoadConfig::default()).unwrap());
+        let sink = ColdTierSink { cold: cold.clone() };
+        let accesses = AccessLog::start(sink, clock.clone(), AccessConfig::default()).unwrap();
+        let service = Arc::new(TagService::new(
             tier("tags"),
             cold.clone(),
             clock.clone(),
@@ -67,8 +68,10 @@ impl House {
                 allowance: LIMITS.allowance,
                 loads,
                 accesses: Arc::new(accesses),
-                cold_keys: Arc::new(ColdKeysDesk::start(tier("scan"), cold.clone(), clock.clone()).unwrap()),
-                keeper: desk.clone(),
+                cold_keys: Arc::new(
+                    ColdKeyService::start(tier("scan"), cold.clone(), clock.clone()).unwrap(),
+                ),
+                tag_admin: service.clone(),
             }),
             ..Config::new("127.0.0.1:0".parse().unwrap(), redis.url().parse().unwrap())
         };
@@ -79,7 +82,7 @@ impl House {
                 max_staleness: Duration::from_millis(50),
                 batch_tags: 64,
             },
-            clean: Default::default(),
+            evict: Default::default(),
             savers: 1,
             shard_lease: Duration::from_secs(2),
         };
@@ -88,7 +91,7 @@ impl House {
         client.set_timeout(Duration::from_secs(30)).unwrap();
         House {
             client,
-            desk,
+            service,
             _proxy: proxy,
             _tasks: tasks,
             _redis: redis,
@@ -113,9 +116,9 @@ impl House {
     fn list(&self, order: TagOrder, limit: usize) -> (Vec<ListedTag>, Option<Vec<u8>>) {
         let (told, outcome) = std::sync::mpsc::channel();
         let wanted = Arc::new(());
-        let errand = Errand::List(TagQuery { order, limit });
+        let command = TagCommand::List(TagQuery { order, limit });
         let done = move |ended| told.send(ended).unwrap();
-        self.desk.ask(errand, Arc::downgrade(&wanted), Box::new(done));
+        self.service.ask(command, Arc::downgrade(&wanted), Box::new(done));
         match outcome.recv().unwrap() {
             Ok(Outcome::Listed { tags, cursor }) => (tags, cursor),
             other => panic!("not a list: {other:?}"),

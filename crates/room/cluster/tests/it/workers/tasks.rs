@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::workers::{CleanConfig, RANGES, Tasks, TasksConfig};
+use nagaya_cluster::workers::{EvictConfig, RANGES, Tasks, TasksConfig};
 use nagaya_testkit::{Redis, RedisCluster, wait};
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::hot::HotTier;
@@ -34,14 +34,14 @@ impl House {
         House { bench, cold, loader }
     }
 
-    fn tasks(&self, name: &str, clean: CleanConfig) -> Tasks {
+    fn tasks(&self, name: &str, evict: EvictConfig) -> Tasks {
         let config = TasksConfig {
             name: name.into(),
             save: SaverConfig {
                 max_staleness: Duration::from_millis(50),
                 batch_tags: 64,
             },
-            clean,
+            evict,
             savers: 2,
             shard_lease: Duration::from_secs(2),
         };
@@ -61,7 +61,7 @@ impl House {
 }
 
 /// Evicts nothing by age.
-const NEVER: CleanConfig = CleanConfig {
+const NEVER: EvictConfig = EvictConfig {
     idle_after: Duration::from_secs(1 << 20),
     every: Duration::from_millis(50),
     batch_tags: 1000,
@@ -70,7 +70,7 @@ const NEVER: CleanConfig = CleanConfig {
 };
 
 /// Evicts what was not used for a moment.
-const SOON: CleanConfig = CleanConfig {
+const SOON: EvictConfig = EvictConfig {
     idle_after: Duration::from_millis(300),
     ..NEVER
 };
@@ -83,15 +83,12 @@ fn changes_are_saved_and_idle_tags_evicted_without_anybody_asking() {
     for number in 0..100 {
         house.set(&format!("k{number}"), "1");
     }
-    wait::until("all is evicted", PATIENCE, || tasks.figures().evicted == 100);
+    wait::until("all is evicted", PATIENCE, || tasks.stats().evicted == 100);
     assert_eq!(house.bench.tier.touch(&[b"k7"]).unwrap(), [Touched::Cold]);
     house.loader.load(b"k7").unwrap();
     assert_eq!(house.bench.get(b"k7"), Some(b"1".to_vec()));
-    let figures = tasks.figures();
-    assert_eq!(
-        (figures.save_errors, figures.evict_errors, figures.refused),
-        (0, 0, 0)
-    );
+    let stats = tasks.stats();
+    assert_eq!((stats.save_errors, stats.evict_errors, stats.refused), (0, 0, 0));
     tasks.stop();
 }
 
@@ -101,16 +98,16 @@ fn workers_share_the_shards_and_take_over_from_those_who_leave() {
     let house = House::open(&redis.url());
     let one = house.tasks("one", NEVER);
     wait::until("the first has all", PATIENCE, || {
-        one.figures().shards == u64::from(RANGES)
+        one.stats().shards == u64::from(RANGES)
     });
     let two = house.tasks("two", NEVER);
     let half = u64::from(RANGES) / 2;
     wait::until("both have half", PATIENCE, || {
-        (one.figures().shards, two.figures().shards) == (half, half)
+        (one.stats().shards, two.stats().shards) == (half, half)
     });
     one.stop();
     wait::until("the second has all", PATIENCE, || {
-        two.figures().shards == u64::from(RANGES)
+        two.stats().shards == u64::from(RANGES)
     });
     house.set("k", "1");
     wait::until("it saves", PATIENCE, || house.is_saved("k"));
@@ -123,13 +120,11 @@ fn a_cold_tier_that_is_down_delays_saves_and_nothing_else() {
     house.set("k", "1");
     house.cold.set_down(true);
     let tasks = house.tasks("one", SOON);
-    wait::until("saving has failed", PATIENCE, || tasks.figures().save_errors > 2);
-    assert!(tasks.figures().staleness > Duration::ZERO);
+    wait::until("saving has failed", PATIENCE, || tasks.stats().save_errors > 2);
+    assert!(tasks.stats().staleness > Duration::ZERO);
     house.bench.write(b"k", &["SET", "k", "2"]);
     house.cold.set_down(false);
-    wait::until("it is saved and evicted", PATIENCE, || {
-        tasks.figures().evicted == 1
-    });
+    wait::until("it is saved and evicted", PATIENCE, || tasks.stats().evicted == 1);
     house.loader.load(b"k").unwrap();
     assert_eq!(house.bench.get(b"k"), Some(b"2".to_vec()));
 }
@@ -144,7 +139,7 @@ fn defect_24_memory_pressure_evicts_the_coldest_whatever_their_age() {
     }
     let used: u64 = redis.info("used_memory").unwrap().parse().unwrap();
     let mark = used - 1_000_000;
-    let config = CleanConfig {
+    let config = EvictConfig {
         memory_bytes: Some(mark),
         ..NEVER
     };
@@ -152,8 +147,8 @@ fn defect_24_memory_pressure_evicts_the_coldest_whatever_their_age() {
     wait::until("memory is below the mark", PATIENCE, || {
         redis.info("used_memory").unwrap().parse::<u64>().unwrap() < mark
     });
-    let figures = tasks.figures();
-    assert!(figures.pressed > 0, "{figures:?}");
+    let stats = tasks.stats();
+    assert!(stats.pressed > 0, "{stats:?}");
     tasks.stop();
     assert!(house.bench.tier.residents().unwrap() > 50, "not everything went");
     for number in 0..300 {
@@ -195,7 +190,7 @@ fn defect_20_a_node_that_is_down_holds_up_no_other() {
     // Frozen, so that nobody is told; its replica as well, so that nobody takes over.
     cluster.nodes()[cluster.replica_of(victim)].stop();
     let tasks = house.tasks("one", NEVER);
-    wait::until("some are saved", PATIENCE, || tasks.figures().saves > 0);
+    wait::until("some are saved", PATIENCE, || tasks.stats().saves > 0);
     cluster.nodes()[victim].stop();
     for key in &alive {
         wait::until("a tag elsewhere is saved", PATIENCE, || house.is_saved(key));

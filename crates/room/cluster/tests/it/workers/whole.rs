@@ -12,8 +12,8 @@ use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{Config, Proxy, Service, Tiering};
 use nagaya_cluster::workers::{
-    AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, LoadConfig, LoadDesk, TagDesk, Tasks,
-    TasksConfig,
+    AccessConfig, AccessLog, ColdKeyService, ColdTierSink, EvictConfig, LoadConfig, LoadPool, TagService,
+    Tasks, TasksConfig,
 };
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
@@ -64,11 +64,11 @@ impl Town {
             ..LoaderConfig::default()
         };
         let loader = Loader::new(hot, self.cold.clone(), clock.clone(), config);
-        let outlet = ColdOutlet {
+        let sink = ColdTierSink {
             cold: self.cold.clone(),
         };
-        let accesses = AccessDesk::start(outlet, clock.clone(), AccessConfig::default()).unwrap();
-        let loads = Arc::new(LoadDesk::start(loader, clock.clone(), LoadConfig::default()).unwrap());
+        let accesses = AccessLog::start(sink, clock.clone(), AccessConfig::default()).unwrap();
+        let loads = Arc::new(LoadPool::start(loader, clock.clone(), LoadConfig::default()).unwrap());
         let config = Config {
             tiering: Some(Tiering {
                 lease: LIMITS.lease,
@@ -77,9 +77,14 @@ impl Town {
                 loads: loads.clone(),
                 accesses: Arc::new(accesses),
                 cold_keys: Arc::new(
-                    ColdKeysDesk::start(self.tier("scan"), self.cold.clone(), clock.clone()).unwrap(),
+                    ColdKeyService::start(self.tier("scan"), self.cold.clone(), clock.clone()).unwrap(),
                 ),
-                keeper: Arc::new(TagDesk::new(self.tier("tags"), self.cold.clone(), clock, loads)),
+                tag_admin: Arc::new(TagService::new(
+                    self.tier("tags"),
+                    self.cold.clone(),
+                    clock,
+                    loads,
+                )),
             }),
             ..Config::new("127.0.0.1:0".parse().unwrap(), self.url.parse().unwrap())
         };
@@ -93,10 +98,10 @@ impl Town {
                 max_staleness: Duration::from_millis(100),
                 batch_tags: 64,
             },
-            clean: CleanConfig {
+            evict: EvictConfig {
                 idle_after: Duration::from_millis(400),
                 every: Duration::from_millis(50),
-                ..CleanConfig::default()
+                ..EvictConfig::default()
             },
             savers: 2,
             shard_lease: Duration::from_secs(2),
@@ -118,7 +123,7 @@ fn goes_cold_and_comes_back(town: &Town) {
         let key = format!("{{u{number}}}name");
         assert_eq!(client.cmd(&["SET", &key, "hot"]).unwrap(), Reply::ok());
     }
-    wait::until("all users are cold", PATIENCE, || tasks.figures().evicted >= 50);
+    wait::until("all users are cold", PATIENCE, || tasks.stats().evicted >= 50);
     let mut names: Vec<String> = client
         .cmd(&["KEYS", "{u*"])
         .unwrap()
@@ -345,9 +350,9 @@ pub(super) fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)
             while run.goes_on() {
                 let passing = town.tasks("passing");
                 thread::sleep(Duration::from_secs(3));
-                gone += passing.figures().evicted;
+                gone += passing.stats().evicted;
                 run.evicted
-                    .store(gone + steady.figures().evicted, Ordering::Relaxed);
+                    .store(gone + steady.stats().evicted, Ordering::Relaxed);
             }
         });
         let writers = (0..3).map(|number| {

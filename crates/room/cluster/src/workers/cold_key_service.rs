@@ -23,7 +23,7 @@ const PLACES_MAX: usize = 10_000;
 const TAGS_PAGE: usize = 1000;
 
 /// A thread that answers questions about cold keys. It ends when this is dropped.
-pub struct ColdKeysDesk {
+pub struct ColdKeyService {
     questions: Option<SyncSender<Question>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,14 +40,14 @@ enum Question {
     },
 }
 
-impl ColdKeysDesk {
+impl ColdKeyService {
     pub fn start(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
         clock: Arc<dyn Clock>,
-    ) -> std::io::Result<ColdKeysDesk> {
+    ) -> std::io::Result<ColdKeyService> {
         let (questions, queue) = sync_channel(QUESTIONS_MAX);
-        let desk = Desk {
+        let reader = Reader {
             tier,
             cold,
             clock,
@@ -55,9 +55,9 @@ impl ColdKeysDesk {
             last_cursor: 0,
         };
         let thread = thread::Builder::new().name("room-cold-keys".into());
-        Ok(ColdKeysDesk {
+        Ok(ColdKeyService {
             questions: Some(questions),
-            thread: Some(thread.spawn(move || desk.work(queue))?),
+            thread: Some(thread.spawn(move || reader.work(queue))?),
         })
     }
 
@@ -76,7 +76,7 @@ impl ColdKeysDesk {
     }
 }
 
-impl ColdKeys for ColdKeysDesk {
+impl ColdKeys for ColdKeyService {
     fn scan(&self, cursor: u64, count: usize, kinds: Kinds, done: ScanDone) {
         self.ask(Question::Scan {
             cursor,
@@ -91,7 +91,7 @@ impl ColdKeys for ColdKeysDesk {
     }
 }
 
-impl Drop for ColdKeysDesk {
+impl Drop for ColdKeyService {
     fn drop(&mut self) {
         drop(self.questions.take());
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -103,7 +103,7 @@ impl Drop for ColdKeysDesk {
 /// A tag and a key.
 type Place = (Vec<u8>, Vec<u8>);
 
-struct Desk {
+struct Reader {
     tier: RedisHotTier,
     cold: Arc<dyn ColdTier>,
     clock: Arc<dyn Clock>,
@@ -111,7 +111,7 @@ struct Desk {
     last_cursor: u64,
 }
 
-impl Desk {
+impl Reader {
     fn work(mut self, queue: Receiver<Question>) {
         for question in queue {
             match question {

@@ -1,8 +1,8 @@
 //! Answers what clients ask about tags (ROOM.*).
 //!
-//! Each errand has a thread while it lasts, since most of its time is spent waiting; there may be a bounded
+//! Each command has a thread while it lasts, since most of its time is spent waiting; there may be a bounded
 //! number of them. Nothing here decides anything that data depends on: an eviction is the evictor's usual one,
-//! a save the saver's, a load the load desk's.
+//! a save the saver's, a load the load pool's.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -17,15 +17,15 @@ use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
 
-use super::load_desk::LoadDesk;
+use super::load_pool::LoadPool;
 use super::tag_list;
 use crate::hot_tier::keys;
-use crate::hot_tier::{RedisHotTier, TagFacts};
-use crate::proxy::{Errand, ErrandDone, Keeper, Outcome, TagStatus};
+use crate::hot_tier::{RedisHotTier, TagInfo};
+use crate::proxy::{Outcome, TagAdmin, TagCallback, TagCommand, TagStatus};
 use crate::stop::{Stop, StoppableClock};
 
-/// Errands under way at a time.
-const ERRANDS_MAX: usize = 64;
+/// Commands under way at a time.
+const COMMANDS_MAX: usize = 64;
 /// How long an eviction may take beside the waits that it cannot do without.
 const EVICT_WAIT: Duration = Duration::from_secs(10);
 /// How often it is looked whether something waited for has happened.
@@ -37,7 +37,7 @@ const ASKED_TAGS_MAX: usize = 256;
 const PAGE: usize = 1000;
 
 /// Answers about tags. Threads end when it is dropped.
-pub struct TagDesk {
+pub struct TagService {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -46,12 +46,12 @@ pub(super) struct Shared {
     pub(super) tier: RedisHotTier,
     pub(super) cold: Arc<dyn ColdTier>,
     pub(super) clock: Arc<dyn Clock>,
-    loads: Arc<LoadDesk>,
+    loads: Arc<LoadPool>,
     stop: Stop,
     under_way: AtomicUsize,
 }
 
-/// Why an errand failed: trouble in a tier, or something to tell the client.
+/// Why an command failed: trouble in a tier, or something to tell the client.
 pub(super) enum Failure {
     Tier(RoomError),
     Told(String),
@@ -73,14 +73,14 @@ impl Failure {
     }
 }
 
-impl TagDesk {
+impl TagService {
     pub fn new(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
         clock: Arc<dyn Clock>,
-        loads: Arc<LoadDesk>,
-    ) -> TagDesk {
-        TagDesk {
+        loads: Arc<LoadPool>,
+    ) -> TagService {
+        TagService {
             shared: Arc::new(Shared {
                 tier,
                 cold,
@@ -94,21 +94,21 @@ impl TagDesk {
     }
 }
 
-impl Keeper for TagDesk {
-    fn ask(&self, errand: Errand, wanted: Weak<()>, done: ErrandDone) {
+impl TagAdmin for TagService {
+    fn ask(&self, command: TagCommand, wanted: Weak<()>, done: TagCallback) {
         let shared = Arc::clone(&self.shared);
-        if shared.under_way.fetch_add(1, Ordering::Relaxed) >= ERRANDS_MAX {
+        if shared.under_way.fetch_add(1, Ordering::Relaxed) >= COMMANDS_MAX {
             shared.under_way.fetch_sub(1, Ordering::Relaxed);
             return done(Err("TRYAGAIN too many ask about tags".to_owned()));
         }
         let work = move || {
-            let ended = shared.run(errand, &wanted);
+            let ended = shared.run(command, &wanted);
             shared.under_way.fetch_sub(1, Ordering::Relaxed);
             done(ended.map_err(Failure::text));
         };
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| !thread.is_finished());
-        match thread::Builder::new().name("room-errand".into()).spawn(work) {
+        match thread::Builder::new().name("room-tags".into()).spawn(work) {
             Ok(thread) => threads.push(thread),
             // What was to be told went with the thread: the client waits until it gives up.
             Err(error) => tracing::error!(%error, "no thread for a request about tags"),
@@ -116,7 +116,7 @@ impl Keeper for TagDesk {
     }
 }
 
-impl Drop for TagDesk {
+impl Drop for TagService {
     fn drop(&mut self) {
         self.shared.stop.tell();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -129,37 +129,37 @@ impl Drop for TagDesk {
 }
 
 impl Shared {
-    fn run(&self, errand: Errand, wanted: &Weak<()>) -> Result<Outcome, Failure> {
-        match errand {
-            Errand::Status { tag } => self.status(tag).map(Outcome::Status),
-            Errand::List(query) => {
+    fn run(&self, command: TagCommand, wanted: &Weak<()>) -> Result<Outcome, Failure> {
+        match command {
+            TagCommand::Status { tag } => self.status(tag).map(Outcome::Status),
+            TagCommand::List(query) => {
                 let (tags, cursor) = tag_list::list(self, &query)?;
                 Ok(Outcome::Listed { tags, cursor })
             }
-            Errand::Warm { tags } => self.warm(&tags).map(Outcome::Count),
-            Errand::Evict { tag } => self.evict(&tag, wanted).map(Outcome::Count),
-            Errand::Names { tag } => self.names(&tag).map(Outcome::Names),
-            Errand::WaitCold { limit } => self.wait_cold(limit, wanted).map(Outcome::IsDone),
+            TagCommand::Warm { tags } => self.warm(&tags).map(Outcome::Count),
+            TagCommand::Evict { tag } => self.evict(&tag, wanted).map(Outcome::Count),
+            TagCommand::Names { tag } => self.names(&tag).map(Outcome::Names),
+            TagCommand::WaitCold { limit } => self.wait_cold(limit, wanted).map(Outcome::IsDone),
         }
     }
 
-    fn facts(&self, tag: &[u8]) -> Result<TagFacts, Failure> {
-        let mut facts = self.tier.facts(&[tag])?;
-        Ok(facts.pop().unwrap_or_default())
+    fn info(&self, tag: &[u8]) -> Result<TagInfo, Failure> {
+        let mut info = self.tier.tag_info(&[tag])?;
+        Ok(info.pop().unwrap_or_default())
     }
 
     fn status(&self, tag: Vec<u8>) -> Result<TagStatus, Failure> {
-        let facts = self.facts(&tag)?;
-        let hot_keys = match facts.is_resident {
+        let info = self.info(&tag)?;
+        let hot_keys = match info.is_resident {
             true => self.tier.weigh(&tag, &self.names(&tag)?)?.0,
             false => 0,
         };
         let row = self.cold.tag(&tag)?;
         let of = |read: fn(&TagRow) -> u64| row.as_ref().map_or(0, read);
         Ok(TagStatus {
-            is_resident: facts.is_resident,
+            is_resident: info.is_resident,
             hot_keys,
-            unsaved_keys: facts.dirty_keys,
+            unsaved_keys: info.dirty_keys,
             cold_keys: of(|row| row.keys),
             cold_bytes: of(|row| row.bytes),
             saved_at_ms: row.as_ref().and_then(|row| row.saved_at_ms),
@@ -222,11 +222,11 @@ impl Shared {
         let evictor = Evictor::new(Arc::clone(&tier), Arc::clone(&self.cold), clock);
         let give_up = self.clock.now() + EVICT_WAIT + 2 * tier.timing().settle;
         loop {
-            let facts = self.facts(tag)?;
-            if !facts.is_resident {
+            let info = self.info(tag)?;
+            if !info.is_resident {
                 return Ok(0);
             }
-            if facts.dirty_keys > 0 {
+            if info.dirty_keys > 0 {
                 saver.round()?;
             } else {
                 let (keys, _) = self.tier.weigh(tag, &self.names(tag)?)?;
@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Lists all dirty tags, each with what is known of it.
-    fn dirty_now(&self) -> Result<Vec<(Vec<u8>, TagFacts)>, Failure> {
+    fn dirty_now(&self) -> Result<Vec<(Vec<u8>, TagInfo)>, Failure> {
         let (mut tags, mut from) = (Vec::new(), None);
         loop {
             let page = self.tier.dirty_tags(from, PAGE)?;
@@ -272,24 +272,24 @@ impl Shared {
                 break;
             }
         }
-        let facts = self.all_facts(&tags)?;
-        Ok(tags.into_iter().zip(facts).collect())
+        let info = self.all_info(&tags)?;
+        Ok(tags.into_iter().zip(info).collect())
     }
 
-    fn all_facts(&self, tags: &[Vec<u8>]) -> Result<Vec<TagFacts>, Failure> {
-        let mut facts = Vec::with_capacity(tags.len());
+    fn all_info(&self, tags: &[Vec<u8>]) -> Result<Vec<TagInfo>, Failure> {
+        let mut info = Vec::with_capacity(tags.len());
         for turn in tags.chunks(PAGE) {
             let names: Vec<&[u8]> = turn.iter().map(Vec::as_slice).collect();
-            facts.extend(self.tier.facts(&names)?);
+            info.extend(self.tier.tag_info(&names)?);
         }
-        Ok(facts)
+        Ok(info)
     }
 
     /// Drops tags that are saved as they were.
-    fn leave_saved(&self, waiting: &mut Vec<(Vec<u8>, TagFacts)>) -> Result<(), Failure> {
+    fn leave_saved(&self, waiting: &mut Vec<(Vec<u8>, TagInfo)>) -> Result<(), Failure> {
         let tags: Vec<Vec<u8>> = waiting.iter().map(|(tag, _)| tag.clone()).collect();
-        let mut now = self.all_facts(&tags)?.into_iter();
-        waiting.retain(|_| now.next().is_some_and(|facts| facts.dirty_keys > 0));
+        let mut now = self.all_info(&tags)?.into_iter();
+        waiting.retain(|_| now.next().is_some_and(|info| info.dirty_keys > 0));
         if waiting.len() > ASKED_TAGS_MAX {
             return Ok(());
         }

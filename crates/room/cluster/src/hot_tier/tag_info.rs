@@ -16,7 +16,7 @@ const TURN: usize = 1024;
 
 /// What a node knows of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TagFacts {
+pub struct TagInfo {
     /// It is in memory or on its way.
     pub is_resident: bool,
     /// The residency, and how many snapshots were taken in it.
@@ -30,8 +30,8 @@ pub struct TagFacts {
 
 impl RedisHotTier {
     /// Tells what is known of tags; nothing of those whose slot is on the move.
-    pub fn facts(&self, tags: &[&[u8]]) -> Result<Vec<TagFacts>, HotError> {
-        let mut facts = vec![TagFacts::default(); tags.len()];
+    pub fn tag_info(&self, tags: &[&[u8]]) -> Result<Vec<TagInfo>, HotError> {
+        let mut found = vec![TagInfo::default(); tags.len()];
         let about = |tag: &&[u8]| {
             let slot = keys::slot_of(tag);
             [
@@ -42,7 +42,7 @@ impl RedisHotTier {
         };
         let commands: Vec<(u16, Words)> = tags.iter().flat_map(about).collect();
         for (at, now_ms, frame) in self.ask_slots(&commands)? {
-            let known = &mut facts[at / 3];
+            let known = &mut found[at / 3];
             match at % 3 {
                 0 => {
                     let numbers: Vec<Option<u64>> = reply::items(&frame).iter().map(number).collect();
@@ -54,7 +54,7 @@ impl RedisHotTier {
                 _ => known.idle = score(&frame).map(|used_ms| age(now_ms, used_ms)),
             }
         }
-        Ok(facts)
+        Ok(found)
     }
 
     /// Lists the keys of a tag that may differ from their rows.

@@ -4,18 +4,18 @@ use std::sync::Weak;
 use std::time::Duration;
 
 /// Knows where tags are and moves them. What it is asked takes long, so it answers from threads of its own.
-pub trait Keeper: Send + Sync {
+pub trait TagAdmin: Send + Sync {
     /// Takes an errand and returns at once; `done` is called from any thread. An errand that nobody wants any
     /// more, because `wanted` is gone, may be dropped without a word.
-    fn ask(&self, errand: Errand, wanted: Weak<()>, done: ErrandDone);
+    fn ask(&self, errand: TagCommand, wanted: Weak<()>, done: TagCallback);
 }
 
 /// Called with what came of an errand, or with an error reply's text.
-pub type ErrandDone = Box<dyn FnOnce(Result<Outcome, String>) + Send>;
+pub type TagCallback = Box<dyn FnOnce(Result<Outcome, String>) + Send>;
 
 /// Something to find out or to do about tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum TagCommand {
     Status {
         tag: Vec<u8>,
     },

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nagaya_redis_client::{Backoff, Client, reply};
-use nagaya_tiering::access::{AccessLog, Use};
+use nagaya_tiering::access::{self, Use};
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{Access, ColdTier};
 use tokio::runtime::Handle;
@@ -25,28 +25,28 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub type DeliveryError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where news goes. Calls block.
-pub trait Outlet: Send + 'static {
+pub trait AccessSink: Send + 'static {
     fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError>;
 }
 
 /// Writes news into the cold tier.
-pub struct ColdOutlet {
+pub struct ColdTierSink {
     pub cold: Arc<dyn ColdTier>,
 }
 
-impl Outlet for ColdOutlet {
+impl AccessSink for ColdTierSink {
     fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError> {
         Ok(self.cold.note_access(accesses)?)
     }
 }
 
 /// Sends news to a collector, which acknowledges each batch.
-pub struct CollectorOutlet {
+pub struct CollectorSink {
     pub client: Client,
     pub runtime: Handle,
 }
 
-impl Outlet for CollectorOutlet {
+impl AccessSink for CollectorSink {
     fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError> {
         let mut words = vec![NOTE.as_bytes().to_vec()];
         for access in accesses {
@@ -88,7 +88,7 @@ impl Default for AccessConfig {
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccessFigures {
+pub struct AccessStats {
     /// Tags whose news was delivered.
     pub delivered: u64,
     /// Uses that were dropped because too many tags had news.
@@ -97,13 +97,13 @@ pub struct AccessFigures {
 }
 
 /// A log of uses and the thread that delivers it. Dropped, it delivers once more what it has.
-pub struct AccessDesk {
+pub struct AccessLog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    log: AccessLog,
+    log: access::AccessLog,
     clock: Arc<dyn Clock>,
     config: AccessConfig,
     stop: Stop,
@@ -111,14 +111,14 @@ struct Shared {
     errors: AtomicU64,
 }
 
-impl AccessDesk {
+impl AccessLog {
     pub fn start(
-        outlet: impl Outlet,
+        sink: impl AccessSink,
         clock: Arc<dyn Clock>,
         config: AccessConfig,
-    ) -> std::io::Result<AccessDesk> {
+    ) -> std::io::Result<AccessLog> {
         let shared = Arc::new(Shared {
-            log: AccessLog::new(config.tags_max),
+            log: access::AccessLog::new(config.tags_max),
             clock,
             config,
             stop: Stop::default(),
@@ -127,8 +127,8 @@ impl AccessDesk {
         });
         let worker = shared.clone();
         let thread = thread::Builder::new().name("room-access".into());
-        let thread = thread.spawn(move || worker.work(&outlet))?;
-        Ok(AccessDesk {
+        let thread = thread.spawn(move || worker.work(&sink))?;
+        Ok(AccessLog {
             shared,
             thread: Some(thread),
         })
@@ -148,8 +148,8 @@ impl AccessDesk {
         true
     }
 
-    pub fn figures(&self) -> AccessFigures {
-        AccessFigures {
+    pub fn stats(&self) -> AccessStats {
+        AccessStats {
             delivered: self.shared.delivered.load(Ordering::Relaxed),
             dropped: self.shared.log.dropped(),
             errors: self.shared.errors.load(Ordering::Relaxed),
@@ -157,7 +157,7 @@ impl AccessDesk {
     }
 }
 
-impl Drop for AccessDesk {
+impl Drop for AccessLog {
     fn drop(&mut self) {
         self.shared.stop.tell();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -167,12 +167,12 @@ impl Drop for AccessDesk {
 }
 
 impl Shared {
-    fn work(&self, outlet: &impl Outlet) {
+    fn work(&self, sink: &impl AccessSink) {
         let mut backoff = Backoff::new(self.config.every, LONGEST_WAIT.max(self.config.every));
         let mut pause = self.config.every;
         loop {
             let is_last = self.stop.wait(pause);
-            pause = match self.deliver(outlet) {
+            pause = match self.deliver(sink) {
                 Ok(()) => {
                     backoff.reset();
                     self.config.every
@@ -189,10 +189,10 @@ impl Shared {
         }
     }
 
-    fn deliver(&self, outlet: &impl Outlet) -> Result<(), DeliveryError> {
+    fn deliver(&self, sink: &impl AccessSink) -> Result<(), DeliveryError> {
         let accesses = self.log.drain();
         for (number, batch) in accesses.chunks(self.config.batch_tags.max(1)).enumerate() {
-            if let Err(error) = outlet.deliver(batch) {
+            if let Err(error) = sink.deliver(batch) {
                 let done = number * self.config.batch_tags.max(1);
                 self.log.put_back(accesses[done..].to_vec());
                 return Err(error);

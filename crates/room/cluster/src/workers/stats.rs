@@ -8,7 +8,7 @@ use nagaya_tiering::saver::SaveReport;
 
 /// Counts since the start, and the state now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskFigures {
+pub struct TaskStats {
     /// Shards that this process works on.
     pub shards: u64,
     pub saves: u64,
@@ -31,7 +31,7 @@ pub struct TaskFigures {
     pub evict_errors: u64,
 }
 
-/// The counters behind [`TaskFigures`].
+/// The counters behind [`TaskStats`].
 #[derive(Debug, Default)]
 pub(crate) struct TaskCounters {
     saves: AtomicU64,
@@ -61,9 +61,9 @@ impl TaskCounters {
         self.called_off.fetch_add(report.called_off, Ordering::Relaxed);
     }
 
-    pub(crate) fn figures(&self, shards: usize, staleness: Duration) -> TaskFigures {
+    pub(crate) fn stats(&self, shards: usize, staleness: Duration) -> TaskStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        TaskFigures {
+        TaskStats {
             shards: shards as u64,
             saves: read(&self.saves),
             refused: read(&self.refused),

@@ -12,10 +12,10 @@ use std::time::Duration;
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::error::RoomError;
-use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::evictor;
 use nagaya_tiering::hot::HotTier;
 
-use super::figures::TaskCounters;
+use super::stats::TaskCounters;
 use crate::hot_tier::{NodeMemory, RedisHotTier};
 use crate::stop::{Stop, StoppableClock};
 
@@ -26,7 +26,7 @@ const PRESSED_TAGS_MAX: usize = 10_000;
 
 /// When tags are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CleanConfig {
+pub struct EvictConfig {
     /// How long nobody has used a tag that is evicted.
     pub idle_after: Duration,
     /// How often to look.
@@ -39,9 +39,9 @@ pub struct CleanConfig {
     pub memory_bytes: Option<u64>,
 }
 
-impl Default for CleanConfig {
-    fn default() -> CleanConfig {
-        CleanConfig {
+impl Default for EvictConfig {
+    fn default() -> EvictConfig {
+        EvictConfig {
             idle_after: Duration::from_secs(3600),
             every: Duration::from_secs(10),
             batch_tags: 1000,
@@ -51,7 +51,7 @@ impl Default for CleanConfig {
     }
 }
 
-impl CleanConfig {
+impl EvictConfig {
     /// The high-water mark of a node.
     fn mark(&self, memory: &NodeMemory) -> Option<u64> {
         let own = memory.max_bytes.map(|max| max / 100 * self.memory_percent);
@@ -62,15 +62,15 @@ impl CleanConfig {
     }
 }
 
-pub(crate) struct Cleaner {
+pub(crate) struct Evictor {
     pub(crate) cold: Arc<dyn ColdTier>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) config: CleanConfig,
+    pub(crate) config: EvictConfig,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) stop: Stop,
 }
 
-impl Cleaner {
+impl Evictor {
     /// Cleans each node once; returns whether one of them is still full.
     pub(crate) fn round(&self, tier: &RedisHotTier) -> bool {
         let parts = match tier.parts() {
@@ -81,11 +81,11 @@ impl Cleaner {
             }
         };
         let full = thread::scope(|scope| {
-            let clean = |part: &crate::hot_tier::TierPart| {
+            let evict = |part: &crate::hot_tier::TierPart| {
                 let tier = part.tier.until(self.stop.clone());
-                scope.spawn(move || self.clean(&tier))
+                scope.spawn(move || self.evict(&tier))
             };
-            let running: Vec<_> = parts.iter().map(clean).collect();
+            let running: Vec<_> = parts.iter().map(evict).collect();
             let ended = running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or(Ok(false)));
@@ -103,7 +103,7 @@ impl Cleaner {
     }
 
     /// Cleans one node; returns whether it was full.
-    fn clean(&self, tier: &RedisHotTier) -> Result<bool, RoomError> {
+    fn evict(&self, tier: &RedisHotTier) -> Result<bool, RoomError> {
         let needed = self.tags_to_free(tier)?;
         let tags = match needed {
             // Tags in use would be called off; leave them out as far as their last touch tells.
@@ -114,9 +114,9 @@ impl Cleaner {
             clock: self.clock.clone(),
             stop: self.stop.clone(),
         };
-        let evictor = Evictor::new(Arc::new(tier.clone()), self.cold.clone(), Arc::new(clock));
+        let tag_evictor = evictor::Evictor::new(Arc::new(tier.clone()), self.cold.clone(), Arc::new(clock));
         let names: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
-        let report = evictor.evict(&names)?;
+        let report = tag_evictor.evict(&names)?;
         self.counters.note_evict(report);
         if needed.is_some() {
             self.counters.pressed.fetch_add(report.evicted, Ordering::Relaxed);
@@ -153,10 +153,10 @@ mod tests {
     use super::*;
 
     fn check(max_bytes: Option<u64>, memory_bytes: Option<u64>, mark: Option<u64>) {
-        let config = CleanConfig {
+        let config = EvictConfig {
             memory_percent: 80,
             memory_bytes,
-            ..CleanConfig::default()
+            ..EvictConfig::default()
         };
         let memory = NodeMemory {
             server: nagaya_redis_client::Endpoint::Unix("s".into()),

@@ -45,7 +45,7 @@ impl Default for LoadConfig {
 
 /// Counts since the start, and the state now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoadFigures {
+pub struct LoadStats {
     pub loaded: u64,
     pub failed: u64,
     /// Orders that joined a load under way.
@@ -56,7 +56,7 @@ pub struct LoadFigures {
 }
 
 /// Threads that load. They end when it is dropped; orders that wait then are refused.
-pub struct LoadDesk {
+pub struct LoadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -81,8 +81,8 @@ struct Orders {
     is_closed: bool,
 }
 
-impl LoadDesk {
-    pub fn start(loader: Loader, clock: Arc<dyn Clock>, config: LoadConfig) -> std::io::Result<LoadDesk> {
+impl LoadPool {
+    pub fn start(loader: Loader, clock: Arc<dyn Clock>, config: LoadConfig) -> std::io::Result<LoadPool> {
         let shared = Arc::new(Shared {
             loader,
             clock,
@@ -95,16 +95,16 @@ impl LoadDesk {
             joined: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
-        let mut desk = LoadDesk {
+        let mut pool = LoadPool {
             shared,
             threads: Vec::new(),
         };
         for number in 0..config.threads.max(1) {
-            let shared = desk.shared.clone();
+            let shared = pool.shared.clone();
             let thread = thread::Builder::new().name(format!("room-load-{number}"));
-            desk.threads.push(thread.spawn(move || shared.work())?);
+            pool.threads.push(thread.spawn(move || shared.work())?);
         }
-        Ok(desk)
+        Ok(pool)
     }
 
     /// Orders a load, or joins the one under way, and returns at once. `done` is called from any thread, also
@@ -125,9 +125,9 @@ impl LoadDesk {
         }
     }
 
-    pub fn figures(&self) -> LoadFigures {
+    pub fn stats(&self) -> LoadStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        LoadFigures {
+        LoadStats {
             loaded: read(&self.shared.loaded),
             failed: read(&self.shared.failed),
             joined: read(&self.shared.joined),
@@ -137,7 +137,7 @@ impl LoadDesk {
     }
 }
 
-impl Drop for LoadDesk {
+impl Drop for LoadPool {
     fn drop(&mut self) {
         self.shared.stop.tell();
         let mut orders = self.shared.orders();
