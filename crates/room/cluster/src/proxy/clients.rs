@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use nagaya_commands::client::{Client, Mailbox, Message};
 
-use super::session::{Hold, Session};
+use super::session::{ReadPause, Session};
 use super::slab::Key;
 use super::transport::Transport;
 use super::worker::{OUTPUT_SOFT_BYTES, READ_BYTES, Worker};
@@ -20,7 +20,7 @@ impl Worker<'_> {
             self.clients.put(key, session);
             return false;
         }
-        if session.hold != Hold::No && session.input.len() >= READ_BYTES {
+        if session.pause != ReadPause::No && session.input.len() >= READ_BYTES {
             session.unread = true;
             self.clients.put(key, session);
             return false;
@@ -56,12 +56,12 @@ impl Worker<'_> {
         if session.closing {
             return;
         }
-        if session.hold == Hold::No && session.input.is_empty() {
+        if session.pause == ReadPause::No && session.input.is_empty() {
             let consumed = self.look_at(key, session, bytes);
             session.input.extend_from_slice(&bytes[consumed..]);
         } else {
             session.input.extend_from_slice(bytes);
-            if session.hold == Hold::No {
+            if session.pause == ReadPause::No {
                 self.look_at_input(key, session);
             }
         }
@@ -90,9 +90,9 @@ impl Worker<'_> {
         let Some(mut session) = self.clients.take(key) else {
             return;
         };
-        if session.hold == Hold::No && !session.closing {
+        if session.pause == ReadPause::No && !session.closing {
             self.look_at_input(key, &mut session);
-            if session.unread && session.hold == Hold::No {
+            if session.unread && session.pause == ReadPause::No {
                 session.unread = false;
                 self.again.push(key.token(false));
             }
@@ -103,7 +103,7 @@ impl Worker<'_> {
     /// Lets a client go on as soon as the turn comes to it.
     pub(super) fn release(&mut self, key: Key) {
         if let Some(session) = self.clients.get_mut(key) {
-            session.hold = Hold::No;
+            session.pause = ReadPause::No;
             self.runnable.push(key);
         }
     }
@@ -112,10 +112,10 @@ impl Worker<'_> {
         let Some(session) = self.clients.get(key) else {
             return;
         };
-        let free = match session.hold {
-            Hold::No | Hold::Busy | Hold::UntilNodes => false,
-            Hold::UntilAnswered => session.ring.is_empty(),
-            Hold::Full => {
+        let free = match session.pause {
+            ReadPause::No | ReadPause::Busy | ReadPause::UntilNodes => false,
+            ReadPause::UntilAnswered => session.ring.is_empty(),
+            ReadPause::Full => {
                 session.ring.len() < self.shared.config.pipeline_max / 2
                     && session.unwritten() < OUTPUT_SOFT_BYTES
             }
@@ -152,7 +152,7 @@ impl Worker<'_> {
                 }
                 continue;
             }
-            if session.hold == Hold::Full {
+            if session.pause == ReadPause::Full {
                 self.look_whether_released(key);
             }
         }
@@ -217,7 +217,7 @@ impl Worker<'_> {
         for key in self.clients.keys() {
             let is_idle = self.clients.get(key).is_some_and(|session| {
                 session.active_us + idle_us < self.now_us
-                    && session.hold == Hold::No
+                    && session.pause == ReadPause::No
                     && session.ring.is_empty()
             });
             if is_idle && let Some(session) = self.clients.take(key) {

@@ -2,47 +2,47 @@
 //!
 //! Clients see one Redis. Behind it are the nodes of a Cluster, or one server that a
 //! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop;
-//! [`front`] looks at requests, [`routes`] says what to do with each command, [`aim`]
-//! where it goes; [`send`] and [`replies`] take it there and back, [`holds`] keeps the
-//! order when something has to wait. [`gate`], [`touch`] and [`residency`] are the
+//! [`frontend`] looks at requests, [`routes`] says what to do with each command, [`target`]
+//! where it goes; [`send`] and [`replies`] take it there and back, [`slot_queue`] keeps the
+//! order when something has to wait. [`leases`], [`touch`] and [`load`] are the
 //! tiering protocol's part.
 
 mod clients;
 mod worker;
 
-mod aim;
-mod front;
+mod frontend;
 mod routes;
+mod target;
 
-mod flight;
-mod holds;
+mod in_flight;
 mod replies;
 mod send;
+mod slot_queue;
 
-mod block;
-mod burst;
-mod cold_names;
-mod ears;
-mod hub;
-mod room;
+mod blocking;
+mod cold_keys;
+mod multi;
+mod publish;
+mod pubsub;
+mod scatter;
 mod script_guard;
 mod scripts;
-mod split;
 mod tag_admin;
+mod tag_commands;
 mod transaction;
 mod watch;
 
-mod gate;
-mod residency;
+mod leases;
+mod load;
 mod touch;
 mod unregistered;
 
-mod backend;
+mod layout;
+mod node_connection;
 mod nodes;
-mod ring;
+mod reply_ring;
 mod session;
 mod slab;
-mod slots;
 mod transport;
 
 mod acceptor;

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use nagaya_resp::encode_request;
 
-use super::backend::{Backend, Greet, Purpose, State};
-use super::flight::Origin;
-use super::session::Hold;
+use super::in_flight::Origin;
+use super::layout::{Layout, NodeInfo, Place, SLOTS};
+use super::node_connection::{HandshakeStep, NodeConnection, Purpose, State};
+use super::session::ReadPause;
 use super::slab::Key;
-use super::slots::{Layout, NodeInfo, Place, SLOTS};
 use super::transport::Transport;
 use super::worker::{Map, Worker};
 use crate::hot_tier::run::RunDigest;
@@ -49,7 +49,7 @@ pub(crate) struct Nodes {
     /// Those that have slots.
     pub(crate) primaries: Vec<usize>,
     /// Why the layout is not known, while it is not.
-    pub(crate) trouble: Option<String>,
+    pub(crate) layout_error: Option<String>,
 }
 
 impl Default for Nodes {
@@ -59,7 +59,7 @@ impl Default for Nodes {
             by_name: Map::default(),
             owner: vec![NOBODY; SLOTS].into_boxed_slice(),
             primaries: Vec::new(),
-            trouble: None,
+            layout_error: None,
         }
     }
 }
@@ -128,7 +128,7 @@ impl Worker<'_> {
     /// one before has been answered, so that later requests do not overtake earlier ones.
     pub(super) fn take_layout(&mut self, layout: &Layout) {
         self.shared.metrics.layouts.add(1);
-        self.nodes.trouble = None;
+        self.nodes.layout_error = None;
         let numbers: Vec<usize> = layout.nodes.iter().map(|info| self.nodes.number(info)).collect();
         let mut owner = vec![NOBODY; SLOTS];
         for &(first, last, node) in &layout.ranges {
@@ -161,23 +161,23 @@ impl Worker<'_> {
 
     /// Tells whether the nodes are still being asked for.
     pub(super) fn knows_no_nodes(&self) -> bool {
-        self.nodes.primaries.is_empty() && self.nodes.trouble.is_none()
+        self.nodes.primaries.is_empty() && self.nodes.layout_error.is_none()
     }
 
     fn release_those_without_nodes(&mut self) {
         for key in self.clients.keys() {
             let session = self.clients.get(key);
-            if session.is_some_and(|session| session.hold == Hold::UntilNodes) {
+            if session.is_some_and(|session| session.pause == ReadPause::UntilNodes) {
                 self.release(key);
             }
         }
     }
 
     pub(super) fn layout_failed(&mut self, reason: &str) {
-        if self.nodes.trouble.as_deref() != Some(reason) {
+        if self.nodes.layout_error.as_deref() != Some(reason) {
             tracing::warn!(reason, "the layout of the servers could not be read");
         }
-        self.nodes.trouble = Some(reason.to_owned());
+        self.nodes.layout_error = Some(reason.to_owned());
         self.release_those_without_nodes();
     }
 
@@ -216,7 +216,7 @@ impl Worker<'_> {
         };
         backend.purpose = Purpose::Dedicated { client: None, resp3 };
         let idle = &mut self.nodes.list[backend.node].idle[usize::from(resp3)];
-        if backend.flights.is_empty() && idle.len() < IDLE_MAX {
+        if backend.in_flight.is_empty() && idle.len() < IDLE_MAX {
             idle.push(key);
         } else {
             self.backends.remove(key);
@@ -246,8 +246,8 @@ impl Worker<'_> {
             return None;
         }
         self.shared.metrics.connects.add(1);
-        let greeting = self.greeting(purpose);
-        let backend = Backend::new(transport, number, purpose, greeting, self.now_us);
+        let handshake = self.handshake(purpose);
+        let backend = NodeConnection::new(transport, number, purpose, handshake, self.now_us);
         self.backends.put(key, Box::new(backend));
         if let Purpose::Shared { resp3 } = purpose {
             self.nodes.list[number].shared[usize::from(resp3)] = Some(key);
@@ -256,18 +256,18 @@ impl Worker<'_> {
         Some(key)
     }
 
-    fn greeting(&self, purpose: Purpose) -> (Vec<u8>, VecDeque<Greet>) {
-        let (mut bytes, mut greets) = (Vec::new(), VecDeque::new());
+    fn handshake(&self, purpose: Purpose) -> (Vec<u8>, VecDeque<HandshakeStep>) {
+        let (mut bytes, mut handshake_steps) = (Vec::new(), VecDeque::new());
         let url = &self.shared.config.redis;
-        let mut say = |greet, words: &[&[u8]]| {
+        let mut say = |step, words: &[&[u8]]| {
             encode_request(words, &mut bytes);
-            greets.push_back(greet);
+            handshake_steps.push_back(step);
         };
         if let Some(password) = &url.password {
             let password = password.reveal().as_bytes();
             match &url.user {
-                Some(user) => say(Greet::Needed, &[b"AUTH", user.as_bytes(), password]),
-                None => say(Greet::Needed, &[b"AUTH", password]),
+                Some(user) => say(HandshakeStep::Needed, &[b"AUTH", user.as_bytes(), password]),
+                None => say(HandshakeStep::Needed, &[b"AUTH", password]),
             }
         }
         let resp3 = matches!(
@@ -275,50 +275,53 @@ impl Worker<'_> {
             Purpose::Shared { resp3: true } | Purpose::Dedicated { resp3: true, .. }
         );
         if resp3 {
-            say(Greet::Needed, &[b"HELLO", b"3"]);
+            say(HandshakeStep::Needed, &[b"HELLO", b"3"]);
         }
         if url.db != 0 {
-            say(Greet::Needed, &[b"SELECT", url.db.to_string().as_bytes()]);
+            say(HandshakeStep::Needed, &[b"SELECT", url.db.to_string().as_bytes()]);
         }
-        if self.gate.is_some() && purpose != Purpose::Hub {
+        if self.leases.is_some() && purpose != Purpose::PubSub {
             for script in crate::hot_tier::scripts::all() {
                 if matches!(script.name, "touch" | "register") {
-                    say(Greet::Wanted, &[b"SCRIPT", b"LOAD", script.source.as_bytes()]);
+                    say(
+                        HandshakeStep::Wanted,
+                        &[b"SCRIPT", b"LOAD", script.source.as_bytes()],
+                    );
                 }
             }
             if purpose == (Purpose::Shared { resp3: false }) {
-                say(Greet::RunId, &[b"INFO", b"server"]);
-                say(Greet::ReplicationId, &[b"INFO", b"replication"]);
+                say(HandshakeStep::RunId, &[b"INFO", b"server"]);
+                say(HandshakeStep::ReplicationId, &[b"INFO", b"replication"]);
             }
         }
-        say(Greet::Wanted, &[b"CLIENT", b"SETNAME", NAME]);
-        (bytes, greets)
+        say(HandshakeStep::Wanted, &[b"CLIENT", b"SETNAME", NAME]);
+        (bytes, handshake_steps)
     }
 
     /// Takes a reply of the login; false when the connection is of no use.
-    pub(super) fn on_greeted(&mut self, key: Key, reply: &[u8]) -> bool {
+    pub(super) fn on_handshake_reply(&mut self, key: Key, reply: &[u8]) -> bool {
         let Some(backend) = self.backends.get_mut(key) else {
             return false;
         };
-        let Some(greet) = backend.greets.pop_front() else {
+        let Some(step) = backend.handshake_steps.pop_front() else {
             return false;
         };
-        let (number, is_done) = (backend.node, backend.greets.is_empty());
+        let (number, is_done) = (backend.node, backend.handshake_steps.is_empty());
         if is_done {
             backend.state = State::Ready;
             backend.ready_us = self.now_us;
         }
         let node = &mut self.nodes.list[number];
-        if reply.first() == Some(&b'-') && (greet != Greet::Wanted || is_locked_out(reply)) {
+        if reply.first() == Some(&b'-') && (step != HandshakeStep::Wanted || is_locked_out(reply)) {
             let reason = String::from_utf8_lossy(reply.trim_ascii()).into_owned();
             tracing::warn!(node = node.info.name, reason, "a node refused the login");
             self.lose(key, &reason);
             return false;
         }
-        match greet {
-            Greet::Needed | Greet::Wanted => {}
-            Greet::RunId => node.run_id = info_field(reply, "run_id").unwrap_or_default(),
-            Greet::ReplicationId => {
+        match step {
+            HandshakeStep::Needed | HandshakeStep::Wanted => {}
+            HandshakeStep::RunId => node.run_id = info_field(reply, "run_id").unwrap_or_default(),
+            HandshakeStep::ReplicationId => {
                 let replication_id = info_field(reply, "master_replid").unwrap_or_default();
                 node.run = Some(super::touch::run_digest(&node.run_id, replication_id));
             }
@@ -333,9 +336,9 @@ impl Worker<'_> {
     /// Ends a connection that nobody needs any more, with whatever is under way on it.
     pub(super) fn close_backend(&mut self, key: Key) {
         if let Some(backend) = self.backends.remove(key) {
-            for flight in &backend.flights {
-                if let Origin::Burst { burst } = flight.trip.origin {
-                    self.bursts.remove(burst);
+            for in_flight in &backend.in_flight {
+                if let Origin::Transaction { transaction } = in_flight.delivery.origin {
+                    self.transactions.remove(transaction);
                 }
             }
         }
@@ -359,35 +362,36 @@ impl Worker<'_> {
         if backend.purpose == (Purpose::Shared { resp3: false }) {
             node.run = None;
         }
-        if backend.state == State::Greeting {
+        if backend.state == State::Handshake {
             self.could_not_connect(number, reason);
         } else if !was_idle {
             let name = self.nodes.list[number].info.name.as_str();
             tracing::info!(
                 node = name,
                 reason,
-                commands = backend.flights.len(),
+                commands = backend.in_flight.len(),
                 "connection to a node lost"
             );
         }
         self.shared.refresher.ask();
         let unwritten = backend.take_unwritten();
         // A transaction whose EXEC was not written has not run, whatever of it was.
-        let bursts = self.call_back_bursts(&unwritten);
+        let transactions = self.call_back_transactions(&unwritten);
         let name = self.nodes.list[number].info.name.clone();
         let text = format!("ERR backend connection to {name} lost ({reason}); the command may have run");
-        for flight in backend.flights.drain(..) {
-            if matches!(flight.trip.origin, Origin::Burst { burst } if bursts.contains(&burst)) {
+        for in_flight in backend.in_flight.drain(..) {
+            if matches!(in_flight.delivery.origin, Origin::Transaction { transaction } if transactions.contains(&transaction))
+            {
                 continue;
             }
             self.shared.metrics.lost.add(1);
-            self.fail(flight.trip.origin, &text);
+            self.fail(in_flight.delivery.origin, &text);
         }
-        for (flight, bytes) in unwritten {
-            self.try_later(bytes, &flight, reason);
+        for (in_flight, bytes) in unwritten {
+            self.try_later(bytes, &in_flight, reason);
         }
-        if backend.purpose == Purpose::Hub {
-            self.hub_lost(key, backend.node);
+        if backend.purpose == Purpose::PubSub {
+            self.subscriptions_lost(key, backend.node);
         }
         if let Purpose::Dedicated {
             client: Some(client), ..
@@ -395,7 +399,7 @@ impl Worker<'_> {
         {
             self.dedicated_lost(client, key);
         }
-        self.release_holds();
+        self.release_slots();
     }
 
     /// Closes connections to nodes that have no slots any more.
@@ -408,7 +412,7 @@ impl Worker<'_> {
                 let is_quiet = |key| {
                     self.backends
                         .get(key)
-                        .is_some_and(|backend| backend.flights.is_empty())
+                        .is_some_and(|backend| backend.in_flight.is_empty())
                 };
                 if let Some(key) = shared.filter(|key| is_quiet(*key)) {
                     self.backends.remove(key);
@@ -446,13 +450,17 @@ impl Worker<'_> {
             let Some(backend) = self.backends.get(key) else {
                 continue;
             };
-            let late = match (backend.state, backend.flights.front()) {
-                (State::Greeting, _) => backend.opened_us + connect_us < self.now_us,
+            let late = match (backend.state, backend.in_flight.front()) {
+                (State::Handshake, _) => backend.opened_us + connect_us < self.now_us,
                 (State::Ready, None) => false,
                 // It waits on purpose, and has a deadline of its own.
-                (State::Ready, Some(flight)) if matches!(flight.trip.origin, Origin::Blocked { .. }) => false,
-                (State::Ready, Some(flight)) => {
-                    flight.queued_us.max(backend.ready_us) + reply_us < self.now_us
+                (State::Ready, Some(in_flight))
+                    if matches!(in_flight.delivery.origin, Origin::Blocked { .. }) =>
+                {
+                    false
+                }
+                (State::Ready, Some(in_flight)) => {
+                    in_flight.queued_us.max(backend.ready_us) + reply_us < self.now_us
                 }
             };
             if late {

@@ -5,8 +5,8 @@
 
 use nagaya_resp::encode_request;
 
-use super::backend::{Purpose, State};
-use super::flight::{Flight, Job, Origin, Trip};
+use super::in_flight::{Delivery, InFlight, Origin, QueuedRequest};
+use super::node_connection::{Purpose, State};
 use super::slab::Key;
 use super::worker::Worker;
 
@@ -15,7 +15,7 @@ const REDIRECTS_MAX: u8 = 16;
 
 /// Why a node did not run a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum Redirect {
     Moved {
         slot: u16,
         target: String,
@@ -28,9 +28,9 @@ pub(crate) enum Trouble {
     NotNow,
 }
 
-impl Trouble {
+impl Redirect {
     /// Reads an error reply; nothing for an error that is the client's to see.
-    pub(crate) fn of(reply: &[u8]) -> Option<Trouble> {
+    pub(crate) fn of(reply: &[u8]) -> Option<Redirect> {
         const NOT_NOW: &[&[u8]] = &[
             b"-TRYAGAIN Multiple keys request during rehashing of slot",
             b"-LOADING ",
@@ -39,7 +39,7 @@ impl Trouble {
             b"-READONLY You can't write against a read only ",
         ];
         if NOT_NOW.iter().any(|text| reply.starts_with(text)) {
-            return Some(Trouble::NotNow);
+            return Some(Redirect::NotNow);
         }
         let text = std::str::from_utf8(reply.trim_ascii_end()).ok()?;
         let mut words = text.split(' ');
@@ -50,9 +50,9 @@ impl Trouble {
         let slot = words.next()?.parse().ok()?;
         let target = words.next()?.to_owned();
         Some(if kind == "-MOVED" {
-            Trouble::Moved { slot, target }
+            Redirect::Moved { slot, target }
         } else {
-            Trouble::Ask { slot, target }
+            Redirect::Ask { slot, target }
         })
     }
 }
@@ -71,7 +71,7 @@ impl Worker<'_> {
             Ok(read) => {
                 backend.heard_us = self.now_us;
                 more = read == scratch.len() || backend.transport.is_tls();
-                if self.gate.is_some() {
+                if self.leases.is_some() {
                     // Whether a reply is late is judged by when it is read.
                     self.now_us = self.shared.server.clock.steady_us();
                 }
@@ -97,8 +97,8 @@ impl Worker<'_> {
             Err(error) => self.lose(key, &error.to_string()),
         }
         self.scratch = scratch;
-        if !self.slot_holds.is_empty() {
-            self.release_holds();
+        if !self.slot_queues.is_empty() {
+            self.release_slots();
         }
         more
     }
@@ -120,116 +120,119 @@ impl Worker<'_> {
             };
             let reply = &bytes[at..at + length];
             at += length;
-            if backend.state == State::Greeting {
-                if !self.on_greeted(key, reply) {
+            if backend.state == State::Handshake {
+                if !self.on_handshake_reply(key, reply) {
                     return bytes.len();
                 }
                 continue;
             }
-            if backend.purpose == Purpose::Hub {
-                self.on_hub_message(key, reply);
+            if backend.purpose == Purpose::PubSub {
+                self.on_pubsub_message(key, reply);
                 continue;
             }
             if matches!(reply[0], b'>' | b'|') {
                 continue;
             }
-            let Some(flight) = backend.next_answered() else {
+            let Some(in_flight) = backend.next_answered() else {
                 self.lose(key, "an answer that nobody asked for");
                 return bytes.len();
             };
-            self.on_reply(key, &flight, reply);
+            self.on_reply(key, &in_flight, reply);
         }
         at
     }
 
     #[inline]
-    fn on_reply(&mut self, key: Key, flight: &Flight, reply: &[u8]) {
-        if reply[0] == b'-' && self.is_followed(key, flight, reply) {
+    fn on_reply(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) {
+        if reply[0] == b'-' && self.is_followed(key, in_flight, reply) {
             return;
         }
-        if flight.tag.is_some() && self.is_kept_back(flight, key, reply) {
+        if in_flight.tag.is_some() && self.is_kept_back(in_flight, key, reply) {
             return;
         }
-        self.deliver(flight.trip.origin, reply);
+        self.deliver(in_flight.delivery.origin, reply);
     }
 
     /// Sends a request again if the error says that it did not run; false when the client is to see it.
-    fn is_followed(&mut self, key: Key, flight: &Flight, reply: &[u8]) -> bool {
-        if !matches!(flight.trip.origin, Origin::Client { .. } | Origin::Part { .. }) {
+    fn is_followed(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) -> bool {
+        if !matches!(
+            in_flight.delivery.origin,
+            Origin::Client { .. } | Origin::Part { .. }
+        ) {
             return false;
         }
-        if self.gate.is_some() && reply.starts_with(b"-NOSCRIPT") {
-            return self.is_script_sent_in_full(key, flight);
+        if self.leases.is_some() && reply.starts_with(b"-NOSCRIPT") {
+            return self.is_script_sent_in_full(key, in_flight);
         }
-        let Some(trouble) = Trouble::of(reply) else {
+        let Some(redirect) = Redirect::of(reply) else {
             return false;
         };
         let Some(backend) = self.backends.get(key) else {
             return false;
         };
-        let (bytes, node) = (backend.bytes_of(flight).to_vec(), backend.node);
-        let trip = Trip {
-            attempts: flight.trip.attempts.saturating_add(1),
-            ..flight.trip
+        let (bytes, node) = (backend.bytes_of(in_flight).to_vec(), backend.node);
+        let delivery = Delivery {
+            attempts: in_flight.delivery.attempts.saturating_add(1),
+            ..in_flight.delivery
         };
-        if trip.attempts > REDIRECTS_MAX && trouble != Trouble::NotNow {
+        if delivery.attempts > REDIRECTS_MAX && redirect != Redirect::NotNow {
             let last = String::from_utf8_lossy(reply[1..].trim_ascii_end()).into_owned();
             self.fail(
-                trip.origin,
+                delivery.origin,
                 &format!("ERR too many redirections, the last was: {last}"),
             );
             return true;
         }
-        match trouble {
-            Trouble::Moved { slot, target } => {
+        match redirect {
+            Redirect::Moved { slot, target } => {
                 self.shared.metrics.redirects.add(1);
                 self.shared.refresher.ask();
                 match self.nodes.redirected(&target, node) {
                     Some(target) => {
                         self.slot_moved(slot, node, target);
-                        self.resubmit_past_holds(Job { bytes, trip });
+                        self.resubmit_first(QueuedRequest { bytes, delivery });
                     }
-                    None => self.delay(bytes, trip, slot),
+                    None => self.delay(bytes, delivery, slot),
                 }
             }
-            Trouble::Ask { slot, target } => {
+            Redirect::Ask { slot, target } => {
                 self.shared.metrics.redirects.add(1);
                 match self.nodes.redirected(&target, node) {
                     // A write needs its registration beside it, and that may be on either node now.
-                    Some(target) if self.gate.is_none() || !flight.writes => {
-                        self.ask(target, slot, &bytes, flight, trip);
+                    Some(target) if self.leases.is_none() || !in_flight.writes => {
+                        self.ask(target, slot, &bytes, in_flight, delivery);
                     }
-                    _ if self.now_us < trip.give_up_us => self.delay(bytes, trip, slot),
+                    _ if self.now_us < delivery.give_up_us => self.delay(bytes, delivery, slot),
                     _ => return false,
                 }
             }
-            Trouble::NotNow if self.now_us < trip.give_up_us => {
+            Redirect::NotNow if self.now_us < delivery.give_up_us => {
                 self.shared.refresher.ask();
-                self.delay(bytes, trip, flight.slot);
+                self.delay(bytes, delivery, in_flight.slot);
             }
-            Trouble::NotNow => return false,
+            Redirect::NotNow => return false,
         }
         true
     }
 
     /// Sends a request to the node that a slot is moving to.
-    fn ask(&mut self, target: usize, slot: u16, bytes: &[u8], flight: &Flight, trip: Trip) {
-        let Some(connection) = self.shared_connection(target, trip.resp3) else {
-            return self.delay(bytes.to_vec(), trip, slot);
+    fn ask(&mut self, target: usize, slot: u16, bytes: &[u8], in_flight: &InFlight, delivery: Delivery) {
+        let Some(connection) = self.shared_connection(target, delivery.resp3) else {
+            return self.delay(bytes.to_vec(), delivery, slot);
         };
         let mut asking = Vec::new();
         encode_request(&[b"ASKING"], &mut asking);
-        let nobody = Trip {
+        let nobody = Delivery {
             origin: Origin::Nobody,
-            ..trip
+            ..delivery
         };
-        self.send_on(connection, &asking, self.flight(nobody, slot));
-        let flight = Flight {
-            trip,
+        self.send_on(connection, &asking, self.in_flight(nobody, slot));
+        let in_flight = InFlight {
+            delivery,
             queued_us: self.now_us,
-            ..*flight
+            ..*in_flight
         };
-        self.send_on(connection, bytes, flight);
+        self.send_on(connection, bytes, in_flight);
     }
 }
 
@@ -239,22 +242,22 @@ mod tests {
 
     #[test]
     fn only_the_servers_own_refusals_are_followed() {
-        let moved = Trouble::Moved {
+        let moved = Redirect::Moved {
             slot: 3999,
             target: "127.0.0.1:6381".to_owned(),
         };
-        assert_eq!(Trouble::of(b"-MOVED 3999 127.0.0.1:6381\r\n"), Some(moved));
-        let ask = Trouble::Ask {
+        assert_eq!(Redirect::of(b"-MOVED 3999 127.0.0.1:6381\r\n"), Some(moved));
+        let ask = Redirect::Ask {
             slot: 1,
             target: ":7".to_owned(),
         };
-        assert_eq!(Trouble::of(b"-ASK 1 :7\r\n"), Some(ask));
+        assert_eq!(Redirect::of(b"-ASK 1 :7\r\n"), Some(ask));
         assert_eq!(
-            Trouble::of(b"-LOADING Redis is loading\r\n"),
-            Some(Trouble::NotNow)
+            Redirect::of(b"-LOADING Redis is loading\r\n"),
+            Some(Redirect::NotNow)
         );
-        assert_eq!(Trouble::of(b"-TRYAGAIN says a script\r\n"), None);
-        assert_eq!(Trouble::of(b"-ERR MOVED 1 a:1\r\n"), None);
-        assert_eq!(Trouble::of(b"-MOVED on\r\n"), None);
+        assert_eq!(Redirect::of(b"-TRYAGAIN says a script\r\n"), None);
+        assert_eq!(Redirect::of(b"-ERR MOVED 1 a:1\r\n"), None);
+        assert_eq!(Redirect::of(b"-MOVED on\r\n"), None);
     }
 }

@@ -8,7 +8,7 @@
 use nagaya_commands::spec::BLOCKING;
 use nagaya_commands::table::{self, Command};
 
-use super::room::Room;
+use super::tag_commands::TagCommandKind;
 
 /// What to do with a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub(crate) enum Route {
     /// Send it where its keys are.
     Keys,
     /// As [`Route::Keys`], or one part per tag when it names several.
-    Split(Split),
+    Split(TagMerge),
     /// Any node will do.
     Anywhere,
     /// To every primary, and join what they say.
-    Everywhere(Gather),
+    Everywhere(NodeMerge),
     /// Answer it here.
     Here,
     /// Answer it here once all earlier requests are answered: it changes what they were sent under.
@@ -40,7 +40,7 @@ pub(crate) enum Route {
     Reset,
     Script(Script),
     /// About tags.
-    Room(Room),
+    Tags(TagCommandKind),
     Refused(&'static str),
 }
 
@@ -56,9 +56,9 @@ pub(crate) enum Script {
     FunctionRestore,
 }
 
-/// How the parts of a command over several tags are joined.
+/// MergeRule the parts of a command over several tags are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Split {
+pub(crate) enum TagMerge {
     /// Elements go back to the places of their keys.
     Values,
     /// Counts are added up.
@@ -67,9 +67,9 @@ pub(crate) enum Split {
     Pairs,
 }
 
-/// How the replies of all nodes are joined.
+/// MergeRule the replies of all nodes are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gather {
+pub(crate) enum NodeMerge {
     /// All say the same: the first speaks, unless one fails.
     Same,
     Sum,
@@ -88,16 +88,16 @@ const NEVER_EMPTIED: &str =
 const NOT_HERE: &str = "ERR this command is not available through this server";
 
 const NAMED: &[(&str, Route)] = &[
-    ("mget", Route::Split(Split::Values)),
-    ("del", Route::Split(Split::Sum)),
-    ("unlink", Route::Split(Split::Sum)),
-    ("exists", Route::Split(Split::Sum)),
-    ("touch", Route::Split(Split::Sum)),
-    ("mset", Route::Split(Split::Pairs)),
-    ("keys", Route::Everywhere(Gather::Names)),
-    ("scan", Route::Everywhere(Gather::Scan)),
-    ("dbsize", Route::Everywhere(Gather::Sum)),
-    ("randomkey", Route::Everywhere(Gather::AnyName)),
+    ("mget", Route::Split(TagMerge::Values)),
+    ("del", Route::Split(TagMerge::Sum)),
+    ("unlink", Route::Split(TagMerge::Sum)),
+    ("exists", Route::Split(TagMerge::Sum)),
+    ("touch", Route::Split(TagMerge::Sum)),
+    ("mset", Route::Split(TagMerge::Pairs)),
+    ("keys", Route::Everywhere(NodeMerge::Names)),
+    ("scan", Route::Everywhere(NodeMerge::Scan)),
+    ("dbsize", Route::Everywhere(NodeMerge::Sum)),
+    ("randomkey", Route::Everywhere(NodeMerge::AnyName)),
     ("eval", Route::Script(Script::Eval)),
     ("eval_ro", Route::Script(Script::Eval)),
     ("evalsha", Route::Script(Script::EvalSha)),
@@ -105,12 +105,12 @@ const NAMED: &[(&str, Route)] = &[
     ("script|load", Route::Script(Script::Load)),
     ("script|flush", Route::Script(Script::Flush)),
     ("script|exists", Route::Script(Script::Exists)),
-    ("script|kill", Route::Everywhere(Gather::Same)),
+    ("script|kill", Route::Everywhere(NodeMerge::Same)),
     ("function|load", Route::Script(Script::FunctionLoad)),
-    ("function|delete", Route::Everywhere(Gather::Same)),
-    ("function|flush", Route::Everywhere(Gather::Same)),
+    ("function|delete", Route::Everywhere(NodeMerge::Same)),
+    ("function|flush", Route::Everywhere(NodeMerge::Same)),
     ("function|restore", Route::Script(Script::FunctionRestore)),
-    ("function|kill", Route::Everywhere(Gather::Same)),
+    ("function|kill", Route::Everywhere(NodeMerge::Same)),
     ("function|list", Route::Anywhere),
     ("function|dump", Route::Anywhere),
     ("function|stats", Route::Anywhere),
@@ -152,16 +152,16 @@ const NAMED: &[(&str, Route)] = &[
         Route::Refused("ERR WAIT is not available through this server: its connections are shared"),
     ),
     ("shutdown", Route::Refused(NOT_HERE)),
-    ("room.status", Route::Room(Room::Status)),
-    ("room.tags", Route::Room(Room::Tags)),
-    ("room.warm", Route::Room(Room::Warm)),
-    ("room.evict", Route::Room(Room::Evict)),
-    ("room.erase", Route::Room(Room::Erase)),
-    ("room.waitcold", Route::Room(Room::WaitCold)),
+    ("room.status", Route::Tags(TagCommandKind::Status)),
+    ("room.tags", Route::Tags(TagCommandKind::Tags)),
+    ("room.warm", Route::Tags(TagCommandKind::Warm)),
+    ("room.evict", Route::Tags(TagCommandKind::Evict)),
+    ("room.erase", Route::Tags(TagCommandKind::Erase)),
+    ("room.waitcold", Route::Tags(TagCommandKind::WaitCold)),
     ("script|debug", Route::Refused(NOT_HERE)),
     ("memory|stats", Route::Anywhere),
     ("memory|malloc-stats", Route::Anywhere),
-    ("memory|purge", Route::Everywhere(Gather::Same)),
+    ("memory|purge", Route::Everywhere(NodeMerge::Same)),
 ];
 
 /// The route of every command, by its number in the table.

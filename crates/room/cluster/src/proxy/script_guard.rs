@@ -5,7 +5,7 @@
 //! and checks the keys of every call before it is made. The prologue is one line
 //! without a line break, so that the lines of errors stay those of the client's script.
 //!
-//! A guarded script has another hash than the client's. A [`Book`] remembers both, so
+//! A guarded script has another hash than the client's. A [`ScriptCache`] remembers both, so
 //! that EVALSHA finds it; a script that is not in the book gets NOSCRIPT, as on a
 //! server that does not have it.
 
@@ -25,12 +25,12 @@ const BYTES_MAX: usize = 256 << 20;
 
 /// Guarded scripts by the hashes that clients know, and by their own.
 #[derive(Default)]
-pub(crate) struct Book {
-    pages: Mutex<Pages>,
+pub(crate) struct ScriptCache {
+    cached: Mutex<CachedScripts>,
 }
 
 #[derive(Default)]
-struct Pages {
+struct CachedScripts {
     guarded: Map<String, Guarded>,
     /// The hash that clients know, by ours.
     known_as: Map<String, String>,
@@ -44,7 +44,7 @@ pub(crate) struct Guarded {
     pub(crate) sha: String,
 }
 
-impl Book {
+impl ScriptCache {
     /// Guards a script and remembers it; returns it with the hash that its client knows.
     pub(crate) fn add(&self, script: &[u8]) -> (String, Guarded) {
         let sha = sha_of(script);
@@ -56,33 +56,33 @@ impl Book {
             sha: sha_of(&body),
             body,
         };
-        let mut pages = self.pages.lock();
-        if pages.guarded.len() >= SCRIPTS_MAX || pages.bytes + guarded.body.len() > BYTES_MAX {
-            *pages = Pages::default();
+        let mut cached = self.cached.lock();
+        if cached.guarded.len() >= SCRIPTS_MAX || cached.bytes + guarded.body.len() > BYTES_MAX {
+            *cached = CachedScripts::default();
         }
-        pages.bytes += guarded.body.len();
-        pages.known_as.insert(guarded.sha.clone(), sha.clone());
-        pages.guarded.insert(sha.clone(), guarded.clone());
+        cached.bytes += guarded.body.len();
+        cached.known_as.insert(guarded.sha.clone(), sha.clone());
+        cached.guarded.insert(sha.clone(), guarded.clone());
         (sha, guarded)
     }
 
     /// Finds a script by the hash that its client knows, letter case ignored.
     pub(crate) fn find(&self, sha: &[u8]) -> Option<Guarded> {
         let sha = std::str::from_utf8(sha).ok()?.to_ascii_lowercase();
-        self.pages.lock().guarded.get(&sha).cloned()
+        self.cached.lock().guarded.get(&sha).cloned()
     }
 
     /// Finds a script by its own hash.
     pub(crate) fn find_guarded(&self, sha: &[u8]) -> Option<Guarded> {
         let sha = std::str::from_utf8(sha).ok()?;
-        let pages = self.pages.lock();
-        let known_as = pages.known_as.get(sha)?;
-        pages.guarded.get(known_as).cloned()
+        let cached = self.cached.lock();
+        let known_as = cached.known_as.get(sha)?;
+        cached.guarded.get(known_as).cloned()
     }
 
     /// Forgets all scripts.
     pub(crate) fn clear(&self) {
-        *self.pages.lock() = Pages::default();
+        *self.cached.lock() = CachedScripts::default();
     }
 }
 
@@ -281,17 +281,17 @@ mod tests {
 
     #[test]
     fn a_script_is_found_by_both_hashes() {
-        let book = Book::default();
-        let (sha, guarded) = book.add(b"return 1");
+        let cache = ScriptCache::default();
+        let (sha, guarded) = cache.add(b"return 1");
         assert_eq!(sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         assert_eq!(
-            book.find(sha.to_uppercase().as_bytes()).map(|known| known.sha),
+            cache.find(sha.to_uppercase().as_bytes()).map(|known| known.sha),
             Some(guarded.sha.clone())
         );
-        assert!(book.find_guarded(guarded.sha.as_bytes()).is_some());
-        assert!(book.find(guarded.sha.as_bytes()).is_none());
-        book.clear();
-        assert!(book.find(sha.as_bytes()).is_none());
+        assert!(cache.find_guarded(guarded.sha.as_bytes()).is_some());
+        assert!(cache.find(guarded.sha.as_bytes()).is_none());
+        cache.clear();
+        assert!(cache.find(sha.as_bytes()).is_none());
     }
 
     #[test]

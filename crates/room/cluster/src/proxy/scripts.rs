@@ -5,9 +5,9 @@
 
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 
-use super::flight::{Flight, Job, Trip};
-use super::front::{Request, Seen};
-use super::routes::{Gather, Route, Script};
+use super::frontend::{Handled, Request};
+use super::in_flight::{Delivery, InFlight, QueuedRequest};
+use super::routes::{NodeMerge, Route, Script};
 use super::script_guard::{self, Guarded};
 use super::session::Session;
 use super::slab::Key;
@@ -16,26 +16,26 @@ use super::worker::Worker;
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
 impl Worker<'_> {
-    pub(super) fn script(&mut self, session: &mut Session, request: &Request<'_>, script: Script) -> Seen {
+    pub(super) fn script(&mut self, session: &mut Session, request: &Request<'_>, script: Script) -> Handled {
         let route = match script {
             Script::Eval | Script::EvalSha => Route::Keys,
-            Script::Exists => Route::Everywhere(Gather::All),
-            Script::Load | Script::Flush | Script::FunctionLoad => Route::Everywhere(Gather::Same),
-            Script::FunctionRestore if self.gate.is_some() => {
+            Script::Exists => Route::Everywhere(NodeMerge::All),
+            Script::Load | Script::Flush | Script::FunctionLoad => Route::Everywhere(NodeMerge::Same),
+            Script::FunctionRestore if self.leases.is_some() => {
                 let text = "ERR functions cannot be restored here: load their libraries instead";
                 self.reply_error(session, text);
-                return Seen::Done;
+                return Handled::Done;
             }
-            Script::FunctionRestore => Route::Everywhere(Gather::Same),
+            Script::FunctionRestore => Route::Everywhere(NodeMerge::Same),
         };
-        if self.gate.is_none() || self.knows_no_nodes() && route != Route::Keys {
+        if self.leases.is_none() || self.knows_no_nodes() && route != Route::Keys {
             return self.follow(session, request, route);
         }
         let (bytes, told) = match self.guarded(&request.args, script) {
             Ok(guarded) => guarded,
             Err(text) => {
                 self.reply_error(session, &text);
-                return Seen::Done;
+                return Handled::Done;
             }
         };
         let request = Request {
@@ -46,7 +46,7 @@ impl Worker<'_> {
             Some(sha) => self.send_everywhere_telling(session, &request, sha),
             None => return self.follow(session, &request, route),
         }
-        Seen::Done
+        Handled::Done
     }
 
     /// Returns the bytes of a script's request with the script guarded; in a transaction always in full,
@@ -56,7 +56,7 @@ impl Worker<'_> {
         request: &Request<'_>,
         script: Script,
     ) -> Result<Vec<u8>, String> {
-        if self.gate.is_none() {
+        if self.leases.is_none() {
             return Ok(request.bytes.to_vec());
         }
         let args = &request.args;
@@ -75,29 +75,29 @@ impl Worker<'_> {
 
     /// Returns what is sent instead of a request, and what its client is told in place of the reply.
     fn guarded(&self, args: &Args<'_>, script: Script) -> Result<(Vec<u8>, Option<String>), String> {
-        let book = &self.shared.scripts;
+        let cache = &self.shared.scripts;
         let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
         let mut told = None;
         match script {
-            Script::Eval => words[1] = book.add(&args[1]).1.body.to_vec(),
+            Script::Eval => words[1] = cache.add(&args[1]).1.body.to_vec(),
             Script::EvalSha => {
-                let guarded = book.find(&args[1]).ok_or(NO_SCRIPT)?;
+                let guarded = cache.find(&args[1]).ok_or(NO_SCRIPT)?;
                 words[1] = guarded.sha.into_bytes();
             }
             Script::Load => {
-                let (sha, guarded) = book.add(&args[2]);
+                let (sha, guarded) = cache.add(&args[2]);
                 words[2] = guarded.body.to_vec();
                 told = Some(sha);
             }
             Script::Exists => {
                 for word in &mut words[2..] {
                     // One that we do not know counts as missing: it would be asked for by a hash of ours.
-                    *word = book
+                    *word = cache
                         .find(word)
                         .map_or_else(|| b"-".to_vec(), |known| known.sha.into_bytes());
                 }
             }
-            Script::Flush => book.clear(),
+            Script::Flush => cache.clear(),
             Script::FunctionLoad => {
                 if let Some(code) = words.last_mut() {
                     *code = script_guard::guard_library(code);
@@ -109,11 +109,11 @@ impl Worker<'_> {
     }
 
     /// Sends a script in full that a node did not know by its hash; false when it is not one of ours.
-    pub(super) fn is_script_sent_in_full(&mut self, connection: Key, flight: &Flight) -> bool {
+    pub(super) fn is_script_sent_in_full(&mut self, connection: Key, in_flight: &InFlight) -> bool {
         let Some(backend) = self.backends.get(connection) else {
             return false;
         };
-        let bytes = backend.bytes_of(flight);
+        let bytes = backend.bytes_of(in_flight);
         let mut parser = RequestParser::default();
         let Ok(Parsed::Complete { .. }) = parser.parse(bytes, &Limits::default()) else {
             return false;
@@ -126,12 +126,12 @@ impl Worker<'_> {
         ) else {
             return false;
         };
-        let trip = Trip {
-            attempts: flight.trip.attempts.saturating_add(1),
-            ..flight.trip
+        let delivery = Delivery {
+            attempts: in_flight.delivery.attempts.saturating_add(1),
+            ..in_flight.delivery
         };
         let bytes = in_full(&args, &guarded);
-        self.resubmit_past_holds(Job { bytes, trip });
+        self.resubmit_first(QueuedRequest { bytes, delivery });
         true
     }
 }

@@ -15,14 +15,14 @@ use nagaya_tiering::protocol::Tokens;
 use rustls::ClientConfig;
 
 use super::acceptor::{self, Listener};
-use super::aim::{Reach, Rules};
 use super::config::Config;
-use super::ears::Ears;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
+use super::publish::ListenerCounts;
 use super::refresher::Refresher;
-use super::script_guard::Book;
+use super::script_guard::ScriptCache;
+use super::target::{KeyScope, RoutingRules};
 use super::worker::Worker;
 
 /// What the threads of a proxy share.
@@ -35,9 +35,9 @@ pub(crate) struct Shared {
     pub(crate) refresher: Refresher,
     pub(crate) tokens: Tokens,
     /// Clients' scripts, guarded.
-    pub(crate) scripts: Book,
+    pub(crate) scripts: ScriptCache,
     /// What the workers listen to.
-    pub(crate) ears: Ears,
+    pub(crate) listeners: ListenerCounts,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     /// Nodes that the first worker has a connection to.
@@ -46,13 +46,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// What requests are held to.
-    pub(crate) fn rules(&self) -> Rules {
-        Rules {
+    pub(crate) fn rules(&self) -> RoutingRules {
+        RoutingRules {
             require_hash_tag: self.config.require_hash_tag,
-            reach: match (&self.config.tiering, &self.config.redis.topology) {
-                (Some(_), _) => Reach::OneTag,
-                (None, Topology::Cluster { .. }) => Reach::OneSlot,
-                (None, _) => Reach::Anywhere,
+            key_scope: match (&self.config.tiering, &self.config.redis.topology) {
+                (Some(_), _) => KeyScope::OneTag,
+                (None, Topology::Cluster { .. }) => KeyScope::OneSlot,
+                (None, _) => KeyScope::Anywhere,
             },
         }
     }
@@ -160,8 +160,8 @@ impl Service {
                 metrics: Metrics::default(),
                 refresher: Refresher::default(),
                 tokens: Tokens::default(),
-                scripts: Book::default(),
-                ears: Ears::default(),
+                scripts: ScriptCache::default(),
+                listeners: ListenerCounts::default(),
                 connections: AtomicUsize::new(0),
                 next_client_id: AtomicU64::new(1),
                 open_nodes: AtomicUsize::new(0),

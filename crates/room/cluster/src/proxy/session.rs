@@ -6,9 +6,9 @@ use std::sync::Arc;
 use nagaya_commands::client::Client;
 use nagaya_resp::RequestParser;
 
-use super::block::Blocked;
-use super::ring::Ring;
-use super::transaction::Queue;
+use super::blocking::Blocked;
+use super::multi::TransactionQueue;
+use super::reply_ring::ReplyRing;
 use super::transport::Transport;
 use super::watch::Watch;
 
@@ -17,7 +17,7 @@ const KEPT_BUFFER_BYTES: usize = 16 << 10;
 
 /// Why a client's next request is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum ReadPause {
     /// Nothing is in the way.
     No,
     /// The next request wants all earlier ones answered first.
@@ -35,15 +35,15 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) parser: RequestParser,
     pub(crate) input: Vec<u8>,
-    pub(crate) ring: Ring,
+    pub(crate) ring: ReplyRing,
     pub(crate) out: Vec<u8>,
     written: usize,
-    pub(crate) hold: Hold,
-    pub(crate) queue: Option<Box<Queue>>,
+    pub(crate) pause: ReadPause,
+    pub(crate) queue: Option<Box<TransactionQueue>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) blocked: Option<Box<Blocked>>,
     /// The client waits for an answer about tags.
-    pub(crate) errand: Option<Arc<()>>,
+    pub(crate) tag_command: Option<Arc<()>>,
     /// There is more to read that was left in the socket.
     pub(crate) unread: bool,
     /// No more is read; what is owed is written, then the connection ends.
@@ -61,14 +61,14 @@ impl Session {
             client,
             parser: RequestParser::default(),
             input: Vec::new(),
-            ring: Ring::default(),
+            ring: ReplyRing::default(),
             out: Vec::new(),
             written: 0,
-            hold: Hold::No,
+            pause: ReadPause::No,
             queue: None,
             watch: None,
             blocked: None,
-            errand: None,
+            tag_command: None,
             unread: false,
             closing: false,
             in_dirty: false,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// Knows where tags are and moves them. What it is asked takes long, so it answers from threads of its own.
 pub trait TagAdmin: Send + Sync {
-    /// Takes an errand and returns at once; `done` is called from any thread. An errand that nobody wants any
+    /// Takes a tag command and returns at once; `done` is called from any thread. A tag command that nobody wants any
     /// more, because `wanted` is gone, may be dropped without a word.
-    fn ask(&self, errand: TagCommand, wanted: Weak<()>, done: TagCallback);
+    fn ask(&self, command: TagCommand, wanted: Weak<()>, done: TagCallback);
 }
 
-/// Called with what came of an errand, or with an error reply's text.
+/// Called with what came of a tag command, or with an error reply's text.
 pub type TagCallback = Box<dyn FnOnce(Result<Outcome, String>) + Send>;
 
 /// Something to find out or to do about tags.
@@ -39,7 +39,7 @@ pub enum TagCommand {
     },
 }
 
-/// What came of an errand.
+/// What came of a tag command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Status(TagStatus),

@@ -6,9 +6,9 @@
 use nagaya_redis_client::Run;
 use nagaya_tiering::protocol::Touched;
 
-use super::backend::State;
-use super::flight::Origin;
-use super::gate::Step;
+use super::in_flight::Origin;
+use super::leases::TagState;
+use super::node_connection::State;
 use super::nodes::info_field;
 use super::slab::Key;
 use super::worker::{Map, Worker};
@@ -17,7 +17,7 @@ use crate::hot_tier::scripts::{self, Form};
 
 /// Touches that share one reading of the run.
 const BATCH_MAX: usize = 512;
-/// How long to wait before a tag that somebody else loads, or that is moving, is touched again.
+/// MergeRule long to wait before a tag that somebody else loads, or that is moving, is touched again.
 pub(super) const TOUCH_AGAIN_US: u64 = 10_000;
 
 /// Touches on their way, in order, and what has come back.
@@ -34,30 +34,30 @@ pub(super) struct Batch {
 impl Worker<'_> {
     /// Has a tag touched at the end of the turn, unless something is being done for it.
     pub(super) fn want_touch(&mut self, key: Key) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        if let Some(tag) = gate.tags.get_mut(key)
-            && tag.step == Step::Nothing
+        if let Some(tag) = leases.tags.get_mut(key)
+            && tag.state == TagState::Nothing
         {
-            tag.step = Step::Touching;
-            gate.wanted.push(key);
+            tag.state = TagState::Touching;
+            leases.wanted.push(key);
         }
     }
 
     /// Sends the touches that this turn asked for, one batch per node.
     pub(super) fn send_touches(&mut self) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let wanted = std::mem::take(&mut gate.wanted);
+        let wanted = std::mem::take(&mut leases.wanted);
         if wanted.is_empty() {
             return;
         }
         let mut by_node: Map<usize, Vec<Key>> = Map::default();
         let mut unplaced = Vec::new();
         for key in wanted {
-            let Some(tag) = gate.tags.get(key) else {
+            let Some(tag) = leases.tags.get(key) else {
                 continue;
             };
             match self.nodes.owner(tag.slot) {
@@ -88,19 +88,19 @@ impl Worker<'_> {
     }
 
     fn send_batch(&mut self, node: usize, connection: Key, run: &RunDigest, tags: &[Key]) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
         let mut requests: Vec<(u16, Vec<u8>)> = Vec::new();
         for key in tags {
-            let Some(tag) = gate.tags.get(*key) else {
+            let Some(tag) = leases.tags.get(*key) else {
                 continue;
             };
             let mut bytes = Vec::new();
             scripts::touch(run, &tag.name).encode(Form::Hash, &mut bytes);
             requests.push((tag.slot, bytes));
         }
-        let batch = gate.batches.insert(Batch {
+        let batch = leases.batches.insert(Batch {
             node,
             epoch: self.nodes.list[node].epoch,
             run: run.clone(),
@@ -111,8 +111,8 @@ impl Worker<'_> {
         });
         self.shared.metrics.touches.add(tags.len() as u64);
         for (slot, bytes) in requests {
-            let trip = self.trip(Origin::Touch { batch }, false);
-            self.send_on(connection, &bytes, self.flight(trip, slot));
+            let delivery = self.delivery(Origin::Touch { batch }, false);
+            self.send_on(connection, &bytes, self.in_flight(delivery, slot));
         }
         for (section, origin) in [
             (&b"server"[..], Origin::RunId { batch }),
@@ -120,19 +120,19 @@ impl Worker<'_> {
         ] {
             let mut bytes = Vec::new();
             nagaya_resp::encode_request(&[b"INFO", section], &mut bytes);
-            let trip = self.trip(origin, false);
-            self.send_on(connection, &bytes, self.flight(trip, 0));
+            let delivery = self.delivery(origin, false);
+            self.send_on(connection, &bytes, self.in_flight(delivery, 0));
         }
     }
 
     /// Takes the answer to a touch; it counts when the run behind it has been read.
     pub(super) fn on_touched(&mut self, batch: Key, reply: &[u8]) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
         let mut is_missing = false;
-        if let Some(batch) = gate.batches.get_mut(batch) {
-            let answer = super::split::bulk(reply).and_then(scripts::touched);
+        if let Some(batch) = leases.batches.get_mut(batch) {
+            let answer = super::scatter::bulk(reply).and_then(scripts::touched);
             is_missing = reply.starts_with(b"-NOSCRIPT");
             if answer.is_none() {
                 tracing::debug!(reply = %String::from_utf8_lossy(reply), "a touch failed");
@@ -147,9 +147,9 @@ impl Worker<'_> {
 
     fn reload_scripts(&mut self, batch: Key) {
         let node = self
-            .gate
+            .leases
             .as_ref()
-            .and_then(|gate| Some(gate.batches.get(batch)?.node));
+            .and_then(|leases| Some(leases.batches.get(batch)?.node));
         let Some(connection) = node.and_then(|node| self.shared_connection(node, false)) else {
             return;
         };
@@ -157,21 +157,25 @@ impl Worker<'_> {
             if matches!(script.name, "touch" | "register") {
                 let mut bytes = Vec::new();
                 nagaya_resp::encode_request(&[b"SCRIPT", b"LOAD", script.source.as_bytes()], &mut bytes);
-                let trip = self.trip(Origin::Nobody, false);
-                self.send_on(connection, &bytes, self.flight(trip, 0));
+                let delivery = self.delivery(Origin::Nobody, false);
+                self.send_on(connection, &bytes, self.in_flight(delivery, 0));
             }
         }
     }
 
     pub(super) fn on_run_id(&mut self, batch: Key, reply: &[u8]) {
-        if let Some(batch) = self.gate.as_mut().and_then(|gate| gate.batches.get_mut(batch)) {
+        if let Some(batch) = self
+            .leases
+            .as_mut()
+            .and_then(|leases| leases.batches.get_mut(batch))
+        {
             batch.run_id = info_field(reply, "run_id").unwrap_or_default();
         }
     }
 
     /// The last reply of a batch: its grants count if the node's run has not changed.
     pub(super) fn on_replication_id(&mut self, key: Key, reply: &[u8]) {
-        let Some(batch) = self.gate.as_mut().and_then(|gate| gate.batches.remove(key)) else {
+        let Some(batch) = self.leases.as_mut().and_then(|leases| leases.batches.remove(key)) else {
             return;
         };
         let replication_id = info_field(reply, "master_replid").unwrap_or_default();
@@ -204,15 +208,15 @@ impl Worker<'_> {
 
     fn grant(&mut self, key: Key, batch: &Batch) {
         self.note_use(key);
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let lease_us = gate.lease_us - gate.margin_us;
-        let renew_us = batch.sent_us + lease_us - gate.renew_ahead_us();
-        let Some(tag) = gate.tags.get_mut(key) else {
+        let lease_us = leases.lease_us - leases.margin_us;
+        let renew_us = batch.sent_us + lease_us - leases.renew_ahead_us();
+        let Some(tag) = leases.tags.get_mut(key) else {
             return;
         };
-        tag.step = Step::Nothing;
+        tag.state = TagState::Nothing;
         tag.node = batch.node;
         tag.epoch = batch.epoch;
         tag.lease_end_us = batch.sent_us + lease_us;
@@ -221,21 +225,21 @@ impl Worker<'_> {
         tag.is_read = false;
         tag.is_written = false;
         let waiting = std::mem::take(&mut tag.waiting);
-        gate.look_at(key, renew_us);
+        leases.look_at(key, renew_us);
         self.shared.metrics.leases_granted.add(1);
-        for held in waiting {
-            self.send_held(held);
+        for pending in waiting {
+            self.send_pending(pending);
         }
     }
 
     fn touch_later(&mut self, key: Key) {
         let now_us = self.now_us;
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        if let Some(tag) = gate.tags.get_mut(key) {
-            tag.step = Step::Later;
-            gate.look_at(key, now_us + TOUCH_AGAIN_US);
+        if let Some(tag) = leases.tags.get_mut(key) {
+            tag.state = TagState::Later;
+            leases.look_at(key, now_us + TOUCH_AGAIN_US);
         }
     }
 }

@@ -1,214 +1,329 @@
-//! MULTI, EXEC and DISCARD.
+//! A transaction on its way: from MULTI to EXEC in one piece.
 //!
-//! Commands are queued here, with the same checks and replies as in Redis, and sent as
-//! one burst to the node of their tag (see [`super::burst`] and [`super::watch`]).
+//! A node that refuses one of its commands because the slot has moved refuses the EXEC
+//! too, so the whole can be sent to the right node: it never runs in part.
 
-use nagaya_commands::dispatch::Executed;
-use nagaya_resp::{ArgVec, Out};
+use nagaya_resp::{Proto, encode_request};
 
-use super::aim::{Aim, Reach, Refusal};
-use super::burst::{Burst, encoded, nil_array};
-use super::flight::{Held, Origin};
-use super::front::{Request, Seen, is_not_for_transactions};
-use super::routes::Route;
-use super::session::{Hold, Session};
+use super::in_flight::{Delivery, InFlight, Origin, Pending};
+use super::replies::Redirect;
+use super::scatter::elements_of;
 use super::slab::Key;
-use super::slots::slot_of_tag;
+use super::target::{Target, Writes};
 use super::worker::Worker;
 
-/// What MULTI has collected.
-#[derive(Default)]
-pub(crate) struct Queue {
-    commands: Vec<Queued>,
-    /// A command was refused: EXEC will abort.
-    pub(crate) broken: bool,
-    /// The commands' keys do not belong together: EXEC will say so.
-    crosses: bool,
-    tag: Option<Vec<u8>>,
-    slot: Option<u16>,
-    writes: Vec<Vec<u8>>,
-}
-
-enum Queued {
-    /// For the node, as it came.
-    Sent(Vec<u8>),
-    /// For ourselves.
-    Here(ArgVec),
-    /// What it replies is clear.
-    Told(&'static [u8]),
+/// A transaction on its way.
+pub(crate) struct Transaction {
+    pub(super) delivery: Delivery,
+    pub(super) client: Key,
+    pub(super) slot: Option<u16>,
+    pub(super) tag: Option<Vec<u8>>,
+    pub(super) writes: Vec<Vec<u8>>,
+    /// What is sent, one request each, EXEC last.
+    pub(super) requests: Vec<Vec<u8>>,
+    /// The replies of commands that run here, by their place among all.
+    pub(super) told: Vec<(usize, Vec<u8>)>,
+    /// The connection that watches.
+    pub(super) pinned: Option<Key>,
+    /// It was sent before, so what waits for its slot comes after it.
+    pub(super) goes_first: bool,
+    /// The node to ask by exception.
+    pub(super) asked: Option<usize>,
+    pub(super) missing: usize,
+    pub(super) redirect: Option<(Redirect, usize)>,
 }
 
 impl Worker<'_> {
-    pub(super) fn multi(&mut self, session: &mut Session) {
-        if session.queue.is_some() {
-            return self.reply_error(session, "ERR MULTI calls can not be nested");
-        }
-        session.queue = Some(Box::default());
-        self.reply(session, b"+OK\r\n");
-    }
-
-    pub(super) fn discard(&mut self, session: &mut Session) {
-        if session.queue.take().is_none() {
-            return self.reply_error(session, "ERR DISCARD without MULTI");
-        }
-        self.end_watch(session);
-        self.reply(session, b"+OK\r\n");
-    }
-
-    /// Queues a command of a client that is putting a transaction together.
-    pub(super) fn enqueue(&mut self, session: &mut Session, request: &Request<'_>, route: Route) {
-        let Some(mut queue) = session.queue.take() else {
+    /// Sends a transaction whole, its registrations ahead of it.
+    pub(super) fn send_transaction(&mut self, key: Key) {
+        let Some(transaction) = self.transactions.get(key) else {
             return;
         };
-        let refusal = self.enqueue_in(&mut queue, request, route);
-        queue.broken |= refusal.is_some();
-        session.queue = Some(queue);
-        match refusal {
-            None => self.reply(session, b"+QUEUED\r\n"),
-            Some(text) => self.reply_error(session, &text),
+        let (slot, delivery, pinned, asked) = (
+            transaction.slot,
+            transaction.delivery,
+            transaction.pinned,
+            transaction.asked,
+        );
+        let goes_first = transaction.goes_first;
+        if let Some(slot) = slot
+            && asked.is_none()
+            && !goes_first
+            && self.waits_for_slot(slot, || Pending::Transaction(key))
+        {
+            return;
         }
-    }
-
-    fn enqueue_in(&self, queue: &mut Queue, request: &Request<'_>, route: Route) -> Option<String> {
-        const NOT_ALLOWED: &str = "ERR Command not allowed inside a transaction";
-        if is_not_for_transactions(request.command) {
-            return Some(NOT_ALLOWED.to_owned());
-        }
-        let sent = || Queued::Sent(request.bytes.to_vec());
-        match route {
-            Route::Keys | Route::Split(_) | Route::Blocking => {
-                match self.rules.aim(request.command, &request.args) {
-                    Ok(aim) => queue.add_aim(&aim, self.rules.reach),
-                    Err(refusal) => return Some(refusal.text()),
-                }
-                queue.commands.push(sent());
-            }
-            Route::Script(script) => {
-                let bytes = match self.guarded_for_transaction(request, script) {
-                    Ok(bytes) => bytes,
-                    Err(text) => return Some(text),
-                };
-                match self.rules.aim(request.command, &request.args) {
-                    Ok(aim) => queue.add_aim(&aim, self.rules.reach),
-                    Err(refusal) => return Some(refusal.text()),
-                }
-                queue.commands.push(Queued::Sent(bytes));
-            }
-            Route::ShardPublish => {
-                let channel = request.args.get(1).unwrap_or_default();
-                let slot = slot_of_tag(nagaya_tiering::tag::tag_of(channel));
-                queue.add_slot(slot, self.rules.reach);
-                queue.commands.push(sent());
-            }
-            Route::Anywhere | Route::Publish => queue.commands.push(sent()),
-            Route::Here => queue.commands.push(Queued::Here(ArgVec::from(&request.args))),
-            Route::Unwatch => queue.commands.push(Queued::Told(b"+OK\r\n")),
-            Route::Refused(text) => return Some(text.to_owned()),
-            _ => return Some(NOT_ALLOWED.to_owned()),
-        }
-        None
-    }
-
-    pub(super) fn exec(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
-        if session.queue.is_none() {
-            self.reply_error(session, "ERR EXEC without MULTI");
-            return Seen::Done;
-        }
-        if session.watch.is_some() && !session.ring.is_empty() {
-            return Seen::TooEarly;
-        }
-        let Some(queue) = session.queue.take() else {
-            return Seen::Done;
+        let node = match (asked, slot) {
+            (Some(node), _) => Some(node),
+            (None, Some(slot)) => self.nodes.owner(slot),
+            (None, None) => self.nodes.primaries.first().copied(),
         };
-        let watch = session.watch.as_ref();
-        let crosses = queue.crosses
-            || watch.is_some_and(|watch| match self.rules.reach {
-                Reach::OneTag => queue.tag.as_ref().is_some_and(|tag| *tag != watch.tag),
-                Reach::OneSlot => queue.slot.is_some_and(|slot| slot != watch.slot),
-                Reach::Anywhere => false,
-            });
-        let is_lost = watch.is_some_and(|watch| watch.lost);
-        if queue.broken || crosses || is_lost {
-            self.end_watch(session);
-            if queue.broken {
-                let text = "EXECABORT Transaction discarded because of previous errors.";
-                self.reply_error(session, text);
-            } else if crosses {
-                self.reply_error(session, &Refusal::CrossSlot.text());
-            } else {
-                let nil = nil_array(session.client.proto());
-                self.reply(session, nil);
-            }
-            return Seen::Done;
+        let connection = match pinned {
+            Some(pinned) => Some(pinned),
+            None => node.and_then(|node| self.shared_connection(node, delivery.resp3)),
+        };
+        let Some(connection) = connection else {
+            return self
+                .transaction_not_now(key, "CLUSTERDOWN the node of the transaction cannot be reached");
+        };
+        if !self.backends.is_live(connection) {
+            return self.end_transaction(key, nil_of(delivery));
         }
-        self.begin_burst(session, request.client, *queue);
-        Seen::Done
+        let mut in_flight = self.in_flight(delivery, slot.unwrap_or(0));
+        let tag = self
+            .transactions
+            .get_mut(key)
+            .and_then(|transaction| transaction.tag.take());
+        if let Some(tag) = &tag {
+            let writes = self
+                .transactions
+                .get_mut(key)
+                .map_or_else(Vec::new, |transaction| std::mem::take(&mut transaction.writes));
+            let names: Vec<&[u8]> = writes.iter().map(Vec::as_slice).collect();
+            let target = Target {
+                slot: slot.unwrap_or(0),
+                tag: Some(tag),
+                writes: Writes::Many(names),
+            };
+            let lease = self.lease_for(&target, connection, || Pending::Transaction(key));
+            if let Some(transaction) = self.transactions.get_mut(key) {
+                transaction.tag = Some(tag.clone());
+                transaction.writes = writes;
+            }
+            match lease {
+                Some(lease) => {
+                    in_flight = InFlight {
+                        ..lease.on(in_flight)
+                    }
+                }
+                None => return,
+            }
+        }
+        self.send_transaction_on(key, connection, in_flight);
     }
 
-    fn begin_burst(&mut self, session: &mut Session, client: Key, queue: Queue) {
-        let (mut requests, mut told) = (vec![encoded(&[b"MULTI"])], Vec::new());
-        for (place, command) in queue.commands.into_iter().enumerate() {
-            match command {
-                Queued::Sent(bytes) => requests.push(bytes),
-                Queued::Told(reply) => told.push((place, reply.to_vec())),
-                Queued::Here(args) => {
-                    let mut out = Out::new(session.client.proto());
-                    let executed = self.core.execute(&mut session.client, args.as_args(), &mut out);
-                    debug_assert_eq!(executed, Executed::Done, "commands that run here do not wait");
-                    told.push((place, out.buf));
-                }
-            }
+    fn send_transaction_on(&mut self, key: Key, connection: Key, in_flight: InFlight) {
+        let Some(mut transaction) = self.transactions.take(key) else {
+            return;
+        };
+        transaction.missing = transaction.requests.len();
+        transaction.redirect = None;
+        if transaction.asked.is_some() {
+            let nobody = Delivery {
+                origin: Origin::Nobody,
+                ..transaction.delivery
+            };
+            let delivery = self.in_flight(nobody, in_flight.slot);
+            self.send_on(connection, &encoded(&[b"ASKING"]), delivery);
         }
-        let trip = self.client_trip(session, client);
-        if requests.len() == 1 && session.watch.is_none() {
-            let mut reply = format!("*{}\r\n", told.len()).into_bytes();
-            told.iter()
-                .for_each(|(_, element)| reply.extend_from_slice(element));
-            let Origin::Client { place, .. } = trip.origin else {
+        let delivery = Delivery {
+            origin: Origin::Transaction { transaction: key },
+            ..transaction.delivery
+        };
+        for request in &transaction.requests {
+            self.send_on(
+                connection,
+                request,
+                InFlight {
+                    delivery,
+                    ..in_flight
+                },
+            );
+        }
+        self.transactions.put(key, transaction);
+    }
+
+    /// Takes the next reply of a transaction.
+    pub(super) fn on_transaction(&mut self, key: Key, reply: &[u8]) {
+        let node = {
+            let Some(transaction) = self.transactions.get(key) else {
                 return;
             };
-            return session.fill(place, &reply);
+            let connection = transaction.pinned;
+            let pinned = connection.and_then(|key| Some(self.backends.get(key)?.node));
+            pinned
+                .or(transaction.asked)
+                .or(transaction.slot.and_then(|slot| self.nodes.owner(slot)))
+        };
+        let Some(transaction) = self.transactions.get_mut(key) else {
+            return;
+        };
+        transaction.missing = transaction.missing.saturating_sub(1);
+        let is_lost =
+            reply.starts_with(b"-ERR backend connection") || reply.starts_with(b"-CLUSTERDOWN node");
+        if is_lost {
+            return self.end_transaction(key, reply.to_vec());
         }
-        requests.push(encoded(&[b"EXEC"]));
-        let watch = session.watch.as_ref();
-        let burst = self.bursts.insert(Box::new(Burst {
-            trip,
-            client,
-            slot: queue.slot.or(watch.map(|watch| watch.slot)),
-            tag: queue.tag.or(watch.map(|watch| watch.tag.clone())),
-            writes: queue.writes,
-            missing: requests.len(),
-            requests,
-            told,
-            pinned: watch.and_then(|watch| watch.connection),
-            goes_first: false,
-            asked: None,
-            trouble: None,
-        }));
-        if session.watch.is_some() {
-            session.hold = Hold::Busy;
-            return self.send_soon(Held::Burst(burst));
+        if transaction.redirect.is_none()
+            && reply[0] == b'-'
+            && let Some(redirect) = Redirect::of(reply)
+        {
+            transaction.redirect = Some((redirect, node.unwrap_or(0)));
         }
-        self.send_burst(burst);
+        if transaction.missing > 0 {
+            return;
+        }
+        if reply[0] != b'-' {
+            let reply = transaction.whole_reply(reply);
+            return self.end_transaction(key, reply);
+        }
+        let delivery = transaction.delivery;
+        match transaction.redirect.take() {
+            None => self.end_transaction(key, reply.to_vec()),
+            // What was watched is on another node now and may have changed.
+            Some(_) if transaction.pinned.is_some() => self.end_transaction(key, nil_of(delivery)),
+            Some((redirect, from)) => self.follow_transaction(key, redirect, from, reply),
+        }
+    }
+
+    fn follow_transaction(&mut self, key: Key, redirect: Redirect, from: usize, reply: &[u8]) {
+        let Some(transaction) = self.transactions.get_mut(key) else {
+            return;
+        };
+        transaction.asked = None;
+        transaction.delivery.attempts = transaction.delivery.attempts.saturating_add(1);
+        if self.now_us >= transaction.delivery.give_up_us {
+            return self.end_transaction(key, reply.to_vec());
+        }
+        self.shared.refresher.ask();
+        match redirect {
+            Redirect::Moved { slot, target } => {
+                self.shared.metrics.redirects.add(1);
+                if let Some(target) = self.nodes.redirected(&target, from) {
+                    self.slot_moved(slot, from, target);
+                    if let Some(transaction) = self.transactions.get_mut(key) {
+                        transaction.goes_first = true;
+                    }
+                    return self.send_transaction(key);
+                }
+                self.delay_transaction(key);
+            }
+            Redirect::Ask { target, .. } if self.leases.is_none() => {
+                self.shared.metrics.redirects.add(1);
+                let target = self.nodes.redirected(&target, from);
+                if let Some(transaction) = self.transactions.get_mut(key) {
+                    transaction.asked = target;
+                }
+                if target.is_some() {
+                    return self.send_transaction(key);
+                }
+                self.delay_transaction(key);
+            }
+            Redirect::Ask { .. } | Redirect::NotNow => self.delay_transaction(key),
+        }
+    }
+
+    fn delay_transaction(&mut self, key: Key) {
+        match self.transactions.get(key).map(|transaction| transaction.slot) {
+            Some(Some(slot)) => self.delay_pending(Pending::Transaction(key), slot),
+            Some(None) => self.send_after_pause(Pending::Transaction(key)),
+            None => {}
+        }
+    }
+
+    /// Tries a transaction again soon, unless that has been done for long enough.
+    fn transaction_not_now(&mut self, key: Key, text: &str) {
+        self.shared.refresher.ask();
+        let give_up_us = self
+            .transactions
+            .get(key)
+            .map_or(0, |transaction| transaction.delivery.give_up_us);
+        if self.now_us < give_up_us {
+            self.delay_transaction(key);
+        } else {
+            self.end_transaction(key, format!("-{text}\r\n").into_bytes());
+        }
+    }
+
+    /// Ends a transaction that could not be sent.
+    pub(super) fn fail_transaction(&mut self, key: Key, text: &str) {
+        self.end_transaction(key, format!("-{text}\r\n").into_bytes());
+    }
+
+    /// Takes transactions back whose EXEC was not written when their connection was lost.
+    pub(super) fn call_back_transactions(&mut self, unwritten: &[(InFlight, Vec<u8>)]) -> Vec<Key> {
+        let mut transactions: Vec<Key> = Vec::new();
+        for (in_flight, _) in unwritten {
+            if let Origin::Transaction { transaction } = in_flight.delivery.origin
+                && transactions.last() != Some(&transaction)
+            {
+                transactions.push(transaction);
+            }
+        }
+        for &key in &transactions {
+            match self
+                .transactions
+                .get(key)
+                .map(|transaction| (transaction.pinned, transaction.delivery))
+            {
+                Some((Some(_), delivery)) => self.end_transaction(key, nil_of(delivery)),
+                Some((None, _)) => self.delay_transaction(key),
+                None => {}
+            }
+        }
+        transactions
+    }
+
+    fn end_transaction(&mut self, key: Key, reply: Vec<u8>) {
+        let Some(transaction) = self.transactions.remove(key) else {
+            return;
+        };
+        self.deliver_later(transaction.delivery.origin, reply);
+        if transaction.pinned.is_some() {
+            self.unpin(transaction.client);
+        }
+    }
+
+    /// Ends a client's WATCH after its EXEC.
+    fn unpin(&mut self, client: Key) {
+        if let Some(mut session) = self.clients.take(client) {
+            if let Some(watch) = session.watch.take()
+                && let Some(connection) = watch.connection
+            {
+                self.give_back(connection);
+            }
+            self.clients.put(client, session);
+            self.release(client);
+        }
     }
 }
 
-impl Queue {
-    fn add_aim(&mut self, aim: &Aim<'_>, reach: Reach) {
-        let Some(tag) = aim.tag else {
-            return;
-        };
-        match &self.tag {
-            Some(known) => self.crosses |= reach == Reach::OneTag && known != tag,
-            None => self.tag = Some(tag.to_vec()),
+impl Transaction {
+    /// Puts the replies of commands that ran here between those of the node.
+    fn whole_reply(&self, reply: &[u8]) -> Vec<u8> {
+        if self.told.is_empty() || reply.starts_with(b"*-1") || reply[0] == b'_' {
+            return reply.to_vec();
         }
-        self.add_slot(aim.slot, reach);
-        let writes = aim.writes.as_slice();
-        self.writes.extend(writes.iter().map(|key| key.to_vec()));
+        let mut elements = elements_of(reply);
+        for (place, told) in &self.told {
+            elements.insert((*place).min(elements.len()), told);
+        }
+        let mut whole = format!("*{}\r\n", elements.len()).into_bytes();
+        elements
+            .iter()
+            .for_each(|element| whole.extend_from_slice(element));
+        whole
     }
+}
 
-    fn add_slot(&mut self, slot: u16, reach: Reach) {
-        let known = *self.slot.get_or_insert(slot);
-        self.crosses |= known != slot && reach != Reach::Anywhere;
+pub(super) fn encoded(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_request(words, &mut bytes);
+    bytes
+}
+
+fn nil_of(delivery: Delivery) -> Vec<u8> {
+    nil_array(if delivery.resp3 {
+        Proto::Resp3
+    } else {
+        Proto::Resp2
+    })
+    .to_vec()
+}
+
+pub(super) fn nil_array(proto: Proto) -> &'static [u8] {
+    match proto {
+        Proto::Resp2 => b"*-1\r\n",
+        Proto::Resp3 => b"_\r\n",
     }
 }

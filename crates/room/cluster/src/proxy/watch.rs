@@ -5,12 +5,12 @@
 
 use nagaya_resp::Proto;
 
-use super::aim::{Aim, Reach, Refusal, Writes};
-use super::flight::{Held, Origin, Trip};
-use super::front::{Request, Seen};
-use super::replies::Trouble;
-use super::session::{Hold, Session};
+use super::frontend::{Handled, Request};
+use super::in_flight::{Delivery, Origin, Pending};
+use super::replies::Redirect;
+use super::session::{ReadPause, Session};
 use super::slab::Key;
+use super::target::{KeyScope, Refusal, Target, Writes};
 use super::worker::Worker;
 
 /// A client's watched keys.
@@ -28,41 +28,41 @@ pub(crate) struct Watch {
 
 impl Worker<'_> {
     /// Watches keys from now on, on a connection of the client's own.
-    pub(super) fn watch_keys(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    pub(super) fn watch_keys(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         if session.queue.is_some() {
             self.reply_error(session, "ERR WATCH inside MULTI is not allowed");
-            return Seen::Done;
+            return Handled::Done;
         }
         if !session.ring.is_empty() {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
-        let aim = match self.rules.aim(request.command, &request.args) {
-            Ok(aim) => aim,
+        let target = match self.rules.target(request.command, &request.args) {
+            Ok(target) => target,
             Err(refusal) => {
                 self.reply_error(session, &refusal.text());
-                return Seen::Done;
+                return Handled::Done;
             }
         };
-        let tag = aim.tag.unwrap_or_default();
+        let tag = target.tag.unwrap_or_default();
         let give_up_us = self.now_us + self.shared.config.retry_for.as_micros() as u64;
         let pending = Some((request.bytes.to_vec(), give_up_us));
         match &mut session.watch {
             Some(watch) => {
-                let fits = match self.rules.reach {
-                    Reach::OneTag => watch.tag == tag,
-                    Reach::OneSlot => watch.slot == aim.slot,
-                    Reach::Anywhere => true,
+                let fits = match self.rules.key_scope {
+                    KeyScope::OneTag => watch.tag == tag,
+                    KeyScope::OneSlot => watch.slot == target.slot,
+                    KeyScope::Anywhere => true,
                 };
                 if !fits {
                     self.reply_error(session, &Refusal::CrossSlot.text());
-                    return Seen::Done;
+                    return Handled::Done;
                 }
                 watch.pending = pending;
             }
             None => {
                 session.watch = Some(Box::new(Watch {
                     tag: tag.to_vec(),
-                    slot: aim.slot,
+                    slot: target.slot,
                     connection: None,
                     holds_any: false,
                     lost: false,
@@ -70,9 +70,9 @@ impl Worker<'_> {
                 }));
             }
         }
-        session.hold = Hold::Busy;
-        self.send_soon(Held::Watch(request.client));
-        Seen::Done
+        session.pause = ReadPause::Busy;
+        self.send_soon(Pending::Watch(request.client));
+        Handled::Done
     }
 
     pub(super) fn send_watch(&mut self, client: Key) {
@@ -96,8 +96,8 @@ impl Worker<'_> {
             // EXEC will tell; nothing more is needed of the servers.
             return self.deliver_later(origin, b"+OK\r\n".to_vec());
         }
-        let held = || Held::Watch(client);
-        if self.is_slot_held(watch.slot, held) {
+        let pending = || Pending::Watch(client);
+        if self.waits_for_slot(watch.slot, pending) {
             return;
         }
         let connection = match watch.connection {
@@ -110,26 +110,26 @@ impl Worker<'_> {
         let Some(connection) = connection else {
             self.shared.refresher.ask();
             if self.now_us < give_up_us {
-                return self.send_after_pause(held());
+                return self.send_after_pause(pending());
             }
             return self.fail(origin, "CLUSTERDOWN the node of the key cannot be reached");
         };
         watch.connection = Some(connection);
-        let trip = Trip {
+        let delivery = Delivery {
             give_up_us,
-            ..self.trip(origin, resp3)
+            ..self.delivery(origin, resp3)
         };
-        let aim = Aim {
+        let target = Target {
             slot: watch.slot,
             tag: Some(&watch.tag),
             writes: Writes::None,
         };
-        let mut flight = self.flight(trip, watch.slot);
-        match self.lease_for(&aim, connection, held) {
-            Some(lease) => flight = lease.on(flight),
+        let mut in_flight = self.in_flight(delivery, watch.slot);
+        match self.lease_for(&target, connection, pending) {
+            Some(lease) => in_flight = lease.on(in_flight),
             None => return,
         }
-        self.send_on(connection, &bytes, flight);
+        self.send_on(connection, &bytes, in_flight);
     }
 
     /// Takes the reply to a WATCH.
@@ -147,13 +147,13 @@ impl Worker<'_> {
             return;
         };
         if reply[0] == b'-'
-            && let Some(trouble) = Trouble::of(reply)
+            && let Some(redirect) = Redirect::of(reply)
             && self.now_us < give_up_us
         {
             // What was watched before is forgotten with its connection.
             watch.lost |= watch.holds_any;
             let connection = watch.connection.take();
-            return self.follow_watch(client, connection, &trouble);
+            return self.follow_watch(client, connection, &redirect);
         }
         watch.pending = None;
         watch.holds_any |= reply[0] == b'+';
@@ -162,9 +162,9 @@ impl Worker<'_> {
         self.release(client);
     }
 
-    fn follow_watch(&mut self, client: Key, connection: Option<Key>, trouble: &Trouble) {
+    fn follow_watch(&mut self, client: Key, connection: Option<Key>, redirect: &Redirect) {
         let from = connection.and_then(|key| Some(self.backends.get(key)?.node));
-        if let (Trouble::Moved { slot, target }, Some(from)) = (trouble, from)
+        if let (Redirect::Moved { slot, target }, Some(from)) = (redirect, from)
             && let Some(target) = self.nodes.redirected(target, from)
         {
             self.slot_moved(*slot, from, target);
@@ -173,7 +173,7 @@ impl Worker<'_> {
         if let Some(connection) = connection {
             self.close_backend(connection);
         }
-        self.send_after_pause(Held::Watch(client));
+        self.send_after_pause(Pending::Watch(client));
     }
 
     /// Forgets what a client watches.

@@ -21,29 +21,29 @@ use nagaya_commands::dispatch::Core;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::aim::Rules;
-use super::backend::Backend;
-use super::burst::Burst;
-use super::flight::{Held, Origin};
-use super::gate::Gate;
-use super::holds::SlotHold;
-use super::hub::Hub;
+use super::in_flight::{Origin, Pending};
 use super::inbox::{Inbox, Item};
+use super::leases::Leases;
+use super::node_connection::NodeConnection;
 use super::nodes::Nodes;
+use super::pubsub::Subscriptions;
 use super::routes::Routes;
+use super::scatter::Gather;
 use super::service::Shared;
-use super::session::{Hold, Session};
+use super::session::{ReadPause, Session};
 use super::slab::{Key, Slab};
-use super::split::Join;
+use super::slot_queue::SlotQueue;
+use super::target::RoutingRules;
+use super::transaction::Transaction;
 use super::transport::Transport;
 
 /// Bytes read from a connection per turn: large enough for a deep pipeline, small enough to be fair.
 pub(super) const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 512;
-/// How often the slow duties run.
+/// MergeRule often the slow duties run.
 const TICK_US: u64 = 50_000;
-/// How long answers are waited for at the end.
+/// MergeRule long answers are waited for at the end.
 const DRAIN_US: u64 = 1_000_000;
 /// The token of the wake-up descriptor.
 const WAKE: u64 = u64::MAX;
@@ -56,23 +56,23 @@ pub(crate) struct Worker<'s> {
     pub(super) shared: &'s Shared,
     pub(super) core: Core<'s>,
     pub(super) routes: Routes,
-    pub(super) rules: Rules,
+    pub(super) rules: RoutingRules,
     pub(super) inbox: Arc<Inbox>,
     pub(super) epoll: OwnedFd,
     pub(super) clients: Slab<Box<Session>>,
     pub(super) by_id: Map<u64, Key>,
-    pub(super) backends: Slab<Box<Backend>>,
+    pub(super) backends: Slab<Box<NodeConnection>>,
     pub(super) nodes: Nodes,
     /// What waits for slots that are on their way to another node, or whose node refuses them for now.
-    pub(super) slot_holds: Map<u16, SlotHold>,
+    pub(super) slot_queues: Map<u16, SlotQueue>,
     /// What is to be sent, by when.
-    pub(super) delayed: BTreeMap<(u64, u64), Held>,
+    pub(super) delayed: BTreeMap<(u64, u64), Pending>,
     pub(super) delayed_count: u64,
-    pub(super) joins: Slab<Join>,
-    pub(super) bursts: Slab<Box<Burst>>,
-    pub(super) gate: Option<Gate>,
-    pub(super) hub: Hub,
-    pub(super) questions: super::cold_names::Questions,
+    pub(super) gathers: Slab<Gather>,
+    pub(super) transactions: Slab<Box<Transaction>>,
+    pub(super) leases: Option<Leases>,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) questions: super::cold_keys::ColdQuestions,
     /// What is to be told to clients that are out of their places.
     pub(super) outcomes: VecDeque<(Origin, Vec<u8>)>,
     /// Clients whose next request may be looked at again.
@@ -111,13 +111,13 @@ impl<'s> Worker<'s> {
             by_id: Map::default(),
             backends: Slab::default(),
             nodes: Nodes::default(),
-            slot_holds: Map::default(),
+            slot_queues: Map::default(),
             delayed: BTreeMap::new(),
             delayed_count: 0,
-            joins: Slab::default(),
-            bursts: Slab::default(),
-            gate: shared.config.tiering.as_ref().map(Gate::new),
-            hub: Hub::default(),
+            gathers: Slab::default(),
+            transactions: Slab::default(),
+            leases: shared.config.tiering.as_ref().map(Leases::new),
+            subscriptions: Subscriptions::default(),
             questions: Default::default(),
             outcomes: VecDeque::new(),
             runnable: Vec::new(),
@@ -235,7 +235,7 @@ impl<'s> Worker<'s> {
         } else {
             // One that is held back is looked at again when it goes on.
             let session = self.clients.get(key);
-            session.is_some_and(|session| session.hold == Hold::No && !session.closing)
+            session.is_some_and(|session| session.pause == ReadPause::No && !session.closing)
         }
     }
 
@@ -268,7 +268,7 @@ impl<'s> Worker<'s> {
                     session.in_dirty = true;
                     self.dirty_clients.push(client);
                 }
-                if session.hold != Hold::No {
+                if session.pause != ReadPause::No {
                     self.look_whether_released(client);
                 }
             }
@@ -279,10 +279,10 @@ impl<'s> Worker<'s> {
     fn deliver_slowly(&mut self, origin: Origin, reply: &[u8]) {
         match origin {
             Origin::Client { .. } | Origin::Nobody => {}
-            Origin::Part { join, part } => self.join(join, part as usize, reply),
-            Origin::Burst { burst } => self.on_burst(burst, reply),
+            Origin::Part { gather, part } => self.gather(gather, part as usize, reply),
+            Origin::Transaction { transaction } => self.on_transaction(transaction, reply),
             Origin::Blocked { client } => self.on_blocked(client, reply),
-            Origin::TagCommand { client } => self.end_errand(client, reply),
+            Origin::TagCommand { client } => self.end_tag_command(client, reply),
             Origin::Watched { client } => self.on_watched(client, reply),
             Origin::Touch { batch } => self.on_touched(batch, reply),
             Origin::RunId { batch } => self.on_run_id(batch, reply),
@@ -317,12 +317,12 @@ impl<'s> Worker<'s> {
         if dirty.is_empty() {
             return;
         }
-        let now_us = match self.gate {
+        let now_us = match self.leases {
             Some(_) => self.shared.server.clock.steady_us(),
             None => self.now_us,
         };
         for key in dirty {
-            if self.gate.is_some() {
+            if self.leases.is_some() {
                 self.call_back_stale(key, now_us);
             }
             let Some(backend) = self.backends.get_mut(key) else {
@@ -343,7 +343,7 @@ impl<'s> Worker<'s> {
             Item::LayoutFailed(reason) => self.layout_failed(&reason),
             Item::Loaded { tag, ending } => self.on_loaded(&tag, ending),
             Item::Cold(number, answer) => self.on_cold(number, answer),
-            Item::TagCommand { client, outcome } => self.on_errand(client, outcome),
+            Item::TagCommand { client, outcome } => self.on_tag_command(client, outcome),
         }
     }
 
@@ -357,20 +357,20 @@ impl<'s> Worker<'s> {
     /// What is due by the clock.
     fn on_time(&mut self) {
         self.send_due();
-        self.release_holds();
+        self.release_slots();
         while let Some(&(due_us, key)) = self.wake_ups.first()
             && due_us <= self.now_us
         {
             self.wake_ups.pop_first();
             self.blocked_too_long(key);
         }
-        self.tick_gate();
+        self.tick_leases();
         if self.now_us < self.next_tick_us {
             return;
         }
         self.next_tick_us = self.now_us + TICK_US;
         self.check_deadlines();
-        self.tick_hub();
+        self.tick_subscriptions();
         self.close_idle();
     }
 
@@ -378,15 +378,15 @@ impl<'s> Worker<'s> {
         while let Some(due) = self.delayed.first_entry()
             && due.key().0 <= self.now_us
         {
-            let held = due.remove();
-            self.send_held(held);
+            let pending = due.remove();
+            self.send_pending(pending);
         }
     }
 
     fn timeout_us(&self) -> u64 {
         let delayed = self.delayed.keys().next().map_or(u64::MAX, |(due_us, _)| *due_us);
         let wake_up = self.wake_ups.first().map_or(u64::MAX, |(due_us, _)| *due_us);
-        let tag = self.gate.as_ref().map_or(u64::MAX, Gate::next_due_us);
+        let tag = self.leases.as_ref().map_or(u64::MAX, Leases::next_due_us);
         let next = self.next_tick_us.min(delayed).min(wake_up).min(tag);
         let next = next.min(self.next_release_us());
         match next.saturating_sub(self.now_us) {

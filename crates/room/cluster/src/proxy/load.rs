@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use nagaya_tiering::access::Use;
 
-use super::flight::{Held, Origin};
-use super::gate::Step;
+use super::in_flight::{Origin, Pending};
 use super::inbox::{Inbox, Item};
+use super::leases::TagState;
 use super::slab::Key;
 use super::touch::TOUCH_AGAIN_US;
 use super::worker::Worker;
@@ -14,10 +14,10 @@ use super::worker::Worker;
 impl Worker<'_> {
     /// Has a tag brought into memory; its commands wait.
     pub(super) fn load(&mut self, key: Key) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let Some(tag) = gate.tags.get_mut(key) else {
+        let Some(tag) = leases.tags.get_mut(key) else {
             return;
         };
         tag.lease_end_us = 0;
@@ -25,7 +25,7 @@ impl Worker<'_> {
             // Nobody needs it now: a renewal found it gone.
             return self.forget(key);
         }
-        tag.step = Step::Loading;
+        tag.state = TagState::Loading;
         self.shared.metrics.loads.add(1);
         let name = tag.name.to_vec();
         let told = Told {
@@ -41,16 +41,16 @@ impl Worker<'_> {
 
     /// A load is over: touch again, or tell those who wait why not.
     pub(super) fn on_loaded(&mut self, name: &[u8], ending: Result<(), String>) {
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let Some(&key) = gate.by_name.get(name) else {
+        let Some(&key) = leases.by_name.get(name) else {
             return;
         };
-        let Some(tag) = gate.tags.get_mut(key) else {
+        let Some(tag) = leases.tags.get_mut(key) else {
             return;
         };
-        tag.step = Step::Nothing;
+        tag.state = TagState::Nothing;
         match ending {
             Ok(()) => self.want_touch(key),
             Err(reason) => {
@@ -62,28 +62,28 @@ impl Worker<'_> {
 
     /// Tells everybody who waits for a tag that it cannot be had.
     fn fail_waiting(&mut self, key: Key, text: &str) {
-        let waiting = match self.gate.as_mut().and_then(|gate| gate.tags.get_mut(key)) {
+        let waiting = match self.leases.as_mut().and_then(|leases| leases.tags.get_mut(key)) {
             Some(tag) => std::mem::take(&mut tag.waiting),
             None => return,
         };
-        for held in waiting {
-            self.fail_held(&held, text);
+        for pending in waiting {
+            self.fail_pending(&pending, text);
         }
     }
 
     /// Looks at the tags whose time has come.
-    pub(super) fn tick_gate(&mut self) {
+    pub(super) fn tick_leases(&mut self) {
         loop {
-            let Some(gate) = &mut self.gate else {
+            let Some(leases) = &mut self.leases else {
                 return;
             };
-            let Some(&(due_us, key)) = gate.due.first() else {
+            let Some(&(due_us, key)) = leases.due.first() else {
                 return;
             };
             if due_us > self.now_us {
                 return;
             }
-            gate.due.pop_first();
+            leases.due.pop_first();
             self.look_at_tag(key);
         }
     }
@@ -91,25 +91,25 @@ impl Worker<'_> {
     fn look_at_tag(&mut self, key: Key) {
         let retry_us = self.shared.config.retry_for.as_micros() as u64;
         let now_us = self.now_us;
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let Some(tag) = gate.tags.get_mut(key) else {
+        let Some(tag) = leases.tags.get_mut(key) else {
             return;
         };
         let is_hopeless = !tag.waiting.is_empty() && tag.waiting_since_us + retry_us < now_us;
-        match tag.step {
+        match tag.state {
             // Whatever is under way looks at the tag when it is over.
-            Step::Touching | Step::Loading => {}
-            Step::Later if is_hopeless => {
-                tag.step = Step::Nothing;
+            TagState::Touching | TagState::Loading => {}
+            TagState::Later if is_hopeless => {
+                tag.state = TagState::Nothing;
                 self.fail_waiting(key, "TRYAGAIN the tag's node does not grant it now");
             }
-            Step::Later => {
-                tag.step = Step::Nothing;
+            TagState::Later => {
+                tag.state = TagState::Nothing;
                 self.want_touch(key);
             }
-            Step::Nothing => {
+            TagState::Nothing => {
                 let in_use = tag.is_read || tag.is_written;
                 if in_use {
                     self.want_touch(key);
@@ -117,7 +117,7 @@ impl Worker<'_> {
                     self.forget(key);
                 } else {
                     let lease_end_us = tag.lease_end_us.max(now_us + TOUCH_AGAIN_US);
-                    gate.look_at(key, lease_end_us);
+                    leases.look_at(key, lease_end_us);
                 }
             }
         }
@@ -125,10 +125,10 @@ impl Worker<'_> {
 
     /// Hands on that a tag was used since the last time.
     pub(super) fn note_use(&mut self, key: Key) {
-        let (Some(gate), Some(tiering)) = (&self.gate, &self.shared.config.tiering) else {
+        let (Some(leases), Some(tiering)) = (&self.leases, &self.shared.config.tiering) else {
             return;
         };
-        if let Some(tag) = gate.tags.get(key) {
+        if let Some(tag) = leases.tags.get(key) {
             if tag.is_read {
                 tiering.accesses.note(&tag.name, Use::Read);
             }
@@ -140,42 +140,47 @@ impl Worker<'_> {
 
     fn forget(&mut self, key: Key) {
         self.note_use(key);
-        if let Some(gate) = &mut self.gate
-            && let Some(tag) = gate.tags.remove(key)
+        if let Some(leases) = &mut self.leases
+            && let Some(tag) = leases.tags.remove(key)
         {
-            gate.by_name.remove(&tag.name);
-            gate.due.remove(&(tag.due_us, key));
-            gate.unregistered.remove(&key);
+            leases.by_name.remove(&tag.name);
+            leases.due.remove(&(tag.due_us, key));
+            leases.unregistered.remove(&key);
         }
     }
 
     /// A connection can be used: what waits for it can be touched.
     pub(super) fn backend_ready(&mut self, key: Key) {
         self.mark_backend(key);
-        let Some(gate) = &mut self.gate else {
+        let Some(leases) = &mut self.leases else {
             return;
         };
-        let later: Vec<Key> = gate
+        let later: Vec<Key> = leases
             .due
             .iter()
             .map(|(_, key)| *key)
-            .filter(|key| gate.tags.get(*key).is_some_and(|tag| tag.step == Step::Later))
+            .filter(|key| {
+                leases
+                    .tags
+                    .get(*key)
+                    .is_some_and(|tag| tag.state == TagState::Later)
+            })
             .collect();
         for key in later {
-            if let Some(tag) = self.gate.as_mut().and_then(|gate| gate.tags.get_mut(key)) {
-                tag.step = Step::Nothing;
+            if let Some(tag) = self.leases.as_mut().and_then(|leases| leases.tags.get_mut(key)) {
+                tag.state = TagState::Nothing;
             }
             self.want_touch(key);
         }
     }
 
     /// Tells whoever waits with something that it cannot be sent.
-    pub(super) fn fail_held(&mut self, held: &Held, text: &str) {
-        match held {
-            Held::Request(job) => self.fail(job.trip.origin, text),
-            Held::Burst(burst) => self.fail_burst(*burst, text),
-            Held::Blocked(client) => self.fail(Origin::Blocked { client: *client }, text),
-            Held::Watch(client) => self.fail(Origin::Watched { client: *client }, text),
+    pub(super) fn fail_pending(&mut self, pending: &Pending, text: &str) {
+        match pending {
+            Pending::Request(queued) => self.fail(queued.delivery.origin, text),
+            Pending::Transaction(transaction) => self.fail_transaction(*transaction, text),
+            Pending::Blocked(client) => self.fail(Origin::Blocked { client: *client }, text),
+            Pending::Watch(client) => self.fail(Origin::Watched { client: *client }, text),
         }
     }
 }

@@ -6,11 +6,11 @@ use nagaya_commands::spec::NO_MULTI;
 use nagaya_commands::table::Command;
 use nagaya_resp::{Args, Limits, Out, Parsed, Proto, RequestParser, encode_request};
 
-use super::aim::Refusal;
-use super::flight::Origin;
+use super::in_flight::Origin;
 use super::routes::Route;
-use super::session::{Hold, Session};
+use super::session::{ReadPause, Session};
 use super::slab::Key;
+use super::target::Refusal;
 use super::worker::{OUTPUT_SOFT_BYTES, Worker};
 
 /// Most arguments of one request.
@@ -21,7 +21,7 @@ const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Handled {
     /// The next one can be looked at.
     Done,
     /// It is to be looked at again when all earlier ones are answered.
@@ -46,27 +46,27 @@ impl Worker<'_> {
         let mut parser = std::mem::take(&mut session.parser);
         let mut limits = limits(&self.core, &mut session.client);
         let (mut at, mut seen) = (0, 0);
-        while at < bytes.len() && !session.closing && session.hold == Hold::No {
+        while at < bytes.len() && !session.closing && session.pause == ReadPause::No {
             let rest = &bytes[at..];
             if session.out.len() >= OUTPUT_SOFT_BYTES || session.ring.len() >= self.shared.config.pipeline_max
             {
-                session.hold = Hold::Full;
+                session.pause = ReadPause::Full;
                 break;
             }
             if session.ring.is_empty() {
                 session.under_way_bytes = 0;
             } else if session.under_way_bytes >= UNDER_WAY_BYTES_MAX {
-                session.hold = Hold::UntilAnswered;
+                session.pause = ReadPause::UntilAnswered;
                 break;
             }
             match parser.parse(rest, &limits) {
                 Ok(Parsed::Complete { consumed }) => {
-                    session.hold = match self.on_request(client, session, &parser, rest, consumed) {
-                        Seen::Done => session.hold,
-                        Seen::TooEarly => Hold::UntilAnswered,
-                        Seen::NoNodes => Hold::UntilNodes,
+                    session.pause = match self.on_request(client, session, &parser, rest, consumed) {
+                        Handled::Done => session.pause,
+                        Handled::TooEarly => ReadPause::UntilAnswered,
+                        Handled::NoNodes => ReadPause::UntilNodes,
                     };
-                    if matches!(session.hold, Hold::UntilAnswered | Hold::UntilNodes) {
+                    if matches!(session.pause, ReadPause::UntilAnswered | ReadPause::UntilNodes) {
                         break;
                     }
                     at += consumed;
@@ -100,7 +100,7 @@ impl Worker<'_> {
         parser: &RequestParser,
         rest: &[u8],
         consumed: usize,
-    ) -> Seen {
+    ) -> Handled {
         let args = parser.args(rest);
         let mut encoded = Vec::new();
         let bytes = if rest[0] == b'*' {
@@ -122,7 +122,7 @@ impl Worker<'_> {
             }
             Err(error) => {
                 self.refuse(session, &args, &error.to_string());
-                Seen::Done
+                Handled::Done
             }
         }
     }
@@ -146,29 +146,29 @@ impl Worker<'_> {
         self.reply_error(session, error);
     }
 
-    fn dispatch(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    fn dispatch(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         let route = self.routes.of(request.command);
         if session.queue.is_some() && !runs_at_once(route) {
             self.enqueue(session, request, route);
-            return Seen::Done;
+            return Handled::Done;
         }
         self.follow(session, request, route)
     }
 
     /// Does with a request what its route says.
-    pub(super) fn follow(&mut self, session: &mut Session, request: &Request<'_>, route: Route) -> Seen {
+    pub(super) fn follow(&mut self, session: &mut Session, request: &Request<'_>, route: Route) -> Handled {
         match route {
-            Route::Keys => match self.rules.aim(request.command, &request.args) {
-                Ok(aim) => {
-                    let trip = self.client_trip(session, request.client);
-                    self.submit(request.bytes, trip, &aim);
+            Route::Keys => match self.rules.target(request.command, &request.args) {
+                Ok(target) => {
+                    let delivery = self.client_delivery(session, request.client);
+                    self.submit(request.bytes, delivery, &target);
                 }
                 Err(refusal) => self.reply_error(session, &refusal.text()),
             },
-            Route::Split(split) => match self.rules.aim(request.command, &request.args) {
-                Ok(aim) => {
-                    let trip = self.client_trip(session, request.client);
-                    self.submit(request.bytes, trip, &aim);
+            Route::Split(split) => match self.rules.target(request.command, &request.args) {
+                Ok(target) => {
+                    let delivery = self.client_delivery(session, request.client);
+                    self.submit(request.bytes, delivery, &target);
                 }
                 Err(Refusal::CrossSlot) => self.split(session, request, split),
                 Err(refusal) => self.reply_error(session, &refusal.text()),
@@ -176,12 +176,12 @@ impl Worker<'_> {
             Route::Anywhere => self.send_anywhere(session, request),
             Route::Publish => self.publish(session, request),
             Route::ShardPublish => self.publish_to_shard(session, request),
-            Route::Everywhere(_) if self.knows_no_nodes() => return Seen::NoNodes,
+            Route::Everywhere(_) if self.knows_no_nodes() => return Handled::NoNodes,
             Route::Everywhere(gather) => self.send_everywhere(session, request, gather),
             Route::Here => return self.answer_here(session, request),
             Route::HereInTurn => return self.answer_in_turn(session, request),
             Route::Refused(text) => self.reply_error(session, text),
-            Route::Room(room) => return self.room(session, request, room),
+            Route::Tags(room) => return self.start_tag_command(session, request, kind),
             Route::Script(script) => return self.script(session, request, script),
             Route::Blocking => return self.block(session, request),
             Route::Multi => self.multi(session),
@@ -198,23 +198,23 @@ impl Worker<'_> {
             Route::Reset => {
                 self.note_left(session);
                 let seen = self.answer_in_turn(session, request);
-                if seen == Seen::Done {
+                if seen == Handled::Done {
                     session.queue = None;
                     self.end_watch(session);
                 }
                 return seen;
             }
         }
-        Seen::Done
+        Handled::Done
     }
 
     /// Takes the next place among the replies that a client is owed.
     #[inline]
-    pub(super) fn client_trip(&self, session: &mut Session, client: Key) -> super::flight::Trip {
+    pub(super) fn client_delivery(&self, session: &mut Session, client: Key) -> super::in_flight::Delivery {
         let wanted = session.client.takes_reply();
         let place = session.ring.reserve(wanted);
         let resp3 = session.client.proto() == Proto::Resp3;
-        self.trip(Origin::Client { client, place }, resp3)
+        self.delivery(Origin::Client { client, place }, resp3)
     }
 
     /// Replies to the request at hand, if its client wants replies.
@@ -231,33 +231,33 @@ impl Worker<'_> {
     }
 
     /// Runs a command on the engine without data, which knows about connections, the table and settings.
-    pub(super) fn answer_here(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    pub(super) fn answer_here(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         let mut out = Out::new(session.client.proto());
         let executed = self.core.execute(&mut session.client, request.args, &mut out);
         if executed != Executed::Done {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
         session.reply(&out.buf);
         session.closing |= session.client.close_after_reply;
-        Seen::Done
+        Handled::Done
     }
 
     /// As [`Worker::answer_here`], for what changes the connection under requests that are under way.
-    pub(super) fn answer_in_turn(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    pub(super) fn answer_in_turn(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         if session.ring.is_empty() {
             self.answer_here(session, request)
         } else {
-            Seen::TooEarly
+            Handled::TooEarly
         }
     }
 
     fn send_anywhere(&mut self, session: &mut Session, request: &Request<'_>) {
-        let trip = self.client_trip(session, request.client);
+        let delivery = self.client_delivery(session, request.client);
         match self.any_node() {
-            Some(node) => self.send_to_node(node, request.bytes, trip),
+            Some(node) => self.send_to_node(node, request.bytes, delivery),
             None => {
-                let aim = super::aim::Aim::default();
-                self.submit(request.bytes, trip, &aim);
+                let target = super::target::Target::default();
+                self.submit(request.bytes, delivery, &target);
             }
         }
     }

@@ -12,13 +12,13 @@ use nagaya_commands::client::ClientShared;
 use nagaya_commands::table::Command;
 use nagaya_resp::{ArgVec, Args, Proto, encode_request, parse_f64, parse_i64};
 
-use super::aim::{Aim, Writes};
-use super::flight::{Held, Origin};
-use super::front::{Request, Seen};
-use super::replies::Trouble;
-use super::session::{Hold, Session};
+use super::frontend::{Handled, Request};
+use super::in_flight::{Origin, Pending};
+use super::replies::Redirect;
+use super::scatter::{bulk, elements_of};
+use super::session::{ReadPause, Session};
 use super::slab::Key;
-use super::split::{bulk, elements_of};
+use super::target::{Target, Writes};
 use super::worker::Worker;
 
 /// A lease with less left than this is renewed first.
@@ -55,21 +55,21 @@ pub(crate) struct Blocked {
 
 impl Worker<'_> {
     /// Begins a command that may wait.
-    pub(super) fn block(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
-        let aim = match self.rules.aim(request.command, &request.args) {
-            Ok(aim) => aim,
+    pub(super) fn block(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
+        let target = match self.rules.target(request.command, &request.args) {
+            Ok(target) => target,
             Err(refusal) => {
                 self.reply_error(session, &refusal.text());
-                return Seen::Done;
+                return Handled::Done;
             }
         };
         if never_waits(request.command, &request.args) {
-            let trip = self.client_trip(session, request.client);
-            self.submit(request.bytes, trip, &aim);
-            return Seen::Done;
+            let delivery = self.client_delivery(session, request.client);
+            self.submit(request.bytes, delivery, &target);
+            return Handled::Done;
         }
         if !session.ring.is_empty() {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
         let timeout = timeout_of(request.command, &request.args);
         let wait_us = timeout.and_then(|timeout| wait_us(timeout, &request.args));
@@ -77,9 +77,9 @@ impl Worker<'_> {
             args: ArgVec::from(&request.args),
             bytes: request.bytes.to_vec(),
             timeout: wait_us.and(timeout),
-            slot: aim.slot,
-            tag: aim.tag.map(<[u8]>::to_vec),
-            writes: aim.writes.as_slice().iter().map(|key| key.to_vec()).collect(),
+            slot: target.slot,
+            tag: target.tag.map(<[u8]>::to_vec),
+            writes: target.writes.as_slice().iter().map(|key| key.to_vec()).collect(),
             deadline_us: match wait_us {
                 Some(wait_us) if wait_us > 0 => self.now_us + wait_us,
                 _ => u64::MAX,
@@ -89,14 +89,14 @@ impl Worker<'_> {
             give_up_us: self.now_us + self.shared.config.retry_for.as_micros() as u64,
             wake_up_us: 0,
             waiter: Arc::clone(&session.client.shared),
-            ends: match self.gate {
+            ends: match self.leases {
                 Some(_) if is_stream_read(request.command) => stream_ends(&request.args),
                 _ => VecDeque::new(),
             },
         }));
-        session.hold = Hold::Busy;
-        self.send_soon(Held::Blocked(request.client));
-        Seen::Done
+        session.pause = ReadPause::Busy;
+        self.send_soon(Pending::Blocked(request.client));
+        Handled::Done
     }
 
     /// Sends the blocking command of a client.
@@ -113,9 +113,9 @@ impl Worker<'_> {
     }
 
     fn send_blocked_of(&mut self, client: Key, resp3: bool, blocked: &mut Blocked) {
-        let held = || Held::Blocked(client);
+        let pending = || Pending::Blocked(client);
         let origin = Origin::Blocked { client };
-        if self.is_slot_held(blocked.slot, held) {
+        if self.waits_for_slot(blocked.slot, pending) {
             return;
         }
         let node = self.nodes.owner(blocked.slot);
@@ -129,13 +129,13 @@ impl Worker<'_> {
         let Some(connection) = connection else {
             self.shared.refresher.ask();
             if self.now_us < blocked.give_up_us {
-                return self.send_after_pause(held());
+                return self.send_after_pause(pending());
             }
             return self.fail(origin, "CLUSTERDOWN the node of the keys cannot be reached");
         };
         blocked.connection = Some(connection);
         let names: Vec<&[u8]> = blocked.writes.iter().map(Vec::as_slice).collect();
-        let aim = Aim {
+        let target = Target {
             slot: blocked.slot,
             tag: blocked.tag.as_deref(),
             writes: if names.is_empty() {
@@ -147,22 +147,22 @@ impl Worker<'_> {
         if let Some(tag) = &blocked.tag
             && self.has_little_left(tag, LEAST_WAIT_US)
         {
-            return self.wait_for_next_lease(&aim, held());
+            return self.wait_for_next_lease(&target, pending());
         }
-        let Some(lease) = self.lease_for(&aim, connection, held) else {
+        let Some(lease) = self.lease_for(&target, connection, pending) else {
             return;
         };
         if let Some((key_at, _)) = blocked.ends.front() {
             let key = &blocked.args.as_args()[*key_at];
             let mut bytes = Vec::new();
             encode_request(&[b"XREVRANGE", key, b"+", b"-", b"COUNT", b"1"], &mut bytes);
-            let flight = lease.on(self.flight(self.trip(origin, resp3), blocked.slot));
-            return self.send_on(connection, &bytes, flight);
+            let in_flight = lease.on(self.in_flight(self.delivery(origin, resp3), blocked.slot));
+            return self.send_on(connection, &bytes, in_flight);
         }
         let left_us = lease.end_us.saturating_sub(self.now_us);
         let wanted_us = blocked.deadline_us.saturating_sub(self.now_us);
         blocked.is_cut =
-            blocked.timeout.is_some() && lease.end_us != super::flight::FOR_EVER && left_us < wanted_us;
+            blocked.timeout.is_some() && lease.end_us != super::in_flight::FOR_EVER && left_us < wanted_us;
         let reply_us = self.shared.config.reply_limit.as_micros() as u64;
         let wait_us = left_us.min(wanted_us);
         let bytes = match blocked.timeout {
@@ -173,9 +173,9 @@ impl Worker<'_> {
             }
             _ => blocked.bytes.clone(),
         };
-        let trip = self.trip(origin, resp3);
-        let flight = lease.on(self.flight(trip, blocked.slot));
-        self.send_on(connection, &bytes, flight);
+        let delivery = self.delivery(origin, resp3);
+        let in_flight = lease.on(self.in_flight(delivery, blocked.slot));
+        self.send_on(connection, &bytes, in_flight);
         blocked.waiter.set_waits_elsewhere(true);
     }
 
@@ -193,10 +193,10 @@ impl Worker<'_> {
         self.wake_ups.remove(&(blocked.wake_up_us, client));
         if reply[0] == b'-'
             && self.now_us < blocked.give_up_us
-            && let Some(trouble) = Trouble::of(reply)
+            && let Some(redirect) = Redirect::of(reply)
         {
             let connection = blocked.connection;
-            return self.follow_blocked(client, connection, &trouble);
+            return self.follow_blocked(client, connection, &redirect);
         }
         if reply[0] != b'-'
             && let Some((_, id_at)) = blocked.ends.pop_front()
@@ -205,10 +205,10 @@ impl Worker<'_> {
             let words: Vec<&[u8]> = blocked.args.as_args().iter().collect();
             blocked.bytes.clear();
             encode_request(&words, &mut blocked.bytes);
-            return self.send_soon(Held::Blocked(client));
+            return self.send_soon(Pending::Blocked(client));
         }
         if is_nil(reply) && blocked.is_cut && self.now_us < blocked.deadline_us {
-            return self.send_soon(Held::Blocked(client));
+            return self.send_soon(Pending::Blocked(client));
         }
         let connection = blocked.connection;
         session.blocked = None;
@@ -223,9 +223,9 @@ impl Worker<'_> {
         self.release(client);
     }
 
-    fn follow_blocked(&mut self, client: Key, connection: Option<Key>, trouble: &Trouble) {
+    fn follow_blocked(&mut self, client: Key, connection: Option<Key>, redirect: &Redirect) {
         let from = connection.and_then(|key| Some(self.backends.get(key)?.node));
-        if let (Trouble::Moved { slot, target }, Some(from)) = (trouble, from)
+        if let (Redirect::Moved { slot, target }, Some(from)) = (redirect, from)
             && let Some(target) = self.nodes.redirected(target, from)
         {
             self.slot_moved(*slot, from, target);
@@ -241,7 +241,7 @@ impl Worker<'_> {
         {
             blocked.connection = None;
         }
-        self.send_after_pause(Held::Blocked(client));
+        self.send_after_pause(Pending::Blocked(client));
     }
 
     /// A reply that should have come by now did not: the connection is of no use.

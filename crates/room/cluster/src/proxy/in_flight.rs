@@ -12,12 +12,12 @@ pub(crate) enum Origin {
     },
     /// One of several requests that a client's one was split into.
     Part {
-        join: Key,
+        gather: Key,
         part: u32,
     },
     /// A transaction; its replies come one after the other.
-    Burst {
-        burst: Key,
+    Transaction {
+        transaction: Key,
     },
     /// A client's command on a connection of its own.
     Blocked {
@@ -55,7 +55,7 @@ pub(crate) enum Origin {
 
 /// What stays the same however often a request is sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trip {
+pub(crate) struct Delivery {
     pub(crate) origin: Origin,
     /// The client speaks RESP3, so the connection must.
     pub(crate) resp3: bool,
@@ -66,17 +66,17 @@ pub(crate) struct Trip {
 
 /// A request that waits somewhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct QueuedRequest {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) trip: Trip,
+    pub(crate) delivery: Delivery,
 }
 
 /// Something that waits to be sent.
 #[derive(Clone, Debug)]
-pub(crate) enum Held {
-    Request(Job),
+pub(crate) enum Pending {
+    Request(QueuedRequest),
     /// A transaction.
-    Burst(Key),
+    Transaction(Key),
     /// The blocking command of a client.
     Blocked(Key),
     /// The WATCH of a client.
@@ -85,8 +85,8 @@ pub(crate) enum Held {
 
 /// A request that was handed to a connection and not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
-    pub(crate) trip: Trip,
+pub(crate) struct InFlight {
+    pub(crate) delivery: Delivery,
     /// Where its bytes are in all that was ever handed to the connection.
     pub(crate) start: u64,
     pub(crate) len: u32,

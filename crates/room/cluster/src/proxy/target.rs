@@ -6,7 +6,7 @@ use nagaya_commands::table::Command;
 use nagaya_resp::Args;
 use nagaya_tiering::tag::tag_of;
 
-use super::slots::slot_of_tag;
+use super::layout::slot_of_tag;
 use crate::hot_tier::keys::is_reserved;
 
 /// The keys that a request may write.
@@ -41,7 +41,7 @@ impl<'a> Writes<'a> {
 
 /// Where a request goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Aim<'a> {
+pub(crate) struct Target<'a> {
     pub(crate) slot: u16,
     /// Nothing for a request without keys.
     pub(crate) tag: Option<&'a [u8]>,
@@ -79,15 +79,15 @@ impl Refusal {
 
 /// What requests are held to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct RoutingRules {
     /// Every key carries a hash tag in braces.
     pub(crate) require_hash_tag: bool,
-    pub(crate) reach: Reach,
+    pub(crate) key_scope: KeyScope,
 }
 
-/// How far apart the keys of one request may be.
+/// MergeRule far apart the keys of one request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum KeyScope {
     /// The tag is the unit of loading and saving.
     OneTag,
     OneSlot,
@@ -95,7 +95,7 @@ pub(crate) enum Reach {
     Anywhere,
 }
 
-impl Rules {
+impl RoutingRules {
     /// Checks one key.
     #[inline]
     pub(crate) fn check(&self, key: &[u8]) -> Result<(), Refusal> {
@@ -110,21 +110,21 @@ impl Rules {
 
     /// Finds where a request goes. One whose keys cannot be told will be refused by any node.
     #[inline]
-    pub(crate) fn aim<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Aim<'a>, Refusal> {
+    pub(crate) fn target<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Target<'a>, Refusal> {
         let Some(key) = command.only_key.and_then(|at| args.get(at)) else {
-            return self.aim_slowly(command, args);
+            return self.target_slowly(command, args);
         };
         self.check(key)?;
         let tag = tag_of(key);
         let is_write = command.spec.flags.has(WRITE) || command.spec.keys[0].flags.has(WRITTEN);
-        Ok(Aim {
+        Ok(Target {
             slot: slot_of_tag(tag),
             tag: Some(tag),
             writes: if is_write { Writes::One(key) } else { Writes::None },
         })
     }
 
-    fn aim_slowly<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Aim<'a>, Refusal> {
+    fn target_slowly<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Target<'a>, Refusal> {
         let mut found: Vec<(&'a [u8], bool)> = Vec::new();
         let told = each_key(command.spec, args, |at, flags| {
             if let Some(key) = args.get(at) {
@@ -134,30 +134,30 @@ impl Rules {
         if told.is_err() {
             found.clear();
         }
-        if self.reach == Reach::OneTag && command.full_name.starts_with("sort") {
+        if self.key_scope == KeyScope::OneTag && command.full_name.starts_with("sort") {
             check_sort(args)?;
         }
         // A command that writes and does not say what may write all of it.
         let writes_all = command.spec.flags.has(WRITE) && found.iter().all(|(_, written)| !written);
-        let mut aim = Aim::default();
+        let mut target = Target::default();
         for (key, written) in found {
             self.check(key)?;
             let tag = tag_of(key);
-            match aim.tag {
+            match target.tag {
                 None => {
-                    aim.tag = Some(tag);
-                    aim.slot = slot_of_tag(tag);
+                    target.tag = Some(tag);
+                    target.slot = slot_of_tag(tag);
                 }
                 Some(first) if first == tag => {}
-                Some(_) if self.reach == Reach::Anywhere => {}
-                Some(_) if self.reach == Reach::OneSlot && slot_of_tag(tag) == aim.slot => {}
+                Some(_) if self.key_scope == KeyScope::Anywhere => {}
+                Some(_) if self.key_scope == KeyScope::OneSlot && slot_of_tag(tag) == target.slot => {}
                 Some(_) => return Err(Refusal::CrossSlot),
             }
             if written || writes_all {
-                aim.writes.push(key);
+                target.writes.push(key);
             }
         }
-        Ok(aim)
+        Ok(target)
     }
 }
 
@@ -186,9 +186,9 @@ mod tests {
 
     use super::*;
 
-    const RULES: Rules = Rules {
+    const RULES: RoutingRules = RoutingRules {
         require_hash_tag: false,
-        reach: Reach::OneTag,
+        key_scope: KeyScope::OneTag,
     };
 
     /// Checks the tag and the written keys of a request, or the refusal.
@@ -196,11 +196,11 @@ mod tests {
     fn check(request: &str, expected: Result<(&str, &[&str]), Refusal>) {
         let owned: ArgVec = request.split(' ').collect();
         let args = owned.as_args();
-        let aim = RULES.aim(table::find_request(&args).unwrap(), &args);
-        let aim = aim.map(|aim| {
+        let target = RULES.target(table::find_request(&args).unwrap(), &args);
+        let target = target.map(|target| {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            let writes: Vec<String> = aim.writes.as_slice().iter().map(|key| text(key)).collect();
-            (aim.tag.map_or(String::new(), text), writes)
+            let writes: Vec<String> = target.writes.as_slice().iter().map(|key| text(key)).collect();
+            (target.tag.map_or(String::new(), text), writes)
         });
         let expected = expected.map(|(tag, writes)| {
             (
@@ -208,7 +208,7 @@ mod tests {
                 writes.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>(),
             )
         });
-        assert_eq!(aim, expected, "{request}");
+        assert_eq!(target, expected, "{request}");
     }
 
     #[test]

@@ -12,17 +12,17 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::aim::Aim;
-use super::backend::Purpose;
 use super::config::Tiering;
-use super::flight::{Flight, Held, Job, Origin, Trip};
+use super::in_flight::{Delivery, InFlight, Origin, Pending, QueuedRequest};
+use super::node_connection::Purpose;
 use super::slab::{Key, Slab};
+use super::target::Target;
 use super::touch::Batch;
 use super::worker::{Map, Worker};
 use crate::hot_tier::scripts::{self, Form};
 
 /// The leases of a worker.
-pub(crate) struct Gate {
+pub(crate) struct Leases {
     pub(super) lease_us: u64,
     pub(super) margin_us: u64,
     pub(super) allowance_us: u64,
@@ -45,10 +45,10 @@ pub(crate) struct Tag {
     pub(super) node: usize,
     pub(super) epoch: u64,
     pub(super) lease_end_us: u64,
-    pub(super) step: Step,
+    pub(super) state: TagState,
     /// Keys that were registered under this lease, with the connections that saw it: 1 RESP2, 2 RESP3.
     pub(super) registered: Map<Box<[u8]>, u8>,
-    pub(super) waiting: VecDeque<Held>,
+    pub(super) waiting: VecDeque<Pending>,
     pub(super) is_read: bool,
     pub(super) is_written: bool,
     /// Since when commands wait, to tell them in the end.
@@ -59,7 +59,7 @@ pub(crate) struct Tag {
 
 /// What is being done for a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum TagState {
     Nothing,
     /// A touch is wanted or on its way.
     Touching,
@@ -71,13 +71,13 @@ pub(super) enum Step {
 /// A registration failed, so writes behind it may have run without.
 pub(super) struct Unregistered {
     pub(super) connection: Key,
-    /// How many requests of the connection must be over.
+    /// MergeRule many requests of the connection must be over.
     pub(super) until: u64,
 }
 
 /// A reply that is told once its write is registered after all.
 pub(super) struct Parked {
-    pub(super) trip: Trip,
+    pub(super) delivery: Delivery,
     pub(super) reply: Vec<u8>,
     pub(super) lease_end_us: u64,
 }
@@ -92,19 +92,19 @@ pub(super) struct Lease {
 
 impl Lease {
     /// Notes on a flight under which lease it goes.
-    pub(super) fn on(self, flight: Flight) -> Flight {
-        Flight {
+    pub(super) fn on(self, in_flight: InFlight) -> InFlight {
+        InFlight {
             tag: self.tag,
             lease_end_us: self.end_us,
             writes: self.writes,
-            ..flight
+            ..in_flight
         }
     }
 }
 
-impl Gate {
-    pub(crate) fn new(tiering: &Tiering) -> Gate {
-        Gate {
+impl Leases {
+    pub(crate) fn new(tiering: &Tiering) -> Leases {
+        Leases {
             lease_us: tiering.lease.as_micros() as u64,
             margin_us: tiering.margin.as_micros() as u64,
             allowance_us: tiering.allowance.as_micros() as u64,
@@ -123,7 +123,7 @@ impl Gate {
         self.due.first().map_or(u64::MAX, |(due_us, _)| *due_us)
     }
 
-    /// How long before its end a lease in use is renewed.
+    /// MergeRule long before its end a lease in use is renewed.
     pub(super) fn renew_ahead_us(&self) -> u64 {
         (self.lease_us - self.margin_us) / 4
     }
@@ -138,7 +138,7 @@ impl Gate {
             node: usize::MAX,
             epoch: 0,
             lease_end_us: 0,
-            step: Step::Nothing,
+            state: TagState::Nothing,
             registered: Map::default(),
             waiting: VecDeque::new(),
             is_read: false,
@@ -175,18 +175,18 @@ impl Gate {
 impl Worker<'_> {
     /// Sends a request under the lease of its tag, or lets it wait for one.
     #[inline]
-    pub(super) fn submit_gated(&mut self, bytes: &[u8], trip: Trip, aim: &Aim<'_>) {
-        let node = self.nodes.owner(aim.slot);
-        let Some(connection) = node.and_then(|node| self.shared_connection(node, trip.resp3)) else {
-            return self.wait_for_node(bytes, trip, aim.slot);
+    pub(super) fn submit_leased(&mut self, bytes: &[u8], delivery: Delivery, target: &Target<'_>) {
+        let node = self.nodes.owner(target.slot);
+        let Some(connection) = node.and_then(|node| self.shared_connection(node, delivery.resp3)) else {
+            return self.wait_for_node(bytes, delivery, target.slot);
         };
-        let held = || {
+        let pending = || {
             let bytes = bytes.to_vec();
-            Held::Request(Job { bytes, trip })
+            Pending::Request(QueuedRequest { bytes, delivery })
         };
-        if let Some(lease) = self.lease_for(aim, connection, held) {
-            let flight = lease.on(self.flight(trip, aim.slot));
-            self.send_on(connection, bytes, flight);
+        if let Some(lease) = self.lease_for(target, connection, pending) {
+            let in_flight = lease.on(self.in_flight(delivery, target.slot));
+            self.send_on(connection, bytes, in_flight);
         }
     }
 
@@ -194,22 +194,22 @@ impl Worker<'_> {
     /// it; without one, what `held` makes waits.
     pub(super) fn lease_for(
         &mut self,
-        aim: &Aim<'_>,
+        target: &Target<'_>,
         connection: Key,
-        held: impl FnOnce() -> Held,
+        pending: impl FnOnce() -> Pending,
     ) -> Option<Lease> {
-        let writes = !aim.writes.as_slice().is_empty();
+        let writes = !target.writes.as_slice().is_empty();
         let free = Lease {
             tag: None,
-            end_us: super::flight::FOR_EVER,
+            end_us: super::in_flight::FOR_EVER,
             writes,
         };
-        let (Some(gate), Some(name)) = (&mut self.gate, aim.tag) else {
+        let (Some(leases), Some(name)) = (&mut self.leases, target.tag) else {
             return Some(free);
         };
-        let key = gate.tag(name, aim.slot);
-        let owner = self.nodes.owner(aim.slot);
-        let tag = gate.tags.get_mut(key)?;
+        let key = leases.tag(name, target.slot);
+        let owner = self.nodes.owner(target.slot);
+        let tag = leases.tags.get_mut(key)?;
         let is_valid = tag.lease_end_us > self.now_us
             && owner == Some(tag.node)
             && self.nodes.list[tag.node].epoch == tag.epoch;
@@ -219,7 +219,7 @@ impl Worker<'_> {
             } else {
                 tag.waiting_since_us
             };
-            tag.waiting.push_back(held());
+            tag.waiting.push_back(pending());
             self.shared.metrics.waits.add(1);
             self.want_touch(key);
             return None;
@@ -232,44 +232,44 @@ impl Worker<'_> {
             writes,
         };
         if writes {
-            self.register(key, connection, aim);
+            self.register(key, connection, target);
         }
         Some(lease)
     }
 
     /// Tells whether a tag's lease ends sooner than this; not, when there is none.
     pub(super) fn has_little_left(&self, name: &[u8], least_us: u64) -> bool {
-        let Some(gate) = &self.gate else {
+        let Some(leases) = &self.leases else {
             return false;
         };
-        let tag = gate.by_name.get(name).and_then(|key| gate.tags.get(*key));
+        let tag = leases.by_name.get(name).and_then(|key| leases.tags.get(*key));
         tag.is_some_and(|tag| tag.lease_end_us > self.now_us && tag.lease_end_us < self.now_us + least_us)
     }
 
     /// Lets something wait for the lease behind the one that is about to end.
-    pub(super) fn wait_for_next_lease(&mut self, aim: &Aim<'_>, held: Held) {
-        let (Some(gate), Some(name)) = (&mut self.gate, aim.tag) else {
+    pub(super) fn wait_for_next_lease(&mut self, target: &Target<'_>, pending: Pending) {
+        let (Some(leases), Some(name)) = (&mut self.leases, target.tag) else {
             return;
         };
-        let key = gate.tag(name, aim.slot);
-        if let Some(tag) = gate.tags.get_mut(key) {
+        let key = leases.tag(name, target.slot);
+        if let Some(tag) = leases.tags.get_mut(key) {
             tag.waiting_since_us = self.now_us;
-            tag.waiting.push_back(held);
+            tag.waiting.push_back(pending);
         }
         self.want_touch(key);
     }
 
     /// Announces the writes of a request on the connection that it goes on, unless that was done.
-    fn register(&mut self, key: Key, connection: Key, aim: &Aim<'_>) {
+    fn register(&mut self, key: Key, connection: Key, target: &Target<'_>) {
         let seen_by = match self.backends.get(connection).map(|backend| backend.purpose) {
             Some(Purpose::Shared { resp3 }) => 1 << u8::from(resp3),
             // A connection of a client's own saw none of the others' registrations.
             _ => 0,
         };
-        let Some(tag) = self.gate.as_mut().and_then(|gate| gate.tags.get_mut(key)) else {
+        let Some(tag) = self.leases.as_mut().and_then(|leases| leases.tags.get_mut(key)) else {
             return;
         };
-        let names = aim.writes.as_slice();
+        let names = target.writes.as_slice();
         let is_known =
             |name: &&[u8]| seen_by != 0 && tag.registered.get(*name).is_some_and(|by| by & seen_by != 0);
         let new: Vec<&[u8]> = names.iter().copied().filter(|name| !is_known(name)).collect();
@@ -287,12 +287,12 @@ impl Worker<'_> {
         let mut bytes = Vec::new();
         call.encode(Form::Hash, &mut bytes);
         self.shared.metrics.registrations.add(1);
-        let trip = self.trip(Origin::Register { tag: key }, false);
-        let flight = Flight {
+        let delivery = self.delivery(Origin::Register { tag: key }, false);
+        let in_flight = InFlight {
             lease_end_us,
-            ..self.flight(trip, aim.slot)
+            ..self.in_flight(delivery, target.slot)
         };
-        self.send_on(connection, &bytes, flight);
+        self.send_on(connection, &bytes, in_flight);
     }
 
     /// Takes requests back that were admitted under a lease which ended before they were written.
@@ -304,31 +304,33 @@ impl Worker<'_> {
             return;
         }
         let unwritten = backend.take_unwritten();
-        let is_cut = |flight: &Flight| match flight.trip.origin {
-            Origin::Burst { .. } => {
-                backend.flights.back().map(|last| last.trip.origin) == Some(flight.trip.origin)
+        let is_cut = |in_flight: &InFlight| match in_flight.delivery.origin {
+            Origin::Transaction { .. } => {
+                backend.in_flight.back().map(|last| last.delivery.origin) == Some(in_flight.delivery.origin)
             }
             _ => false,
         };
-        let cuts_burst = unwritten.first().is_some_and(|(flight, _)| is_cut(flight));
-        let bursts = self.call_back_bursts(&unwritten);
-        for (flight, bytes) in unwritten {
-            match flight.trip.origin {
-                Origin::Burst { burst } if bursts.contains(&burst) => {}
-                Origin::Client { .. } | Origin::Part { .. } => self.delay(bytes, flight.trip, flight.slot),
+        let cuts_transaction = unwritten.first().is_some_and(|(in_flight, _)| is_cut(in_flight));
+        let transactions = self.call_back_transactions(&unwritten);
+        for (in_flight, bytes) in unwritten {
+            match in_flight.delivery.origin {
+                Origin::Transaction { transaction } if transactions.contains(&transaction) => {}
+                Origin::Client { .. } | Origin::Part { .. } => {
+                    self.delay(bytes, in_flight.delivery, in_flight.slot)
+                }
                 origin => self.fail(
                     origin,
                     "TRYAGAIN the lease ended before the command could be sent",
                 ),
             }
         }
-        if cuts_burst {
+        if cuts_transaction {
             // Half of a transaction was written: it must not be completed by others' commands.
             self.lose(key, "a lease ended in the middle of a transaction");
         }
     }
 
     pub(super) fn allowance_us(&self) -> u64 {
-        self.gate.as_ref().map_or(0, |gate| gate.allowance_us)
+        self.leases.as_ref().map_or(0, |leases| leases.allowance_us)
     }
 }

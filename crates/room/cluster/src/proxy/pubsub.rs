@@ -14,14 +14,14 @@ use nagaya_commands::pubsub::{Kind, Relayed};
 use nagaya_resp::{Frame, encode_request, parse_frame};
 use nagaya_tiering::tag::tag_of;
 
-use super::backend::{Purpose, State};
-use super::front::{Request, Seen};
-use super::session::{Hold, Session};
+use super::frontend::{Handled, Request};
+use super::layout::slot_of_tag;
+use super::node_connection::{Purpose, State};
+use super::session::{ReadPause, Session};
 use super::slab::Key;
-use super::slots::slot_of_tag;
 use super::worker::{Map, Worker};
 
-/// How long a connection may be silent before it is asked whether it is there.
+/// MergeRule long a connection may be silent before it is asked whether it is there.
 const SILENCE_US: u64 = 5_000_000;
 
 fn to_listen(kind: Kind) -> &'static [u8] {
@@ -43,7 +43,7 @@ fn to_stop(kind: Kind) -> &'static [u8] {
 /// A channel or pattern, and which of them.
 pub(super) type Topic = (Kind, Vec<u8>);
 
-/// How far a subscription is.
+/// MergeRule far a subscription is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// No connection has it yet.
@@ -54,7 +54,7 @@ enum Progress {
 
 /// The subscriptions of a worker.
 #[derive(Default)]
-pub(crate) struct Hub {
+pub(crate) struct Subscriptions {
     topics: Map<Topic, Progress>,
     /// Some topic may be wanted.
     is_any_wanted: bool,
@@ -63,16 +63,16 @@ pub(crate) struct Hub {
     /// Clients whose SUBSCRIBE waits, with its request and the topics that are missing.
     waiting: Map<Key, (Vec<u8>, HashSet<Topic>, u64)>,
     /// What each connection is subscribed to, as far as its node may know.
-    pub(super) heard: Map<Key, HashSet<Topic>>,
+    pub(super) listening: Map<Key, HashSet<Topic>>,
     /// Topics that a client has left: maybe nobody listens any more.
     left: Vec<Topic>,
 }
 
 impl Worker<'_> {
     /// Subscribes a client; at once when we listen already.
-    pub(super) fn subscribe(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    pub(super) fn subscribe(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         if !session.ring.is_empty() {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
         let kind = match request.command.full_name.as_bytes()[0] {
             b'p' => Kind::Pattern,
@@ -82,28 +82,31 @@ impl Worker<'_> {
         let mut missing = HashSet::new();
         for name in request.args.iter().skip(1) {
             let topic = (kind, name.to_vec());
-            if !matches!(self.hub.topics.get(&topic), Some(Progress::Live(_))) {
-                self.hub.topics.entry(topic.clone()).or_insert(Progress::Wanted);
-                self.hub.is_any_wanted = true;
+            if !matches!(self.subscriptions.topics.get(&topic), Some(Progress::Live(_))) {
+                self.subscriptions
+                    .topics
+                    .entry(topic.clone())
+                    .or_insert(Progress::Wanted);
+                self.subscriptions.is_any_wanted = true;
                 missing.insert(topic);
             }
         }
         if missing.is_empty() {
             return self.answer_here(session, request);
         }
-        session.hold = Hold::Busy;
+        session.pause = ReadPause::Busy;
         let give_up_us = self.now_us + self.shared.config.retry_for.as_micros() as u64;
-        self.hub
+        self.subscriptions
             .waiting
             .insert(request.client, (request.bytes.to_vec(), missing, give_up_us));
         self.ask_for_topics();
-        Seen::Done
+        Handled::Done
     }
 
     /// Unsubscribes a client; the node is told when nobody is left.
-    pub(super) fn unsubscribe(&mut self, session: &mut Session, request: &Request<'_>) -> Seen {
+    pub(super) fn unsubscribe(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         if !session.ring.is_empty() {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
         self.note_left(session);
         self.answer_here(session, request)
@@ -112,26 +115,26 @@ impl Worker<'_> {
     /// Notes what a client listens to, because it may stop doing so.
     pub(super) fn note_left(&mut self, session: &Session) {
         let topics = session.client.topics().into_iter();
-        self.hub
+        self.subscriptions
             .left
             .extend(topics.map(|(kind, name)| (kind, name.to_vec())));
     }
 
     /// Forgets the SUBSCRIBE of a client that is gone.
     pub(super) fn end_subscribing(&mut self, client: Key) {
-        if let Some((_, missing, _)) = self.hub.waiting.remove(&client) {
-            self.hub.left.extend(missing);
+        if let Some((_, missing, _)) = self.subscriptions.waiting.remove(&client) {
+            self.subscriptions.left.extend(missing);
         }
     }
 
     /// Gives up subscriptions that clients have left and nobody else here has.
     pub(super) fn leave_topics(&mut self) {
-        for topic in std::mem::take(&mut self.hub.left) {
-            let Some(Progress::Live(key)) = self.hub.topics.get(&topic).copied() else {
+        for topic in std::mem::take(&mut self.subscriptions.left) {
+            let Some(Progress::Live(key)) = self.subscriptions.topics.get(&topic).copied() else {
                 continue;
             };
             let is_awaited = self
-                .hub
+                .subscriptions
                 .waiting
                 .values()
                 .any(|(_, missing, _)| missing.contains(&topic));
@@ -146,7 +149,7 @@ impl Worker<'_> {
     }
 
     fn leave(&mut self, key: Key, topic: &Topic) {
-        self.hub.topics.remove(topic);
+        self.subscriptions.topics.remove(topic);
         let mut bytes = Vec::new();
         encode_request(&[to_stop(topic.0), &topic.1], &mut bytes);
         if let Some(backend) = self.backends.get_mut(key) {
@@ -157,11 +160,11 @@ impl Worker<'_> {
 
     /// Asks nodes for the topics that no connection has.
     fn ask_for_topics(&mut self) {
-        if !std::mem::take(&mut self.hub.is_any_wanted) {
+        if !std::mem::take(&mut self.subscriptions.is_any_wanted) {
             return;
         }
         let wanted: Vec<Topic> = self
-            .hub
+            .subscriptions
             .topics
             .iter()
             .filter(|(_, progress)| **progress == Progress::Wanted)
@@ -172,8 +175,8 @@ impl Worker<'_> {
                 Kind::ShardChannel => self.nodes.owner(slot_of_tag(tag_of(&topic.1))),
                 Kind::Channel | Kind::Pattern => self.any_node(),
             };
-            let Some(connection) = node.and_then(|node| self.hub_connection(node)) else {
-                self.hub.is_any_wanted = true;
+            let Some(connection) = node.and_then(|node| self.pubsub_connection(node)) else {
+                self.subscriptions.is_any_wanted = true;
                 continue;
             };
             let mut bytes = Vec::new();
@@ -183,26 +186,28 @@ impl Worker<'_> {
             }
             self.mark_backend(connection);
             self.heard_on(connection, &topic);
-            self.hub.topics.insert(topic, Progress::Asked(connection));
+            self.subscriptions
+                .topics
+                .insert(topic, Progress::Asked(connection));
         }
     }
 
-    fn hub_connection(&mut self, node: usize) -> Option<Key> {
-        if let Some(&key) = self.hub.connections.get(&node) {
+    fn pubsub_connection(&mut self, node: usize) -> Option<Key> {
+        if let Some(&key) = self.subscriptions.connections.get(&node) {
             return Some(key);
         }
-        let key = self.open_backend(node, Purpose::Hub)?;
-        self.hub.connections.insert(node, key);
+        let key = self.open_backend(node, Purpose::PubSub)?;
+        self.subscriptions.connections.insert(node, key);
         Some(key)
     }
 
     /// Takes a message or a confirmation of a node.
-    pub(super) fn on_hub_message(&mut self, key: Key, reply: &[u8]) {
+    pub(super) fn on_pubsub_message(&mut self, key: Key, reply: &[u8]) {
         let frame = match parse_frame(reply) {
             Ok(Some((Frame::Array(items) | Frame::Push(items), _))) => items,
             Ok(Some((Frame::Error(text), _))) => {
                 let reason = String::from_utf8_lossy(&text).into_owned();
-                return self.hub_refused(key, &reason);
+                return self.subscription_refused(key, &reason);
             }
             _ => return,
         };
@@ -237,16 +242,16 @@ impl Worker<'_> {
 
     fn relay(&mut self, kind: Kind, name: &[u8], message: &Relayed<'_>) {
         if self.shared.server.relay(message, |id| self.serves(id)) == 0 {
-            self.hub.left.push((kind, name.to_vec()));
+            self.subscriptions.left.push((kind, name.to_vec()));
         }
     }
 
     fn topic_live(&mut self, topic: Topic, key: Key) {
-        if self.hub.topics.get(&topic) != Some(&Progress::Asked(key)) {
+        if self.subscriptions.topics.get(&topic) != Some(&Progress::Asked(key)) {
             return;
         }
         let ready: Vec<Key> = self
-            .hub
+            .subscriptions
             .waiting
             .iter_mut()
             .filter_map(|(client, (_, missing, _))| {
@@ -254,8 +259,8 @@ impl Worker<'_> {
             })
             .collect();
         // The ones who asked may have gone meanwhile.
-        self.hub.left.push(topic.clone());
-        self.hub.topics.insert(topic, Progress::Live(key));
+        self.subscriptions.left.push(topic.clone());
+        self.subscriptions.topics.insert(topic, Progress::Live(key));
         for client in ready {
             self.confirm_subscription(client);
         }
@@ -263,7 +268,7 @@ impl Worker<'_> {
 
     /// Runs the SUBSCRIBE of a client on our own registry, now that we listen.
     fn confirm_subscription(&mut self, client: Key) {
-        let Some((bytes, ..)) = self.hub.waiting.remove(&client) else {
+        let Some((bytes, ..)) = self.subscriptions.waiting.remove(&client) else {
             return;
         };
         let Some(mut session) = self.clients.take(client) else {
@@ -285,26 +290,26 @@ impl Worker<'_> {
 
     fn topic_ended(&mut self, topic: Topic, key: Key) {
         self.heard_no_more(key, &topic);
-        if self.hub.topics.get(&topic) == Some(&Progress::Live(key)) {
-            self.hub.topics.insert(topic, Progress::Wanted);
-            self.hub.is_any_wanted = true;
+        if self.subscriptions.topics.get(&topic) == Some(&Progress::Live(key)) {
+            self.subscriptions.topics.insert(topic, Progress::Wanted);
+            self.subscriptions.is_any_wanted = true;
             self.shared.refresher.ask();
         }
     }
 
     /// A node refused a subscription: the slot moved, or we may not.
-    fn hub_refused(&mut self, key: Key, reason: &str) {
-        self.hub.is_any_wanted = true;
+    fn subscription_refused(&mut self, key: Key, reason: &str) {
+        self.subscriptions.is_any_wanted = true;
         self.shared.refresher.ask();
         if !reason.starts_with("MOVED") {
             tracing::warn!(reason, "a node refused a subscription");
-            let asked: Vec<Key> = self.hub.waiting.keys().copied().collect();
+            let asked: Vec<Key> = self.subscriptions.waiting.keys().copied().collect();
             for client in asked {
                 self.refuse_subscription(client, reason);
             }
         }
         let mut refused = Vec::new();
-        for (topic, progress) in &mut self.hub.topics {
+        for (topic, progress) in &mut self.subscriptions.topics {
             if *progress == Progress::Asked(key) {
                 *progress = Progress::Wanted;
                 refused.push(topic.clone());
@@ -316,7 +321,7 @@ impl Worker<'_> {
     }
 
     fn refuse_subscription(&mut self, client: Key, reason: &str) {
-        self.hub.waiting.remove(&client);
+        self.subscriptions.waiting.remove(&client);
         if let Some(session) = self.clients.get_mut(client) {
             session.reply(format!("-{reason}\r\n").as_bytes());
             self.mark_client(client);
@@ -325,14 +330,14 @@ impl Worker<'_> {
     }
 
     /// A connection that messages came from is gone: its subscriptions are asked for again.
-    pub(super) fn hub_lost(&mut self, key: Key, node: usize) {
+    pub(super) fn subscriptions_lost(&mut self, key: Key, node: usize) {
         let node = &self.nodes.list[node].info.name;
-        for (kind, name) in self.hub.heard.remove(&key).unwrap_or_default() {
-            self.shared.ears.remove(node, kind, &name);
+        for (kind, name) in self.subscriptions.listening.remove(&key).unwrap_or_default() {
+            self.shared.listeners.remove(node, kind, &name);
         }
-        self.hub.connections.retain(|_, known| *known != key);
-        self.hub.is_any_wanted = true;
-        for progress in self.hub.topics.values_mut() {
+        self.subscriptions.connections.retain(|_, known| *known != key);
+        self.subscriptions.is_any_wanted = true;
+        for progress in self.subscriptions.topics.values_mut() {
             if matches!(progress, Progress::Asked(on) | Progress::Live(on) if *on == key) {
                 *progress = Progress::Wanted;
             }
@@ -342,7 +347,7 @@ impl Worker<'_> {
     /// Shard channels follow their slots.
     pub(super) fn layout_changed(&mut self) {
         let moved: Vec<Topic> = self
-            .hub
+            .subscriptions
             .topics
             .iter()
             .filter_map(|(topic, progress)| {
@@ -360,25 +365,25 @@ impl Worker<'_> {
             })
             .collect();
         for topic in moved {
-            self.hub.topics.insert(topic, Progress::Wanted);
-            self.hub.is_any_wanted = true;
+            self.subscriptions.topics.insert(topic, Progress::Wanted);
+            self.subscriptions.is_any_wanted = true;
         }
         self.ask_for_topics();
     }
 
     /// Asks again for what is missing, and gives up on what takes too long.
-    pub(super) fn tick_hub(&mut self) {
-        if self.hub.topics.is_empty() {
+    pub(super) fn tick_subscriptions(&mut self) {
+        if self.subscriptions.topics.is_empty() {
             return;
         }
         self.ask_for_topics();
         self.ping_silent();
-        if self.hub.waiting.is_empty() {
+        if self.subscriptions.waiting.is_empty() {
             return;
         }
         let now_us = self.now_us;
         let late: Vec<Key> = self
-            .hub
+            .subscriptions
             .waiting
             .iter()
             .filter(|(_, (_, _, give_up_us))| *give_up_us < now_us)
@@ -394,7 +399,7 @@ impl Worker<'_> {
     /// Asks silent connections whether they are there: without messages nothing else would show it.
     fn ping_silent(&mut self) {
         let reply_us = self.shared.config.reply_limit.as_micros() as u64;
-        let connections: Vec<Key> = self.hub.connections.values().copied().collect();
+        let connections: Vec<Key> = self.subscriptions.connections.values().copied().collect();
         for key in connections {
             let Some(backend) = self.backends.get_mut(key) else {
                 continue;

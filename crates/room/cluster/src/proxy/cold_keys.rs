@@ -5,8 +5,8 @@ use nagaya_resp::{Args, Out, Proto, parse_i64};
 use nagaya_tiering::cold::Kind;
 
 use super::config::Kinds;
-use super::flight::Origin;
-use super::front::Request;
+use super::frontend::Request;
+use super::in_flight::Origin;
 use super::inbox::{ColdAnswer, Item};
 use super::slab::Key;
 use super::worker::{Map, Worker};
@@ -16,14 +16,14 @@ const PAGE: usize = 1000;
 /// What SCAN returns about, unless told.
 const SCAN_COUNT: usize = 10;
 
-/// Questions that the cold tier has not answered yet.
+/// ColdQuestions that the cold tier has not answered yet.
 #[derive(Default)]
-pub(crate) struct Questions {
-    open: Map<u64, Question>,
+pub(crate) struct ColdQuestions {
+    open: Map<u64, ColdQuestion>,
     asked: u64,
 }
 
-struct Question {
+struct ColdQuestion {
     origin: Origin,
     pattern: Option<Vec<u8>>,
     kinds: Kinds,
@@ -33,9 +33,9 @@ struct Question {
 
 impl Worker<'_> {
     /// Asks how many keys there are in both tiers.
-    pub(super) fn count_both_tiers(&mut self, join: Key) {
-        let number = self.open_question(Question {
-            origin: Origin::Part { join, part: 0 },
+    pub(super) fn count_both_tiers(&mut self, gather: Key) {
+        let number = self.open_question(ColdQuestion {
+            origin: Origin::Part { gather, part: 0 },
             pattern: None,
             kinds: Kinds::All,
             all: None,
@@ -50,9 +50,9 @@ impl Worker<'_> {
     }
 
     /// Asks for all names that match the pattern of KEYS.
-    pub(super) fn ask_cold_names(&mut self, join: Key, part: u32, request: &Request<'_>) {
-        let number = self.open_question(Question {
-            origin: Origin::Part { join, part },
+    pub(super) fn ask_cold_names(&mut self, gather: Key, part: u32, request: &Request<'_>) {
+        let number = self.open_question(ColdQuestion {
+            origin: Origin::Part { gather, part },
             pattern: request.args.get(1).map(<[u8]>::to_vec),
             kinds: Kinds::All,
             all: Some(Vec::new()),
@@ -61,14 +61,14 @@ impl Worker<'_> {
     }
 
     /// Asks for one page of a SCAN.
-    pub(super) fn scan_cold(&mut self, join: Key, cursor: u64, request: &Request<'_>) {
+    pub(super) fn scan_cold(&mut self, gather: Key, cursor: u64, request: &Request<'_>) {
         let count = option(&request.args, b"COUNT").and_then(parse_i64);
         let count = count
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(SCAN_COUNT);
         let kinds = option(&request.args, b"TYPE").map_or(Kinds::All, kinds_named);
-        let number = self.open_question(Question {
-            origin: Origin::Part { join, part: 0 },
+        let number = self.open_question(ColdQuestion {
+            origin: Origin::Part { gather, part: 0 },
             pattern: option(&request.args, b"MATCH").map(<[u8]>::to_vec),
             kinds,
             all: None,
@@ -76,7 +76,7 @@ impl Worker<'_> {
         self.ask_cold_page(number, kinds, cursor, count.clamp(1, PAGE));
     }
 
-    fn open_question(&mut self, question: Question) -> u64 {
+    fn open_question(&mut self, question: ColdQuestion) -> u64 {
         self.questions.asked += 1;
         self.questions.open.insert(self.questions.asked, question);
         self.questions.asked

@@ -8,12 +8,12 @@ use std::time::Duration;
 use nagaya_resp::{Args, Out, encode_request, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
-use super::flight::{Job, Origin, Trip};
-use super::front::{Request, Seen};
+use super::frontend::{Handled, Request};
+use super::in_flight::{Delivery, Origin, QueuedRequest};
 use super::inbox::Item;
-use super::session::{Hold, Session};
+use super::scatter::MergeRule;
+use super::session::{ReadPause, Session};
 use super::slab::Key;
-use super::split::How;
 use super::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 use super::worker::Worker;
 
@@ -29,7 +29,7 @@ const NO_COLD_TIER: &str = "ERR this engine has no cold tier";
 
 /// Which of them it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum TagCommandKind {
     Status,
     Tags,
     Warm,
@@ -40,32 +40,37 @@ pub(crate) enum Room {
 
 impl Worker<'_> {
     /// Has a request about tags answered.
-    pub(super) fn room(&mut self, session: &mut Session, request: &Request<'_>, room: Room) -> Seen {
+    pub(super) fn start_tag_command(
+        &mut self,
+        session: &mut Session,
+        request: &Request<'_>,
+        kind: TagCommandKind,
+    ) -> Handled {
         if !session.ring.is_empty() {
-            return Seen::TooEarly;
+            return Handled::TooEarly;
         }
         let Some(tiering) = &self.shared.config.tiering else {
             self.reply_error(session, NO_COLD_TIER);
-            return Seen::Done;
+            return Handled::Done;
         };
-        let errand = match errand(room, &request.args) {
-            Ok(errand) => errand,
+        let tag_command = match tag_command(kind, &request.args) {
+            Ok(tag_command) => tag_command,
             Err(text) => {
                 self.reply_error(session, text);
-                return Seen::Done;
+                return Handled::Done;
             }
         };
         let wanted = Arc::new(());
         let (weak, inbox, client) = (Arc::downgrade(&wanted), self.inbox.clone(), session.client.id());
-        session.hold = Hold::Busy;
-        session.errand = Some(wanted);
+        session.pause = ReadPause::Busy;
+        session.tag_command = Some(wanted);
         let done = move |outcome| inbox.push(Item::TagCommand { client, outcome });
-        tiering.tag_admin.ask(errand, weak, Box::new(done));
-        Seen::Done
+        tiering.tag_admin.ask(tag_command, weak, Box::new(done));
+        Handled::Done
     }
 
-    /// Takes what came of a client's errand.
-    pub(super) fn on_errand(&mut self, id: u64, outcome: Result<Outcome, String>) {
+    /// Takes what came of a client's tag command.
+    pub(super) fn on_tag_command(&mut self, id: u64, outcome: Result<Outcome, String>) {
         let Some(&client) = self.by_id.get(&id) else {
             return;
         };
@@ -73,7 +78,7 @@ impl Worker<'_> {
             return;
         };
         // It may have been told already, and ask for something else by now.
-        if session.errand.take().is_none() {
+        if session.tag_command.take().is_none() {
             return;
         }
         let mut out = Out::new(session.client.proto());
@@ -86,11 +91,11 @@ impl Worker<'_> {
             Ok(Outcome::Listed { tags, cursor }) => write_tags(&mut out, &tags, cursor.as_deref()),
             Err(text) => out.error_bytes(text.replace(['\r', '\n'], " ").as_bytes()),
         }
-        self.end_errand(client, &out.buf);
+        self.end_tag_command(client, &out.buf);
     }
 
     /// Ends a client's wait.
-    pub(super) fn end_errand(&mut self, client: Key, reply: &[u8]) {
+    pub(super) fn end_tag_command(&mut self, client: Key, reply: &[u8]) {
         let Some(session) = self.clients.get_mut(client) else {
             if self.clients.is_live(client) {
                 self.deliver_later(Origin::TagCommand { client }, reply.to_vec());
@@ -106,35 +111,35 @@ impl Worker<'_> {
 
     /// Deletes the keys of a tag as a client would.
     fn erase(&mut self, client: Key, names: &[Vec<u8>]) {
-        let trip = self.trip(Origin::TagCommand { client }, false);
+        let delivery = self.delivery(Origin::TagCommand { client }, false);
         let parts = names.chunks(ERASED_AT_ONCE);
-        let join = self.begin_join(trip, How::Sum, parts.len());
+        let gather = self.begin_gather(delivery, MergeRule::Sum, parts.len());
         for (part, names) in parts.enumerate() {
             let mut words: Vec<&[u8]> = vec![b"DEL"];
             words.extend(names.iter().map(Vec::as_slice));
             let mut bytes = Vec::new();
             encode_request(&words, &mut bytes);
             let origin = Origin::Part {
-                join,
+                gather,
                 part: part as u32,
             };
-            let trip = Trip { origin, ..trip };
-            self.resubmit(Job { bytes, trip });
+            let delivery = Delivery { origin, ..delivery };
+            self.resubmit(QueuedRequest { bytes, delivery });
         }
     }
 }
 
 /// Reads a request; fails with the text of an error reply.
-fn errand(room: Room, args: &Args<'_>) -> Result<TagCommand, &'static str> {
+fn tag_command(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static str> {
     let tag = || tag_of(args.get(1).unwrap_or_default()).to_vec();
-    Ok(match room {
-        Room::Status => TagCommand::Status { tag: tag() },
-        Room::Evict => TagCommand::Evict { tag: tag() },
-        Room::Erase => TagCommand::Names { tag: tag() },
-        Room::Warm => TagCommand::Warm {
+    Ok(match kind {
+        TagCommandKind::Status => TagCommand::Status { tag: tag() },
+        TagCommandKind::Evict => TagCommand::Evict { tag: tag() },
+        TagCommandKind::Erase => TagCommand::Names { tag: tag() },
+        TagCommandKind::Warm => TagCommand::Warm {
             tags: args.iter().skip(1).map(|tag| tag_of(tag).to_vec()).collect(),
         },
-        Room::WaitCold => {
+        TagCommandKind::WaitCold => {
             // Everybody's writes are waited for, with ALL and without.
             let is_known = args.len() == 2 || args.len() == 3 && args[2].eq_ignore_ascii_case(b"ALL");
             let wait_ms = args.get(1).and_then(parse_i64).ok_or(NOT_AN_INTEGER)?;
@@ -146,7 +151,7 @@ fn errand(room: Room, args: &Args<'_>) -> Result<TagCommand, &'static str> {
                 },
             }
         }
-        Room::Tags => TagCommand::List(tag_query(args)?),
+        TagCommandKind::Tags => TagCommand::List(tag_query(args)?),
     })
 }
 
@@ -241,32 +246,32 @@ mod tests {
 
     use super::*;
 
-    fn read(room: Room, line: &str) -> Result<TagCommand, &'static str> {
+    fn read(kind: TagCommandKind, line: &str) -> Result<TagCommand, &'static str> {
         let args: ArgVec = line.split(' ').collect();
-        errand(room, &args.as_args())
+        tag_command(kind, &args.as_args())
     }
 
     #[test]
     fn a_key_stands_for_its_tag() {
         let tag = b"u7".to_vec();
         assert_eq!(
-            read(Room::Status, "room.status {u7}:name"),
+            read(TagCommandKind::Status, "room.status {u7}:name"),
             Ok(TagCommand::Status { tag: tag.clone() })
         );
         assert_eq!(
-            read(Room::Erase, "room.erase u7"),
+            read(TagCommandKind::Erase, "room.erase u7"),
             Ok(TagCommand::Names { tag: tag.clone() })
         );
         let tags = vec![tag, b"b".to_vec()];
         assert_eq!(
-            read(Room::Warm, "room.warm u7 x{b}"),
+            read(TagCommandKind::Warm, "room.warm u7 x{b}"),
             Ok(TagCommand::Warm { tags })
         );
     }
 
     #[test]
     fn waits_are_in_milliseconds_and_zero_is_for_ever() {
-        let wait = |line: &str| read(Room::WaitCold, line);
+        let wait = |line: &str| read(TagCommandKind::WaitCold, line);
         let limit = Some(Duration::from_millis(20));
         assert_eq!(wait("room.waitcold 20 all"), Ok(TagCommand::WaitCold { limit }));
         assert_eq!(wait("room.waitcold 0"), Ok(TagCommand::WaitCold { limit: None }));
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn lists_of_tags_take_a_limit_and_those_by_name_a_cursor() {
-        let list = |line: &str| read(Room::Tags, line);
+        let list = |line: &str| read(TagCommandKind::Tags, line);
         let query = |order, limit| Ok(TagCommand::List(TagQuery { order, limit }));
         assert_eq!(list("room.tags hottest"), query(TagOrder::Hottest, 20));
         assert_eq!(

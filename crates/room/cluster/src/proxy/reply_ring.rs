@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// One reply that is owed.
 #[derive(Debug)]
-enum Owed {
+enum ReplySlot {
     Awaited,
     /// Awaited, and dropped when it comes (CLIENT REPLY).
     Unwanted,
@@ -17,18 +17,21 @@ enum Owed {
 
 /// The replies that are owed to one client.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
-    owed: VecDeque<Owed>,
+pub(crate) struct ReplyRing {
+    slots: VecDeque<ReplySlot>,
     /// The number of the first place.
     first: u32,
 }
 
-impl Ring {
+impl ReplyRing {
     /// Takes the next place.
     pub(crate) fn reserve(&mut self, wanted: bool) -> u32 {
-        let number = self.first.wrapping_add(self.owed.len() as u32);
-        self.owed
-            .push_back(if wanted { Owed::Awaited } else { Owed::Unwanted });
+        let number = self.first.wrapping_add(self.slots.len() as u32);
+        self.slots.push_back(if wanted {
+            ReplySlot::Awaited
+        } else {
+            ReplySlot::Unwanted
+        });
         number
     }
 
@@ -37,36 +40,36 @@ impl Ring {
     pub(crate) fn fill(&mut self, number: u32, reply: &[u8], out: &mut Vec<u8>) {
         let at = number.wrapping_sub(self.first) as usize;
         if at != 0 {
-            if let Some(owed) = self.owed.get_mut(at) {
-                *owed = Owed::Here(match owed {
-                    Owed::Unwanted => Vec::new(),
+            if let Some(slots) = self.slots.get_mut(at) {
+                *slots = ReplySlot::Here(match slots {
+                    ReplySlot::Unwanted => Vec::new(),
                     _ => reply.to_vec(),
                 });
             }
             return;
         }
-        if matches!(self.owed.front(), Some(Owed::Awaited)) {
+        if matches!(self.slots.front(), Some(ReplySlot::Awaited)) {
             out.extend_from_slice(reply);
         }
         self.drop_first();
-        while let Some(Owed::Here(reply)) = self.owed.front() {
+        while let Some(ReplySlot::Here(reply)) = self.slots.front() {
             out.extend_from_slice(reply);
             self.drop_first();
         }
     }
 
     fn drop_first(&mut self) {
-        if self.owed.pop_front().is_some() {
+        if self.slots.pop_front().is_some() {
             self.first = self.first.wrapping_add(1);
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.owed.is_empty()
+        self.slots.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.owed.len()
+        self.slots.len()
     }
 }
 
@@ -76,7 +79,7 @@ mod tests {
 
     #[test]
     fn replies_leave_in_the_order_of_their_requests() {
-        let (mut ring, mut out) = (Ring::default(), Vec::new());
+        let (mut ring, mut out) = (ReplyRing::default(), Vec::new());
         let numbers: Vec<u32> = (0..4).map(|_| ring.reserve(true)).collect();
         ring.fill(numbers[2], b"c", &mut out);
         ring.fill(numbers[1], b"b", &mut out);
@@ -90,7 +93,7 @@ mod tests {
 
     #[test]
     fn unwanted_replies_keep_their_place_and_leave_no_bytes() {
-        let (mut ring, mut out) = (Ring::default(), Vec::new());
+        let (mut ring, mut out) = (ReplyRing::default(), Vec::new());
         let (first, second, third) = (ring.reserve(false), ring.reserve(false), ring.reserve(true));
         ring.fill(third, b"c", &mut out);
         ring.fill(second, b"b", &mut out);
@@ -100,9 +103,9 @@ mod tests {
 
     #[test]
     fn numbers_wrap_around() {
-        let mut ring = Ring {
+        let mut ring = ReplyRing {
             first: u32::MAX,
-            ..Ring::default()
+            ..ReplyRing::default()
         };
         let mut out = Vec::new();
         let (last, zero) = (ring.reserve(true), ring.reserve(true));

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 
 use nagaya_resp::{FrameError, FrameScanner};
 
-use super::flight::Flight;
+use super::in_flight::InFlight;
 use super::slab::Key;
 use super::transport::Transport;
 
@@ -24,12 +24,12 @@ pub(crate) enum Purpose {
     /// One client's blocking command or WATCH; nobody's while it waits to be used again.
     Dedicated { client: Option<Key>, resp3: bool },
     /// Messages of channels.
-    Hub,
+    PubSub,
 }
 
 /// A request of the login, whose reply matters differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Greet {
+pub(crate) enum HandshakeStep {
     /// Nothing works without it: AUTH, HELLO, SELECT.
     Needed,
     /// Good to have: the connection's name.
@@ -39,15 +39,15 @@ pub(crate) enum Greet {
     ReplicationId,
 }
 
-/// How far the connection has come.
+/// MergeRule far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Connecting and logging in; requests wait.
-    Greeting,
+    Handshake,
     Ready,
 }
 
-pub(crate) struct Backend {
+pub(crate) struct NodeConnection {
     pub(crate) transport: Transport,
     pub(crate) node: usize,
     pub(crate) purpose: Purpose,
@@ -58,17 +58,17 @@ pub(crate) struct Backend {
     pub(crate) heard_us: u64,
     pub(crate) pinged_us: u64,
     /// What is written before anything else.
-    greeting: Vec<u8>,
-    greeted: usize,
+    handshake: Vec<u8>,
+    handshake_written: usize,
     /// The replies of the login that are missing.
-    pub(crate) greets: VecDeque<Greet>,
+    pub(crate) handshake_steps: VecDeque<HandshakeStep>,
     out: Vec<u8>,
-    /// How much was handed in before the first byte of `out`.
+    /// MergeRule much was handed in before the first byte of `out`.
     base: u64,
-    /// How much was written, of all that was ever handed in.
+    /// MergeRule much was written, of all that was ever handed in.
     written: u64,
-    pub(crate) flights: VecDeque<Flight>,
-    /// How many flights were handed in and how many are over.
+    pub(crate) in_flight: VecDeque<InFlight>,
+    /// MergeRule many flights were handed in and how many are over.
     pub(crate) queued: u64,
     pub(crate) answered: u64,
     /// The beginning of a reply that is not whole yet.
@@ -77,30 +77,30 @@ pub(crate) struct Backend {
     pub(crate) in_dirty: bool,
 }
 
-impl Backend {
+impl NodeConnection {
     pub(crate) fn new(
         transport: Transport,
         node: usize,
         purpose: Purpose,
-        greeting: (Vec<u8>, VecDeque<Greet>),
+        handshake: (Vec<u8>, VecDeque<HandshakeStep>),
         now_us: u64,
-    ) -> Backend {
-        Backend {
+    ) -> NodeConnection {
+        NodeConnection {
             transport,
             node,
             purpose,
-            state: State::Greeting,
+            state: State::Handshake,
             opened_us: now_us,
             ready_us: 0,
             heard_us: now_us,
             pinged_us: 0,
-            greeting: greeting.0,
-            greets: greeting.1,
-            greeted: 0,
+            handshake: handshake.0,
+            handshake_steps: handshake.1,
+            handshake_written: 0,
             out: Vec::new(),
             base: 0,
             written: 0,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             queued: 0,
             answered: 0,
             input: Vec::new(),
@@ -111,13 +111,13 @@ impl Backend {
 
     /// Appends a request.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8], flight: Flight) {
+    pub(crate) fn push(&mut self, bytes: &[u8], in_flight: InFlight) {
         let start = self.base + self.out.len() as u64;
         self.out.extend_from_slice(bytes);
-        self.flights.push_back(Flight {
+        self.in_flight.push_back(InFlight {
             start,
             len: bytes.len() as u32,
-            ..flight
+            ..in_flight
         });
         self.queued += 1;
     }
@@ -128,24 +128,24 @@ impl Backend {
     }
 
     /// Returns the bytes of a request that is not answered yet.
-    pub(crate) fn bytes_of(&self, flight: &Flight) -> &[u8] {
-        let start = (flight.start - self.base) as usize;
-        &self.out[start..start + flight.len as usize]
+    pub(crate) fn bytes_of(&self, in_flight: &InFlight) -> &[u8] {
+        let start = (in_flight.start - self.base) as usize;
+        &self.out[start..start + in_flight.len as usize]
     }
 
-    /// Takes the oldest request off: it was answered. Its bytes stay until [`Backend::forget_answered`].
+    /// Takes the oldest request off: it was answered. Its bytes stay until [`NodeConnection::forget_answered`].
     #[inline]
-    pub(crate) fn next_answered(&mut self) -> Option<Flight> {
-        let flight = self.flights.pop_front();
-        self.answered += u64::from(flight.is_some());
-        flight
+    pub(crate) fn next_answered(&mut self) -> Option<InFlight> {
+        let in_flight = self.in_flight.pop_front();
+        self.answered += u64::from(in_flight.is_some());
+        in_flight
     }
 
     /// Gives up the bytes of answered requests.
     #[inline]
     pub(crate) fn forget_answered(&mut self) {
-        let kept_from = match self.flights.front() {
-            Some(flight) => flight.start.min(self.written),
+        let kept_from = match self.in_flight.front() {
+            Some(in_flight) => in_flight.start.min(self.written),
             None => self.written,
         };
         let answered = (kept_from - self.base) as usize;
@@ -162,15 +162,17 @@ impl Backend {
     }
 
     /// Takes back the requests that were not written at all, in order; they can go elsewhere.
-    pub(crate) fn take_unwritten(&mut self) -> Vec<(Flight, Vec<u8>)> {
-        let first = self.flights.partition_point(|flight| flight.start < self.written);
-        let flights: Vec<Flight> = self.flights.drain(first..).collect();
-        let taken: Vec<_> = flights
+    pub(crate) fn take_unwritten(&mut self) -> Vec<(InFlight, Vec<u8>)> {
+        let first = self
+            .in_flight
+            .partition_point(|in_flight| in_flight.start < self.written);
+        let in_flight: Vec<InFlight> = self.in_flight.drain(first..).collect();
+        let taken: Vec<_> = in_flight
             .iter()
-            .map(|flight| (*flight, self.bytes_of(flight).to_vec()))
+            .map(|in_flight| (*in_flight, self.bytes_of(in_flight).to_vec()))
             .collect();
-        if let Some((flight, _)) = taken.first() {
-            self.out.truncate((flight.start - self.base) as usize);
+        if let Some((in_flight, _)) = taken.first() {
+            self.out.truncate((in_flight.start - self.base) as usize);
             self.answered += taken.len() as u64;
         }
         taken
@@ -178,14 +180,16 @@ impl Backend {
 
     /// Tells whether the oldest request that is not written at all was admitted under a lease that is over.
     pub(crate) fn has_stale_unwritten(&self, now_us: u64) -> bool {
-        let first = self.flights.partition_point(|flight| flight.start < self.written);
-        self.flights
+        let first = self
+            .in_flight
+            .partition_point(|in_flight| in_flight.start < self.written);
+        self.in_flight
             .range(first..)
-            .any(|flight| flight.lease_end_us < now_us)
+            .any(|in_flight| in_flight.lease_end_us < now_us)
     }
 
     pub(crate) fn has_unwritten(&self) -> bool {
-        self.greeted < self.greeting.len()
+        self.handshake_written < self.handshake.len()
             || (self.state == State::Ready && self.written < self.base + self.out.len() as u64)
             || self.transport.wants_write()
     }
@@ -193,9 +197,9 @@ impl Backend {
     /// Writes as much as the socket takes. An error ends the connection.
     pub(crate) fn flush(&mut self) -> std::io::Result<()> {
         while self.has_unwritten() {
-            let is_greeting = self.greeted < self.greeting.len();
-            let bytes = if is_greeting {
-                &self.greeting[self.greeted..]
+            let is_handshake = self.handshake_written < self.handshake.len();
+            let bytes = if is_handshake {
+                &self.handshake[self.handshake_written..]
             } else if self.state == State::Ready {
                 &self.out[(self.written - self.base) as usize..]
             } else {
@@ -203,7 +207,7 @@ impl Backend {
             };
             match self.transport.write(bytes) {
                 Ok(0) if !self.transport.is_tls() => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) if is_greeting => self.greeted += written,
+                Ok(written) if is_handshake => self.handshake_written += written,
                 Ok(written) => self.written += written as u64,
                 // Not connected yet is not writable yet.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => {

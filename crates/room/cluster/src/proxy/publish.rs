@@ -13,29 +13,29 @@ use nagaya_commands::pubsub::Kind;
 use nagaya_tiering::tag::tag_of;
 use parking_lot::Mutex;
 
-use super::aim::Aim;
-use super::flight::{Origin, Trip};
-use super::front::Request;
-use super::hub::Topic;
+use super::frontend::Request;
+use super::in_flight::{Delivery, Origin};
+use super::layout::slot_of_tag;
+use super::pubsub::Topic;
+use super::scatter::MergeRule;
 use super::session::Session;
 use super::slab::Key;
-use super::slots::slot_of_tag;
-use super::split::How;
+use super::target::Target;
 use super::worker::Worker;
 
-/// How many connections of ours listen on which node.
+/// MergeRule many connections of ours listen on which node.
 #[derive(Default)]
-pub(crate) struct Ears {
-    channels: Mutex<Heard>,
-    patterns: Mutex<Heard>,
-    shard_channels: Mutex<Heard>,
+pub(crate) struct ListenerCounts {
+    channels: Mutex<ChannelListeners>,
+    patterns: Mutex<ChannelListeners>,
+    shard_channels: Mutex<ChannelListeners>,
 }
 
 /// Names, each with the nodes where it is heard and by how many connections.
-type Heard = HashMap<Vec<u8>, HashMap<String, usize>>;
+type ChannelListeners = HashMap<Vec<u8>, HashMap<String, usize>>;
 
-impl Ears {
-    fn of(&self, kind: Kind) -> &Mutex<Heard> {
+impl ListenerCounts {
+    fn of(&self, kind: Kind) -> &Mutex<ChannelListeners> {
         match kind {
             Kind::Channel => &self.channels,
             Kind::Pattern => &self.patterns,
@@ -44,14 +44,14 @@ impl Ears {
     }
 
     pub(crate) fn add(&self, node: &str, kind: Kind, name: &[u8]) {
-        let mut heard = self.of(kind).lock();
-        let nodes = heard.entry(name.to_vec()).or_default();
+        let mut listening = self.of(kind).lock();
+        let nodes = listening.entry(name.to_vec()).or_default();
         *nodes.entry(node.to_owned()).or_default() += 1;
     }
 
     pub(crate) fn remove(&self, node: &str, kind: Kind, name: &[u8]) {
-        let mut heard = self.of(kind).lock();
-        let Some(nodes) = heard.get_mut(name) else {
+        let mut listening = self.of(kind).lock();
+        let Some(nodes) = listening.get_mut(name) else {
             return;
         };
         if let Some(count) = nodes.get_mut(node) {
@@ -61,7 +61,7 @@ impl Ears {
             }
         }
         if nodes.is_empty() {
-            heard.remove(name);
+            listening.remove(name);
         }
     }
 
@@ -83,66 +83,66 @@ impl Ears {
 impl Worker<'_> {
     /// Notes that a node may count one of our subscriptions from now on.
     pub(super) fn heard_on(&mut self, connection: Key, topic: &Topic) {
-        let heard = self.hub.heard.entry(connection).or_default();
-        if heard.insert(topic.clone())
+        let listening = self.subscriptions.listening.entry(connection).or_default();
+        if listening.insert(topic.clone())
             && let Some(backend) = self.backends.get(connection)
         {
             let node = &self.nodes.list[backend.node].info.name;
-            self.shared.ears.add(node, topic.0, &topic.1);
+            self.shared.listeners.add(node, topic.0, &topic.1);
         }
     }
 
     /// Notes that a node counts one of our subscriptions no longer.
     pub(super) fn heard_no_more(&mut self, connection: Key, topic: &Topic) {
-        let heard = self.hub.heard.get_mut(&connection);
-        if heard.is_some_and(|heard| heard.remove(topic))
+        let listening = self.subscriptions.listening.get_mut(&connection);
+        if listening.is_some_and(|listening| listening.remove(topic))
             && let Some(backend) = self.backends.get(connection)
         {
             let node = &self.nodes.list[backend.node].info.name;
-            self.shared.ears.remove(node, topic.0, &topic.1);
+            self.shared.listeners.remove(node, topic.0, &topic.1);
         }
     }
 
     /// Publishes a message and tells how many heard it: those of other clients of the node, and our own.
     pub(super) fn publish(&mut self, session: &mut Session, request: &Request<'_>) {
         let Some(node) = self.any_node() else {
-            let trip = self.client_trip(session, request.client);
-            return self.submit(request.bytes, trip, &Aim::default());
+            let delivery = self.client_delivery(session, request.client);
+            return self.submit(request.bytes, delivery, &Target::default());
         };
-        let trip = self.receivers_trip(session, request, Kind::Channel, node);
-        self.send_to_node(node, request.bytes, trip);
+        let delivery = self.receivers_delivery(session, request, Kind::Channel, node);
+        self.send_to_node(node, request.bytes, delivery);
     }
 
     /// As [`Worker::publish`], by the slot of a shard channel.
     pub(super) fn publish_to_shard(&mut self, session: &mut Session, request: &Request<'_>) {
         let channel = request.args.get(1).unwrap_or_default();
         let slot = slot_of_tag(tag_of(channel));
-        let trip = match self.nodes.owner(slot) {
-            Some(node) => self.receivers_trip(session, request, Kind::ShardChannel, node),
-            None => self.client_trip(session, request.client),
+        let delivery = match self.nodes.owner(slot) {
+            Some(node) => self.receivers_delivery(session, request, Kind::ShardChannel, node),
+            None => self.client_delivery(session, request.client),
         };
-        let aim = Aim {
+        let target = Target {
             slot,
-            ..Aim::default()
+            ..Target::default()
         };
-        self.submit(request.bytes, trip, &aim);
+        self.submit(request.bytes, delivery, &target);
     }
 
-    fn receivers_trip(
+    fn receivers_delivery(
         &mut self,
         session: &mut Session,
         request: &Request<'_>,
         kind: Kind,
         node: usize,
-    ) -> Trip {
+    ) -> Delivery {
         let channel = request.args.get(1).unwrap_or_default();
         let clients = self.shared.server.receivers(kind, channel);
         let node = &self.nodes.list[node].info.name;
-        let ours = self.shared.ears.count(node, kind, channel);
-        let trip = self.client_trip(session, request.client);
-        let join = self.begin_join(trip, How::Receivers { clients, ours }, 1);
-        let origin = Origin::Part { join, part: 0 };
-        Trip { origin, ..trip }
+        let ours = self.shared.listeners.count(node, kind, channel);
+        let delivery = self.client_delivery(session, request.client);
+        let gather = self.begin_gather(delivery, MergeRule::Receivers { clients, ours }, 1);
+        let origin = Origin::Part { gather, part: 0 };
+        Delivery { origin, ..delivery }
     }
 }
 
@@ -152,19 +152,19 @@ mod tests {
 
     #[test]
     fn a_node_counts_channels_and_patterns_and_shard_channels_apart() {
-        let ears = Ears::default();
-        ears.add("a", Kind::Channel, b"news");
-        ears.add("a", Kind::Channel, b"news");
-        ears.add("b", Kind::Channel, b"news");
-        ears.add("a", Kind::Pattern, b"n*");
-        ears.add("a", Kind::ShardChannel, b"news");
-        assert_eq!(ears.count("a", Kind::Channel, b"news"), 3);
-        assert_eq!(ears.count("b", Kind::Channel, b"news"), 1);
-        assert_eq!(ears.count("a", Kind::Channel, b"night"), 1);
-        assert_eq!(ears.count("a", Kind::ShardChannel, b"news"), 1);
-        ears.remove("a", Kind::Channel, b"news");
-        ears.remove("a", Kind::Pattern, b"n*");
-        ears.remove("a", Kind::Pattern, b"n*");
-        assert_eq!(ears.count("a", Kind::Channel, b"news"), 1);
+        let listeners = ListenerCounts::default();
+        listeners.add("a", Kind::Channel, b"news");
+        listeners.add("a", Kind::Channel, b"news");
+        listeners.add("b", Kind::Channel, b"news");
+        listeners.add("a", Kind::Pattern, b"n*");
+        listeners.add("a", Kind::ShardChannel, b"news");
+        assert_eq!(listeners.count("a", Kind::Channel, b"news"), 3);
+        assert_eq!(listeners.count("b", Kind::Channel, b"news"), 1);
+        assert_eq!(listeners.count("a", Kind::Channel, b"night"), 1);
+        assert_eq!(listeners.count("a", Kind::ShardChannel, b"news"), 1);
+        listeners.remove("a", Kind::Channel, b"news");
+        listeners.remove("a", Kind::Pattern, b"n*");
+        listeners.remove("a", Kind::Pattern, b"n*");
+        assert_eq!(listeners.count("a", Kind::Channel, b"news"), 1);
     }
 }
