@@ -8,50 +8,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use nagaya_commands::client::ClientShared;
 use nagaya_commands::table::Command;
 use nagaya_resp::{ArgVec, Args, Proto, encode_request, parse_f64, parse_i64};
 
-use super::frontend::{Handled, Request};
-use super::in_flight::{Origin, Pending};
-use super::replies::Redirect;
-use super::scatter::{bulk, elements_of};
-use super::session::{ReadPause, Session};
+use super::model::client_state::{Blocked, Timeout};
+use super::model::in_flight::{Origin, Pending};
+use super::model::redirect::Redirect;
+use super::model::reply::{bulk, elements_of};
+use super::model::request::{Handled, Request};
+use super::model::session::{ReadPause, Session};
+use super::model::target::{Target, Writes};
 use super::slab::Key;
-use super::target::{Target, Writes};
 use super::worker::Worker;
 
 /// A lease with less left than this is renewed first.
 const LEAST_WAIT_US: u64 = 100_000;
-
-/// Where a command says how long it waits, and in which unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timeout {
-    Seconds(usize),
-    Milliseconds(usize),
-}
-
-/// A command that its client waits in.
-pub(crate) struct Blocked {
-    args: ArgVec,
-    bytes: Vec<u8>,
-    timeout: Option<Timeout>,
-    slot: u16,
-    tag: Option<Vec<u8>>,
-    writes: Vec<Vec<u8>>,
-    /// When the client's own time is up; never without one.
-    deadline_us: u64,
-    connection: Option<Key>,
-    /// It waits less than the client wants, because of its lease.
-    is_cut: bool,
-    give_up_us: u64,
-    wake_up_us: u64,
-    /// For those who ask how many clients wait.
-    waiter: Arc<ClientShared>,
-    /// Streams that are read from their present end: the arguments of key and id. Their last ids are asked
-    /// for first, so that a read that is sent again misses nothing in between.
-    ends: VecDeque<(usize, usize)>,
-}
 
 impl Worker<'_> {
     /// Begins a command that may wait.
@@ -161,8 +132,9 @@ impl Worker<'_> {
         }
         let left_us = lease.end_us.saturating_sub(self.now_us);
         let wanted_us = blocked.deadline_us.saturating_sub(self.now_us);
-        blocked.is_cut =
-            blocked.timeout.is_some() && lease.end_us != super::in_flight::FOR_EVER && left_us < wanted_us;
+        blocked.is_cut = blocked.timeout.is_some()
+            && lease.end_us != super::model::in_flight::FOR_EVER
+            && left_us < wanted_us;
         let reply_us = self.shared.config.reply_limit.as_micros() as u64;
         let wait_us = left_us.min(wanted_us);
         let bytes = match blocked.timeout {

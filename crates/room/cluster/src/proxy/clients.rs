@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use nagaya_commands::client::{Client, Mailbox, Message};
 
-use super::session::{ReadPause, Session};
+use super::model::session::{ReadPause, Session};
 use super::slab::Key;
 use super::transport::Transport;
 use super::worker::{OUTPUT_SOFT_BYTES, READ_BYTES, Worker};

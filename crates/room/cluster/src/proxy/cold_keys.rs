@@ -5,11 +5,12 @@ use nagaya_resp::{Args, Out, Proto, parse_i64};
 use nagaya_tiering::cold::Kind;
 
 use super::config::Kinds;
-use super::frontend::Request;
-use super::in_flight::Origin;
 use super::inbox::{ColdAnswer, Item};
+use super::model::Map;
+use super::model::in_flight::Origin;
+use super::model::request::Request;
 use super::slab::Key;
-use super::worker::{Map, Worker};
+use super::worker::Worker;
 
 /// Keys asked for at a time when all are wanted.
 const PAGE: usize = 1000;

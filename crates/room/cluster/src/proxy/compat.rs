@@ -3,7 +3,7 @@
 use nagaya_commands::compat::OnRedis;
 use nagaya_commands::table::Command;
 
-use super::routes::{NodeMerge, Route, Routes, Script, TagMerge};
+use super::model::routes::{NodeMerge, Route, Routes, Script, TagMerge};
 
 /// The column and the notes for data on Redis servers.
 pub const ON_REDIS: OnRedis = OnRedis {

@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 
 use super::tag_admin::TagAdmin;
 
-/// MergeRule a proxy serves its clients and talks to the servers behind it.
+/// How a proxy serves its clients and talks to the servers behind it.
 #[derive(Clone)]
 pub struct Config {
     /// Where clients connect; port 0 takes a free one.
@@ -21,7 +21,7 @@ pub struct Config {
     pub unix_socket: Option<PathBuf>,
     /// A second address, spoken to through TLS.
     pub tls_listen: Option<TlsListen>,
-    /// MergeRule long a client may be idle before its connection is closed; zero for ever.
+    /// How long a client may be idle before its connection is closed; zero for ever.
     pub idle_timeout: Duration,
     /// The servers: one, those of a Sentinel, or a Cluster.
     pub redis: RedisUrl,
@@ -39,9 +39,9 @@ pub struct Config {
     pub connect_limit: Duration,
     /// For each reply of a server. A connection that takes longer is given up.
     pub reply_limit: Duration,
-    /// MergeRule long a command that surely did not run is tried again before its client gets the error.
+    /// How long a command that surely did not run is tried again before its client gets the error.
     pub retry_for: Duration,
-    /// MergeRule often the layout of a cluster is read without a reason.
+    /// How often the layout of a cluster is read without a reason.
     pub refresh_every: Duration,
     /// Let MSET write keys of several tags, one tag after the other: others may see a part of it.
     pub allow_split_mset: bool,
@@ -92,7 +92,7 @@ pub struct TlsListen {
 pub struct Tiering {
     /// L: how long a lease runs from the sending of its touch. Every server of one hot tier uses the same.
     pub lease: Duration,
-    /// MergeRule much earlier than that a server stops using it, for clocks that drift.
+    /// How much earlier than that a server stops using it, for clocks that drift.
     pub margin: Duration,
     /// M: the longest delay of a command. Replies later than this after the lease's end are errors.
     pub allowance: Duration,

@@ -6,11 +6,12 @@ use nagaya_commands::spec::NO_MULTI;
 use nagaya_commands::table::Command;
 use nagaya_resp::{Args, Limits, Out, Parsed, Proto, RequestParser, encode_request};
 
-use super::in_flight::Origin;
-use super::routes::Route;
-use super::session::{ReadPause, Session};
+use super::model::in_flight::Origin;
+use super::model::request::{Handled, Request};
+use super::model::routes::Route;
+use super::model::session::{ReadPause, Session};
+use super::model::target::Refusal;
 use super::slab::Key;
-use super::target::Refusal;
 use super::worker::{OUTPUT_SOFT_BYTES, Worker};
 
 /// Most arguments of one request.
@@ -18,27 +19,6 @@ const ARGS_MAX: usize = 1024 * 1024;
 
 /// Bytes of one client's requests that may be under way; more are not looked at until all are answered.
 const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
-
-/// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handled {
-    /// The next one can be looked at.
-    Done,
-    /// It is to be looked at again when all earlier ones are answered.
-    TooEarly,
-    /// It is to be looked at again when the nodes are known.
-    NoNodes,
-}
-
-/// One request of a client.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) client: Key,
-    pub(crate) command: &'static Command,
-    pub(crate) args: Args<'a>,
-    /// As it came, or as it would have come from a client library.
-    pub(crate) bytes: &'a [u8],
-}
 
 impl Worker<'_> {
     /// Looks at the requests at the start of `bytes`; returns how many bytes are done with.
@@ -181,7 +161,7 @@ impl Worker<'_> {
             Route::Here => return self.answer_here(session, request),
             Route::HereInTurn => return self.answer_in_turn(session, request),
             Route::Refused(text) => self.reply_error(session, text),
-            Route::Tags(room) => return self.start_tag_command(session, request, kind),
+            Route::Tags(kind) => return self.start_tag_command(session, request, kind),
             Route::Script(script) => return self.script(session, request, script),
             Route::Blocking => return self.block(session, request),
             Route::Multi => self.multi(session),
@@ -210,7 +190,11 @@ impl Worker<'_> {
 
     /// Takes the next place among the replies that a client is owed.
     #[inline]
-    pub(super) fn client_delivery(&self, session: &mut Session, client: Key) -> super::in_flight::Delivery {
+    pub(super) fn client_delivery(
+        &self,
+        session: &mut Session,
+        client: Key,
+    ) -> super::model::in_flight::Delivery {
         let wanted = session.client.takes_reply();
         let place = session.ring.reserve(wanted);
         let resp3 = session.client.proto() == Proto::Resp3;
@@ -256,7 +240,7 @@ impl Worker<'_> {
         match self.any_node() {
             Some(node) => self.send_to_node(node, request.bytes, delivery),
             None => {
-                let target = super::target::Target::default();
+                let target = super::model::target::Target::default();
                 self.submit(request.bytes, delivery, &target);
             }
         }

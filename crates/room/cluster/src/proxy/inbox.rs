@@ -1,4 +1,4 @@
-//! MergeRule other threads reach a worker.
+//! How other threads reach a worker.
 //!
 //! A bounded amount of work per item: push to a vector and, only if the worker
 //! is asleep, write to its eventfd.
@@ -11,7 +11,7 @@ use nagaya_commands::client::{Mailbox, Message};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::layout::Layout;
+use super::model::layout::Layout;
 use super::tag_admin::Outcome;
 use super::transport::Transport;
 

@@ -13,12 +13,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::config::Tiering;
-use super::in_flight::{Delivery, InFlight, Origin, Pending, QueuedRequest};
+use super::model::Map;
+use super::model::in_flight::{Delivery, InFlight, Origin, Pending, QueuedRequest};
+use super::model::target::Target;
 use super::node_connection::Purpose;
 use super::slab::{Key, Slab};
-use super::target::Target;
 use super::touch::Batch;
-use super::worker::{Map, Worker};
+use super::worker::Worker;
 use crate::hot_tier::scripts::{self, Form};
 
 /// The leases of a worker.
@@ -71,7 +72,7 @@ pub(super) enum TagState {
 /// A registration failed, so writes behind it may have run without.
 pub(super) struct Unregistered {
     pub(super) connection: Key,
-    /// MergeRule many requests of the connection must be over.
+    /// How many requests of the connection must be over.
     pub(super) until: u64,
 }
 
@@ -123,7 +124,7 @@ impl Leases {
         self.due.first().map_or(u64::MAX, |(due_us, _)| *due_us)
     }
 
-    /// MergeRule long before its end a lease in use is renewed.
+    /// How long before its end a lease in use is renewed.
     pub(super) fn renew_ahead_us(&self) -> u64 {
         (self.lease_us - self.margin_us) / 4
     }
@@ -201,7 +202,7 @@ impl Worker<'_> {
         let writes = !target.writes.as_slice().is_empty();
         let free = Lease {
             tag: None,
-            end_us: super::in_flight::FOR_EVER,
+            end_us: super::model::in_flight::FOR_EVER,
             writes,
         };
         let (Some(leases), Some(name)) = (&mut self.leases, target.tag) else {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use nagaya_tiering::access::Use;
 
-use super::in_flight::{Origin, Pending};
 use super::inbox::{Inbox, Item};
 use super::leases::TagState;
+use super::model::in_flight::{Origin, Pending};
 use super::slab::Key;
 use super::touch::TOUCH_AGAIN_US;
 use super::worker::Worker;

@@ -8,13 +8,11 @@
 //! tiering protocol's part.
 
 mod clients;
+mod model;
 mod worker;
 
 mod frontend;
-mod routes;
-mod target;
 
-mod in_flight;
 mod replies;
 mod send;
 mod slot_queue;
@@ -25,7 +23,6 @@ mod multi;
 mod publish;
 mod pubsub;
 mod scatter;
-mod script_guard;
 mod scripts;
 mod tag_admin;
 mod tag_commands;
@@ -37,11 +34,8 @@ mod load;
 mod touch;
 mod unregistered;
 
-mod layout;
 mod node_connection;
 mod nodes;
-mod reply_ring;
-mod session;
 mod slab;
 mod transport;
 

@@ -6,37 +6,18 @@
 use nagaya_commands::dispatch::Executed;
 use nagaya_resp::{ArgVec, Out};
 
-use super::frontend::{Handled, Request, is_not_for_transactions};
-use super::in_flight::{Origin, Pending};
-use super::layout::slot_of_tag;
-use super::routes::Route;
-use super::session::{ReadPause, Session};
+use super::frontend::is_not_for_transactions;
+use super::model::client_state::{QueuedCommand, TransactionQueue};
+use super::model::in_flight::{Origin, Pending};
+use super::model::layout::slot_of_tag;
+use super::model::reply::encoded;
+use super::model::request::{Handled, Request};
+use super::model::routes::Route;
+use super::model::session::{ReadPause, Session};
+use super::model::target::{KeyScope, Refusal};
 use super::slab::Key;
-use super::target::{KeyScope, Refusal, Target};
-use super::transaction::{Transaction, encoded, nil_array};
+use super::transaction::{Transaction, nil_array};
 use super::worker::Worker;
-
-/// What MULTI has collected.
-#[derive(Default)]
-pub(crate) struct TransactionQueue {
-    commands: Vec<QueuedCommand>,
-    /// A command was refused: EXEC will abort.
-    pub(crate) broken: bool,
-    /// The commands' keys do not belong together: EXEC will say so.
-    crosses: bool,
-    tag: Option<Vec<u8>>,
-    slot: Option<u16>,
-    writes: Vec<Vec<u8>>,
-}
-
-enum QueuedCommand {
-    /// For the node, as it came.
-    Sent(Vec<u8>),
-    /// For ourselves.
-    Here(ArgVec),
-    /// What it replies is clear.
-    Told(&'static [u8]),
-}
 
 impl Worker<'_> {
     pub(super) fn multi(&mut self, session: &mut Session) {
@@ -197,25 +178,5 @@ impl Worker<'_> {
             return self.send_soon(Pending::Transaction(transaction));
         }
         self.send_transaction(transaction);
-    }
-}
-
-impl TransactionQueue {
-    fn add_target(&mut self, target: &Target<'_>, key_scope: KeyScope) {
-        let Some(tag) = target.tag else {
-            return;
-        };
-        match &self.tag {
-            Some(known) => self.crosses |= key_scope == KeyScope::OneTag && known != tag,
-            None => self.tag = Some(tag.to_vec()),
-        }
-        self.add_slot(target.slot, key_scope);
-        let writes = target.writes.as_slice();
-        self.writes.extend(writes.iter().map(|key| key.to_vec()));
-    }
-
-    fn add_slot(&mut self, slot: u16, key_scope: KeyScope) {
-        let known = *self.slot.get_or_insert(slot);
-        self.crosses |= known != slot && key_scope != KeyScope::Anywhere;
     }
 }

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 
 use nagaya_resp::{FrameError, FrameScanner};
 
-use super::in_flight::InFlight;
+use super::model::in_flight::InFlight;
 use super::slab::Key;
 use super::transport::Transport;
 
@@ -39,7 +39,7 @@ pub(crate) enum HandshakeStep {
     ReplicationId,
 }
 
-/// MergeRule far the connection has come.
+/// How far the connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Connecting and logging in; requests wait.
@@ -63,12 +63,12 @@ pub(crate) struct NodeConnection {
     /// The replies of the login that are missing.
     pub(crate) handshake_steps: VecDeque<HandshakeStep>,
     out: Vec<u8>,
-    /// MergeRule much was handed in before the first byte of `out`.
+    /// How much was handed in before the first byte of `out`.
     base: u64,
-    /// MergeRule much was written, of all that was ever handed in.
+    /// How much was written, of all that was ever handed in.
     written: u64,
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// MergeRule many flights were handed in and how many are over.
+    /// How many flights were handed in and how many are over.
     pub(crate) queued: u64,
     pub(crate) answered: u64,
     /// The beginning of a reply that is not whole yet.

@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 
 use nagaya_resp::encode_request;
 
-use super::in_flight::Origin;
-use super::layout::{Layout, NodeInfo, Place, SLOTS};
+use super::model::Map;
+use super::model::in_flight::Origin;
+use super::model::layout::{Layout, NodeInfo, Place, SLOTS};
+use super::model::reply::{info_field, run_digest};
+use super::model::session::ReadPause;
 use super::node_connection::{HandshakeStep, NodeConnection, Purpose, State};
-use super::session::ReadPause;
 use super::slab::Key;
 use super::transport::Transport;
-use super::worker::{Map, Worker};
+use super::worker::Worker;
 use crate::hot_tier::run::RunDigest;
 
 /// Nobody has the slot, as far as we know.
@@ -323,7 +325,7 @@ impl Worker<'_> {
             HandshakeStep::RunId => node.run_id = info_field(reply, "run_id").unwrap_or_default(),
             HandshakeStep::ReplicationId => {
                 let replication_id = info_field(reply, "master_replid").unwrap_or_default();
-                node.run = Some(super::touch::run_digest(&node.run_id, replication_id));
+                node.run = Some(run_digest(&node.run_id, replication_id));
             }
         }
         if is_done {
@@ -482,11 +484,4 @@ impl Worker<'_> {
 fn is_locked_out(reply: &[u8]) -> bool {
     let refusals: [&[u8]; 3] = [b"-ERR max number of clients", b"-NOAUTH", b"-DENIED"];
     refusals.iter().any(|text| reply.starts_with(text))
-}
-
-/// Finds a field in the reply to INFO.
-pub(crate) fn info_field(reply: &[u8], name: &str) -> Option<String> {
-    let text = std::str::from_utf8(reply).ok()?;
-    let mut lines = text.lines();
-    lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
 }

@@ -13,17 +13,17 @@ use nagaya_commands::pubsub::Kind;
 use nagaya_tiering::tag::tag_of;
 use parking_lot::Mutex;
 
-use super::frontend::Request;
-use super::in_flight::{Delivery, Origin};
-use super::layout::slot_of_tag;
+use super::model::in_flight::{Delivery, Origin};
+use super::model::layout::slot_of_tag;
+use super::model::request::Request;
+use super::model::session::Session;
+use super::model::target::Target;
 use super::pubsub::Topic;
 use super::scatter::MergeRule;
-use super::session::Session;
 use super::slab::Key;
-use super::target::Target;
 use super::worker::Worker;
 
-/// MergeRule many connections of ours listen on which node.
+/// How many connections of ours listen on which node.
 #[derive(Default)]
 pub(crate) struct ListenerCounts {
     channels: Mutex<ChannelListeners>,

@@ -14,14 +14,15 @@ use nagaya_commands::pubsub::{Kind, Relayed};
 use nagaya_resp::{Frame, encode_request, parse_frame};
 use nagaya_tiering::tag::tag_of;
 
-use super::frontend::{Handled, Request};
-use super::layout::slot_of_tag;
+use super::model::Map;
+use super::model::layout::slot_of_tag;
+use super::model::request::{Handled, Request};
+use super::model::session::{ReadPause, Session};
 use super::node_connection::{Purpose, State};
-use super::session::{ReadPause, Session};
 use super::slab::Key;
-use super::worker::{Map, Worker};
+use super::worker::Worker;
 
-/// MergeRule long a connection may be silent before it is asked whether it is there.
+/// How long a connection may be silent before it is asked whether it is there.
 const SILENCE_US: u64 = 5_000_000;
 
 fn to_listen(kind: Kind) -> &'static [u8] {
@@ -43,7 +44,7 @@ fn to_stop(kind: Kind) -> &'static [u8] {
 /// A channel or pattern, and which of them.
 pub(super) type Topic = (Kind, Vec<u8>);
 
-/// MergeRule far a subscription is.
+/// How far a subscription is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// No connection has it yet.

@@ -12,12 +12,12 @@ use nagaya_redis_client::{Client, Endpoint};
 use parking_lot::{Condvar, Mutex};
 
 use super::inbox::{Inbox, Item};
-use super::layout::{Layout, NodeInfo, Place};
+use super::model::layout::{Layout, NodeInfo, Place};
 
 /// The shortest time between two readings, so that a broken cluster is not flooded.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// MergeRule workers ask for a new layout.
+/// How workers ask for a new layout.
 #[derive(Default)]
 pub(crate) struct Refresher {
     asked: Mutex<Asked>,

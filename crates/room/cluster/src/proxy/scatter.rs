@@ -4,27 +4,28 @@
 //! all data goes to every primary. The parts are not one atomic step: between them
 //! others may come.
 
-use nagaya_resp::{Out, Proto, encode_request, parse_i64, scan_frame};
+use nagaya_resp::{Out, Proto, encode_request};
 use nagaya_tiering::tag::tag_of;
 
-use super::frontend::Request;
-use super::in_flight::{Delivery, Origin};
-use super::routes::{NodeMerge, TagMerge};
-use super::session::Session;
+use super::model::in_flight::{Delivery, Origin};
+use super::model::reply::{bulk, elements_of, int};
+use super::model::request::Request;
+use super::model::routes::{NodeMerge, TagMerge};
+use super::model::session::Session;
 use super::slab::Key;
 use super::worker::Worker;
 use crate::hot_tier::keys::is_reserved;
 
-/// MergeRule often a node is asked for a random key when it only tells names of our own.
+/// How often a node is asked for a random key when it only tells names of our own.
 const DRAWS: usize = 64;
 
-/// MergeRule the parts become one reply.
+/// How the parts become one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MergeRule {
     /// The elements of each part go to these places.
     Places(Vec<Vec<usize>>),
     Sum,
-    /// MergeRule many heard a message: these clients of ours in place of so many connections of ours.
+    /// How many heard a message: these clients of ours in place of so many connections of ours.
     Receivers {
         clients: usize,
         ours: usize,
@@ -59,7 +60,7 @@ impl Worker<'_> {
     /// Sends one request per tag.
     pub(super) fn split(&mut self, session: &mut Session, request: &Request<'_>, split: TagMerge) {
         if split == TagMerge::Pairs && !self.shared.config.allow_split_mset {
-            return self.reply_error(session, &super::target::Refusal::CrossSlot.text());
+            return self.reply_error(session, &super::model::target::Refusal::CrossSlot.text());
         }
         let step = if split == TagMerge::Pairs { 2 } else { 1 };
         if !(request.args.len() - 1).is_multiple_of(step) {
@@ -99,7 +100,7 @@ impl Worker<'_> {
                 gather,
                 part: part as u32,
             };
-            let queued = super::in_flight::QueuedRequest {
+            let queued = super::model::in_flight::QueuedRequest {
                 bytes,
                 delivery: Delivery { origin, ..delivery },
             };
@@ -345,30 +346,6 @@ fn is_no_name(reply: &[u8], hidden: &[Vec<u8>]) -> bool {
 /// Tells whether a name is one of our own or of others who share the servers.
 fn is_hidden(name: &[u8], hidden: &[Vec<u8>]) -> bool {
     is_reserved(name) || hidden.iter().any(|start| name.starts_with(start))
-}
-
-/// Returns the bytes of each element of an array or set.
-pub(super) fn elements_of(reply: &[u8]) -> Vec<&[u8]> {
-    let Some(head) = reply.iter().position(|&byte| byte == b'\n') else {
-        return Vec::new();
-    };
-    let (mut rest, mut elements) = (&reply[head + 1..], Vec::new());
-    while let Ok(Some(length)) = scan_frame(rest) {
-        elements.push(&rest[..length]);
-        rest = &rest[length..];
-    }
-    elements
-}
-
-fn int(reply: &[u8]) -> Option<i64> {
-    parse_i64(reply.strip_prefix(b":")?.trim_ascii_end())
-}
-
-/// Returns the bytes of a bulk string.
-pub(super) fn bulk(reply: &[u8]) -> Option<&[u8]> {
-    let rest = reply.strip_prefix(b"$")?;
-    let head = rest.iter().position(|&byte| byte == b'\n')?;
-    rest.get(head + 1..rest.len().checked_sub(2)?)
 }
 
 fn parse_u64(text: &[u8]) -> Option<u64> {

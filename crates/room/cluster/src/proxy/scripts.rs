@@ -1,15 +1,15 @@
 //! EVAL, EVALSHA, SCRIPT and FUNCTION LOAD.
 //!
-//! Under the tiering protocol clients' scripts are guarded (see [`super::script_guard`]);
+//! Under the tiering protocol clients' scripts are guarded (see [`super::model::script_guard`]);
 //! otherwise they go through as they are.
 
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 
-use super::frontend::{Handled, Request};
-use super::in_flight::{Delivery, InFlight, QueuedRequest};
-use super::routes::{NodeMerge, Route, Script};
-use super::script_guard::{self, Guarded};
-use super::session::Session;
+use super::model::in_flight::{Delivery, InFlight, QueuedRequest};
+use super::model::request::{Handled, Request};
+use super::model::routes::{NodeMerge, Route, Script};
+use super::model::script_guard::{self, Guarded};
+use super::model::session::Session;
 use super::slab::Key;
 use super::worker::Worker;
 

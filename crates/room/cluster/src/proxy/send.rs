@@ -3,9 +3,9 @@
 use nagaya_commands::table;
 use nagaya_resp::{Limits, Parsed, RequestParser};
 
-use super::in_flight::{Delivery, FOR_EVER, InFlight, Origin, Pending, QueuedRequest};
+use super::model::in_flight::{Delivery, FOR_EVER, InFlight, Origin, Pending, QueuedRequest};
+use super::model::target::Target;
 use super::slab::Key;
-use super::target::Target;
 use super::worker::Worker;
 
 impl Worker<'_> {

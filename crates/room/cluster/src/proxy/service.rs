@@ -19,10 +19,10 @@ use super::config::Config;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
+use super::model::script_guard::ScriptCache;
+use super::model::target::{KeyScope, RoutingRules};
 use super::publish::ListenerCounts;
 use super::refresher::Refresher;
-use super::script_guard::ScriptCache;
-use super::target::{KeyScope, RoutingRules};
 use super::worker::Worker;
 
 /// What the threads of a proxy share.

@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use super::in_flight::{Delivery, Pending, QueuedRequest};
+use super::model::in_flight::{Delivery, Pending, QueuedRequest};
 use super::slab::Key;
 use super::worker::Worker;
 
-/// MergeRule long to wait before something that did not work is tried again.
+/// How long to wait before something that did not work is tried again.
 const PAUSE_US: u64 = 20_000;
 
 /// What waits for a slot.

@@ -8,11 +8,12 @@ use std::time::Duration;
 use nagaya_resp::{Args, Out, encode_request, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
-use super::frontend::{Handled, Request};
-use super::in_flight::{Delivery, Origin, QueuedRequest};
 use super::inbox::Item;
+use super::model::in_flight::{Delivery, Origin, QueuedRequest};
+use super::model::request::{Handled, Request};
+use super::model::routes::TagCommandKind;
+use super::model::session::{ReadPause, Session};
 use super::scatter::MergeRule;
-use super::session::{ReadPause, Session};
 use super::slab::Key;
 use super::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 use super::worker::Worker;
@@ -26,17 +27,6 @@ const LISTED_MAX: i64 = 1000;
 const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const NO_COLD_TIER: &str = "ERR this engine has no cold tier";
-
-/// Which of them it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TagCommandKind {
-    Status,
-    Tags,
-    Warm,
-    Evict,
-    Erase,
-    WaitCold,
-}
 
 impl Worker<'_> {
     /// Has a request about tags answered.

@@ -3,21 +3,21 @@
 //! The touches of one turn share a pipeline per node, with the node's run read behind
 //! them: they count only if it is the one that was passed.
 
-use nagaya_redis_client::Run;
 use nagaya_tiering::protocol::Touched;
 
-use super::in_flight::Origin;
 use super::leases::TagState;
+use super::model::Map;
+use super::model::in_flight::Origin;
+use super::model::reply::{bulk, info_field, run_digest};
 use super::node_connection::State;
-use super::nodes::info_field;
 use super::slab::Key;
-use super::worker::{Map, Worker};
+use super::worker::Worker;
 use crate::hot_tier::run::RunDigest;
 use crate::hot_tier::scripts::{self, Form};
 
 /// Touches that share one reading of the run.
 const BATCH_MAX: usize = 512;
-/// MergeRule long to wait before a tag that somebody else loads, or that is moving, is touched again.
+/// How long to wait before a tag that somebody else loads, or that is moving, is touched again.
 pub(super) const TOUCH_AGAIN_US: u64 = 10_000;
 
 /// Touches on their way, in order, and what has come back.
@@ -132,7 +132,7 @@ impl Worker<'_> {
         };
         let mut is_missing = false;
         if let Some(batch) = leases.batches.get_mut(batch) {
-            let answer = super::scatter::bulk(reply).and_then(scripts::touched);
+            let answer = bulk(reply).and_then(scripts::touched);
             is_missing = reply.starts_with(b"-NOSCRIPT");
             if answer.is_none() {
                 tracing::debug!(reply = %String::from_utf8_lossy(reply), "a touch failed");
@@ -242,12 +242,4 @@ impl Worker<'_> {
             leases.look_at(key, now_us + TOUCH_AGAIN_US);
         }
     }
-}
-
-/// The node's run as the scripts keep it.
-pub(crate) fn run_digest(run_id: &str, replication_id: String) -> RunDigest {
-    RunDigest::from(&Run {
-        run_id: run_id.to_owned(),
-        replication_id,
-    })
 }

@@ -3,13 +3,13 @@
 //! A node that refuses one of its commands because the slot has moved refuses the EXEC
 //! too, so the whole can be sent to the right node: it never runs in part.
 
-use nagaya_resp::{Proto, encode_request};
+use nagaya_resp::Proto;
 
-use super::in_flight::{Delivery, InFlight, Origin, Pending};
-use super::replies::Redirect;
-use super::scatter::elements_of;
+use super::model::in_flight::{Delivery, InFlight, Origin, Pending};
+use super::model::redirect::Redirect;
+use super::model::reply::{elements_of, encoded};
+use super::model::target::{Target, Writes};
 use super::slab::Key;
-use super::target::{Target, Writes};
 use super::worker::Worker;
 
 /// A transaction on its way.
@@ -304,12 +304,6 @@ impl Transaction {
             .for_each(|element| whole.extend_from_slice(element));
         whole
     }
-}
-
-pub(super) fn encoded(words: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    encode_request(words, &mut bytes);
-    bytes
 }
 
 fn nil_of(delivery: Delivery) -> Vec<u8> {

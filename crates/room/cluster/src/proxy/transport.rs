@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustls::{ClientConfig, ClientConnection, Connection};
 
-use super::layout::Place;
+use super::model::layout::Place;
 
 /// Bytes encrypted ahead of the socket at most.
 const TLS_AHEAD_BYTES: usize = 256 << 10;

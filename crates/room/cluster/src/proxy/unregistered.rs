@@ -4,10 +4,10 @@
 //! lease, succeeds; otherwise its client is told that nobody knows. So no client hears
 //! of success for a write that no saver would find.
 
-use super::in_flight::{InFlight, Origin};
 use super::leases::{Parked, Unregistered};
+use super::model::in_flight::{InFlight, Origin};
+use super::model::target::Writes;
 use super::slab::Key;
-use super::target::Writes;
 use super::worker::Worker;
 use crate::hot_tier::scripts::{self, Form};
 use nagaya_commands::table;

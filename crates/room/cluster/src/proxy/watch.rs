@@ -5,26 +5,14 @@
 
 use nagaya_resp::Proto;
 
-use super::frontend::{Handled, Request};
-use super::in_flight::{Delivery, Origin, Pending};
-use super::replies::Redirect;
-use super::session::{ReadPause, Session};
+use super::model::client_state::Watch;
+use super::model::in_flight::{Delivery, Origin, Pending};
+use super::model::redirect::Redirect;
+use super::model::request::{Handled, Request};
+use super::model::session::{ReadPause, Session};
+use super::model::target::{KeyScope, Refusal, Target, Writes};
 use super::slab::Key;
-use super::target::{KeyScope, Refusal, Target, Writes};
 use super::worker::Worker;
-
-/// A client's watched keys.
-pub(crate) struct Watch {
-    pub(super) tag: Vec<u8>,
-    pub(super) slot: u16,
-    pub(super) connection: Option<Key>,
-    /// Some key is being watched on the connection.
-    pub(super) holds_any: bool,
-    /// The keys may have changed: we would not know.
-    pub(super) lost: bool,
-    /// The WATCH that is not answered yet, and until when it is tried.
-    pub(super) pending: Option<(Vec<u8>, u64)>,
-}
 
 impl Worker<'_> {
     /// Watches keys from now on, on a connection of the client's own.

@@ -12,7 +12,7 @@
 //! repeated in the next turn, a shorter one has emptied the socket, unless the kernel
 //! says with the bytes that the other end has closed it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +21,20 @@ use nagaya_commands::dispatch::Core;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::in_flight::{Origin, Pending};
 use super::inbox::{Inbox, Item};
 use super::leases::Leases;
+use super::model::Map;
+use super::model::in_flight::{Origin, Pending};
+use super::model::routes::Routes;
+use super::model::session::{ReadPause, Session};
+use super::model::target::RoutingRules;
 use super::node_connection::NodeConnection;
 use super::nodes::Nodes;
 use super::pubsub::Subscriptions;
-use super::routes::Routes;
 use super::scatter::Gather;
 use super::service::Shared;
-use super::session::{ReadPause, Session};
 use super::slab::{Key, Slab};
 use super::slot_queue::SlotQueue;
-use super::target::RoutingRules;
 use super::transaction::Transaction;
 use super::transport::Transport;
 
@@ -41,16 +42,14 @@ use super::transport::Transport;
 pub(super) const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 512;
-/// MergeRule often the slow duties run.
+/// How often the slow duties run.
 const TICK_US: u64 = 50_000;
-/// MergeRule long answers are waited for at the end.
+/// How long answers are waited for at the end.
 const DRAIN_US: u64 = 1_000_000;
 /// The token of the wake-up descriptor.
 const WAKE: u64 = u64::MAX;
 /// Replies waiting beyond this stop the reading of further requests.
 pub(crate) const OUTPUT_SOFT_BYTES: usize = 1 << 20;
-
-pub(crate) type Map<K, V> = HashMap<K, V, ahash::RandomState>;
 
 pub(crate) struct Worker<'s> {
     pub(super) shared: &'s Shared,

@@ -17,7 +17,7 @@ use nagaya_commands::table::{self, Command};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 
-use super::worker::Map;
+use super::Map;
 
 /// Scripts that are remembered, and their bytes; beyond either all are forgotten.
 const SCRIPTS_MAX: usize = 10_000;

@@ -85,7 +85,7 @@ pub(crate) struct RoutingRules {
     pub(crate) key_scope: KeyScope,
 }
 
-/// MergeRule far apart the keys of one request may be.
+/// How far apart the keys of one request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyScope {
     /// The tag is the unit of loading and saving.

@@ -8,8 +8,6 @@
 use nagaya_commands::spec::BLOCKING;
 use nagaya_commands::table::{self, Command};
 
-use super::tag_commands::TagCommandKind;
-
 /// What to do with a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -56,7 +54,7 @@ pub(crate) enum Script {
     FunctionRestore,
 }
 
-/// MergeRule the parts of a command over several tags are joined.
+/// How the parts of a command over several tags are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagMerge {
     /// Elements go back to the places of their keys.
@@ -67,7 +65,18 @@ pub(crate) enum TagMerge {
     Pairs,
 }
 
-/// MergeRule the replies of all nodes are joined.
+/// Which command about tags it is (ROOM.*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TagCommandKind {
+    Status,
+    Tags,
+    Warm,
+    Evict,
+    Erase,
+    WaitCold,
+}
+
+/// How the replies of all nodes are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeMerge {
     /// All say the same: the first speaks, unless one fails.

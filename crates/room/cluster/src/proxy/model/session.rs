@@ -6,11 +6,9 @@ use std::sync::Arc;
 use nagaya_commands::client::Client;
 use nagaya_resp::RequestParser;
 
-use super::blocking::Blocked;
-use super::multi::TransactionQueue;
+use super::client_state::{Blocked, TransactionQueue, Watch};
 use super::reply_ring::ReplyRing;
-use super::transport::Transport;
-use super::watch::Watch;
+use crate::proxy::transport::Transport;
 
 /// Idle connections keep no larger buffer than this.
 const KEPT_BUFFER_BYTES: usize = 16 << 10;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// MergeRule many slots there are.
+/// How many slots there are.
 pub(crate) const SLOTS: usize = 16384;
 
 /// Where a node is, ready to connect to.

@@ -1,0 +1,27 @@
+//! One request of a client and what became of it.
+
+use nagaya_commands::table::Command;
+use nagaya_resp::Args;
+
+use crate::proxy::slab::Key;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// The next request can be handled.
+    Done,
+    /// The request is handled again once all earlier ones are answered.
+    TooEarly,
+    /// The request is handled again once the nodes are known.
+    NoNodes,
+}
+
+/// One request of a client.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) client: Key,
+    pub(crate) command: &'static Command,
+    pub(crate) args: Args<'a>,
+    /// The request as RESP, whatever form the client used.
+    pub(crate) bytes: &'a [u8],
+}
