@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{Connection, ServerConfig, ServerConnection};
 
+use super::env::Shared;
 use super::error::Error;
 use super::inbox::{Inbox, Item};
-use super::service::Shared;
 use super::transport::{Socket, Transport};
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";

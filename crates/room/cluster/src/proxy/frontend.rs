@@ -1,35 +1,38 @@
-//! Looks at the requests of a client and decides what becomes of each.
+//! Parses the requests of a client and decides what becomes of each.
 
 use nagaya_commands::client::Client;
-use nagaya_commands::dispatch::{Core, Executed};
-use nagaya_commands::spec::NO_MULTI;
-use nagaya_commands::table::Command;
-use nagaya_resp::{Args, Limits, Out, Parsed, Proto, RequestParser, encode_request};
+use nagaya_commands::dispatch::Core;
+use nagaya_commands::pubsub::Kind;
+use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
+use nagaya_tiering::tag::tag_of;
 
-use super::model::in_flight::Origin;
+use super::features::{Features, blocking, local, publish, scripts, tag_commands, transaction, watch};
+use super::model::layout::slot_of_tag;
 use super::model::request::{Handled, Request};
-use super::model::routes::Route;
+use super::model::routes::{NodeMerge, Route, Script};
 use super::model::session::{ReadPause, Session};
-use super::model::target::Refusal;
+use super::model::sessions::OUTPUT_SOFT_BYTES;
+use super::model::target::{Refusal, Target};
 use super::slab::Key;
-use super::worker::{OUTPUT_SOFT_BYTES, Worker};
+use super::worker::Worker;
 
-/// Most arguments of one request.
+/// Most arguments of one request, as in Redis.
 const ARGS_MAX: usize = 1024 * 1024;
 
-/// Bytes of one client's requests that may be under way; more are not looked at until all are answered.
+/// Bytes of one client's requests that may be under way; more are not handled until all are answered.
+/// Requests are copied to the connections of nodes, so this bounds the memory that a client can take.
 const UNDER_WAY_BYTES_MAX: usize = 64 << 20;
 
 impl Worker<'_> {
-    /// Looks at the requests at the start of `bytes`; returns how many bytes are done with.
-    pub(super) fn look_at(&mut self, client: Key, session: &mut Session, bytes: &[u8]) -> usize {
+    /// Handles the requests at the start of `bytes`; returns how many bytes are done with.
+    pub(super) fn handle_requests(&mut self, client: Key, session: &mut Session, bytes: &[u8]) -> usize {
         let mut parser = std::mem::take(&mut session.parser);
-        let mut limits = limits(&self.core, &mut session.client);
-        let (mut at, mut seen) = (0, 0);
-        while at < bytes.len() && !session.closing && session.pause == ReadPause::No {
+        let mut limits = limits(&self.executor, &mut session.client);
+        let pipeline_max = self.env.shared.config.pipeline_max;
+        let (mut at, mut handled) = (0, 0);
+        while at < bytes.len() && !session.closing && session.pause == ReadPause::None {
             let rest = &bytes[at..];
-            if session.out.len() >= OUTPUT_SOFT_BYTES || session.ring.len() >= self.shared.config.pipeline_max
-            {
+            if session.out.len() >= OUTPUT_SOFT_BYTES || session.ring.len() >= pipeline_max {
                 session.pause = ReadPause::Full;
                 break;
             }
@@ -50,26 +53,26 @@ impl Worker<'_> {
                         break;
                     }
                     at += consumed;
-                    seen += 1;
+                    handled += 1;
                     if !session.ring.is_empty() {
                         session.under_way_bytes += consumed;
                     }
                     if limits.args_max < ARGS_MAX {
-                        limits = self::limits(&self.core, &mut session.client);
+                        limits = self::limits(&self.executor, &mut session.client);
                     }
                 }
                 Ok(Parsed::Empty { consumed }) => at += consumed,
                 Ok(Parsed::Incomplete) => break,
                 Err(error) => {
                     if !error.is_silent() {
-                        session.reply(format!("-ERR {error}\r\n").as_bytes());
+                        session.append_reply(format!("-ERR {error}\r\n").as_bytes());
                     }
                     session.closing = true;
                 }
             }
         }
         session.parser = parser;
-        self.shared.metrics.commands.add(seen);
+        self.env.shared.metrics.commands.add(handled);
         if session.closing { bytes.len() } else { at }
     }
 
@@ -90,7 +93,7 @@ impl Worker<'_> {
             encode_request(&words, &mut encoded);
             &encoded
         };
-        match self.core.admit(&mut session.client, &args) {
+        match self.executor.admit(&mut session.client, &args) {
             Ok(command) => {
                 let request = Request {
                     client,
@@ -107,7 +110,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Replies to a request that may not run. One that belongs to a transaction ends that, too.
+    /// Replies to a request that may not run. A transaction that it belongs to will not run either.
     fn refuse(&mut self, session: &mut Session, args: &Args<'_>, error: &str) {
         let name = args.get(0).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
@@ -116,159 +119,176 @@ impl Worker<'_> {
             return;
         }
         if name.eq_ignore_ascii_case(b"exec") && session.queue.take().is_some() {
-            self.end_watch(session);
-            let text = format!("EXECABORT Transaction discarded because of: {error}");
-            return self.reply_error(session, &text);
+            self.io.upstream.close(session.end_watch());
+            return session.reply_error(&format!("EXECABORT Transaction discarded because of: {error}"));
         }
         if let Some(queue) = &mut session.queue {
             queue.broken = true;
         }
-        self.reply_error(session, error);
+        session.reply_error(error);
     }
 
     fn dispatch(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
         let route = self.routes.of(request.command);
         if session.queue.is_some() && !runs_at_once(route) {
-            self.enqueue(session, request, route);
+            transaction::enqueue(&self.env, session, request, route);
             return Handled::Done;
         }
         self.follow(session, request, route)
     }
 
     /// Does with a request what its route says.
-    pub(super) fn follow(&mut self, session: &mut Session, request: &Request<'_>, route: Route) -> Handled {
+    fn follow(&mut self, session: &mut Session, request: &Request<'_>, route: Route) -> Handled {
+        let env = self.env;
+        let (io, executor, features) = (&mut self.io, &mut self.executor, &mut self.features);
         match route {
-            Route::Keys => match self.rules.target(request.command, &request.args) {
+            Route::Keys | Route::Split(_) => match env.rules.target(request.command, &request.args) {
                 Ok(target) => {
-                    let delivery = self.client_delivery(session, request.client);
-                    self.submit(request.bytes, delivery, &target);
+                    let delivery = session.next_delivery(request.client, env.give_up_us());
+                    io.submit(&env, request.bytes, delivery, &target);
                 }
-                Err(refusal) => self.reply_error(session, &refusal.text()),
-            },
-            Route::Split(split) => match self.rules.target(request.command, &request.args) {
-                Ok(target) => {
-                    let delivery = self.client_delivery(session, request.client);
-                    self.submit(request.bytes, delivery, &target);
-                }
-                Err(Refusal::CrossSlot) => self.split(session, request, split),
-                Err(refusal) => self.reply_error(session, &refusal.text()),
+                Err(refusal) => match (route, refusal) {
+                    (Route::Split(merge), Refusal::CrossSlot) => {
+                        features.scatter.by_tag(io, &env, session, request, merge);
+                    }
+                    (_, refusal) => session.reply_error(&refusal.text()),
+                },
             },
             Route::Anywhere => self.send_anywhere(session, request),
             Route::Publish => self.publish(session, request),
             Route::ShardPublish => self.publish_to_shard(session, request),
-            Route::Everywhere(_) if self.knows_no_nodes() => return Handled::NoNodes,
-            Route::Everywhere(gather) => self.send_everywhere(session, request, gather),
-            Route::Here => return self.answer_here(session, request),
-            Route::HereInTurn => return self.answer_in_turn(session, request),
-            Route::Refused(text) => self.reply_error(session, text),
-            Route::Tags(kind) => return self.start_tag_command(session, request, kind),
-            Route::Script(script) => return self.script(session, request, script),
-            Route::Blocking => return self.block(session, request),
-            Route::Multi => self.multi(session),
-            Route::Exec => return self.exec(session, request),
-            Route::Discard => self.discard(session),
-            Route::Watch => return self.watch_keys(session, request),
+            Route::Everywhere(merge) => return self.send_everywhere(session, request, merge),
+            Route::Here | Route::Quit => return local::answer(executor, session, request),
+            Route::HereInTurn => return local::answer_in_turn(executor, session, request),
+            Route::Refused(text) => session.reply_error(text),
+            Route::Tags(kind) => return tag_commands::start(&env, session, request, kind),
+            Route::Script(script) => return self.run_script(session, request, script),
+            Route::Blocking => return blocking::start(io, &env, session, request),
+            Route::Multi => transaction::multi(session),
+            Route::Exec => {
+                let sessions = &mut self.sessions;
+                let transactions = &mut features.transactions;
+                return transactions.exec(executor, io, sessions, &env, session, request);
+            }
+            Route::Discard => transaction::discard(io, session),
+            Route::Watch => return watch::start(io, &env, session, request),
             Route::Unwatch => {
-                self.end_watch(session);
-                self.reply(session, b"+OK\r\n");
+                io.upstream.close(session.end_watch());
+                session.reply(b"+OK\r\n");
             }
-            Route::Subscribe => return self.subscribe(session, request),
-            Route::Unsubscribe => return self.unsubscribe(session, request),
-            Route::Quit => return self.answer_here(session, request),
-            Route::Reset => {
-                self.note_left(session);
-                let seen = self.answer_in_turn(session, request);
-                if seen == Handled::Done {
-                    session.queue = None;
-                    self.end_watch(session);
-                }
-                return seen;
+            Route::Subscribe => {
+                let subscriptions = &mut features.subscriptions;
+                return subscriptions.subscribe(executor, &mut io.upstream, &env, session, request);
             }
+            Route::Unsubscribe => return features.subscriptions.unsubscribe(executor, session, request),
+            Route::Reset => return self.reset(session, request),
         }
         Handled::Done
     }
 
-    /// Takes the next place among the replies that a client is owed.
-    #[inline]
-    pub(super) fn client_delivery(
-        &self,
-        session: &mut Session,
-        client: Key,
-    ) -> super::model::in_flight::Delivery {
-        let wanted = session.client.takes_reply();
-        let place = session.ring.reserve(wanted);
-        let resp3 = session.client.proto() == Proto::Resp3;
-        self.delivery(Origin::Client { client, place }, resp3)
-    }
-
-    /// Replies to the request at hand, if its client wants replies.
-    pub(super) fn reply(&mut self, session: &mut Session, reply: &[u8]) {
-        if session.client.takes_reply() {
-            session.reply(reply);
+    fn reset(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
+        self.features.subscriptions.note_left(session);
+        let handled = local::answer_in_turn(&mut self.executor, session, request);
+        if handled == Handled::Done {
+            session.queue = None;
+            self.io.upstream.close(session.end_watch());
         }
+        handled
     }
 
-    pub(super) fn reply_error(&mut self, session: &mut Session, text: &str) {
-        let mut out = Out::new(Proto::Resp2);
-        out.error_bytes(text.as_bytes());
-        self.reply(session, &out.buf);
-    }
-
-    /// Runs a command on the engine without data, which knows about connections, the table and settings.
-    pub(super) fn answer_here(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
-        let mut out = Out::new(session.client.proto());
-        let executed = self.core.execute(&mut session.client, request.args, &mut out);
-        if executed != Executed::Done {
-            return Handled::TooEarly;
-        }
-        session.reply(&out.buf);
-        session.closing |= session.client.close_after_reply;
-        Handled::Done
-    }
-
-    /// As [`Worker::answer_here`], for what changes the connection under requests that are under way.
-    pub(super) fn answer_in_turn(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
-        if session.ring.is_empty() {
-            self.answer_here(session, request)
-        } else {
-            Handled::TooEarly
-        }
-    }
-
+    /// Sends a request to a node that does not matter.
     fn send_anywhere(&mut self, session: &mut Session, request: &Request<'_>) {
-        let delivery = self.client_delivery(session, request.client);
-        match self.any_node() {
-            Some(node) => self.send_to_node(node, request.bytes, delivery),
-            None => {
-                let target = super::model::target::Target::default();
-                self.submit(request.bytes, delivery, &target);
-            }
+        let (env, io) = (&self.env, &mut self.io);
+        let delivery = session.next_delivery(request.client, env.give_up_us());
+        match io.upstream.nodes.any(env.now_us) {
+            Some(node) => io.upstream.send_to_node(env, node, request.bytes, delivery),
+            None => io.submit(env, request.bytes, delivery, &Target::default()),
         }
+    }
+
+    /// Sends a request to every primary, and has the cold tier read if it has a part in the reply.
+    fn send_everywhere(&mut self, session: &mut Session, request: &Request<'_>, merge: NodeMerge) -> Handled {
+        let env = &self.env;
+        if self.io.upstream.nodes.are_unknown() {
+            return Handled::NoNodes;
+        }
+        let Features {
+            scatter, cold_keys, ..
+        } = &mut self.features;
+        if let Some(read) = scatter.everywhere(&mut self.io, env, session, request, merge) {
+            cold_keys.start(env, read, request);
+        }
+        Handled::Done
+    }
+
+    /// Publishes a message; the reply is the number of receivers, our own clients included.
+    fn publish(&mut self, session: &mut Session, request: &Request<'_>) {
+        let (env, io) = (&self.env, &mut self.io);
+        let delivery = session.next_delivery(request.client, env.give_up_us());
+        let Some(node) = io.upstream.nodes.any(env.now_us) else {
+            return io.submit(env, request.bytes, delivery, &Target::default());
+        };
+        let rule = publish::receivers(env, &io.upstream.nodes, request, Kind::Channel, node);
+        let delivery = self.features.scatter.single(delivery, rule);
+        io.upstream.send_to_node(env, node, request.bytes, delivery);
+    }
+
+    /// As [`Worker::publish`], by the slot of a shard channel.
+    fn publish_to_shard(&mut self, session: &mut Session, request: &Request<'_>) {
+        let (env, io) = (&self.env, &mut self.io);
+        let channel = request.args.get(1).unwrap_or_default();
+        let slot = slot_of_tag(tag_of(channel));
+        let mut delivery = session.next_delivery(request.client, env.give_up_us());
+        if let Some(node) = io.upstream.nodes.owner(slot) {
+            let rule = publish::receivers(env, &io.upstream.nodes, request, Kind::ShardChannel, node);
+            delivery = self.features.scatter.single(delivery, rule);
+        }
+        let target = Target {
+            slot,
+            ..Target::default()
+        };
+        io.submit(env, request.bytes, delivery, &target);
+    }
+
+    fn run_script(&mut self, session: &mut Session, request: &Request<'_>, script: Script) -> Handled {
+        let knows_nodes = !self.io.upstream.nodes.are_unknown();
+        let prepared = match scripts::prepare(&self.env, request, script, knows_nodes) {
+            Ok(prepared) => prepared,
+            Err(text) => {
+                session.reply_error(&text);
+                return Handled::Done;
+            }
+        };
+        let request = Request {
+            bytes: prepared.bytes.as_deref().unwrap_or(request.bytes),
+            ..*request
+        };
+        let Some(text) = prepared.reply else {
+            return self.follow(session, &request, prepared.route);
+        };
+        let scatter = &mut self.features.scatter;
+        scatter.everywhere_with_text(&mut self.io, &self.env, session, &request, text);
+        Handled::Done
     }
 }
 
-/// What a request of a client may take; little before it has authenticated.
-fn limits(core: &Core<'_>, client: &mut Client) -> Limits {
-    if core.must_authenticate(client) {
+/// Returns the limits for a client's requests; they are low before it has authenticated.
+fn limits(executor: &Core<'_>, client: &mut Client) -> Limits {
+    if executor.must_authenticate(client) {
         return Limits::unauthenticated();
     }
     Limits {
-        bulk_bytes_max: core.config.proto_max_bulk_len,
-        query_bytes_max: core.config.client_query_buffer_limit,
+        bulk_bytes_max: executor.config.proto_max_bulk_len,
+        query_bytes_max: executor.config.client_query_buffer_limit,
         args_max: ARGS_MAX,
         ..Limits::default()
     }
 }
 
-/// Tells whether a command is not queued by MULTI.
+/// Returns whether a command is not queued by MULTI.
 fn runs_at_once(route: Route) -> bool {
     matches!(
         route,
         Route::Multi | Route::Exec | Route::Discard | Route::Watch | Route::Quit | Route::Reset
     )
-}
-
-/// Tells whether a command may not be part of a transaction.
-pub(super) fn is_not_for_transactions(command: &Command) -> bool {
-    command.spec.flags.has(NO_MULTI)
 }

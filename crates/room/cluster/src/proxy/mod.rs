@@ -1,53 +1,38 @@
-//! Forwards what clients say to the node that holds their tag.
+//! Forwards the requests of clients to the nodes that hold their tags.
 //!
 //! Clients see one Redis. Behind it are the nodes of a Cluster, or one server that a
-//! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop;
-//! [`frontend`] looks at requests, [`routes`] says what to do with each command, [`target`]
-//! where it goes; [`send`] and [`replies`] take it there and back, [`slot_queue`] keeps the
-//! order when something has to wait. [`leases`], [`touch`] and [`load`] are the
-//! tiering protocol's part.
+//! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop, and with
+//! [`clients`] and [`frontend`] the only place that knows all parts. [`model`] has the plain
+//! types: [`model::routes`] says what to do with each command, [`model::target`] where it
+//! goes. [`forwarder`] takes requests to their nodes, through [`upstream`] and, under the
+//! tiering protocol, [`leases`]. [`features`] is everything that is more than one request
+//! to one node.
+
+mod model;
 
 mod clients;
-mod model;
+mod frontend;
 mod worker;
 
-mod frontend;
-
-mod replies;
-mod send;
-mod slot_queue;
-
-mod blocking;
-mod cold_keys;
-mod multi;
-mod publish;
-mod pubsub;
-mod scatter;
-mod scripts;
-mod tag_admin;
-mod tag_commands;
-mod transaction;
-mod watch;
-
+mod env;
+mod features;
+mod forwarder;
 mod leases;
-mod load;
-mod touch;
-mod unregistered;
-
-mod node_connection;
-mod nodes;
-mod slab;
-mod transport;
+mod upstream;
 
 mod acceptor;
 mod inbox;
+mod poll;
 mod refresher;
+mod slab;
+mod transport;
 
 mod compat;
 mod config;
 mod error;
 mod metrics;
 mod service;
+mod tag_admin;
 
 pub use compat::ON_REDIS;
 pub use config::{

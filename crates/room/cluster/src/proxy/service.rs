@@ -4,65 +4,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::{ReclaimInline, Server};
-use nagaya_redis_client::{Client, Options, Topology};
+use nagaya_redis_client::{Client, Options};
 use nagaya_tiering::protocol::Tokens;
-use rustls::ClientConfig;
 
 use super::acceptor::{self, Listener};
 use super::config::Config;
+use super::env::Shared;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
+use super::model::listeners::ListenerCounts;
 use super::model::script_guard::ScriptCache;
-use super::model::target::{KeyScope, RoutingRules};
-use super::publish::ListenerCounts;
 use super::refresher::Refresher;
 use super::worker::Worker;
-
-/// What the threads of a proxy share.
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    /// An engine without data: it knows connections, users, settings and the command table.
-    pub(crate) server: Server,
-    pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) metrics: Metrics,
-    pub(crate) refresher: Refresher,
-    pub(crate) tokens: Tokens,
-    /// Clients' scripts, guarded.
-    pub(crate) scripts: ScriptCache,
-    /// What the workers listen to.
-    pub(crate) listeners: ListenerCounts,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) next_client_id: AtomicU64,
-    /// Nodes that the first worker has a connection to.
-    pub(crate) open_nodes: AtomicUsize,
-}
-
-impl Shared {
-    /// What requests are held to.
-    pub(crate) fn rules(&self) -> RoutingRules {
-        RoutingRules {
-            require_hash_tag: self.config.require_hash_tag,
-            key_scope: match (&self.config.tiering, &self.config.redis.topology) {
-                (Some(_), _) => KeyScope::OneTag,
-                (None, Topology::Cluster { .. }) => KeyScope::OneSlot,
-                (None, _) => KeyScope::Anywhere,
-            },
-        }
-    }
-
-    /// How long sent bytes may stay unacknowledged: no longer than a command may take.
-    pub(crate) fn unheard_limit(&self) -> Duration {
-        let allowance = self.config.tiering.as_ref().map(|tiering| tiering.allowance);
-        allowance.unwrap_or(self.config.reply_limit)
-    }
-}
 
 /// A proxy that is bound to its address and does not serve yet.
 pub struct Service {
@@ -266,7 +225,7 @@ impl Proxy {
         self.spawn(format!("room-io-{number}"), move || {
             let stats = Core::new_stats();
             let core = Core::new(&shared.server, &stats);
-            match Worker::new(&shared, core, own, stop) {
+            match Worker::new(&shared, core, &own, stop) {
                 Ok(mut worker) => worker.run(),
                 Err(error) => tracing::error!(%error, "could not set up a worker"),
             }

@@ -28,8 +28,8 @@ pub(crate) enum QueuedCommand {
     Sent(Vec<u8>),
     /// For ourselves.
     Here(ArgVec),
-    /// What it replies is clear.
-    Told(&'static [u8]),
+    /// Its reply is known.
+    Answered(&'static [u8]),
 }
 
 impl TransactionQueue {

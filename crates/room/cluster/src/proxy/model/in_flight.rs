@@ -46,8 +46,8 @@ pub(crate) enum Origin {
     Register {
         tag: Key,
     },
-    /// The same once more, because the first failed; then the reply that waits for it may go.
-    Again {
+    /// A retried registration; the parked reply is sent once it succeeds.
+    RegisterAgain {
         parked: Key,
     },
     Nobody,
@@ -62,6 +62,16 @@ pub(crate) struct Delivery {
     pub(crate) attempts: u8,
     /// Until when it is tried again.
     pub(crate) give_up_us: u64,
+}
+
+impl Delivery {
+    /// Returns the delivery of a request that is sent once more.
+    pub(crate) fn next_attempt(self) -> Delivery {
+        Delivery {
+            attempts: self.attempts.saturating_add(1),
+            ..self
+        }
+    }
 }
 
 /// A request that waits somewhere.
@@ -90,7 +100,8 @@ pub(crate) struct InFlight {
     /// Where its bytes are in all that was ever handed to the connection.
     pub(crate) start: u64,
     pub(crate) len: u32,
-    pub(crate) slot: u16,
+    /// The slot that it waits for if it has to be sent again; none if any order will do.
+    pub(crate) slot: Option<u16>,
     pub(crate) writes: bool,
     pub(crate) queued_us: u64,
     /// The tag under whose lease it is sent, and until when; for ever without a lease.
@@ -98,5 +109,5 @@ pub(crate) struct InFlight {
     pub(crate) lease_end_us: u64,
 }
 
-/// No lease is needed.
-pub(crate) const FOR_EVER: u64 = u64::MAX;
+/// The end of the lease of a request that needs none.
+pub(crate) const NO_LEASE: u64 = u64::MAX;

@@ -5,6 +5,9 @@
 pub(crate) mod client_state;
 pub(crate) mod in_flight;
 pub(crate) mod layout;
+pub(crate) mod listeners;
+pub(crate) mod merge;
+pub(crate) mod outbox;
 pub(crate) mod redirect;
 pub(crate) mod reply;
 pub(crate) mod reply_ring;
@@ -12,6 +15,7 @@ pub(crate) mod request;
 pub(crate) mod routes;
 pub(crate) mod script_guard;
 pub(crate) mod session;
+pub(crate) mod sessions;
 pub(crate) mod target;
 
 /// A hash map with a hash that is fast for short keys.

@@ -3,6 +3,7 @@
 use nagaya_commands::table::Command;
 use nagaya_resp::Args;
 
+use super::in_flight::Origin;
 use crate::proxy::slab::Key;
 
 /// What became of a request.
@@ -24,4 +25,23 @@ pub(crate) struct Request<'a> {
     pub(crate) args: Args<'a>,
     /// The request as RESP, whatever form the client used.
     pub(crate) bytes: &'a [u8],
+}
+
+/// A part of a request that the cold tier answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColdRead {
+    /// The receiver of the answer.
+    pub(crate) origin: Origin,
+    pub(crate) kind: ColdReadKind,
+}
+
+/// What is read from the cold tier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ColdReadKind {
+    /// The number of keys in both tiers (DBSIZE).
+    Count,
+    /// All keys that match the request (KEYS).
+    AllKeys,
+    /// One page of keys (SCAN).
+    Page { cursor: u64 },
 }

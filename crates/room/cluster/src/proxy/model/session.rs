@@ -4,10 +4,12 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use nagaya_commands::client::Client;
-use nagaya_resp::RequestParser;
+use nagaya_resp::{Out, Proto, RequestParser};
 
 use super::client_state::{Blocked, TransactionQueue, Watch};
+use super::in_flight::{Delivery, Origin};
 use super::reply_ring::ReplyRing;
+use crate::proxy::slab::Key;
 use crate::proxy::transport::Transport;
 
 /// Idle connections keep no larger buffer than this.
@@ -16,8 +18,8 @@ const KEPT_BUFFER_BYTES: usize = 16 << 10;
 /// Why a client's next request is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPause {
-    /// Nothing is in the way.
-    No,
+    /// Requests are read.
+    None,
     /// The next request wants all earlier ones answered first.
     UntilAnswered,
     /// The next request goes to all nodes, and none is known yet.
@@ -62,7 +64,7 @@ impl Session {
             ring: ReplyRing::default(),
             out: Vec::new(),
             written: 0,
-            pause: ReadPause::No,
+            pause: ReadPause::None,
             queue: None,
             watch: None,
             blocked: None,
@@ -81,14 +83,47 @@ impl Session {
         self.ring.fill(place, reply, &mut self.out);
     }
 
-    /// Appends a reply to the request at hand.
-    pub(crate) fn reply(&mut self, reply: &[u8]) {
+    /// Appends the reply to the current request.
+    pub(crate) fn append_reply(&mut self, reply: &[u8]) {
         if self.ring.is_empty() {
             self.out.extend_from_slice(reply);
         } else {
             let place = self.ring.reserve(true);
             self.fill(place, reply);
         }
+    }
+
+    /// Replies to the current request, if the client wants replies.
+    pub(crate) fn reply(&mut self, reply: &[u8]) {
+        if self.client.takes_reply() {
+            self.append_reply(reply);
+        }
+    }
+
+    /// As [`Session::reply`], with an error.
+    pub(crate) fn reply_error(&mut self, text: &str) {
+        let mut out = Out::new(Proto::Resp2);
+        out.error_bytes(text.as_bytes());
+        self.reply(&out.buf);
+    }
+
+    /// Takes the next place among the replies that the client is owed; returns the delivery of its request.
+    #[inline]
+    pub(crate) fn next_delivery(&mut self, client: Key, give_up_us: u64) -> Delivery {
+        let wanted = self.client.takes_reply();
+        let place = self.ring.reserve(wanted);
+        Delivery {
+            origin: Origin::Client { client, place },
+            resp3: self.client.proto() == Proto::Resp3,
+            attempts: 0,
+            give_up_us,
+        }
+    }
+
+    /// Forgets what the client watches; returns the connection to close.
+    #[must_use]
+    pub(crate) fn end_watch(&mut self) -> Option<Key> {
+        self.watch.take().and_then(|watch| watch.connection)
     }
 
     pub(crate) fn unwritten(&self) -> usize {

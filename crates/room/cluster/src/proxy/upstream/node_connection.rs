@@ -1,7 +1,7 @@
 //! One connection to a node.
 //!
 //! Requests of all clients share it: bytes are appended as they came, written once
-//! per turn of the loop, and kept until they are answered, so that one that was
+//! per turn of the loop, and kept until they are answered, so that a request that was
 //! refused, or never written, can be sent elsewhere.
 
 use std::collections::VecDeque;
@@ -9,80 +9,86 @@ use std::io::ErrorKind;
 
 use nagaya_resp::{FrameError, FrameScanner};
 
-use super::model::in_flight::InFlight;
-use super::slab::Key;
-use super::transport::Transport;
+use crate::proxy::model::in_flight::InFlight;
+use crate::proxy::slab::Key;
+use crate::proxy::transport::Transport;
 
-/// Answered bytes kept at the front before the rest is moved up.
+/// Bytes of answered requests that may stay at the front: moving the rest costs more than they do.
 const COMPACT_BYTES: usize = 256 << 10;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Requests of all clients; `resp3` tells which protocol it speaks.
+    /// Requests of all clients, in RESP3 or RESP2.
     Shared { resp3: bool },
-    /// One client's blocking command or WATCH; nobody's while it waits to be used again.
+    /// One client's blocking command or WATCH. Without a client it is idle and can be reused.
     Dedicated { client: Option<Key>, resp3: bool },
     /// Messages of channels.
     PubSub,
 }
 
-/// A request of the login, whose reply matters differently.
+/// A request of the handshake; the steps differ in what their replies mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HandshakeStep {
-    /// Nothing works without it: AUTH, HELLO, SELECT.
-    Needed,
-    /// Good to have: the connection's name.
-    Wanted,
-    /// `INFO server` and `INFO replication`: which life of the node this is.
+pub(super) enum HandshakeStep {
+    /// The connection is useless without it: AUTH, HELLO, SELECT.
+    Required,
+    /// The connection works without it: its name, scripts.
+    Optional,
+    /// `INFO server`, the first half of the node's run.
     RunId,
+    /// `INFO replication`, the second half.
     ReplicationId,
 }
 
-/// How far the connection has come.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(super) enum State {
     /// Connecting and logging in; requests wait.
     Handshake,
     Ready,
 }
 
-pub(crate) struct NodeConnection {
-    pub(crate) transport: Transport,
-    pub(crate) node: usize,
-    pub(crate) purpose: Purpose,
-    pub(crate) state: State,
-    pub(crate) opened_us: u64,
-    pub(crate) ready_us: u64,
-    /// When it was last heard of, and last asked whether it is there (messages only).
-    pub(crate) heard_us: u64,
-    pub(crate) pinged_us: u64,
-    /// What is written before anything else.
+/// The bytes that begin a connection, and the replies that they get.
+pub(super) type Handshake = (Vec<u8>, VecDeque<HandshakeStep>);
+
+/// A connection to a node.
+pub(super) struct NodeConnection {
+    pub(super) transport: Transport,
+    pub(super) node: usize,
+    pub(super) purpose: Purpose,
+    pub(super) state: State,
+    pub(super) opened_us: u64,
+    pub(super) ready_us: u64,
+    /// When bytes last arrived.
+    pub(super) heard_us: u64,
+    /// When the node was last asked whether it is alive (Pub/Sub only).
+    pub(super) pinged_us: u64,
+    /// The bytes that are written before any request.
     handshake: Vec<u8>,
     handshake_written: usize,
-    /// The replies of the login that are missing.
-    pub(crate) handshake_steps: VecDeque<HandshakeStep>,
+    /// The replies of the handshake that are missing.
+    pub(super) handshake_steps: VecDeque<HandshakeStep>,
     out: Vec<u8>,
-    /// How much was handed in before the first byte of `out`.
+    /// The position of the first byte of `out` among all bytes ever queued.
     base: u64,
-    /// How much was written, of all that was ever handed in.
+    /// How many bytes were written, of all that were ever queued.
     written: u64,
-    pub(crate) in_flight: VecDeque<InFlight>,
-    /// How many flights were handed in and how many are over.
-    pub(crate) queued: u64,
-    pub(crate) answered: u64,
-    /// The beginning of a reply that is not whole yet.
-    pub(crate) input: Vec<u8>,
+    pub(super) in_flight: VecDeque<InFlight>,
+    /// How many requests were ever queued, and how many of them are over.
+    pub(super) queued: u64,
+    pub(super) answered: u64,
+    /// The beginning of a reply that is not complete yet.
+    pub(super) input: Vec<u8>,
     scanner: FrameScanner,
-    pub(crate) in_dirty: bool,
+    pub(super) in_dirty: bool,
 }
 
 impl NodeConnection {
-    pub(crate) fn new(
+    pub(super) fn new(
         transport: Transport,
         node: usize,
         purpose: Purpose,
-        handshake: (Vec<u8>, VecDeque<HandshakeStep>),
+        handshake: Handshake,
         now_us: u64,
     ) -> NodeConnection {
         NodeConnection {
@@ -111,7 +117,7 @@ impl NodeConnection {
 
     /// Appends a request.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8], in_flight: InFlight) {
+    pub(super) fn push(&mut self, bytes: &[u8], in_flight: InFlight) {
         let start = self.base + self.out.len() as u64;
         self.out.extend_from_slice(bytes);
         self.in_flight.push_back(InFlight {
@@ -122,28 +128,29 @@ impl NodeConnection {
         self.queued += 1;
     }
 
-    /// Appends bytes whose replies nobody counts (Pub/Sub).
-    pub(crate) fn push_raw(&mut self, bytes: &[u8]) {
+    /// Appends bytes whose replies are not counted (Pub/Sub).
+    pub(super) fn push_raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
     /// Returns the bytes of a request that is not answered yet.
-    pub(crate) fn bytes_of(&self, in_flight: &InFlight) -> &[u8] {
+    pub(super) fn bytes_of(&self, in_flight: &InFlight) -> &[u8] {
         let start = (in_flight.start - self.base) as usize;
         &self.out[start..start + in_flight.len as usize]
     }
 
-    /// Takes the oldest request off: it was answered. Its bytes stay until [`NodeConnection::forget_answered`].
+    /// Removes the oldest request, which was answered. Its bytes stay until
+    /// [`NodeConnection::forget_answered`].
     #[inline]
-    pub(crate) fn next_answered(&mut self) -> Option<InFlight> {
+    pub(super) fn next_answered(&mut self) -> Option<InFlight> {
         let in_flight = self.in_flight.pop_front();
         self.answered += u64::from(in_flight.is_some());
         in_flight
     }
 
-    /// Gives up the bytes of answered requests.
+    /// Drops the bytes of answered requests.
     #[inline]
-    pub(crate) fn forget_answered(&mut self) {
+    pub(super) fn forget_answered(&mut self) {
         let kept_from = match self.in_flight.front() {
             Some(in_flight) => in_flight.start.min(self.written),
             None => self.written,
@@ -161,8 +168,8 @@ impl NodeConnection {
         }
     }
 
-    /// Takes back the requests that were not written at all, in order; they can go elsewhere.
-    pub(crate) fn take_unwritten(&mut self) -> Vec<(InFlight, Vec<u8>)> {
+    /// Removes the requests of which no byte was written, in order; they can be sent elsewhere.
+    pub(super) fn take_unwritten(&mut self) -> Vec<(InFlight, Vec<u8>)> {
         let first = self
             .in_flight
             .partition_point(|in_flight| in_flight.start < self.written);
@@ -178,8 +185,8 @@ impl NodeConnection {
         taken
     }
 
-    /// Tells whether the oldest request that is not written at all was admitted under a lease that is over.
-    pub(crate) fn has_stale_unwritten(&self, now_us: u64) -> bool {
+    /// Returns whether an unwritten request was admitted under a lease that is over.
+    pub(super) fn has_stale_unwritten(&self, now_us: u64) -> bool {
         let first = self
             .in_flight
             .partition_point(|in_flight| in_flight.start < self.written);
@@ -188,14 +195,14 @@ impl NodeConnection {
             .any(|in_flight| in_flight.lease_end_us < now_us)
     }
 
-    pub(crate) fn has_unwritten(&self) -> bool {
+    pub(super) fn has_unwritten(&self) -> bool {
         self.handshake_written < self.handshake.len()
             || (self.state == State::Ready && self.written < self.base + self.out.len() as u64)
             || self.transport.wants_write()
     }
 
     /// Writes as much as the socket takes. An error ends the connection.
-    pub(crate) fn flush(&mut self) -> std::io::Result<()> {
+    pub(super) fn flush(&mut self) -> std::io::Result<()> {
         while self.has_unwritten() {
             let is_handshake = self.handshake_written < self.handshake.len();
             let bytes = if is_handshake {
@@ -223,7 +230,7 @@ impl NodeConnection {
     /// Returns the length of the reply at the start of `bytes`, once it is whole. `bytes` are the same as
     /// last time and more.
     #[inline]
-    pub(crate) fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         // Most replies are one short line.
         if let [b'+' | b':', rest @ ..] = bytes {
             let line = &rest[..rest.len().min(32)];

@@ -1,126 +1,109 @@
-//! ROOM.*: requests about tags, answered by the tag_admin.
+//! ROOM.*: requests about tags, answered by the [`TagAdmin`](crate::proxy::TagAdmin).
 //!
-//! A client waits in such a request as in BLPOP: in its turn, and nothing behind it is looked at.
+//! A client waits in such a request as in BLPOP: all earlier ones are answered, and none behind it is read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_resp::{Args, Out, encode_request, parse_i64};
+use nagaya_resp::{Args, Out, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
-use super::inbox::Item;
-use super::model::in_flight::{Delivery, Origin, QueuedRequest};
-use super::model::request::{Handled, Request};
-use super::model::routes::TagCommandKind;
-use super::model::session::{ReadPause, Session};
-use super::scatter::MergeRule;
-use super::slab::Key;
-use super::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
-use super::worker::Worker;
+use crate::proxy::env::Env;
+use crate::proxy::inbox::Item;
+use crate::proxy::model::in_flight::Origin;
+use crate::proxy::model::outbox::Outbox;
+use crate::proxy::model::request::{Handled, Request};
+use crate::proxy::model::routes::TagCommandKind;
+use crate::proxy::model::session::{ReadPause, Session};
+use crate::proxy::model::sessions::Sessions;
+use crate::proxy::slab::Key;
+use crate::proxy::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 
-/// Keys that one DEL of an erased tag names.
-const ERASED_AT_ONCE: usize = 10_000;
-/// Tags that are listed, unless told.
+/// Tags that are listed without a LIMIT, as many as fit a screen.
 const LISTED: usize = 20;
+/// The highest LIMIT: each tag in a list costs several commands.
 const LISTED_MAX: i64 = 1000;
 
 const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const NO_COLD_TIER: &str = "ERR this engine has no cold tier";
 
-impl Worker<'_> {
-    /// Has a request about tags answered.
-    pub(super) fn start_tag_command(
-        &mut self,
-        session: &mut Session,
-        request: &Request<'_>,
-        kind: TagCommandKind,
-    ) -> Handled {
-        if !session.ring.is_empty() {
-            return Handled::TooEarly;
-        }
-        let Some(tiering) = &self.shared.config.tiering else {
-            self.reply_error(session, NO_COLD_TIER);
+/// The keys that a client wants deleted.
+pub(crate) struct Erase {
+    pub(crate) client: Key,
+    pub(crate) names: Vec<Vec<u8>>,
+}
+
+/// Hands a request about tags over.
+pub(crate) fn start(
+    env: &Env<'_>,
+    session: &mut Session,
+    request: &Request<'_>,
+    kind: TagCommandKind,
+) -> Handled {
+    if !session.ring.is_empty() {
+        return Handled::TooEarly;
+    }
+    let Some(tiering) = &env.shared.config.tiering else {
+        session.reply_error(NO_COLD_TIER);
+        return Handled::Done;
+    };
+    let command = match parse(kind, &request.args) {
+        Ok(command) => command,
+        Err(text) => {
+            session.reply_error(text);
             return Handled::Done;
-        };
-        let tag_command = match tag_command(kind, &request.args) {
-            Ok(tag_command) => tag_command,
-            Err(text) => {
-                self.reply_error(session, text);
-                return Handled::Done;
-            }
-        };
-        let wanted = Arc::new(());
-        let (weak, inbox, client) = (Arc::downgrade(&wanted), self.inbox.clone(), session.client.id());
-        session.pause = ReadPause::Busy;
-        session.tag_command = Some(wanted);
-        let done = move |outcome| inbox.push(Item::TagCommand { client, outcome });
-        tiering.tag_admin.ask(tag_command, weak, Box::new(done));
-        Handled::Done
-    }
+        }
+    };
+    let wanted = Arc::new(());
+    let (weak, inbox, client) = (Arc::downgrade(&wanted), env.inbox.clone(), session.client.id());
+    session.pause = ReadPause::Busy;
+    session.tag_command = Some(wanted);
+    let done = move |outcome| inbox.push(Item::TagCommand { client, outcome });
+    tiering.tag_admin.ask(command, weak, Box::new(done));
+    Handled::Done
+}
 
-    /// Takes what came of a client's tag command.
-    pub(super) fn on_tag_command(&mut self, id: u64, outcome: Result<Outcome, String>) {
-        let Some(&client) = self.by_id.get(&id) else {
-            return;
-        };
-        let Some(session) = self.clients.get_mut(client) else {
-            return;
-        };
-        // It may have been told already, and ask for something else by now.
-        if session.tag_command.take().is_none() {
-            return;
-        }
-        let mut out = Out::new(session.client.proto());
-        match outcome {
-            Ok(Outcome::Names(names)) if !names.is_empty() => return self.erase(client, &names),
-            Ok(Outcome::Names(_)) => out.int(0),
-            Ok(Outcome::Count(count)) => out.int(count as i64),
-            Ok(Outcome::IsDone(is_done)) => out.int(i64::from(is_done)),
-            Ok(Outcome::Status(status)) => write_status(&mut out, &status),
-            Ok(Outcome::Listed { tags, cursor }) => write_tags(&mut out, &tags, cursor.as_deref()),
-            Err(text) => out.error_bytes(text.replace(['\r', '\n'], " ").as_bytes()),
-        }
-        self.end_tag_command(client, &out.buf);
+/// Processes the outcome of a client's tag command. Keys that it returns are to be deleted first.
+pub(crate) fn on_outcome(
+    outbox: &mut Outbox,
+    sessions: &mut Sessions,
+    id: u64,
+    outcome: Result<Outcome, String>,
+) -> Option<Erase> {
+    let client = sessions.key_of(id)?;
+    let session = sessions.get_mut(client)?;
+    // The client may have its answer already, and wait for another command.
+    session.tag_command.take()?;
+    let mut out = Out::new(session.client.proto());
+    match outcome {
+        Ok(Outcome::Names(names)) if !names.is_empty() => return Some(Erase { client, names }),
+        Ok(Outcome::Names(_)) => out.int(0),
+        Ok(Outcome::Count(count)) => out.int(count as i64),
+        Ok(Outcome::IsDone(is_done)) => out.int(i64::from(is_done)),
+        Ok(Outcome::Status(status)) => write_status(&mut out, &status),
+        Ok(Outcome::Listed { tags, cursor }) => write_tags(&mut out, &tags, cursor.as_deref()),
+        Err(text) => out.error_bytes(text.replace(['\r', '\n'], " ").as_bytes()),
     }
+    end(outbox, sessions, client, &out.buf);
+    None
+}
 
-    /// Ends a client's wait.
-    pub(super) fn end_tag_command(&mut self, client: Key, reply: &[u8]) {
-        let Some(session) = self.clients.get_mut(client) else {
-            if self.clients.is_live(client) {
-                self.deliver_later(Origin::TagCommand { client }, reply.to_vec());
-            }
-            return;
-        };
-        if session.client.takes_reply() {
-            session.reply(reply);
+/// Ends a client's wait with this reply.
+pub(crate) fn end(outbox: &mut Outbox, sessions: &mut Sessions, client: Key, reply: &[u8]) {
+    let Some(session) = sessions.get_mut(client) else {
+        if sessions.is_live(client) {
+            outbox.push(Origin::TagCommand { client }, reply.to_vec());
         }
-        self.mark_client(client);
-        self.release(client);
-    }
-
-    /// Deletes the keys of a tag as a client would.
-    fn erase(&mut self, client: Key, names: &[Vec<u8>]) {
-        let delivery = self.delivery(Origin::TagCommand { client }, false);
-        let parts = names.chunks(ERASED_AT_ONCE);
-        let gather = self.begin_gather(delivery, MergeRule::Sum, parts.len());
-        for (part, names) in parts.enumerate() {
-            let mut words: Vec<&[u8]> = vec![b"DEL"];
-            words.extend(names.iter().map(Vec::as_slice));
-            let mut bytes = Vec::new();
-            encode_request(&words, &mut bytes);
-            let origin = Origin::Part {
-                gather,
-                part: part as u32,
-            };
-            let delivery = Delivery { origin, ..delivery };
-            self.resubmit(QueuedRequest { bytes, delivery });
-        }
-    }
+        return;
+    };
+    session.reply(reply);
+    sessions.mark(client);
+    sessions.release(client);
 }
 
 /// Reads a request; fails with the text of an error reply.
-fn tag_command(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static str> {
+fn parse(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static str> {
     let tag = || tag_of(args.get(1).unwrap_or_default()).to_vec();
     Ok(match kind {
         TagCommandKind::Status => TagCommand::Status { tag: tag() },
@@ -238,7 +221,7 @@ mod tests {
 
     fn read(kind: TagCommandKind, line: &str) -> Result<TagCommand, &'static str> {
         let args: ArgVec = line.split(' ').collect();
-        tag_command(kind, &args.as_args())
+        parse(kind, &args.as_args())
     }
 
     #[test]
