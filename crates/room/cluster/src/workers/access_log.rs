@@ -15,7 +15,7 @@ use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{Access, ColdTier};
 use tokio::runtime::Handle;
 
-use super::collector::NOTE;
+use super::wire::NOTE;
 use crate::stop::Stop;
 
 /// The longest wait after a failed delivery.

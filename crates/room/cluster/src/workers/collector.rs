@@ -20,9 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::access_log::AccessLog;
-
-/// The command that carries news.
-pub(crate) const NOTE: &str = "ROOM.NOTE";
+use super::wire::NOTE;
 
 const READ_BYTES: usize = 64 * 1024;
 /// How long a sender may be silent. Senders speak every few seconds and connect again if need be.

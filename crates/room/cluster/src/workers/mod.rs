@@ -14,9 +14,11 @@ mod load_pool;
 
 mod access_log;
 mod collector;
+mod wire;
 
 mod cold_key_service;
 mod for_proxy;
+mod state;
 mod tag_list;
 mod tag_service;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nagaya_tiering::cold::{ColdTier, TagRow};
 use nagaya_tiering::hot::HotTier;
 
-use super::tag_service::{Failure, Shared};
+use super::state::{Failure, Shared};
 use crate::hot_tier::TagInfo;
 use crate::proxy::{ListedTag, TagOrder, TagQuery};
 

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{ColdTier, TagRow};
-use nagaya_tiering::error::RoomError;
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
 
 use super::load_pool::LoadPool;
+use super::state::{Failure, Shared};
 use super::tag_list;
 use crate::hot_tier::keys;
 use crate::hot_tier::{RedisHotTier, TagInfo};
@@ -40,37 +40,6 @@ const PAGE: usize = 1000;
 pub struct TagService {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-pub(super) struct Shared {
-    pub(super) tier: RedisHotTier,
-    pub(super) cold: Arc<dyn ColdTier>,
-    pub(super) clock: Arc<dyn Clock>,
-    loads: Arc<LoadPool>,
-    stop: Stop,
-    under_way: AtomicUsize,
-}
-
-/// Why an command failed: trouble in a tier, or something to tell the client.
-pub(super) enum Failure {
-    Tier(RoomError),
-    Told(String),
-}
-
-impl<E: Into<RoomError>> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        Failure::Tier(error.into())
-    }
-}
-
-impl Failure {
-    /// The text of an error reply.
-    fn text(self) -> String {
-        match self {
-            Failure::Tier(error) => format!("TRYAGAIN {error}"),
-            Failure::Told(text) => format!("ERR {text}"),
-        }
-    }
 }
 
 impl TagService {
