@@ -44,6 +44,7 @@ mod complaint;
 mod error;
 mod figures;
 mod ids;
+pub mod metrics;
 mod traced;
 
 pub use client::{Fetch, FetchError, Fetched, Place};

@@ -29,5 +29,5 @@ pub use loader::{Entry, Flag, Loaded, Loader, Origin};
 pub use reference::{reference_page, sample_file};
 pub use secret::Secret;
 pub use section::{Complaint, Field, Life, Section, SectionMeta, check, check_range};
-pub use units::ByteSize;
+pub use units::{ByteSize, with_unit};
 pub use value::{Choice, Raw, Unset, Value};

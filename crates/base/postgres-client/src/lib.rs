@@ -8,6 +8,9 @@
 //! Suggested reading order: the URL, how a connection is made, one connection's
 //! calls and transactions, the pool, migrations, then listening and notifying.
 
+// `nagaya_sql::row!` names the row type by this crate.
+extern crate self as nagaya_postgres_client;
+
 mod url;
 
 mod connector;
@@ -15,6 +18,7 @@ mod tls;
 
 mod session;
 
+mod scalar;
 mod transaction;
 
 mod pool;
@@ -29,10 +33,12 @@ mod error;
 pub use connector::Connector;
 pub use error::{Error, Kind};
 pub use listener::{Event, Listener};
-pub use migrate::{Migration, Migrations};
+pub use migrate::Migrations;
 pub use nagaya_net::Backoff;
+pub use nagaya_sql::Migration;
 pub use notifier::Notifier;
 pub use pool::{Connection, Options, Pool, PoolStatus};
+pub use scalar::scalar;
 pub use session::{Param, Session};
 pub use tokio_postgres::{Row, types};
 pub use transaction::Transaction;

@@ -16,6 +16,7 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use crate::connector::{Connector, Wire};
 use crate::error::Error;
+use crate::scalar::scalar;
 
 /// Hints that may wait for a slow user; more become a gap.
 const EVENTS_QUEUED_MAX: usize = 1024;
@@ -154,7 +155,7 @@ async fn subscribe(client: &Client, channels: &[String]) -> Result<(), tokio_pos
         .query(include_str!("queries/notify/listen.sql"), &[&channels])
         .await?;
     for row in rows {
-        client.batch_execute(row.get(0)).await?;
+        client.batch_execute(scalar(&row)).await?;
     }
     Ok(())
 }

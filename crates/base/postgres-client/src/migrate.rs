@@ -5,10 +5,9 @@
 //! behind an advisory lock, so programs that start at once take turns and the later
 //! ones find nothing to do; a program that dies half way leaves nothing behind.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
+use nagaya_sql::{Changed, History, Migration, Recorded, Step, row};
 
 use crate::error::Error;
 use crate::pool::Pool;
@@ -17,12 +16,9 @@ use crate::session::Session;
 /// How long to wait for another program that migrates, and for one migration.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// One step of a schema. Its text is never changed after its release.
-#[derive(Clone, Copy, Debug)]
-pub struct Migration {
-    pub name: &'static str,
-    pub up: &'static str,
-    pub down: &'static str,
+row! {
+    postgres;
+    struct MigrationRow { number: i32, name: String, checksum: String }
 }
 
 /// All steps of a schema in order; the first has number 1.
@@ -36,7 +32,7 @@ pub struct Migrations {
 impl Migrations {
     /// The number of the newest schema.
     pub fn newest(&self) -> u32 {
-        u32::try_from(self.steps.len()).expect("a schema has few steps")
+        self.history().newest()
     }
 
     /// Brings the database to the newest schema.
@@ -74,56 +70,62 @@ impl Migrations {
                 known: self.newest(),
             });
         }
-        for ((number, row), step) in (1..).zip(&rows).zip(self.steps) {
-            let same = row.get::<_, i32>(0) == number
-                && row.get::<_, &str>(1) == step.name
-                && row.get::<_, &str>(2) == checksum(step.up);
-            if !same {
-                return Err(Error::SchemaChanged {
-                    set: self.set,
-                    number: number.unsigned_abs(),
-                    name: step.name,
-                });
-            }
-        }
+        let recorded: Vec<Recorded> = rows
+            .iter()
+            .map(MigrationRow::read)
+            .map(|row| Recorded {
+                number: row.number.unsigned_abs(),
+                name: row.name,
+                checksum: row.checksum,
+            })
+            .collect();
+        let changed = |Changed { number, name }| Error::SchemaChanged {
+            set: self.set,
+            number,
+            name,
+        };
+        self.history().verify(found, &recorded).map_err(changed)?;
         Ok(found)
     }
 
     async fn step(&self, session: &Session, applied: u32, target: u32) -> Result<(), Error> {
-        let numbered = || (1u32..).zip(self.steps);
-        for (number, step) in numbered().filter(|(number, _)| *number > applied && *number <= target) {
-            session.batch_within(step.up, LIMIT).await?;
-            session
-                .execute(
-                    include_str!("queries/migrations/insert.sql"),
-                    &[&self.set, &as_int(number), &step.name, &checksum(step.up)],
-                )
-                .await?;
-            tracing::info!(set = self.set, number, name = step.name, "migration applied");
-        }
-        let back = numbered().filter(|(number, _)| *number <= applied && *number > target);
-        for (number, step) in back.collect::<Vec<_>>().into_iter().rev() {
-            session.batch_within(step.down, LIMIT).await?;
-            session
-                .execute(
-                    include_str!("queries/migrations/delete.sql"),
-                    &[&self.set, &as_int(number)],
-                )
-                .await?;
-            tracing::info!(set = self.set, number, name = step.name, "migration taken back");
+        for step in self.history().steps(applied, target) {
+            match step {
+                Step::Up { number, migration } => {
+                    session.batch_within(migration.up, LIMIT).await?;
+                    session
+                        .execute(
+                            include_str!("queries/migrations/insert.sql"),
+                            &[&self.set, &as_int(number), &migration.name, &migration.checksum()],
+                        )
+                        .await?;
+                    tracing::info!(set = self.set, number, name = migration.name, "migration applied");
+                }
+                Step::Down { number, migration } => {
+                    session.batch_within(migration.down, LIMIT).await?;
+                    session
+                        .execute(
+                            include_str!("queries/migrations/delete.sql"),
+                            &[&self.set, &as_int(number)],
+                        )
+                        .await?;
+                    tracing::info!(
+                        set = self.set,
+                        number,
+                        name = migration.name,
+                        "migration taken back"
+                    );
+                }
+            }
         }
         Ok(())
+    }
+
+    fn history(&self) -> History {
+        History(self.steps)
     }
 }
 
 fn as_int(number: u32) -> i32 {
     i32::try_from(number).expect("a schema has few steps")
-}
-
-fn checksum(text: &str) -> String {
-    let mut digits = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        write!(digits, "{byte:02x}").expect("writing to a string cannot fail");
-    }
-    digits
 }

@@ -5,18 +5,16 @@
 //! write lock from its start, so two programs that open a file at once take turns
 //! and the second finds nothing to do.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use nagaya_sql::{Changed, History, Migration, Recorded, Step, row};
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
-/// One step of a schema, and back. Its text is never changed after its release.
-#[derive(Debug)]
-pub struct Migration {
-    pub name: &'static str,
-    pub up: &'static str,
-    pub down: &'static str,
+use crate::scalar::scalar;
+
+row! {
+    sqlite;
+    struct MigrationRow { name: String, checksum: String }
 }
 
 /// What the files of one kind look like.
@@ -69,7 +67,7 @@ impl SchemaError {
 impl Schema {
     /// The number of the newest schema.
     pub const fn newest(&self) -> u32 {
-        self.migrations.len() as u32
+        self.history().newest()
     }
 
     /// Brings a file to the newest schema, or makes the schema in an empty file.
@@ -117,10 +115,9 @@ impl Schema {
 
     /// Returns the number of the file's schema; 0 for an empty file.
     pub fn version_of(&self, connection: &Connection, path: &Path) -> Result<u32, SchemaError> {
-        let read = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+        let read = |pragma| connection.pragma_query_value(None, pragma, scalar::<i32>);
         let facts = || -> rusqlite::Result<(i32, i32, u32)> {
-            let objects =
-                connection.query_row(include_str!("queries/count_objects.sql"), [], |row| row.get(0))?;
+            let objects = connection.query_row(include_str!("queries/count_objects.sql"), [], scalar)?;
             Ok((read("application_id")?, read("user_version")?, objects))
         };
         let (application, version, objects) = facts().map_err(SchemaError::failed(path))?;
@@ -145,50 +142,47 @@ impl Schema {
 
     /// Compares the migrations that were applied with ours.
     fn verify(&self, connection: &Connection, path: &Path, applied: u32) -> Result<(), SchemaError> {
-        for (number, migration) in (1..=applied).zip(self.migrations) {
-            let found: Option<(String, String)> = connection
-                .query_row(include_str!("queries/find.sql"), [number], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })
+        let mut recorded = Vec::new();
+        for number in 1..=applied {
+            let found = connection
+                .query_row(include_str!("queries/find.sql"), [number], MigrationRow::read)
                 .optional()
                 .map_err(SchemaError::failed(path))?;
-            let known = (migration.name.to_owned(), checksum(migration.up));
-            if found != Some(known) {
-                return Err(SchemaError::Changed {
-                    path: path.to_owned(),
-                    number,
-                    name: migration.name,
-                });
-            }
+            recorded.extend(found.map(|row| Recorded {
+                number,
+                name: row.name,
+                checksum: row.checksum,
+            }));
         }
-        Ok(())
+        let changed = |Changed { number, name }| SchemaError::Changed {
+            path: path.to_owned(),
+            number,
+            name,
+        };
+        self.history().verify(applied, &recorded).map_err(changed)
     }
 
     fn step(&self, connection: &Connection, found: u32, target: u32) -> rusqlite::Result<()> {
-        for (number, migration) in (1..).zip(self.migrations) {
-            if number > found && number <= target {
-                connection.execute_batch(migration.up)?;
-                let row = params![number, migration.name, checksum(migration.up)];
-                connection.execute(include_str!("queries/insert.sql"), row)?;
-            }
-        }
-        for (number, migration) in (1..).zip(self.migrations).collect::<Vec<_>>().into_iter().rev() {
-            if number <= found && number > target {
-                connection.execute_batch(migration.down)?;
-                connection.execute(include_str!("queries/delete.sql"), [number])?;
+        for step in self.history().steps(found, target) {
+            match step {
+                Step::Up { number, migration } => {
+                    connection.execute_batch(migration.up)?;
+                    let row = params![number, migration.name, migration.checksum()];
+                    connection.execute(include_str!("queries/insert.sql"), row)?;
+                }
+                Step::Down { number, migration } => {
+                    connection.execute_batch(migration.down)?;
+                    connection.execute(include_str!("queries/delete.sql"), [number])?;
+                }
             }
         }
         connection.pragma_update(None, "application_id", self.application_id)?;
         connection.pragma_update(None, "user_version", target)
     }
-}
 
-fn checksum(text: &str) -> String {
-    let mut digits = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        write!(digits, "{byte:02x}").expect("writing to a string cannot fail");
+    const fn history(&self) -> History {
+        History(self.migrations)
     }
-    digits
 }
 
 #[cfg(test)]

@@ -17,8 +17,10 @@ pub mod ask;
 pub mod manager;
 
 pub mod commands;
+pub mod metrics;
 pub mod status;
 
+#[cfg(any(test, feature = "simulator"))]
 pub mod simulator;
 
 pub mod clock;

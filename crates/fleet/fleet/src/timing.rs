@@ -99,6 +99,7 @@ impl Timing {
     }
 
     /// Fills a wish up without checking it, for the simulator to show what comes of it.
+    #[cfg(any(test, feature = "simulator"))]
     pub fn from_unsafe_wish(wish: Wish) -> Timing {
         let lease = wish.lease.unwrap_or(Duration::from_secs(5));
         let mut timing = Timing::filled(lease, wish);

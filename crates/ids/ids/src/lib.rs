@@ -19,6 +19,8 @@ pub mod mint;
 pub mod running_clock;
 pub mod server;
 
+pub mod metrics;
+
 pub mod audit;
 pub mod decode;
 pub mod utc;

@@ -30,11 +30,9 @@ pub mod record;
 pub mod request;
 pub mod store;
 
-#[cfg(feature = "postgres")]
-pub mod postgres;
-pub mod sqlite;
-
 pub mod service;
+
+pub mod metrics;
 
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;

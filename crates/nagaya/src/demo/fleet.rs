@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use super::child::spawn_child;
 use super::house::{House, connect_to, erase};
 use super::part::{End, Part, count};
-use crate::bench::spawn_child;
 
 /// The app; all its keys have this tag.
 const APP: &str = "demo";

@@ -13,11 +13,11 @@ use nagaya_resp::Frame;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::data_dir::{DataDir, Found};
+use crate::app::data_dir::{DataDir, Found};
+use crate::app::readiness::State;
+use crate::app::settings::HouseConfig;
 use crate::http::Readyz;
-use crate::jobs_tools::connect::{ConnectArgs, connect};
-use crate::readiness::State;
-use crate::settings::HouseConfig;
+use crate::jobs::tools::connect::{ConnectArgs, connect};
 
 /// How long the room may take to answer: taking a tag out of memory waits for the disk, or for a lease.
 const ROOM_PATIENCE: Duration = Duration::from_secs(30);

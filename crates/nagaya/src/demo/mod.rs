@@ -6,6 +6,7 @@
 //!
 //! Everything runs on the main thread: the kernel ends the child processes of a thread that ends.
 
+mod child;
 mod house;
 
 mod fanout;
@@ -31,10 +32,11 @@ use nagaya_redis_client::reply;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::app::settings;
+use crate::app::signals::Signals;
 use crate::cli::GlobalArgs;
-use crate::jobs_tools::connect::ConnectArgs;
-use crate::signals::Signals;
-use crate::{jobs_tools, settings};
+use crate::jobs::tools::block_on;
+use crate::jobs::tools::connect::ConnectArgs;
 
 use house::House;
 use part::{End, Part};
@@ -80,7 +82,7 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, args: DemoArgs) -> anyhow::Result<ExitCode> {
     let loaded = settings::load(global, flags)?;
-    jobs_tools::block_on(demo(&loaded, args))
+    block_on(demo(&loaded, args))
 }
 
 async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {

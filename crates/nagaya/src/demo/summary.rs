@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::house::House;
 use super::part::Part;
-use crate::terminal::{self, Paint};
+use crate::app::terminal::{self, Paint};
 
 /// How a part went.
 struct Told {

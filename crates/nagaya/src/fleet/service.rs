@@ -8,17 +8,17 @@ use axum::Router;
 use nagaya_config::Secret;
 use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::manager::{self, ManagerHandle, ManagerOptions, ManagerStatus};
+use nagaya_fleet::metrics::FleetFigures;
 use nagaya_fleet::store::Store;
 use nagaya_fleet_api::FleetApi;
 use nagaya_fleet_api::webhook::Guard;
-use nagaya_telemetry::FleetFigures;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use super::target::house_url;
-use crate::readiness::{Readiness, Ready};
-use crate::service::{Running, Service, Shutdown};
-use crate::settings::Settings;
+use crate::app::readiness::{Readiness, Ready};
+use crate::app::service::{Running, Service, Shutdown};
+use crate::app::settings::Settings;
 
 /// A manager that does not run yet.
 pub(crate) struct FleetService {
@@ -80,7 +80,7 @@ impl FleetService {
 
     pub(crate) fn register(&self, metrics: &Metrics) {
         let status = self.handle.status();
-        metrics.register_fleet(move || figures(&status.borrow()));
+        metrics.register(move || figures(&status.borrow()));
     }
 }
 

@@ -12,9 +12,9 @@ use nagaya_fleet::store::Error;
 use nagaya_redis_client::{Endpoint, Error as RedisError, RedisUrl, Topology};
 
 use super::FleetConfig;
-use super::args::StoreArgs;
-use crate::room::backroom_socket;
-use crate::settings::HouseConfig;
+use super::tools::args::StoreArgs;
+use crate::app::settings::HouseConfig;
+use crate::room::embedded::backroom_socket;
 
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -18,8 +18,8 @@ use super::HttpConfig;
 use super::auth::require_token;
 use super::observe::observe;
 use super::problem::{Problem, echo};
-use crate::console;
-use crate::readiness::{Component, Readiness, State as Stage};
+use crate::api::console;
+use crate::app::readiness::{Component, Readiness, State as Stage};
 
 /// What the handlers share.
 pub(crate) struct HttpState {

@@ -11,8 +11,8 @@ use nagaya_ids::pool::{Error, Pool};
 use nagaya_redis_client::{Client, Endpoint, Error as RedisError, Options, RedisUrl, Topology};
 
 use super::IdsConfig;
-use crate::room::backroom_socket;
-use crate::settings::HouseConfig;
+use crate::app::settings::HouseConfig;
+use crate::room::embedded::backroom_socket;
 
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);

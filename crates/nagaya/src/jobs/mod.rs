@@ -3,13 +3,8 @@
 //! What jobs are is the business of `nagaya-jobs`, how they are spoken of that of `nagaya-jobs-api`; here it is
 //! chosen where they rest and who may come.
 
-mod config;
-mod deliver;
-mod figures;
-mod serve;
 mod service;
+pub(crate) mod tools;
 
-pub use config::JobsConfig;
-pub use deliver::{NotifyConfig, WebhooksConfig};
-pub(crate) use serve::{SERVE_EXAMPLES, ServeArgs, serve};
 pub(crate) use service::JobsService;
+pub use service::{JobsConfig, NotifyConfig, WebhooksConfig};

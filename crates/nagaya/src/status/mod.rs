@@ -17,12 +17,12 @@ use serde_json::Value;
 
 pub(crate) use ask::{Answer, get_within};
 
-use crate::banner::local_url;
+use crate::app::banner::local_url;
+use crate::app::settings;
+use crate::app::terminal;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
-use crate::jobs_tools::connect::token;
-use crate::settings;
-use crate::terminal;
+use crate::jobs::tools::connect::token;
 use report::Report;
 
 pub(crate) const EXAMPLES: &str = "\

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::services;
 use super::units::duration;
+use crate::app::readiness::{Component, State};
+use crate::app::terminal::Paint;
 use crate::http::Readyz;
-use crate::readiness::{Component, State};
-use crate::terminal::Paint;
 
 /// The services of a house, in the order in which people learn of them.
 const SERVICES: [&str; 6] = ["room", "jobs", "fanout", "ids", "fleet", "http"];

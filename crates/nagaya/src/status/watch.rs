@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::report::Report;
 use super::{Target, exit_code};
-use crate::terminal::{self, Paint};
+use crate::app::terminal::{self, Paint};
 
 /// To the upper left corner.
 const HOME: &str = "\x1b[H";

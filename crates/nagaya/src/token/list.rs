@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::PATH;
-use crate::jobs_tools::connect::{ConnectArgs, connect};
-use crate::jobs_tools::show_value::{table, time};
+use crate::jobs::tools::connect::{ConnectArgs, connect};
+use crate::jobs::tools::show_value::{table, time};
 
 #[derive(Args)]
 pub(crate) struct ListArgs {

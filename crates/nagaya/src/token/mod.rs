@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use nagaya_config::Flag;
 
+use crate::app::settings;
 use crate::cli::GlobalArgs;
-use crate::jobs_tools::block_on;
-use crate::settings;
+use crate::jobs::tools::block_on;
 
 /// Where the house has its tokens.
 const PATH: &str = "/v1/tokens";

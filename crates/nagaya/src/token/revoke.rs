@@ -8,7 +8,7 @@ use nagaya_config::Loaded;
 
 use super::list::tokens;
 use super::{PATH, TENANT};
-use crate::jobs_tools::connect::{ConnectArgs, connect};
+use crate::jobs::tools::connect::{ConnectArgs, connect};
 
 #[derive(Args)]
 pub(crate) struct RevokeArgs {

@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod hot_tier;
+pub mod metrics;
 pub mod proxy;
 pub mod workers;
 

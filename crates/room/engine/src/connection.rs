@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use nagaya_commands::client::Client;
 use nagaya_commands::config::{Config, OutputLimit};
 use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_reactor::Transport;
 use nagaya_resp::{Limits, Out, Parsed, RequestParser};
-
-use crate::transport::Transport;
 
 /// Replies waiting beyond this stop the reading of further requests.
 const OUTPUT_SOFT_BYTES: usize = 1 << 20;

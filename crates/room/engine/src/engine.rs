@@ -1,7 +1,6 @@
 //! Starts and stops the engine.
 
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,15 +12,16 @@ use nagaya_commands::config::Config;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::Server;
 use nagaya_config::Listen;
+use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::acceptor::{self, Listener};
+use crate::acceptor;
 use crate::config::RoomConfig;
 use crate::error::Error;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
 use crate::memory::used_bytes;
 use crate::reclaimer::BackgroundReclaimer;
@@ -61,7 +61,7 @@ pub struct Bound {
 pub struct Engine {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
-    acceptor_wake: Arc<Inbox>,
+    acceptor_waker: Arc<Waker>,
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
@@ -74,15 +74,16 @@ impl Bound {
     pub fn bind(config: RoomConfig) -> Result<Bound, Error> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
-        let tcp = bind_tcp(&config.listen)?;
-        let local = tcp.local_addr().map_err(Error::Poll)?;
+        let listener = bind_tcp(config.listen, None)?;
+        let local = listener.tcp_address().unwrap_or(config.listen.0);
         addresses.push(local.to_string());
-        listeners.push(Listener::Tcp(tcp, None));
+        listeners.push(listener);
         if let Some(address) = &config.tls_listen {
             let tls = tls_config(&config)?;
-            let listener = bind_tcp(address)?;
-            addresses.push(format!("{} (TLS)", listener.local_addr().map_err(Error::Poll)?));
-            listeners.push(Listener::Tcp(listener, Some(tls)));
+            let listener = bind_tcp(*address, Some(tls))?;
+            let local = listener.tcp_address().unwrap_or(address.0);
+            addresses.push(format!("{local} (TLS)"));
+            listeners.push(listener);
         }
         if let Some(path) = &config.unix_socket {
             listeners.push(bind_unix(path)?);
@@ -175,7 +176,7 @@ impl Bound {
         let mut engine = Engine {
             shared,
             stop: Arc::default(),
-            acceptor_wake: Arc::new(Inbox::new().map_err(Error::Poll)?),
+            acceptor_waker: Arc::new(Waker::new().map_err(Error::Poll)?),
             inboxes: Vec::new(),
             threads: vec![free_thread],
             addresses,
@@ -226,7 +227,7 @@ impl Engine {
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
-        self.acceptor_wake.wake();
+        self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
         // The freeing thread, first in the list, ends with the last user of the shared state.
         for thread in self.threads.drain(..).skip(1) {
@@ -244,22 +245,17 @@ impl Engine {
 
     fn start_io_thread(&mut self, number: usize) -> Result<(), Error> {
         let inbox = Arc::new(Inbox::new().map_err(Error::Poll)?);
+        let poller = Poller::new().map_err(Error::Poll)?;
+        inbox.watch(&poller, WAKE).map_err(Error::Poll)?;
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
-        let thread = std::thread::Builder::new()
-            .name(format!("nagaya-io-{number}"))
-            .spawn(move || {
-                let stats = Core::new_stats();
-                let mut core = Core::new(&shared.server, &stats);
-                match EventLoop::new(&shared, own, stop, number == 0) {
-                    Ok(event_loop) => {
-                        let event_loop = Rc::new(event_loop);
-                        core.pump = Some(Rc::clone(&event_loop) as _);
-                        event_loop.run(&mut core);
-                    }
-                    Err(error) => tracing::error!(%error, "could not set up an I/O thread"),
-                }
-            });
+        let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
+            let stats = Core::new_stats();
+            let mut core = Core::new(&shared.server, &stats);
+            let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
+            core.pump = Some(Rc::clone(&event_loop) as _);
+            event_loop.run(&mut core);
+        });
         self.threads.push(thread.map_err(Error::Thread)?);
         self.inboxes.push(inbox);
         Ok(())
@@ -267,10 +263,10 @@ impl Engine {
 
     fn start_acceptor(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        let (wake, inboxes) = (Arc::clone(&self.acceptor_wake), self.inboxes.clone());
-        let thread = std::thread::Builder::new()
-            .name("nagaya-accept".to_owned())
-            .spawn(move || acceptor::run(&shared, &listeners, &inboxes, &wake, &stop));
+        let (waker, inboxes) = (Arc::clone(&self.acceptor_waker), self.inboxes.clone());
+        let thread = nagaya_reactor::spawn("nagaya-accept".to_owned(), move || {
+            acceptor::run(&shared, &listeners, &inboxes, &waker, &stop);
+        });
         self.threads.push(thread.map_err(Error::Thread)?);
         Ok(())
     }
@@ -316,28 +312,18 @@ impl Drop for Engine {
     }
 }
 
-fn bind_tcp(address: &Listen) -> Result<TcpListener, Error> {
-    let failed = |source| Error::Bind {
+fn bind_tcp(address: Listen, tls: Option<Arc<ServerConfig>>) -> Result<Listener, Error> {
+    Listener::tcp(address.0, tls).map_err(|source| Error::Bind {
         address: address.to_string(),
         source,
-    };
-    let listener = TcpListener::bind(address.to_string()).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
+    })
 }
 
 fn bind_unix(path: &Path) -> Result<Listener, Error> {
-    let failed = |source| Error::Bind {
+    Listener::unix(path).map_err(|source| Error::Bind {
         address: path.display().to_string(),
         source,
-    };
-    // A socket file that nobody listens on is left from a crash; one that answers is somebody's.
-    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(Listener::Unix(listener, path.to_owned()))
+    })
 }
 
 /// Builds what clients are shown through TLS, from the files that the settings name.

@@ -15,11 +15,11 @@ mod acceptor;
 mod connection;
 mod event_loop;
 mod inbox;
-mod transport;
 
 mod tiers;
 
 mod memory;
+pub mod metrics;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};

@@ -22,6 +22,7 @@ pub mod saver;
 pub mod access;
 pub mod filter;
 
+#[cfg(any(test, feature = "testing"))]
 pub mod reference;
-#[cfg(any(test, feature = "suite"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod suite;

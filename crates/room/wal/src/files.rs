@@ -1,5 +1,5 @@
 //! What the log needs of a file system, as a seam: the real one, or one that fails on demand
-//! ([`crate::faults`]).
+//! (the module `faults`).
 
 use std::fs;
 use std::io;

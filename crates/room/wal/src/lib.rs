@@ -38,6 +38,7 @@ mod inspect;
 
 mod salvage;
 
+#[cfg(any(test, feature = "faults"))]
 pub mod faults;
 
 pub use error::{Damage, Doing, Failure, LogError, OpenError};

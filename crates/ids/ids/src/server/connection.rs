@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind};
 
-use super::listener::Stream;
+use nagaya_reactor::Transport;
+
 use super::stats::{GetCounts, ServerStats, Stats};
 use super::{ServerConfig, binary, text};
 use crate::clock::BootTime;
@@ -156,7 +157,7 @@ pub(super) enum Next {
 
 /// A session and its socket.
 pub(super) struct Connection {
-    pub(super) stream: Stream,
+    pub(super) transport: Transport,
     session: Session,
     /// When it last completed a request (or began).
     pub(super) active: BootTime,
@@ -165,9 +166,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, now: BootTime) -> Connection {
+    pub(super) fn new(transport: Transport, now: BootTime) -> Connection {
         Connection {
-            stream,
+            transport,
             session: Session::default(),
             active: now,
             watched: Next::Read,
@@ -177,7 +178,7 @@ impl Connection {
     /// Reads once and answers with one write what came.
     pub(super) fn on_readable(&mut self, tools: &mut Tools<'_>) -> Next {
         let scratch = std::mem::take(&mut tools.scratch);
-        let received = self.stream.read(scratch);
+        let received = self.transport.read(scratch);
         let next = match received {
             Ok(0) => Next::Close,
             Ok(count) => {
@@ -219,7 +220,7 @@ impl Connection {
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         let Session { out, sent, .. } = &mut self.session;
         while *sent < out.len() {
-            match self.stream.write(&out[*sent..]) {
+            match self.transport.write(&out[*sent..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => *sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

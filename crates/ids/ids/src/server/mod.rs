@@ -7,8 +7,6 @@
 mod binary;
 mod connection;
 mod event_loop;
-mod inbox;
-mod listener;
 mod stats;
 mod text;
 
@@ -19,10 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use nagaya_reactor::{Address as ListenAddress, Listener};
+use nagaya_reactor::{Inbox, Transport};
+
 use crate::mint::Mint;
 use event_loop::EventLoop;
-use inbox::Inbox;
-pub use listener::{ListenAddress, Listener};
 pub use stats::{GetCounts, ServerStats, Stats};
 
 /// The limits of the memcached server.
@@ -68,7 +67,8 @@ struct Shared {
 /// A running server. Dropping it stops it as [`Server::stop`] does.
 pub struct Server {
     shared: Arc<Shared>,
-    inboxes: Vec<Arc<Inbox>>,
+    /// New connections for each thread.
+    inboxes: Vec<Arc<Inbox<Transport>>>,
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
 }
@@ -105,9 +105,7 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             let shared = Arc::clone(&server.shared);
             let event_loop = EventLoop::new(shared, own, server.inboxes.clone(), listeners)?;
-            let thread = std::thread::Builder::new()
-                .name(format!("ids-{own}"))
-                .spawn(move || event_loop.run())?;
+            let thread = nagaya_reactor::spawn(format!("ids-{own}"), move || event_loop.run())?;
             server.threads.push(thread);
         }
         Ok(server)

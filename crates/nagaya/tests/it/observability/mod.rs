@@ -6,8 +6,9 @@ mod promql;
 
 use super::*;
 use exposition::{Families, parse, series};
+use nagaya_cluster::metrics::TiersFigures;
+use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{SystemClock, TiersFigures};
 use nagaya_testkit::wait;
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,7 +50,7 @@ fn families() -> Families {
     });
 
     let metrics = Metrics::new("0", Arc::new(SystemClock));
-    metrics.register_tiers(TiersFigures::default);
+    metrics.register(TiersFigures::default);
     let mut families = parse(&metrics.render().unwrap());
     families.extend(parse(&told));
     families
