@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_commands::client::{Client, Mailbox, Message};
+use nagaya_reactor::{Interest, Key, Transport};
 
 use super::model::session::{ReadPause, Session};
-use super::slab::Key;
-use super::transport::Transport;
 use super::worker::{READ_BYTES, Worker};
 
 impl Worker<'_> {
@@ -140,13 +139,14 @@ impl Worker<'_> {
 
     pub(super) fn open_client(&mut self, id: u64, transport: Transport) {
         let key = self.sessions.reserve();
-        if !self.watcher.watch(&transport, key.token(false)) {
+        let interest = Interest::READ_WRITE.edge();
+        if self.poller.add(&transport, key.token(false), interest).is_err() {
             self.sessions.remove(key, id);
             self.env.shared.connections.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let mailbox = Arc::clone(self.env.inbox) as Arc<dyn Mailbox>;
-        let client = Client::new(id, mailbox, transport.peer.as_str(), transport.local.as_str());
+        let client = Client::new(id, mailbox, transport.peer_name(), transport.local_name());
         self.executor.connect(&client);
         let session = Session::new(transport, client, self.env.now_us);
         self.sessions.add(key, Box::new(session));

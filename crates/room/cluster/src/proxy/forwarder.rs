@@ -3,6 +3,7 @@
 //! A request is sent again only after a reply that says it did not run (see [`Redirect`]).
 
 use nagaya_commands::table;
+use nagaya_reactor::Key;
 use nagaya_resp::{Limits, Parsed, RequestParser};
 
 use super::env::Env;
@@ -12,7 +13,6 @@ use super::model::outbox::Outbox;
 use super::model::redirect::Redirect;
 use super::model::reply::encoded;
 use super::model::target::Target;
-use super::slab::Key;
 use super::upstream::Upstream;
 
 /// Redirects of one request before its client gets an error, so that two nodes that disagree cannot send

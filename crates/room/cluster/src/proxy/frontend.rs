@@ -3,6 +3,7 @@
 use nagaya_commands::client::Client;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::pubsub::Kind;
+use nagaya_reactor::Key;
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 use nagaya_tiering::tag::tag_of;
 
@@ -13,7 +14,6 @@ use super::model::routes::{NodeMerge, Route, Script};
 use super::model::session::{ReadPause, Session};
 use super::model::sessions::OUTPUT_SOFT_BYTES;
 use super::model::target::{Refusal, Target};
-use super::slab::Key;
 use super::worker::Worker;
 
 /// Most arguments of one request, as in Redis.

@@ -22,10 +22,7 @@ mod upstream;
 
 mod acceptor;
 mod inbox;
-mod poll;
 mod refresher;
-mod slab;
-mod transport;
 
 mod compat;
 mod config;

@@ -8,11 +8,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_reactor::Address;
 use nagaya_redis_client::{Client, Endpoint};
 use parking_lot::{Condvar, Mutex};
 
 use super::inbox::{Inbox, Item};
-use super::model::layout::{Layout, NodeInfo, Place};
+use super::model::layout::{Layout, NodeInfo};
 
 /// The shortest time between two readings, so that a broken cluster is not flooded.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -112,7 +113,7 @@ fn node(owner: &Endpoint, name: String) -> Result<NodeInfo, String> {
         Endpoint::Unix(path) => Ok(NodeInfo {
             host: name.clone(),
             name,
-            place: Place::Unix(path.clone()),
+            address: Address::Unix(path.clone()),
         }),
         Endpoint::Tcp { host, port } => {
             let addresses = (host.as_str(), *port).to_socket_addrs();
@@ -121,7 +122,7 @@ fn node(owner: &Endpoint, name: String) -> Result<NodeInfo, String> {
             Ok(NodeInfo {
                 name,
                 host: host.clone(),
-                place: Place::Tcp(address),
+                address: Address::Tcp(address),
             })
         }
     }

@@ -9,10 +9,11 @@ use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
 use nagaya_commands::dispatch::Core;
 use nagaya_commands::server::{ReclaimInline, Server};
+use nagaya_reactor::{Listener, Waker};
 use nagaya_redis_client::{Client, Options};
 use nagaya_tiering::protocol::Tokens;
 
-use super::acceptor::{self, Listener};
+use super::acceptor;
 use super::config::Config;
 use super::env::Shared;
 use super::error::Error;
@@ -37,7 +38,7 @@ pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    acceptor_wake: Arc<Inbox>,
+    acceptor_waker: Arc<Waker>,
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -72,16 +73,22 @@ impl Handle {
 impl Service {
     /// Takes the address of the settings, or says why it cannot be had. The servers are not asked yet.
     pub fn bind(config: Config) -> Result<Service, Error> {
-        let mut listeners = vec![Listener::tcp(config.listen, None)?];
-        let address = listeners[0].address().unwrap_or(config.listen);
+        let listen =
+            |address, tls| Listener::tcp(address, tls).map_err(|source| Error::Bind { address, source });
+        let mut listeners = vec![listen(config.listen, None)?];
+        let address = listeners[0].tcp_address().unwrap_or(config.listen);
         let mut tls_address = None;
         if let Some(tls) = &config.tls_listen {
-            let listener = Listener::tcp(tls.address, Some(Arc::clone(&tls.config)))?;
-            tls_address = listener.address();
+            let listener = listen(tls.address, Some(Arc::clone(&tls.config)))?;
+            tls_address = listener.tcp_address();
             listeners.push(listener);
         }
         if let Some(path) = &config.unix_socket {
-            listeners.push(Listener::unix(path)?);
+            let bound = Listener::unix(path).map_err(|source| Error::BindUnix {
+                path: path.to_owned(),
+                source,
+            });
+            listeners.push(bound?);
         }
         let tls = match config.redis.tls {
             false => None,
@@ -150,7 +157,7 @@ impl Service {
             shared: self.shared,
             address: self.address,
             stop: Arc::default(),
-            acceptor_wake: Arc::new(Inbox::new().map_err(Error::Poll)?),
+            acceptor_waker: Arc::new(Waker::new().map_err(Error::Poll)?),
             inboxes: Vec::new(),
             threads: Vec::new(),
         };
@@ -163,13 +170,13 @@ impl Service {
             shared.refresher.run(&client, every, &inboxes)
         })?;
         let (shared, inboxes) = (Arc::clone(&proxy.shared), proxy.inboxes.clone());
-        let (wake, stop, listeners) = (
-            Arc::clone(&proxy.acceptor_wake),
+        let (waker, stop, listeners) = (
+            Arc::clone(&proxy.acceptor_waker),
             Arc::clone(&proxy.stop),
             self.listeners,
         );
         proxy.spawn("room-accept".to_owned(), move || {
-            acceptor::run(&shared, &listeners, &inboxes, &wake, &stop);
+            acceptor::run(&shared, &listeners, &inboxes, &waker, &stop);
         })?;
         Ok(proxy)
     }
@@ -203,7 +210,7 @@ impl Proxy {
     fn end(&mut self) -> usize {
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
-        self.acceptor_wake.wake();
+        self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
         self.shared.refresher.stop();
         for thread in self.threads.drain(..) {

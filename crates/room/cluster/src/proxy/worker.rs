@@ -16,12 +16,13 @@
 //! repeated in the next turn, a shorter one has emptied the socket, unless the kernel
 //! reports with the bytes that the other end has closed it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nagaya_commands::dispatch::Core;
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use nagaya_reactor::{Event, Events, Key, Poller, Ready, reserved_token};
 
 use super::env::{Env, Shared};
 use super::features::{Features, pubsub, scripts, tag_commands, watch};
@@ -33,8 +34,6 @@ use super::model::outbox::Outbox;
 use super::model::routes::Routes;
 use super::model::session::ReadPause;
 use super::model::sessions::Sessions;
-use super::poll::Watcher;
-use super::slab::Key;
 use super::upstream::{NodeRead, NodeReply, Purpose, Upstream, UpstreamEvent};
 
 /// Bytes read from a connection per turn: large enough for a deep pipeline, small enough to be fair.
@@ -46,14 +45,14 @@ const TICK_US: u64 = 50_000;
 /// How long replies are waited for at the end: longer than nearly all commands take.
 const DRAIN_US: u64 = 1_000_000;
 /// The token of the wake-up descriptor.
-const WAKE: u64 = u64::MAX;
+const WAKE: u64 = reserved_token(0);
 
 pub(crate) struct Worker<'s> {
     pub(super) env: Env<'s>,
     /// Runs the commands that are answered here.
     pub(super) executor: Core<'s>,
     pub(super) routes: Routes,
-    pub(super) watcher: Watcher,
+    pub(super) poller: Rc<Poller>,
     pub(super) sessions: Sessions,
     pub(super) io: Forwarder,
     pub(super) features: Features,
@@ -72,20 +71,19 @@ impl<'s> Worker<'s> {
         inbox: &'s Arc<Inbox>,
         stop: Arc<AtomicBool>,
     ) -> std::io::Result<Worker<'s>> {
-        let watcher = Watcher::new()?;
-        let wake = epoll::EventData::new_u64(WAKE);
-        epoll::add(&watcher.0, inbox.wake_fd(), wake, epoll::EventFlags::IN)?;
+        let poller = Rc::new(Poller::new()?);
+        inbox.watch(&poller, WAKE)?;
         Ok(Worker {
             env: Env::new(shared, inbox),
             executor,
             routes: Routes::new(),
             sessions: Sessions::default(),
             io: Forwarder {
-                upstream: Upstream::new(watcher.clone()),
+                upstream: Upstream::new(Rc::clone(&poller)),
                 leases: shared.config.tiering.as_ref().map(Leases::new),
                 outbox: Outbox::default(),
             },
-            watcher,
+            poller,
             features: Features::default(),
             again: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -97,7 +95,7 @@ impl<'s> Worker<'s> {
     /// Serves until told to stop. Then it reads no more requests, waits a little for the replies to those
     /// that are under way, and closes every connection.
     pub(crate) fn run(&mut self) {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.stop.load(Ordering::Relaxed) {
             self.turn(&mut events);
         }
@@ -126,34 +124,24 @@ impl<'s> Worker<'s> {
         is_any
     }
 
-    fn turn(&mut self, events: &mut Vec<epoll::Event>) {
+    fn turn(&mut self, events: &mut Events) {
         let inbox = self.env.inbox;
-        let may_wait = inbox.go_to_sleep() && self.again.is_empty() && !self.sessions.has_runnable();
+        let may_wait = self.again.is_empty() && !self.sessions.has_runnable();
         let timeout_us = if may_wait { self.timeout_us() } else { 0 };
-        let timeout = Timespec {
-            tv_sec: (timeout_us / 1_000_000) as i64,
-            tv_nsec: (timeout_us % 1_000_000 * 1000) as _,
-        };
-        events.clear();
-        // An interrupted wait is a turn without events.
-        epoll::wait(&self.watcher.0, spare_capacity(events), Some(&timeout)).ok();
-        inbox.awake();
+        inbox.wait(&self.poller, events, Duration::from_micros(timeout_us));
         self.env.now_us = self.env.shared.server.clock.steady_us();
         self.executor.begin_batch();
         let again = std::mem::take(&mut self.again);
         for token in again {
-            self.on_event(token, epoll::EventFlags::IN);
+            let ready = Ready::READ;
+            self.on_event(Event { token, ready });
         }
-        for event in events.drain(..) {
-            if event.data.u64() == WAKE {
-                inbox.drain_wake();
-            } else {
-                self.on_event(event.data.u64(), event.flags);
-            }
+        for event in events.iter().filter(|event| event.token != WAKE) {
+            self.on_event(event);
         }
-        for item in inbox.take() {
-            self.on_item(item);
-        }
+        let mut items = Vec::new();
+        inbox.take(&mut items);
+        items.into_iter().for_each(|item| self.on_item(item));
         self.on_time();
         loop {
             self.settle();
@@ -181,20 +169,19 @@ impl<'s> Worker<'s> {
         self.flush_clients();
     }
 
-    fn on_event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let (key, is_node) = Key::of_token(token);
-        let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        if flags.contains(epoll::EventFlags::OUT) {
+    fn on_event(&mut self, Event { token, ready }: Event) {
+        let (key, is_node) = Key::from_token(token);
+        if ready.is_writable() {
             if is_node {
                 self.io.upstream.mark(key);
             } else {
                 self.sessions.mark(key);
             }
         }
-        if !flags.intersects(over | epoll::EventFlags::IN) {
+        if !ready.is_readable() {
             return;
         }
-        let is_over = flags.intersects(over);
+        let is_over = ready.is_hung_up();
         let more = if is_node {
             self.read_node(key)
         } else {

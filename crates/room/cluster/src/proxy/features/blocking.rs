@@ -5,10 +5,11 @@
 //! sent again under the next one until the client's own time is up: left waiting past
 //! its lease it would change a tag that no server knows to be in use.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nagaya_commands::table::Command;
+use nagaya_reactor::{Key, Timers};
 use nagaya_resp::{ArgVec, Args, Proto, encode_request, parse_f64, parse_i64};
 
 use crate::proxy::env::Env;
@@ -22,7 +23,6 @@ use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::model::target::{Target, Writes};
-use crate::proxy::slab::Key;
 
 /// A lease with less left than this is renewed first: a shorter wait would mostly be round trips.
 const LEAST_WAIT_US: u64 = 100_000;
@@ -30,7 +30,7 @@ const LEAST_WAIT_US: u64 = 100_000;
 /// When the replies of blocking commands are overdue.
 #[derive(Default)]
 pub(crate) struct Blocking {
-    deadlines: BTreeSet<(u64, Key)>,
+    deadlines: Timers<u64, Key>,
 }
 
 /// Begins a command that may wait.
@@ -87,15 +87,12 @@ pub(crate) fn start(
 impl Blocking {
     /// Returns when the next reply is overdue.
     pub(crate) fn next_deadline_us(&self) -> u64 {
-        self.deadlines.first().map_or(u64::MAX, |(due_us, _)| *due_us)
+        self.deadlines.next().unwrap_or(u64::MAX)
     }
 
     /// Gives up the connections of commands whose replies are overdue.
     pub(crate) fn check_deadlines(&mut self, io: &mut Forwarder, sessions: &Sessions, env: &Env<'_>) {
-        while let Some(&(due_us, client)) = self.deadlines.first()
-            && due_us <= env.now_us
-        {
-            self.deadlines.pop_first();
+        while let Some((_, client)) = self.deadlines.pop_due(env.now_us) {
             let blocked = sessions.get(client).and_then(|session| session.blocked.as_ref());
             if let Some(connection) = blocked.and_then(|blocked| blocked.connection) {
                 io.upstream.lose(env, connection, "no answer in time");
@@ -169,7 +166,7 @@ impl Blocking {
         match blocked.timeout {
             Some(timeout) if blocked.is_cut || blocked.deadline_us != u64::MAX => {
                 blocked.wake_up_us = env.now_us + wait_us.saturating_add(reply_us);
-                self.deadlines.insert((blocked.wake_up_us, client));
+                self.deadlines.set(blocked.wake_up_us, client);
                 with_timeout(&blocked.args, timeout, wait_us)
             }
             _ => blocked.bytes.clone(),
@@ -194,7 +191,7 @@ impl Blocking {
         let Some(blocked) = &mut session.blocked else {
             return;
         };
-        self.deadlines.remove(&(blocked.wake_up_us, client));
+        self.deadlines.cancel(blocked.wake_up_us, client);
         if reply[0] == b'-'
             && env.now_us < blocked.give_up_us
             && let Some(redirect) = Redirect::of(reply)
@@ -226,7 +223,7 @@ impl Blocking {
     /// Ends the wait of a client that is gone.
     pub(crate) fn end(&mut self, io: &mut Forwarder, client: Key, session: &mut Session) {
         if let Some(blocked) = session.blocked.take() {
-            self.deadlines.remove(&(blocked.wake_up_us, client));
+            self.deadlines.cancel(blocked.wake_up_us, client);
             io.upstream.close(blocked.connection);
         }
     }

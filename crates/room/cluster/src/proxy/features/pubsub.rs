@@ -12,6 +12,7 @@ use std::collections::HashSet;
 
 use nagaya_commands::dispatch::{Core, Executed};
 use nagaya_commands::pubsub::{Kind, Relayed};
+use nagaya_reactor::Key;
 use nagaya_resp::{Frame, Limits, Out, RequestParser, parse_frame};
 use nagaya_tiering::tag::tag_of;
 
@@ -23,7 +24,6 @@ use crate::proxy::model::reply::encoded;
 use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
-use crate::proxy::slab::Key;
 use crate::proxy::upstream::Upstream;
 
 /// How long a connection may be silent before its node is asked whether it is alive: without messages

@@ -4,6 +4,7 @@
 //! all data goes to every primary. The parts are not one atomic step: other requests
 //! may run between them.
 
+use nagaya_reactor::{Key, Slab};
 use nagaya_resp::encode_request;
 use nagaya_tiering::tag::tag_of;
 
@@ -16,7 +17,6 @@ use crate::proxy::model::request::{ColdRead, ColdReadKind, Request};
 use crate::proxy::model::routes::{NodeMerge, TagMerge};
 use crate::proxy::model::session::Session;
 use crate::proxy::model::target::Refusal;
-use crate::proxy::slab::{Key, Slab};
 
 /// How often a node is asked for a random key when it only has reserved ones to tell.
 const DRAWS: usize = 64;

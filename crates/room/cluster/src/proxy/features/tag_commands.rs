@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_reactor::Key;
 use nagaya_resp::{Args, Out, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
@@ -16,7 +17,6 @@ use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::routes::TagCommandKind;
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
-use crate::proxy::slab::Key;
 use crate::proxy::tag_admin::{ListedTag, Outcome, TagCommand, TagOrder, TagQuery, TagStatus};
 
 /// Tags that are listed without a LIMIT, as many as fit a screen.

@@ -3,6 +3,7 @@
 //! WATCH takes a connection of its own, and the EXEC goes there. When that is lost, or
 //! the slot moves, the watched keys may have changed: EXEC replies as if they had.
 
+use nagaya_reactor::Key;
 use nagaya_resp::Proto;
 
 use crate::proxy::env::Env;
@@ -14,7 +15,6 @@ use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::model::target::{KeyScope, Refusal, Target, Writes};
-use crate::proxy::slab::Key;
 
 /// Watches keys from now on, on a connection of the client's own.
 pub(crate) fn start(

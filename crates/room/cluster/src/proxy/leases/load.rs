@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nagaya_reactor::Key;
 use nagaya_tiering::access::Use;
 
 use super::Leases;
@@ -9,7 +10,6 @@ use super::state::TagState;
 use super::touch::TOUCH_AGAIN_US;
 use crate::proxy::env::Env;
 use crate::proxy::inbox::{Inbox, Item};
-use crate::proxy::slab::Key;
 
 impl Leases {
     /// Has a tag loaded into memory; its commands wait.

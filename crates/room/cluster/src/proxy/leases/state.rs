@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use nagaya_reactor::{Key, Slab};
+
 use super::touch::Batch;
 use super::unregistered::{Parked, Unregistered};
 use crate::hot_tier::scripts::{self, Form};
@@ -10,7 +12,6 @@ use crate::proxy::env::Env;
 use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::{InFlight, NO_LEASE, Origin, Pending};
 use crate::proxy::model::target::Target;
-use crate::proxy::slab::{Key, Slab};
 use crate::proxy::upstream::{Purpose, Upstream};
 
 /// The leases of a worker.

@@ -3,6 +3,7 @@
 //! The touches of one turn share a pipeline per node, with the node's run read behind
 //! them: they count only if it is the one that was passed.
 
+use nagaya_reactor::Key;
 use nagaya_tiering::protocol::Touched;
 
 use super::Leases;
@@ -13,7 +14,6 @@ use crate::proxy::env::Env;
 use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::Origin;
 use crate::proxy::model::reply::{bulk, encoded, info_field, run_digest};
-use crate::proxy::slab::Key;
 use crate::proxy::upstream::Upstream;
 
 /// Touches that share one reading of the run: it costs little beside so many of them.

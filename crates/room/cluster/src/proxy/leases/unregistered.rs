@@ -5,6 +5,7 @@
 //! have run. So no client sees success for a write that no saver would find.
 
 use nagaya_commands::table;
+use nagaya_reactor::Key;
 use nagaya_resp::{Limits, Parsed, RequestParser};
 
 use super::Leases;
@@ -13,7 +14,6 @@ use crate::proxy::env::Env;
 use crate::proxy::model::in_flight::{Delivery, InFlight, Origin};
 use crate::proxy::model::outbox::Outbox;
 use crate::proxy::model::target::Writes;
-use crate::proxy::slab::Key;
 use crate::proxy::upstream::Upstream;
 
 const UNKNOWN: &str = "ERR the write could not be registered in time; the command may have run";

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nagaya_commands::client::ClientShared;
+use nagaya_reactor::Key;
 use nagaya_resp::ArgVec;
 
 use super::target::{KeyScope, Target};
-use crate::proxy::slab::Key;
 
 /// What MULTI has collected.
 #[derive(Default)]

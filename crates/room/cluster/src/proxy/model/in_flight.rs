@@ -1,6 +1,6 @@
 //! A request on its way to a node and who is to get the reply.
 
-use crate::proxy::slab::Key;
+use nagaya_reactor::Key;
 
 /// Who gets a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

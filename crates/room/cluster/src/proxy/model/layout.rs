@@ -1,17 +1,9 @@
 //! Which slot a key is in, and which node has which slot.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use nagaya_reactor::Address;
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16384;
-
-/// Where a node is, ready to connect to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
 
 /// A primary, as the layout names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +12,7 @@ pub(crate) struct NodeInfo {
     pub(crate) name: String,
     /// What its certificate must be for.
     pub(crate) host: String,
-    pub(crate) place: Place,
+    pub(crate) address: Address,
 }
 
 /// The primaries and their slots at one moment.

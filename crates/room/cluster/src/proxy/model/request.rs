@@ -1,10 +1,10 @@
 //! One request of a client and what became of it.
 
 use nagaya_commands::table::Command;
+use nagaya_reactor::Key;
 use nagaya_resp::Args;
 
 use super::in_flight::Origin;
-use crate::proxy::slab::Key;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

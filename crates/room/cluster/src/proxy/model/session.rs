@@ -4,13 +4,12 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use nagaya_commands::client::Client;
+use nagaya_reactor::{Key, Transport};
 use nagaya_resp::{Out, Proto, RequestParser};
 
 use super::client_state::{Blocked, TransactionQueue, Watch};
 use super::in_flight::{Delivery, Origin};
 use super::reply_ring::ReplyRing;
-use crate::proxy::slab::Key;
-use crate::proxy::transport::Transport;
 
 /// Idle connections keep no larger buffer than this.
 const KEPT_BUFFER_BYTES: usize = 16 << 10;

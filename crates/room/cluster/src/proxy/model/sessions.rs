@@ -1,9 +1,10 @@
 //! The clients of one worker, and which of them have something to do.
 
+use nagaya_reactor::{Key, Slab};
+
 use super::Map;
 use super::in_flight::Origin;
 use super::session::{ReadPause, Session};
-use crate::proxy::slab::{Key, Slab};
 
 /// Unwritten reply bytes beyond which a client's further requests are not read.
 pub(crate) const OUTPUT_SOFT_BYTES: usize = 1 << 20;

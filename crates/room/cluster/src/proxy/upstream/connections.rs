@@ -1,18 +1,21 @@
 //! Opens connections to nodes, shares and closes them.
 
 use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nagaya_reactor::{Interest, Key, Transport};
 use nagaya_resp::encode_request;
+use rustls::ClientConnection;
 
 use super::node_connection::{Handshake, HandshakeStep, NodeConnection, Purpose, State};
 use super::{Upstream, UpstreamEvent};
 use crate::hot_tier::scripts;
-use crate::proxy::env::Env;
+use crate::proxy::env::{Env, Shared};
 use crate::proxy::model::in_flight::{InFlight, Origin, Pending};
+use crate::proxy::model::layout::NodeInfo;
 use crate::proxy::model::reply::{info_field, run_digest};
-use crate::proxy::slab::Key;
-use crate::proxy::transport::Transport;
 
 /// The first pause after a connection could not be opened; it doubles up to the longest, which is short
 /// enough to notice a restarted node at once.
@@ -115,11 +118,7 @@ impl Upstream {
             return None;
         }
         let shared = env.shared;
-        let tls = shared
-            .tls
-            .as_ref()
-            .map(|config| (config, node.info.host.as_str()));
-        let transport = match Transport::connecting(&node.info.place, tls, shared.unacknowledged_limit()) {
+        let transport = match connect(shared, &node.info) {
             Ok(transport) => transport,
             Err(error) => {
                 self.could_not_connect(env, number, &error.to_string());
@@ -127,7 +126,8 @@ impl Upstream {
             }
         };
         let key = self.connections.reserve();
-        if !self.watcher.watch(&transport, key.token(true)) {
+        let interest = Interest::READ_WRITE.edge();
+        if self.poller.add(&transport, key.token(true), interest).is_err() {
             self.connections.remove(key);
             return None;
         }
@@ -417,6 +417,18 @@ impl Upstream {
             self.lose(env, key, "no answer in time");
         }
     }
+}
+
+/// Begins to connect to a node.
+fn connect(shared: &Shared, node: &NodeInfo) -> io::Result<Transport> {
+    let tls = match &shared.tls {
+        None => None,
+        Some(config) => {
+            let name = nagaya_redis_client::tls::server_name(&node.host).map_err(io::Error::other)?;
+            Some(ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?)
+        }
+    };
+    Transport::connecting(&node.address, tls, shared.unacknowledged_limit())
 }
 
 /// Returns the requests that begin a connection, and how their replies are used.

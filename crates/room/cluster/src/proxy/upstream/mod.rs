@@ -13,14 +13,14 @@ mod slot_queue;
 mod transfer;
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 pub(crate) use node_connection::Purpose;
 pub(crate) use nodes::Nodes;
 pub(crate) use transfer::{NodeRead, NodeReply};
 
 use super::model::in_flight::Origin;
-use super::poll::Watcher;
-use super::slab::{Key, Slab};
+use nagaya_reactor::{Key, Poller, Slab};
 use node_connection::NodeConnection;
 use slot_queue::Waiting;
 
@@ -53,18 +53,18 @@ pub(crate) struct Upstream {
     /// Connections with something to write.
     dirty: Vec<Key>,
     events: VecDeque<UpstreamEvent>,
-    watcher: Watcher,
+    poller: Rc<Poller>,
 }
 
 impl Upstream {
-    pub(crate) fn new(watcher: Watcher) -> Upstream {
+    pub(crate) fn new(poller: Rc<Poller>) -> Upstream {
         Upstream {
             nodes: Nodes::default(),
             connections: Slab::default(),
             waiting: Waiting::default(),
             dirty: Vec::new(),
             events: VecDeque::new(),
-            watcher,
+            poller,
         }
     }
 

@@ -7,11 +7,10 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 
+use nagaya_reactor::{Key, Transport};
 use nagaya_resp::{FrameError, FrameScanner};
 
 use crate::proxy::model::in_flight::InFlight;
-use crate::proxy::slab::Key;
-use crate::proxy::transport::Transport;
 
 /// Bytes of answered requests that may stay at the front: moving the rest costs more than they do.
 const COMPACT_BYTES: usize = 256 << 10;

@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use nagaya_reactor::{Address, Key};
+
 use super::{Upstream, UpstreamEvent};
 use crate::hot_tier::run::RunDigest;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
-use crate::proxy::model::layout::{Layout, NodeInfo, Place, SLOTS};
-use crate::proxy::slab::Key;
+use crate::proxy::model::layout::{Layout, NodeInfo, SLOTS};
 
 /// Marks a slot without a known owner.
 const NO_OWNER: u16 = u16::MAX;
@@ -116,8 +117,8 @@ impl Nodes {
         }
         // A host name has to be resolved, which takes a new layout.
         let ip: IpAddr = host.parse().ok()?;
-        let place = Place::Tcp(SocketAddr::new(ip, port.parse().ok()?));
-        Some(self.number(&NodeInfo { name, host, place }))
+        let address = Address::Tcp(SocketAddr::new(ip, port.parse().ok()?));
+        Some(self.number(&NodeInfo { name, host, address }))
     }
 
     /// Returns the node for requests that any node can answer. It is always the same one while it can be

@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use nagaya_reactor::Key;
+
 use super::Upstream;
 use crate::proxy::env::Env;
 use crate::proxy::model::Map;
 use crate::proxy::model::in_flight::{Delivery, Pending, QueuedRequest};
-use crate::proxy::slab::Key;
 
 /// How long to wait before a request is retried: short against a failover, long against a round trip.
 const PAUSE_US: u64 = 20_000;

@@ -2,11 +2,12 @@
 
 use std::io::ErrorKind;
 
+use nagaya_reactor::Key;
+
 use super::Upstream;
 use super::node_connection::{Purpose, State};
 use crate::proxy::env::Env;
 use crate::proxy::model::in_flight::{Delivery, InFlight, Origin, Pending};
-use crate::proxy::slab::Key;
 
 /// A reply that a node sent, lent from the buffer it was read into.
 pub(crate) enum NodeReply<'b> {

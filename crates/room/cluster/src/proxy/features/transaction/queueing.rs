@@ -2,6 +2,7 @@
 
 use nagaya_commands::dispatch::{Core, Executed};
 use nagaya_commands::spec::NO_MULTI;
+use nagaya_reactor::Key;
 use nagaya_resp::{ArgVec, Out};
 use nagaya_tiering::tag::tag_of;
 
@@ -18,7 +19,6 @@ use crate::proxy::model::routes::Route;
 use crate::proxy::model::session::{ReadPause, Session};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::model::target::{KeyScope, Refusal};
-use crate::proxy::slab::Key;
 
 const NOT_ALLOWED: &str = "ERR Command not allowed inside a transaction";
 

@@ -3,6 +3,7 @@
 //! A node that refuses one of its commands because the slot has moved refuses the EXEC
 //! too, so the whole can be sent to the right node: it never runs in part.
 
+use nagaya_reactor::{Key, Slab};
 use nagaya_resp::Proto;
 
 use crate::proxy::env::Env;
@@ -12,7 +13,6 @@ use crate::proxy::model::redirect::Redirect;
 use crate::proxy::model::reply::{elements_of, encoded};
 use crate::proxy::model::sessions::Sessions;
 use crate::proxy::model::target::{Target, Writes};
-use crate::proxy::slab::{Key, Slab};
 
 /// The transactions on their way.
 #[derive(Default)]
