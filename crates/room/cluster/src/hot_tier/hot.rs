@@ -313,7 +313,7 @@ impl HotTier for RedisHotTier {
     }
 
     fn probe(&self) -> Result<(), HotError> {
-        if self.stop.as_ref().is_some_and(Stop::is_told) {
+        if self.stop.as_ref().is_some_and(Stop::is_set) {
             return Err(HotError::Unavailable("the process is about to stop".into()));
         }
         self.block_on(self.nodes.probe(&self.slots)).map_err(hot_error)

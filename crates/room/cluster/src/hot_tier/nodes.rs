@@ -1,11 +1,12 @@
 //! The nodes of the hot tier: who has which slot, and one connection to each.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_redis_client::slot::SLOTS;
 use nagaya_redis_client::{Client, Connection, Endpoint, Error, Frame, Run, reply};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::run::RunDigest;
@@ -167,7 +168,7 @@ impl Nodes {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -90,9 +90,11 @@ impl Service {
             });
             listeners.push(bound?);
         }
-        let tls = match config.redis.tls {
-            false => None,
-            true => Some(nagaya_redis_client::tls::config(config.redis.ca.as_deref()).map_err(Error::Tls)?),
+        let tls = if config.redis.tls {
+            let ca = config.redis.ca.as_deref();
+            Some(nagaya_redis_client::tls::config(ca).map_err(Error::Tls)?)
+        } else {
+            None
         };
         let options = Options {
             connect_limit: config.connect_limit,

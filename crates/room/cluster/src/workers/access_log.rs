@@ -159,7 +159,7 @@ impl AccessLog {
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.shared.stop.tell();
+        self.shared.stop.set();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that delivers uses has panicked");
         }

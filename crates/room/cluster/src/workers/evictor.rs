@@ -140,7 +140,7 @@ impl Evictor {
     }
 
     fn note_error(&self, error: &RoomError) {
-        if self.stop.is_told() {
+        if self.stop.is_set() {
             return;
         }
         self.counters.evict_errors.fetch_add(1, Ordering::Relaxed);

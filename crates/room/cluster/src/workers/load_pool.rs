@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use nagaya_redis_client::Backoff;
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::error::RoomError;
 use nagaya_tiering::loader::{Flights, Loader};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::stop::Stop;
 
@@ -139,7 +140,7 @@ impl LoadPool {
 
 impl Drop for LoadPool {
     fn drop(&mut self) {
-        self.shared.stop.tell();
+        self.shared.stop.set();
         let mut orders = self.shared.orders();
         orders.is_closed = true;
         let waiting: Vec<Vec<u8>> = orders.queue.drain(..).collect();
@@ -175,8 +176,9 @@ impl Shared {
     /// Waits for an order; nothing when it is time to end.
     fn next(&self) -> Option<Vec<u8>> {
         let nothing_to_do = |orders: &mut Orders| orders.queue.is_empty() && !orders.is_closed;
-        let orders = self.has_order.wait_while(self.orders(), nothing_to_do);
-        orders.unwrap_or_else(PoisonError::into_inner).queue.pop_front()
+        let mut orders = self.orders();
+        self.has_order.wait_while(&mut orders, nothing_to_do);
+        orders.queue.pop_front()
     }
 
     fn load(&self, tag: &[u8]) -> Result<(), String> {
@@ -197,6 +199,6 @@ impl Shared {
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.orders.lock()
     }
 }

@@ -1,11 +1,11 @@
 //! Which part of which shard is saved next.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nagaya_redis_client::{Backoff, Endpoint};
 use nagaya_tiering::saver::Saver;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::shards::Shard;
 use crate::hot_tier::TierPart;
@@ -160,7 +160,7 @@ impl Schedule {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

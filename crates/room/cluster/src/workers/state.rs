@@ -24,7 +24,7 @@ pub(super) struct Shared {
 /// Why a command failed: trouble in a tier, or something to tell the client.
 pub(super) enum Failure {
     Tier(RoomError),
-    Told(String),
+    Message(String),
 }
 
 impl<E: Into<RoomError>> From<E> for Failure {
@@ -38,7 +38,7 @@ impl Failure {
     pub(super) fn text(self) -> String {
         match self {
             Failure::Tier(error) => format!("TRYAGAIN {error}"),
-            Failure::Told(text) => format!("ERR {text}"),
+            Failure::Message(text) => format!("ERR {text}"),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use nagaya_tiering::cold::{ColdTier, TagRow};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
+use parking_lot::Mutex;
 
 use super::load_pool::LoadPool;
 use super::state::{Failure, Shared};
@@ -75,7 +76,7 @@ impl TagAdmin for TagService {
             shared.under_way.fetch_sub(1, Ordering::Relaxed);
             done(ended.map_err(Failure::text));
         };
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
         match thread::Builder::new().name("room-tags".into()).spawn(work) {
             Ok(thread) => threads.push(thread),
@@ -87,8 +88,8 @@ impl TagAdmin for TagService {
 
 impl Drop for TagService {
     fn drop(&mut self) {
-        self.shared.stop.tell();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.stop.set();
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a thread that answers about tags has panicked");
@@ -119,9 +120,10 @@ impl Shared {
 
     fn status(&self, tag: Vec<u8>) -> Result<TagStatus, Failure> {
         let info = self.info(&tag)?;
-        let hot_keys = match info.is_resident {
-            true => self.tier.weigh(&tag, &self.names(&tag)?)?.0,
-            false => 0,
+        let hot_keys = if info.is_resident {
+            self.tier.weigh(&tag, &self.names(&tag)?)?.0
+        } else {
+            0
         };
         let row = self.cold.tag(&tag)?;
         let of = |read: fn(&TagRow) -> u64| row.as_ref().map_or(0, read);
@@ -165,7 +167,7 @@ impl Shared {
         }
         drop(told);
         for ended in ends {
-            ended.map_err(|why: String| Failure::Told(format!("the tag cannot be loaded: {why}")))?;
+            ended.map_err(|why: String| Failure::Message(format!("the tag cannot be loaded: {why}")))?;
         }
         let mut with_keys = 0;
         for tag in tags {
@@ -205,7 +207,7 @@ impl Shared {
             }
             if self.clock.now() >= give_up {
                 let text = "the tag is in use or could not be saved in time, it stays";
-                return Err(Failure::Told(text.to_owned()));
+                return Err(Failure::Message(text.to_owned()));
             }
             self.pause(wanted)?;
         }
@@ -278,7 +280,7 @@ impl Shared {
     /// Rests before the next look; fails when there is nobody to tell any more.
     fn pause(&self, wanted: &Weak<()>) -> Result<(), Failure> {
         if self.stop.wait(LOOK_EVERY) || wanted.strong_count() == 0 {
-            return Err(Failure::Told("the wait was cut off".to_owned()));
+            return Err(Failure::Message("the wait was cut off".to_owned()));
         }
         Ok(())
     }

@@ -4,14 +4,15 @@
 //! save, one evicts. An error ends the round of one node's part of one shard, never more, and the next try
 //! comes after a growing wait: a cold tier that is down stops nothing but itself.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
+use parking_lot::Mutex;
 
 use super::evictor::{EvictConfig, Evictor};
 use super::schedule::Schedule;
@@ -107,7 +108,7 @@ impl Tasks {
     }
 
     fn end(&mut self) {
-        self.shared.stop.tell();
+        self.shared.stop.set();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the background work has panicked");
@@ -168,12 +169,12 @@ impl Shared {
             Saver::new(hot, self.cold.clone(), self.clock.clone(), self.config.save)
         };
         self.schedule.set(&shards, self.clock.now(), make);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = shards;
+        *self.held.lock() = shards;
     }
 
     fn save(&self) {
         let pause = (self.config.save.max_staleness / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
-        while !self.stop.is_told() {
+        while !self.stop.is_set() {
             let Some(mut work) = self.schedule.take(self.clock.now(), self.config.savers) else {
                 self.stop.wait(REST);
                 continue;
@@ -218,6 +219,6 @@ impl Shared {
     }
 
     fn held(&self) -> Vec<Shard> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.held.lock().clone()
     }
 }

@@ -61,9 +61,10 @@ impl Server {
     /// Sets a key. An error means that it may have happened or not.
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let reply = self.run(key, true, &[b"SET", key, value])?;
-        match reply == Reply::ok() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("{reply:?}"))),
+        if reply == Reply::ok() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("{reply:?}")))
         }
     }
 
