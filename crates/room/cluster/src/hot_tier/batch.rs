@@ -1,4 +1,4 @@
-//! Many tags at once: each node gets its share as one pipeline, all nodes at the same time.
+//! Runs scripts for many tags at once: one pipeline per node, all nodes in parallel.
 
 use nagaya_redis_client::{Error, Frame, reply};
 use nagaya_tiering::error::HotError;
@@ -8,15 +8,16 @@ use super::nodes::{Nodes, Words};
 use super::run::RunDigest;
 use super::scripts::{Call, Form};
 
-/// How often what a node refused as misplaced is sent to where it belongs by then.
+/// How often a call that a node refused as misplaced is sent again: a slot moves once, rarely twice, in
+/// the time of one call.
 const PLACINGS_MAX: usize = 3;
 
-/// The answer for one tag or slot.
+/// The result for one tag or slot.
 pub(crate) type Answer = Result<Frame, Error>;
 
-/// A reply about one slot and the node's clock at that time.
+/// A reply about one slot, and the node's time.
 pub(crate) struct SlotReply {
-    /// Which of the commands it answers.
+    /// The index of the command.
     pub(crate) at: usize,
     pub(crate) slot: u16,
     pub(crate) now_ms: i64,
@@ -24,11 +25,11 @@ pub(crate) struct SlotReply {
 }
 
 impl Nodes {
-    /// Runs a script for each of the tags; answers come in their order.
+    /// Runs a script for each of the tags; results are in the same order.
     ///
-    /// A call whose slot or whose primary is elsewhere by now is sent again there: every script bears being
-    /// run twice. One that is refused because the slot is on the move is not followed to the new node: with
-    /// half of the keys there and half here, a key that is absent on one of them is not a deleted key.
+    /// A call whose slot or primary has moved meanwhile is sent again to its new place: every script may
+    /// run twice. A call that is refused because the slot is being moved is not sent to the new node: with
+    /// half of the keys on each node, a key that is absent on one of them is not a deleted key.
     pub(crate) async fn run_scripts(
         &self,
         tags: &[&[u8]],
@@ -108,7 +109,7 @@ impl Nodes {
         Ok(calls.iter().zip(frames).map(check).collect())
     }
 
-    /// Runs one plain command about each slot. A slot on the move is left out.
+    /// Runs one plain command per slot. Slots that are being moved are left out.
     pub(crate) async fn run_slots(&self, commands: &[(u16, Words)]) -> Result<Vec<SlotReply>, Error> {
         let mut replies = Vec::with_capacity(commands.len());
         let mut pending: Vec<usize> = (0..commands.len()).collect();
@@ -154,7 +155,7 @@ impl Nodes {
         Ok(replies)
     }
 
-    /// Returns the node's clock and its answers.
+    /// Returns the node's time and its replies.
     async fn ask_share(&self, share: &Share, commands: &[(u16, Words)]) -> Result<(i64, Vec<Answer>), Error> {
         let link = self.link(&share.server).await?;
         let mut words = vec![vec![b"TIME".to_vec()]];
@@ -170,7 +171,7 @@ impl Nodes {
         Ok((now_ms, frames.map(check).collect()))
     }
 
-    /// Passes a result on and learns from its error.
+    /// Passes a result on, after noting what its error says about the map of slots.
     async fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             self.note(error).await;
@@ -178,7 +179,7 @@ impl Nodes {
         result
     }
 
-    /// Makes one round trip to each node that has some of the slots.
+    /// Makes one round trip to each node that has any of the slots.
     pub(crate) async fn probe(&self, slots: &[u16]) -> Result<(), Error> {
         let map = self.map().await?;
         let mut servers: Vec<usize> = slots.iter().filter_map(|slot| map.owner(*slot)).collect();
@@ -194,7 +195,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Parts members (a slot and what it stands for) by node; those whose slot nobody has come apart.
+    /// Groups members (a slot and its index) by node. Those whose slot has no owner are returned separately.
     async fn place(&self, members: Vec<(u16, usize)>) -> Result<(Vec<Share>, Vec<(usize, Error)>), Error> {
         let map = self.map().await?;
         let mut by_server: Vec<Vec<usize>> = vec![Vec::new(); map.servers.len()];
@@ -218,13 +219,13 @@ impl Nodes {
     }
 }
 
-/// What one node is asked for.
+/// The commands for one node.
 struct Share {
     server: nagaya_redis_client::Endpoint,
     members: Vec<usize>,
 }
 
-/// Gives the same error to many; causes are told in its text.
+/// Copies an error for several tags. The text of the copies includes the causes.
 fn fill_error(answers: &mut [Option<Answer>], members: &[usize], error: Error) {
     let mut error = Some(error);
     for at in members {
@@ -250,27 +251,27 @@ fn unix_ms(time: &Frame) -> Option<i64> {
     Some(reply::int(seconds)? * 1000 + reply::int(micros)? / 1000)
 }
 
-/// Tells whether the call belongs to another server or another life of the same one by now.
+/// Returns whether the call belongs to another server, or to another run of the same one.
 fn is_elsewhere(error: &Error) -> bool {
     let is_placed_wrong = matches!(error, Error::RunChanged { .. } | Error::NotPrimary { .. });
     code(error) == Some("MOVED") || is_placed_wrong || matches!(error, Error::Closed { .. })
 }
 
-/// Tells whether a call was refused because keys of its slot are moving to another node just now.
+/// Returns whether a call was refused because its slot is being moved to another node.
 pub(crate) fn is_on_the_move(error: &Error) -> bool {
     let Some(refusal) = error.server_error() else {
         return false;
     };
-    // The last is what a script meets in its middle.
+    // The last one is what a running script gets.
     matches!(refusal.code(), "ASK" | "TRYAGAIN" | "MOVED") || refusal.text().contains("non local key")
 }
 
-/// Tells whether an error concerns the one tag, so that others may go on.
+/// Returns whether an error concerns one tag only, so that others can go on.
 pub(crate) fn is_of_the_tag(error: &Error) -> bool {
     is_on_the_move(error) || code(error).is_some_and(|code| matches!(code, "ERR" | "WRONGTYPE"))
 }
 
-/// Says it in the words of the protocol.
+/// Converts an error to that of the protocol.
 pub(crate) fn hot_error(error: Error) -> HotError {
     if code(&error) == Some("OOM") {
         HotError::Full(Box::new(error))

@@ -1,4 +1,4 @@
-//! Looks for settings of the servers that the protocol cannot live with, or only badly.
+//! Checks the servers for settings that break the protocol or slow it down.
 
 use nagaya_redis_client::{Endpoint, Error, Frame, reply};
 use nagaya_tiering::cold::Finding;
@@ -8,12 +8,12 @@ use super::batch::hot_error;
 use super::hot::RedisHotTier;
 use super::nodes::{Link, Nodes, Words};
 
-/// Commands that empty a node behind the back of servers with leases.
+/// Commands that empty a node without the knowledge of servers that hold leases.
 const EMPTYING: [&str; 3] = ["FLUSHALL", "FLUSHDB", "SWAPDB"];
 const OLDEST_VERSION: (u32, u32) = (6, 2);
 
 impl RedisHotTier {
-    /// Asks every node about its settings; returns what should be changed.
+    /// Reads the settings of every node; returns what should be changed.
     pub fn examine(&self) -> Result<Vec<Finding>, HotError> {
         let mut findings = Vec::new();
         for part in self.parts()? {
@@ -81,7 +81,7 @@ fn replication(server: &Endpoint, info: &str) -> Option<Finding> {
             remedy: "add a replica, or accept losing up to max_staleness".into(),
         });
     }
-    // The field is only there when the setting is.
+    // The field is only present if the setting is on.
     let keeps_writing_alone = reply::info_field(info, "min_slaves_good_slaves").is_none();
     keeps_writing_alone.then(|| Finding {
         what: format!("{server} goes on taking writes when it is cut off from its replicas, and loses them"),
@@ -89,7 +89,7 @@ fn replication(server: &Endpoint, info: &str) -> Option<Finding> {
     })
 }
 
-/// Finds users that may empty the node: all of them if we may ask, or else only our own.
+/// Returns the users that may empty the node; only our own if we may not list the others.
 async fn emptying_users(server: &Endpoint, link: &Link, own: String) -> Result<Option<Finding>, Error> {
     let listed = link.run_all(&[words(&["ACL", "USERS"])]).await?;
     let mut users: Vec<String> = reply::items(&listed[0]).iter().filter_map(reply::text).collect();
@@ -134,7 +134,7 @@ async fn may_empty(link: &Link, user: &str) -> Result<bool, Error> {
     if tries.iter().any(|answer| reply::bytes(answer) == Some(b"OK")) {
         return Ok(true);
     }
-    // Before Redis 7.0 there is no dry run; the rules tell nearly as much.
+    // Before Redis 7.0 there is no dry run; the rules say nearly as much.
     let has_dry_run = tries.iter().any(|answer| matches!(answer, Frame::Bulk(_)));
     let rules = reply::pairs(&rules[0]).into_iter();
     let commands = rules
@@ -143,7 +143,7 @@ async fn may_empty(link: &Link, user: &str) -> Result<bool, Error> {
     Ok(!has_dry_run && commands.is_some_and(|rules| EMPTYING.iter().any(|command| allows(&rules, command))))
 }
 
-/// Follows a user's rules for one of the commands that empty a node.
+/// Evaluates a user's rules for one of the commands that empty a node.
 fn allows(rules: &str, command: &str) -> bool {
     const CATEGORIES: [&str; 4] = ["@all", "@dangerous", "@keyspace", "@write"];
     let speed = if command == "SWAPDB" { "@fast" } else { "@slow" };

@@ -19,20 +19,20 @@ use super::nodes::{Nodes, Words};
 use super::run::RunDigest;
 use super::scripts::{self, Call, Copied};
 
-/// How many slots are listed in one turn.
+/// Slots that are listed in one pipeline.
 const LISTED_SLOTS: usize = 256;
-/// About how many tags of one slot are listed in one turn.
+/// About how many tags of one slot are listed in one pipeline.
 const SCAN_COUNT: &[u8] = b"1000";
 
-/// How long leases and commands live, and how long the tier waits for a node.
+/// The time limits of leases, commands and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// L: how long a server may use a tag after it sent a touch that was granted.
+    /// L: how long a server may use a tag after it sent a granted touch.
     pub lease: Duration,
-    /// M: how long a command may take from a server to its node. Servers must enforce it.
+    /// M: how long a command may take from a server to its node. Servers enforce it.
     pub allowance: Duration,
     pub connect_limit: Duration,
-    /// For each reply; more than the allowance, since a large copy takes its time.
+    /// For each reply; longer than the allowance, since copying a large tag takes time.
     pub reply_limit: Duration,
 }
 
@@ -58,19 +58,19 @@ impl Limits {
     }
 }
 
-/// The hot tier, or the part of it that lies in some slots. Calls block the thread and must not be made on a
-/// thread of the runtime itself.
+/// The hot tier, or the part of it in some slots. Calls block, so they must not be made on a thread of the
+/// runtime.
 #[derive(Clone, Debug)]
 pub struct RedisHotTier {
     nodes: Arc<Nodes>,
     runtime: Handle,
     limits: Limits,
-    /// What listings and probes are about, in order. Tags elsewhere may be worked on nevertheless.
+    /// The slots of listings and probes, in order. Calls about single tags work in all slots.
     slots: Arc<[u16]>,
     stop: Option<Stop>,
 }
 
-/// What one node has of a tier.
+/// The part of a tier on one node.
 #[derive(Clone, Debug)]
 pub struct TierPart {
     pub server: Endpoint,
@@ -78,8 +78,7 @@ pub struct TierPart {
 }
 
 impl RedisHotTier {
-    /// Prepares the tier; nothing is connected yet. Connections live on the runtime, which has threads of its
-    /// own.
+    /// Prepares the tier without connecting. Connections are tasks of the runtime, which has its own threads.
     pub fn new(url: RedisUrl, name: &str, limits: Limits, runtime: Handle) -> Result<RedisHotTier, HotError> {
         let options = Options {
             connect_limit: limits.connect_limit,
@@ -96,7 +95,7 @@ impl RedisHotTier {
         })
     }
 
-    /// The same tier, with listings and probes only of these slots.
+    /// Returns the same tier with listings and probes of these slots only.
     pub fn within(&self, slots: impl IntoIterator<Item = u16>) -> RedisHotTier {
         let mut slots: Vec<u16> = slots.into_iter().collect();
         slots.sort_unstable();
@@ -107,7 +106,7 @@ impl RedisHotTier {
         }
     }
 
-    /// The same tier over connections of its own, which give up sooner.
+    /// Returns the same tier over its own connections, with a shorter reply limit.
     pub fn with_reply_limit(&self, limit: Duration) -> Result<RedisHotTier, HotError> {
         let client = self.nodes.client();
         let options = Options {
@@ -122,7 +121,7 @@ impl RedisHotTier {
         })
     }
 
-    /// The same tier, whose probes fail once it is told to stop: whoever waits in rounds ends then.
+    /// Returns the same tier with probes that fail once the signal is set, so that loops around them end.
     pub(crate) fn until(&self, stop: Stop) -> RedisHotTier {
         RedisHotTier {
             stop: Some(stop),
@@ -130,13 +129,13 @@ impl RedisHotTier {
         }
     }
 
-    /// The slots that listings and probes are about.
+    /// Returns the slots of listings and probes.
     pub fn slots(&self) -> &[u16] {
         &self.slots
     }
 
-    /// Parts the tier by node, so that one that fails holds up no work on others. Slots that nobody has are
-    /// left out.
+    /// Splits the tier by node, so that a node that fails delays no work on others. Slots without an owner
+    /// are left out.
     pub fn parts(&self) -> Result<Vec<TierPart>, HotError> {
         let map = self.block_on(self.nodes.map()).map_err(hot_error)?;
         let mut slots: Vec<Vec<u16>> = vec![Vec::new(); map.servers.len()];
@@ -165,7 +164,7 @@ impl RedisHotTier {
         &self.nodes
     }
 
-    /// Runs scripts where their first keys are, all at the same time.
+    /// Runs scripts on the nodes of their first keys, all in parallel.
     pub(crate) fn run_calls(&self, calls: &[Call]) -> Vec<Result<Frame, HotError>> {
         let keys: Vec<&[u8]> = calls.iter().map(Call::key).collect();
         let answers = self.run(&keys, |at, _| calls[at].clone());
@@ -179,8 +178,8 @@ impl RedisHotTier {
         self.runtime.block_on(future)
     }
 
-    /// How many tags of each slot are looked at for so many of all: some more than its fair share, since
-    /// they are not spread evenly, but nearly.
+    /// Returns how many tags to read per slot to get `count` of all: a little more than an equal share, since
+    /// tags are spread nearly evenly.
     pub(super) fn share_of_slot(&self, limit: usize) -> usize {
         (4 * limit / self.slots.len().max(1)).clamp(4.min(limit), limit)
     }
@@ -194,7 +193,7 @@ impl RedisHotTier {
         answers.pop().expect("one tag has one answer")
     }
 
-    /// Lists dirty tags of slots, each from a cursor on; returns where to go on in slots with more of them.
+    /// Lists dirty tags of slots, each from its cursor; returns the next cursors of slots that have more.
     fn scan_slots(
         &self,
         places: &[(u16, Vec<u8>)],
@@ -260,7 +259,7 @@ impl HotTier for RedisHotTier {
         let mut page = DirtyPage::default();
         let mut turns = self.slots[place..].chunks(LISTED_SLOTS).peekable();
         while let Some(turn) = turns.next() {
-            // A slot is listed to its end, so that the next page can begin at the next slot.
+            // A slot is listed to its end, so that the next page begins at a slot.
             let mut places: Vec<(u16, Vec<u8>)> = turn.iter().map(|slot| (*slot, b"0".to_vec())).collect();
             while !places.is_empty() {
                 places = self.scan_slots(&places, &mut page.tags)?;
@@ -355,14 +354,14 @@ fn words(words: &[&[u8]]) -> Words {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// Reads an answer of one word.
+/// Parses a reply of one word.
 fn word<T>(answer: Answer, read: impl Fn(&[u8]) -> Option<T>) -> Result<T, HotError> {
     let frame = answer.map_err(hot_error)?;
     let known = reply::bytes(&frame).and_then(read);
     known.ok_or_else(|| hot_error(reply::unexpected("a script", &frame)))
 }
 
-/// Reads a yes or no about a tag; one that cannot be worked on now is a no.
+/// Parses a yes or no about a tag; an error that concerns the tag only is a no.
 fn yes(answer: Answer, read: impl Fn(&[u8]) -> Option<bool>) -> Result<bool, HotError> {
     match answer {
         Err(error) => skipped(error, false),
@@ -370,7 +369,7 @@ fn yes(answer: Answer, read: impl Fn(&[u8]) -> Option<bool>) -> Result<bool, Hot
     }
 }
 
-/// An error of one tag is no reason to stop the work on others.
+/// Drops an error that concerns one tag only, so that others can go on.
 fn skipped<T>(error: Error, instead: T) -> Result<T, HotError> {
     if !is_of_the_tag(&error) {
         return Err(hot_error(error));
@@ -381,7 +380,7 @@ fn skipped<T>(error: Error, instead: T) -> Result<T, HotError> {
 
 pub(super) fn score(frame: &nagaya_redis_client::Frame) -> Option<i64> {
     let text = std::str::from_utf8(reply::bytes(frame)?).ok()?;
-    // Scores are whole milliseconds, which a float holds exactly.
+    // Scores are whole milliseconds, which a float represents exactly.
     text.parse::<f64>().ok().map(|score| score as i64)
 }
 

@@ -1,6 +1,6 @@
-//! The names under which room keeps its own state beside the data.
+//! The names of the keys that hold room's own state beside the data.
 //!
-//! A script works on keys of one slot only, so whatever belongs to a tag must lie in the tag's slot. For
+//! A script works on keys of one slot only, so all keys about a tag must be in the tag's slot. For
 //! a tag without a closing brace its own braces see to that: `_room:{T}:meta`. A key without a proper hash
 //! tag is its own tag and may be empty or hold such a brace, as `a}b` or `{}x` do; its names are put into
 //! the right slot by the *slot's* tag, a short text that hashes there, and carry the tag at their end:
@@ -12,49 +12,49 @@ use std::sync::OnceLock;
 
 use nagaya_redis_client::slot::{self, SLOTS};
 
-/// What every name of our own begins with. Clients are refused such keys.
+/// The prefix of reserved names. Requests of clients with such keys are refused.
 pub const PREFIX: &[u8] = b"_room:";
 
-/// Tells whether a key is one of our own.
+/// Returns whether a key is reserved.
 pub fn is_reserved(key: &[u8]) -> bool {
     key.starts_with(PREFIX)
 }
 
 /// Returns the slot of a tag.
 pub fn slot_of(tag: &[u8]) -> u16 {
-    // A tag never holds a hash tag of its own, so it hashes whole, as a key does.
+    // A tag never contains a hash tag, so all of it is hashed, as of a key.
     slot::of_key(tag)
 }
 
-/// The hash `run, gen, snap, state, token, keep` of a tag that is resident or on its way.
+/// Names the hash `run, gen, snap, state, token, keep` of a tag that is resident or being loaded.
 pub fn meta(tag: &[u8]) -> Vec<u8> {
     name_of(tag, b":meta")
 }
 
-/// The hash of a tag's changed keys, each with the token of its last registration.
+/// Names the hash of a tag's changed keys, each with the token of its last registration.
 pub fn dirty(tag: &[u8]) -> Vec<u8> {
     name_of(tag, b":dirty")
 }
 
-/// The sorted set of a slot's dirty tags, each with the time in Unix milliseconds since when it is dirty.
+/// Names the sorted set of a slot's dirty tags, each with the Unix time in milliseconds since when it is.
 pub fn index(slot: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(slot).as_bytes(), b"}:index"].concat()
 }
 
-/// The sorted set of a slot's resident tags, each with the time in Unix milliseconds of its last touch.
+/// Names the sorted set of a slot's resident tags, each with the Unix time in milliseconds of its last touch.
 pub fn used(slot: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(slot).as_bytes(), b"}:used"].concat()
 }
 
-/// Into how many ranges the slots are cut for the processes that save and evict.
+/// The number of ranges that the slots are divided into for the processes that save and evict.
 pub const RANGES: u16 = 16;
 
-/// The lease of a shard, which is named by its first slot.
+/// Names the lease of a shard, by its first slot.
 pub fn shard(first: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(first).as_bytes(), b"}:shard"].concat()
 }
 
-/// Where the processes that save and evict note that they are alive.
+/// Names the sorted set where the processes that save and evict record that they are alive.
 pub fn workers() -> Vec<u8> {
     [PREFIX, b"{", slot_tag(0).as_bytes(), b"}:workers"].concat()
 }

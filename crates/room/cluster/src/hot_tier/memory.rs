@@ -1,4 +1,4 @@
-//! How much the nodes hold.
+//! Memory, keys and resident tags of the nodes.
 
 use nagaya_redis_client::slot::SLOTS;
 use nagaya_redis_client::{Endpoint, Error, Script, reply};
@@ -21,12 +21,12 @@ static COUNT_KEYS: Script = Script::new(
 pub struct NodeMemory {
     pub server: Endpoint,
     pub used_bytes: u64,
-    /// Where the node refuses writes; nothing when it has no limit of its own.
+    /// The limit at which the node refuses writes, if it has one.
     pub max_bytes: Option<u64>,
 }
 
 impl RedisHotTier {
-    /// Asks the nodes of this part of the tier for their memory.
+    /// Returns the memory of the nodes of this part of the tier.
     pub fn memory(&self) -> Result<Vec<NodeMemory>, HotError> {
         let mut memories = Vec::new();
         for part in self.parts()? {
@@ -36,7 +36,7 @@ impl RedisHotTier {
         Ok(memories)
     }
 
-    /// Tells of each tag whether it is in memory or on its way.
+    /// Returns for each tag whether it is in memory or being loaded.
     pub fn are_resident(&self, tags: &[&[u8]]) -> Result<Vec<bool>, HotError> {
         let exists = |tag: &&[u8]| (keys::slot_of(tag), vec![b"EXISTS".to_vec(), keys::meta(tag)]);
         let commands: Vec<_> = tags.iter().map(exists).collect();
@@ -50,7 +50,7 @@ impl RedisHotTier {
         Ok(are_resident)
     }
 
-    /// Counts the keys in memory that are not our own. While a slot moves, those may be counted, too.
+    /// Counts the keys in memory without reserved ones. While a slot is being moved, those may be counted.
     pub fn keys(&self) -> Result<u64, HotError> {
         let mut keys = 0;
         for part in self.parts()? {
@@ -75,7 +75,7 @@ impl RedisHotTier {
 }
 
 impl Nodes {
-    /// The script takes no keys, since it looks at all slots of the node at one instant.
+    /// The script has no keys, since it reads all slots of the node at one instant.
     async fn keys(&self, server: &Endpoint, slots: &[u16]) -> Result<u64, Error> {
         let link = self.link(server).await?;
         let tags: String = slots

@@ -1,7 +1,7 @@
 //! The tiering protocol as scripts on Redis.
 //!
-//! Suggested reading order: the names, the scripts with their wrappers, what a run is, then how many
-//! tags are worked on at once, and the tier itself.
+//! Suggested reading order: the names of keys, the scripts with their wrappers, what a run is, then the
+//! batches of many tags, and the tier itself.
 
 pub mod keys;
 pub mod run;

@@ -1,4 +1,4 @@
-//! The nodes of the hot tier: who has which slot, and one connection to each.
+//! The nodes of the hot tier: the owner of each slot, and one connection to each node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use super::run::RunDigest;
 
-/// Commands that go out together. More only make the first replies wait.
+/// Commands in one write. More of them only delay the first replies.
 const TRIP_COMMANDS_MAX: usize = 512;
-/// Bytes that go out together, unless one command alone is longer.
+/// Bytes in one write, unless one command alone is longer.
 const TRIP_BYTES_MAX: usize = 1 << 20;
-/// How long a server that could not be reached is left alone.
+/// How long no connection is tried to a server that could not be reached: short against a failover.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// A request, word by word.
+/// The words of a request.
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// Finds nodes and keeps connections to them. One that cannot be reached holds up nobody who does not need
+/// Finds nodes and keeps connections to them. A node that cannot be reached delays only the calls that need
 /// it.
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -35,25 +35,25 @@ struct State {
     links: HashMap<Endpoint, Place>,
 }
 
-/// What is known of one server.
+/// The state of one server.
 #[derive(Debug, Default)]
 struct Place {
     link: Option<Link>,
-    /// Set after a connection could not be opened: until then nobody tries, and after it one at a time, so
-    /// that a server that is down is not waited for by all.
+    /// Set after a connection could not be opened: no task tries before, and only one at a time after it, so
+    /// that not all of them wait for a server that is down.
     retry_at: Option<Instant>,
     is_tried: bool,
 }
 
-/// Who has which slot, as it was told last.
+/// The owners of the slots, as last read.
 #[derive(Debug)]
 pub(crate) struct SlotMap {
     pub(crate) servers: Vec<Endpoint>,
-    /// For each slot the place of its server in the list.
+    /// The index of each slot's server in the list.
     owners: Vec<Option<usize>>,
 }
 
-/// A connection and the life of the node that it began in.
+/// A connection and the run of the node that it began in.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) connection: Connection,
@@ -79,7 +79,7 @@ impl Nodes {
         }
     }
 
-    /// Returns who has which slot, asking when it is not known.
+    /// Returns the owners of the slots, read from the servers if they are not known.
     pub(crate) async fn map(&self) -> Result<Arc<SlotMap>, Error> {
         if let Some(map) = &self.state().map {
             return Ok(map.clone());
@@ -111,7 +111,7 @@ impl Nodes {
         opened
     }
 
-    /// Returns a connection that is open; nothing when the caller should open one.
+    /// Returns an open connection; none if the caller should open one.
     fn open_link(&self, server: &Endpoint) -> Result<Option<Link>, Error> {
         let mut state = self.state();
         let place = state.links.entry(server.clone()).or_default();
@@ -140,7 +140,7 @@ impl Nodes {
         })
     }
 
-    /// Learns from an error that the map may be out of date.
+    /// Forgets the map if an error says that it is out of date.
     pub(crate) async fn note(&self, error: &Error) {
         let is_placed_wrong = match error {
             Error::Refused { error, .. } => {
@@ -156,10 +156,10 @@ impl Nodes {
         }
     }
 
-    /// Asks for the map before the next use.
+    /// Has the map read again before its next use.
     pub(crate) async fn forget_map(&self) {
         self.state().map = None;
-        // The client has a map of its own, which it forgets at this error.
+        // The client has its own map, which it drops at this error.
         let moved = Error::NotPrimary {
             address: String::new(),
             role: String::new(),
@@ -173,8 +173,8 @@ impl Nodes {
 }
 
 impl Link {
-    /// Runs commands in the order given and returns their replies, error replies as frames. Fails when the
-    /// node's run is not the one that the link began with: then no reply counts.
+    /// Runs commands in order and returns their replies, error replies as frames. Fails if the node's run is
+    /// not the one that the connection began in: then no reply counts.
     pub(crate) async fn run_all(&self, commands: &[Words]) -> Result<Vec<Frame>, Error> {
         let mut frames = Vec::with_capacity(commands.len());
         let mut rest = commands;
@@ -219,7 +219,7 @@ impl Link {
     }
 }
 
-/// How many of the commands go out together; at least one.
+/// Returns how many of the commands fit one write; at least one.
 fn trip_length(commands: &[Words]) -> usize {
     let mut bytes = 0;
     let fits = |command: &&Words| {

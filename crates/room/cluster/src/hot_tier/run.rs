@@ -1,12 +1,12 @@
-//! Which life of a node wrote a tag's state.
+//! Which run of a node wrote a tag's state.
 //!
-//! A script could ask for it itself: INFO may be called from Lua. The two sections that it takes cost about
-//! as much as all the rest of a touch (some 10 us each on the machine it was measured on), so the caller
+//! A script could read it itself: INFO may be called from Lua. The two sections that it needs cost about
+//! as much as the rest of a touch (some 10 us each when measured), so the caller
 //! passes the run that its connection began with, and reads the node's run again behind a batch of
 //! scripts, in the same pipeline, where the shorter of the two is enough. A node never returns to a run it
-//! has left, so when the second reading equals the first, every script in between ran in that life;
-//! otherwise none of the replies counts. What those scripts did in the meantime is harmless: they acted on
-//! tags of the earlier life, which every reader now finds suspect and compares with the cold copy before use.
+//! has left, so if the second reading equals the first, every script in between ran in that run;
+//! otherwise none of the replies counts. What those scripts did meanwhile is harmless: they acted on
+//! tags of the earlier run, which every reader now finds suspect and compares with the cold copy before use.
 
 use std::fmt;
 

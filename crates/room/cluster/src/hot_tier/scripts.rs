@@ -2,8 +2,8 @@
 //!
 //! A script runs where the tag is and as one step. It is given the node's run (see [`super::run`]) and
 //! refuses a tag that another run wrote; registration alone has no condition. Where a script could stop
-//! halfway through, because a key has moved to another node meanwhile, its order of steps leaves a state that
-//! the next one repairs; keys that are known beforehand are declared, so that such a call is refused whole.
+//! halfway, because a key has moved to another node meanwhile, its order of steps leaves a state that
+//! the next one repairs. Keys that are known beforehand are declared, so that such a call is refused whole.
 //!
 //! The dirty list and the probe need no script: they are a pipeline of plain commands.
 
@@ -82,7 +82,7 @@ static CONFIRM: Script = Script::new(
     &["run", "token", "tag"],
 );
 
-/// All scripts, for those who load them ahead of their first use.
+/// Returns all scripts, to load them before their first use.
 pub fn all() -> [&'static Script; 8] {
     [
         &TOUCH, &REGISTER, &BEGIN, &INSTALL, &SNAPSHOT, &REMOVE, &MARK, &CONFIRM,
@@ -92,13 +92,13 @@ pub fn all() -> [&'static Script; 8] {
 /// How a script is named in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// By its hash; a server that does not have it answers NOSCRIPT.
+    /// By its hash; a server that does not have it replies NOSCRIPT.
     Hash,
-    /// In full, which every server runs.
+    /// With its source, which every server runs.
     Source,
 }
 
-/// One run of a script, ready to be sent.
+/// One call of a script, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Call {
     script: &'static Script,
@@ -117,12 +117,12 @@ impl Call {
         self.script
     }
 
-    /// The first key, by which the call finds its node.
+    /// Returns the first key, which decides the node.
     pub fn key(&self) -> &[u8] {
         &self.keys[0]
     }
 
-    /// The words of the request.
+    /// Returns the words of the request.
     pub fn words(&self, form: Form) -> Vec<Vec<u8>> {
         let (command, body) = match form {
             Form::Hash => ("EVALSHA", self.script.sha()),
@@ -133,7 +133,7 @@ impl Call {
         words
     }
 
-    /// Appends the request as it goes over the wire.
+    /// Appends the request as RESP.
     pub fn encode(&self, form: Form, out: &mut Vec<u8>) {
         let words = self.words(form);
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
@@ -159,9 +159,9 @@ pub fn touch(run: &RunDigest, tag: &[u8]) -> Call {
 
 /// Announces writes to keys of a tag. The token is new.
 ///
-/// The reply need not be awaited before the write is sent behind it on the same connection. But should it
-/// be an error (NOSCRIPT, TRYAGAIN, ASK), the write may have run without it: it must then be sent again,
-/// within the lease, before the client is told of success.
+/// The write may be sent behind it on the same connection without waiting for the reply. If the reply is an
+/// error (NOSCRIPT, TRYAGAIN, ASK), the write may have run without a registration. Then the registration must
+/// be sent again, within the lease, before the client gets the reply of its write.
 pub fn register<'a>(tag: &[u8], token: Token, names: impl IntoIterator<Item = &'a [u8]>) -> Call {
     let mut args = vec![text(token), tag.to_vec()];
     args.extend(names.into_iter().map(<[u8]>::to_vec));
@@ -190,7 +190,7 @@ pub fn install(run: &RunDigest, tag: &[u8], token: Token, chunk: &Chunk) -> Call
     ];
     for row in &chunk.rows {
         args.push(row.rest.payload.clone());
-        // Zero stands for none; a key that expired in the year 1970 is as well expired a millisecond later.
+        // Zero stands for none; a key that expired in 1970 may expire a millisecond later.
         let expires_at_ms = row.rest.expires_at_ms.map_or(0, |at| at.max(1));
         args.push(expires_at_ms.to_string().into());
     }
@@ -224,7 +224,7 @@ pub fn confirm(run: &RunDigest, tag: &[u8], token: Token, keys_of_tag: &[Vec<u8>
     Call::new(&CONFIRM, names, vec![bytes(run), text(token), tag.to_vec()])
 }
 
-/// Reads the answer of [`touch`].
+/// Parses the reply of [`touch`].
 pub fn touched(answer: &[u8]) -> Option<Touched> {
     match answer {
         b"cold" => Some(Touched::Cold),
@@ -235,7 +235,7 @@ pub fn touched(answer: &[u8]) -> Option<Touched> {
     }
 }
 
-/// Reads the answer of [`begin`].
+/// Parses the reply of [`begin`].
 pub fn begun(answer: &[u8]) -> Option<Begun> {
     match answer {
         b"begun" => Some(Begun::Begun),
@@ -244,7 +244,7 @@ pub fn begun(answer: &[u8]) -> Option<Begun> {
     }
 }
 
-/// Reads the answer of [`install`].
+/// Parses the reply of [`install`].
 pub fn installed(answer: &[u8]) -> Option<Installed> {
     match answer {
         b"lost" => Some(Installed::Lost),
@@ -254,20 +254,20 @@ pub fn installed(answer: &[u8]) -> Option<Installed> {
     }
 }
 
-/// What [`snapshot`] found.
+/// The result of [`snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Copied {
     Taken(TagCopy),
     /// The tag is missing, suspect or loading.
     Refused,
-    /// A changed key has a type that rows do not know, such as a module's.
+    /// A changed key has a type that cannot be stored, such as a module's.
     UnknownType {
         key: Vec<u8>,
         kind: String,
     },
 }
 
-/// Reads the answer of [`snapshot`].
+/// Parses the reply of [`snapshot`].
 pub fn copied(tag: &[u8], answer: &Frame) -> Option<Copied> {
     let items = reply::items(answer);
     match reply::bytes(items.first()?)? {
@@ -315,7 +315,7 @@ fn taken(tag: &[u8], items: &[Frame]) -> Option<Copied> {
     Some(Copied::Taken(TagCopy { snapshot, tokens }))
 }
 
-/// Reads the answer of [`remove`]: whether the tag is clean now.
+/// Parses the reply of [`remove`]: whether the tag is clean now.
 pub fn is_clean(answer: &[u8]) -> Option<bool> {
     match answer {
         b"clean" => Some(true),
@@ -324,7 +324,7 @@ pub fn is_clean(answer: &[u8]) -> Option<bool> {
     }
 }
 
-/// Reads the answer of [`mark`].
+/// Parses the reply of [`mark`].
 pub fn is_marked(answer: &[u8]) -> Option<bool> {
     match answer {
         b"marked" => Some(true),
@@ -333,7 +333,7 @@ pub fn is_marked(answer: &[u8]) -> Option<bool> {
     }
 }
 
-/// Reads the answer of [`confirm`].
+/// Parses the reply of [`confirm`].
 pub fn is_gone(answer: &[u8]) -> Option<bool> {
     match answer {
         b"gone" => Some(true),
@@ -366,7 +366,7 @@ fn number(value: u64) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The header of a script names its keys and arguments; Rust's names are the same ones.
+    /// The header of a script names its keys and arguments; the names in Rust are the same.
     #[test]
     fn headers_name_the_keys_and_arguments_that_rust_passes() {
         for script in all() {

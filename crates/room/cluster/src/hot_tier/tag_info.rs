@@ -1,4 +1,4 @@
-//! What the nodes know of single tags, for people and for requests about tags. Nothing here is decided on.
+//! What the nodes know of single tags, for requests about them. The protocol does not depend on it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use super::hot::{RedisHotTier, age, score};
 use super::keys;
 use super::nodes::Words;
 
-/// How many slots or names are asked about in one turn.
+/// Slots or names in one pipeline.
 const TURN: usize = 1024;
 
 /// What a node knows of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TagInfo {
-    /// It is in memory or on its way.
+    /// It is in memory or being loaded.
     pub is_resident: bool,
-    /// The residency, and how many snapshots were taken in it.
+    /// The number of the residency, and of its last snapshot.
     pub generation: u64,
     pub snap: u64,
-    /// Keys that may differ from their rows.
+    /// Keys that may differ from their rows in the cold tier.
     pub dirty_keys: u64,
-    /// Since when no server has asked for it.
+    /// The time since the last touch.
     pub idle: Option<Duration>,
 }
 
 impl RedisHotTier {
-    /// Tells what is known of tags; nothing of those whose slot is on the move.
+    /// Returns what is known of tags; defaults for those whose slot is being moved.
     pub fn tag_info(&self, tags: &[&[u8]]) -> Result<Vec<TagInfo>, HotError> {
         let mut found = vec![TagInfo::default(); tags.len()];
         let about = |tag: &&[u8]| {
@@ -57,7 +57,7 @@ impl RedisHotTier {
         Ok(found)
     }
 
-    /// Lists the keys of a tag that may differ from their rows.
+    /// Returns the keys of a tag that may differ from their rows.
     pub fn dirty_names(&self, tag: &[u8]) -> Result<BTreeSet<Vec<u8>>, HotError> {
         let command = (keys::slot_of(tag), words(&[b"HKEYS", &keys::dirty(tag)]));
         let mut names = BTreeSet::new();
@@ -68,7 +68,7 @@ impl RedisHotTier {
         Ok(names)
     }
 
-    /// Returns how many of these keys of a tag are in memory, and the bytes that they take there.
+    /// Returns how many of these keys of a tag are in memory, and their bytes.
     pub fn weigh<'a>(
         &self,
         tag: &[u8],
@@ -85,7 +85,7 @@ impl RedisHotTier {
         Ok((sizes.len() as u64, sizes.iter().sum()))
     }
 
-    /// Lists about as many resident tags as wanted, those used last first.
+    /// Returns about `limit` resident tags, the most recently used first.
     pub fn hottest(&self, limit: usize) -> Result<Vec<Vec<u8>>, HotError> {
         let share = self.share_of_slot(limit);
         let last = share.saturating_sub(1).to_string();
@@ -110,7 +110,7 @@ impl RedisHotTier {
         Ok(found.into_iter().map(|(_, tag)| tag).collect())
     }
 
-    /// Asks about slots; returns each reply with its place and the node's time.
+    /// Runs commands by slot; returns each reply with its index and the node's time.
     fn ask_slots(&self, commands: &[(u16, Words)]) -> Result<Vec<(usize, i64, Frame)>, HotError> {
         let replies = self
             .block_on(self.nodes().run_slots(commands))

@@ -1,4 +1,4 @@
-//! What the proxy says in COMPAT.md.
+//! The proxy's part of COMPAT.md.
 
 use nagaya_commands::compat::OnRedis;
 use nagaya_commands::table::Command;

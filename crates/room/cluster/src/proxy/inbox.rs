@@ -9,31 +9,31 @@ use nagaya_reactor::Transport;
 use super::model::layout::Layout;
 use super::tag_admin::Outcome;
 
-/// Something for a worker to do.
+/// An item for a worker.
 pub(crate) enum Item {
-    /// A new client to serve, with its number.
+    /// A new client, with its number.
     Connection(u64, Box<Transport>),
     /// A message for one of its clients.
     Message(u64, Message),
-    /// The primaries and their slots, fresh.
+    /// A new layout.
     Layout(Arc<Layout>),
-    /// The layout could not be had, and why.
+    /// Why the layout could not be read.
     LayoutFailed(String),
-    /// A load that was asked for is over.
+    /// The end of a load.
     Loaded {
         tag: Vec<u8>,
         ending: Result<(), String>,
     },
-    /// What came of a client's request about tags.
+    /// The outcome of a client's command about tags.
     TagCommand {
         client: u64,
         outcome: Result<Outcome, String>,
     },
-    /// The answer to a question to the cold tier, for the one who waits under this number.
+    /// An answer of the cold tier to the question with this number.
     Cold(u64, Result<ColdAnswer, String>),
 }
 
-/// What the cold tier knows of its keys.
+/// An answer of the cold tier.
 pub(crate) enum ColdAnswer {
     Page { next: u64, keys: Vec<Vec<u8>> },
     Count(u64),

@@ -43,7 +43,7 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A view of a proxy that outlives it.
+/// A handle to the counters of a proxy. It may outlive the proxy.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -64,14 +64,14 @@ impl Handle {
         self.shared.open_nodes.load(Ordering::Relaxed)
     }
 
-    /// Returns the engine without data: users, settings, counters of commands that were answered here.
+    /// Returns the engine without data: users, settings, and counters of commands that are answered here.
     pub fn server(&self) -> &Server {
         &self.shared.server
     }
 }
 
 impl Service {
-    /// Takes the address of the settings, or says why it cannot be had. The servers are not asked yet.
+    /// Binds the addresses of the configuration. The servers are not contacted yet.
     pub fn bind(config: Config) -> Result<Service, Error> {
         let listen =
             |address, tls| Listener::tcp(address, tls).map_err(|source| Error::Bind { address, source });
@@ -105,7 +105,7 @@ impl Service {
         let settings = TableConfig {
             requirepass: config.password.clone().unwrap_or_default(),
             maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET tells it; a part of one is not for ever.
+            // Whole seconds, as in CONFIG GET. Rounded up: 0 would mean no limit.
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: address.port(),
             bind: address.ip().to_string(),

@@ -1,19 +1,19 @@
-//! What clients may ask about tags (ROOM.*), and who answers.
+//! The commands about tags (ROOM.*), and the trait that runs them.
 
 use std::sync::Weak;
 use std::time::Duration;
 
-/// Knows where tags are and moves them. What it is asked takes long, so it answers from threads of its own.
+/// Finds and moves tags. Commands take long, so they run on other threads.
 pub trait TagAdmin: Send + Sync {
-    /// Takes a tag command and returns at once; `done` is called from any thread. A tag command that nobody wants any
-    /// more, because `wanted` is gone, may be dropped without a word.
+    /// Starts a command and returns at once; `done` is called from any thread. A command whose client is
+    /// gone, because `wanted` is dropped, may be abandoned without a call.
     fn ask(&self, command: TagCommand, wanted: Weak<()>, done: TagCallback);
 }
 
-/// Called with what came of a tag command, or with an error reply's text.
+/// Called with the outcome of a command, or with the text of an error reply.
 pub type TagCallback = Box<dyn FnOnce(Result<Outcome, String>) + Send>;
 
-/// Something to find out or to do about tags.
+/// A command about tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagCommand {
     Status {
@@ -21,36 +21,36 @@ pub enum TagCommand {
     },
     /// List some of the tags.
     List(TagQuery),
-    /// Bring tags into memory; tells how many have keys.
+    /// Load tags into memory; the outcome is how many have keys.
     Warm {
         tags: Vec<Vec<u8>>,
     },
-    /// Save a tag if need be and take it out of memory; tells how many keys went.
+    /// Save a tag if necessary and evict it; the outcome is the number of evicted keys.
     Evict {
         tag: Vec<u8>,
     },
-    /// List the keys of a tag, those that were deleted lately among them.
+    /// List the keys of a tag, recently deleted ones included.
     Names {
         tag: Vec<u8>,
     },
-    /// Wait until all that is written by now rests in the cold tier; for ever without a limit.
+    /// Wait until everything written so far is in the cold tier; without a limit for ever.
     WaitCold {
         limit: Option<Duration>,
     },
 }
 
-/// What came of a tag command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Status(TagStatus),
     Listed {
         tags: Vec<ListedTag>,
-        /// Where to go on; nothing at the end.
+        /// The cursor of the next page, if there is one.
         cursor: Option<Vec<u8>>,
     },
     Count(u64),
     Names(Vec<Vec<u8>>),
-    /// Whether the wait came to its end in time.
+    /// Whether the wait ended in time.
     IsDone(bool),
 }
 
@@ -64,15 +64,15 @@ pub struct TagQuery {
 /// In which order tags are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagOrder {
-    /// Those used last.
+    /// The most recently used.
     Hottest,
-    /// Those that take most in the cold tier.
+    /// The largest in the cold tier.
     Biggest,
-    /// Those whose names begin so, by name, after the given one.
+    /// Those with a prefix, by name, after the given one.
     Prefix { prefix: Vec<u8>, after: Option<Vec<u8>> },
 }
 
-/// Where a tag is and how much of it.
+/// Where a tag is, and its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagStatus {
     pub tag: Vec<u8>,
@@ -85,7 +85,7 @@ pub struct TagStatus {
 }
 
 impl TagStatus {
-    /// The word for it, as on the embedded engine.
+    /// Returns the word for the status, as in the embedded engine.
     pub fn word(&self) -> &'static str {
         match () {
             () if self.unsaved_keys > 0 => "need_synced",
@@ -109,7 +109,7 @@ pub struct ListedTag {
 }
 
 impl ListedTag {
-    /// The word for where it is, as on the embedded engine.
+    /// Returns the word for the place of a tag, as in the embedded engine.
     pub fn place(&self) -> &'static str {
         match (self.is_resident, self.is_cold) {
             (true, true) => "both",

@@ -1,8 +1,8 @@
-//! Carries the news of which tags are used to where it is written down.
+//! Reports which tags are used.
 //!
-//! News is merged per tag and delivered in batches now and then. What cannot be delivered is kept and merged
-//! with what comes after; beyond a bound of tags new ones are dropped and counted. Losing news costs accuracy
-//! in the choice of what to evict and in statistics, never data.
+//! Accesses are merged per tag and delivered in batches at intervals. What cannot be delivered is kept and
+//! merged with later accesses. Beyond a limit of tags further ones are dropped and counted. A lost access
+//! costs accuracy in the choice of what to evict and in statistics, never data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +18,18 @@ use tokio::runtime::Handle;
 use super::wire::NOTE;
 use crate::stop::Stop;
 
-/// The longest wait after a failed delivery.
+/// The longest wait after a failed delivery: a collector that is back is used within it.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Why news was not taken. It is kept and offered again.
+/// Why a batch was not delivered. It is kept and delivered later.
 pub type DeliveryError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where news goes. Calls block.
+/// The receiver of accesses. Calls block.
 pub trait AccessSink: Send + 'static {
     fn deliver(&self, accesses: &[Access]) -> Result<(), DeliveryError>;
 }
 
-/// Writes news into the cold tier.
+/// Writes accesses into the cold tier.
 pub struct ColdTierSink {
     pub cold: Arc<dyn ColdTier>,
 }
@@ -40,7 +40,7 @@ impl AccessSink for ColdTierSink {
     }
 }
 
-/// Sends news to a collector, which acknowledges each batch.
+/// Sends accesses to a collector, which acknowledges each batch.
 pub struct CollectorSink {
     pub client: Client,
     pub runtime: Handle,
@@ -65,12 +65,12 @@ impl AccessSink for CollectorSink {
     }
 }
 
-/// How news is carried.
+/// Limits of the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessConfig {
-    /// Tags with news at a time; news of further ones is dropped.
+    /// Tags with undelivered accesses; accesses of further ones are dropped.
     pub tags_max: usize,
-    /// How often news is delivered.
+    /// How often accesses are delivered.
     pub every: Duration,
     /// Tags in one delivery.
     pub batch_tags: usize,
@@ -89,14 +89,14 @@ impl Default for AccessConfig {
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessStats {
-    /// Tags whose news was delivered.
+    /// Tags whose accesses were delivered.
     pub delivered: u64,
-    /// Uses that were dropped because too many tags had news.
+    /// Accesses that were dropped because too many tags had undelivered ones.
     pub dropped: u64,
     pub errors: u64,
 }
 
-/// A log of uses and the thread that delivers it. Dropped, it delivers once more what it has.
+/// A log of accesses and the thread that delivers it. Dropping it delivers what is left.
 pub struct AccessLog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -134,12 +134,12 @@ impl AccessLog {
         })
     }
 
-    /// Notes a use that just happened. Never blocks for long.
+    /// Notes an access that just happened. Only waits for a short lock.
     pub fn note(&self, tag: &[u8], used: Use) {
         self.shared.log.note(tag, used, self.shared.clock.unix_ms());
     }
 
-    /// Takes news from elsewhere; false when there is no room for it.
+    /// Adds accesses of another server; returns false if there are too many.
     pub fn take(&self, accesses: Vec<Access>) -> bool {
         if self.shared.log.len() + accesses.len() > self.shared.config.tags_max {
             return false;

@@ -1,7 +1,7 @@
 //! Lists keys that are only in the cold tier and counts those of both, for SCAN, KEYS and DBSIZE.
 //!
-//! A cursor of SCAN is a number, a place in the cold tier is a name: the places of cursors that were handed
-//! out are remembered, up to a bound. A scan that waits longer than that must begin again.
+//! A cursor of SCAN is a number, a position in the cold tier is a name: the positions of recent cursors are
+//! remembered, up to a limit. A scan whose cursor was dropped must begin again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use nagaya_tiering::error::RoomError;
 use crate::hot_tier::RedisHotTier;
 use crate::proxy::{ColdKeys, CountDone, Kinds, ScanDone};
 
-/// Questions that may wait for their answer.
+/// Questions that may wait: more would wait longer than clients do.
 const QUESTIONS_MAX: usize = 256;
-/// Cursors that are remembered.
+/// Cursors that are remembered, of about 100 bytes each.
 const PLACES_MAX: usize = 10_000;
-/// Tags that are read at a time for a count.
+/// Tags per page of a count.
 const TAGS_PAGE: usize = 1000;
 
 /// A thread that answers questions about cold keys. It ends when this is dropped.
@@ -100,7 +100,7 @@ impl Drop for ColdKeyService {
     }
 }
 
-/// A tag and a key.
+/// A position in the cold tier: a tag and a key.
 type Place = (Vec<u8>, Vec<u8>);
 
 struct Reader {
@@ -150,8 +150,8 @@ impl Reader {
         Ok((self.last_cursor, names))
     }
 
-    /// Reads about `count` keys from a place on; returns those whose tags are not in memory, and where to go
-    /// on.
+    /// Reads about `count` keys behind a position; returns those whose tags are not in memory, and the next
+    /// position.
     fn page(
         &self,
         place: Option<Place>,

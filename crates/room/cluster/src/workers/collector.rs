@@ -1,9 +1,9 @@
-//! Takes the news of many servers and writes it down together.
+//! Receives the accesses of many servers and writes them together.
 //!
 //! The collector speaks just enough RESP for a Redis client to reach it: `AUTH`, `PING`, and `ROOM.NOTE tag
-//! read_at_ms written_at_ms ...` with 0 for a time that is not known. The reply is how many tags were taken;
-//! it comes when the news is merged with what others sent, so a collector that cannot keep up slows its
-//! senders down, and one that is full says so and takes nothing of that request.
+//! read_at_ms written_at_ms ...` with 0 for an unknown time. The reply is the number of tags. It comes once
+//! the accesses are merged with those of others, so a collector that cannot keep up slows its senders down.
+//! A collector that is full replies with an error and takes nothing of that request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,9 +23,10 @@ use super::access_log::AccessLog;
 use super::wire::NOTE;
 
 const READ_BYTES: usize = 64 * 1024;
-/// How long a sender may be silent. Senders speak every few seconds and connect again if need be.
+/// How long a sender may be silent. Senders deliver every few seconds and can connect again.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
-/// After accepting has failed, mostly for want of file descriptors: trying at once would only burn CPU.
+/// The pause after a failed accept. Mostly the process is out of file descriptors, and trying at once would
+/// only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LIMITS: Limits = Limits {
     bulk_bytes_max: 1 << 20,
@@ -34,17 +35,17 @@ const LIMITS: Limits = Limits {
     query_bytes_max: 16 << 20,
 };
 
-/// Where and for whom a collector listens.
+/// The address of a collector and its limits.
 #[derive(Clone, Debug)]
 pub struct CollectorConfig {
     pub listen: SocketAddr,
-    /// What senders must know; none: nothing.
+    /// The password of senders, if they need one.
     pub password: Option<Secret>,
-    /// Senders at a time; further ones wait to be accepted.
+    /// Most senders at a time; further ones wait to be accepted.
     pub senders_max: usize,
 }
 
-/// A listener that is bound but does not serve yet.
+/// A collector that is bound and does not serve yet.
 pub struct Collector {
     listener: TcpListener,
     config: CollectorConfig,
@@ -133,7 +134,7 @@ impl Session {
         }
     }
 
-    /// Answers the whole requests of the buffer; returns whether the connection may go on.
+    /// Answers the complete requests in the buffer; returns whether the connection stays open.
     fn answer_all(&mut self, parser: &mut RequestParser, buffer: &mut Vec<u8>, out: &mut Out) -> bool {
         let mut used = 0;
         let goes_on = loop {
@@ -165,7 +166,7 @@ impl Session {
         match name.as_slice() {
             b"AUTH" => self.log_in(args, out),
             b"PING" if self.is_known => out.simple("PONG"),
-            // Asked and told by clients of Redis when they connect.
+            // Clients of Redis send these two when they connect.
             b"ROLE" if self.is_known => {
                 out.array(3);
                 out.bulk_str("master");

@@ -1,8 +1,8 @@
-//! Evicts tags that nobody used for long, and the coldest ones when a node's memory runs out.
+//! Evicts idle tags, and the coldest ones when a node's memory runs out.
 //!
-//! Each node is cleaned by itself and all at the same time, since an eviction spends its time waiting until
-//! no lease from before can be alive. Below the high-water mark the age decides. Above it the coldest
-//! tags go, whatever their age, as many as should bring the node some way below the mark.
+//! All nodes are processed in parallel, since an eviction mostly waits until no earlier lease can be alive.
+//! Below the high-water mark the age of a tag decides. Above it the coldest tags are evicted at any age, as
+//! many as should bring the node some way below the mark.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,21 +19,21 @@ use super::stats::TaskCounters;
 use crate::hot_tier::{NodeMemory, RedisHotTier};
 use crate::stop::{Stop, StoppableClock};
 
-/// How far below its mark a full node is brought, in hundredths of the mark.
+/// Where eviction of a full node aims at, in percent of its mark: low enough that not every round is full.
 const LOW_PERCENT: u64 = 95;
-/// Most tags that one round evicts from a node for want of memory.
+/// Most tags that one round evicts from a full node: a round takes seconds, and the next one sees the effect.
 const PRESSED_TAGS_MAX: usize = 10_000;
 
 /// When tags are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictConfig {
-    /// How long nobody has used a tag that is evicted.
+    /// How long a tag is unused before it is evicted.
     pub idle_after: Duration,
     /// How often to look.
     pub every: Duration,
-    /// Most tags that one round evicts from a node for their age.
+    /// Most idle tags that one round evicts from a node.
     pub batch_tags: usize,
-    /// Where a node is full, in hundredths of its own limit. Nodes without a limit are not.
+    /// Where a node is full, in percent of its own limit. Nodes without a limit are not.
     pub memory_percent: u64,
     /// Where a node is full, in bytes, for nodes whose own limit is higher or missing.
     pub memory_bytes: Option<u64>,
@@ -52,7 +52,7 @@ impl Default for EvictConfig {
 }
 
 impl EvictConfig {
-    /// The high-water mark of a node.
+    /// Returns the high-water mark of a node.
     fn mark(&self, memory: &NodeMemory) -> Option<u64> {
         let own = memory.max_bytes.map(|max| max / 100 * self.memory_percent);
         match (own, self.memory_bytes) {
@@ -71,7 +71,7 @@ pub(crate) struct Evictor {
 }
 
 impl Evictor {
-    /// Cleans each node once; returns whether one of them is still full.
+    /// Evicts from each node once; returns whether one of them is still full.
     pub(crate) fn round(&self, tier: &RedisHotTier) -> bool {
         let parts = match tier.parts() {
             Ok(parts) => parts,
@@ -102,11 +102,11 @@ impl Evictor {
         full > 0
     }
 
-    /// Cleans one node; returns whether it was full.
+    /// Evicts from one node; returns whether it was full.
     fn evict(&self, tier: &RedisHotTier) -> Result<bool, RoomError> {
         let needed = self.tags_to_free(tier)?;
         let tags = match needed {
-            // Tags in use would be called off; leave them out as far as their last touch tells.
+            // Evictions of tags in use are called off, so recently touched ones are left out.
             Some(count) => tier.coldest(count, tier.limits().lease)?,
             None => tier.coldest(self.config.batch_tags, self.config.idle_after)?,
         };
@@ -124,7 +124,7 @@ impl Evictor {
         Ok(needed.is_some())
     }
 
-    /// Returns how many tags should go for want of memory; nothing when there is enough.
+    /// Returns how many tags to evict from a full node; none if it has enough memory.
     fn tags_to_free(&self, tier: &RedisHotTier) -> Result<Option<usize>, RoomError> {
         let Some(memory) = tier.memory()?.pop() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What the proxy asks of its surroundings, answered by the workers.
+//! The traits of the proxy, implemented by the workers.
 
 use nagaya_tiering::access::Use;
 

@@ -1,9 +1,9 @@
-//! Takes orders for loads and carries them out on threads of its own.
+//! Loads tags into memory on a pool of threads.
 //!
-//! However many ask for a tag, it is loaded once and all are told its end. Orders wait in a queue with a
-//! bound; beyond it they are refused, so that a flood of cold tags cannot take all memory. Trouble in the
-//! hot tier that passes by itself, such as a slot on the move or a failover, is waited out for a while,
-//! since it concerns this tag alone; a cold tier that is down is told at once.
+//! Concurrent requests for a tag share one load. Requests wait in a bounded queue; beyond it they are
+//! refused, so that a flood of cold tags cannot take all memory. Errors of the hot tier that pass by
+//! themselves, such as a slot that is being moved or a failover, are retried for a while, since they concern
+//! this tag alone. An error of the cold tier is reported at once.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,17 +20,17 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::stop::Stop;
 
-/// Called with the end of a load: nothing, or why the tag cannot be had now.
+/// Called with the result of a load, or why the tag cannot be loaded now.
 pub type LoadDone = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// How loads are carried out.
+/// Limits of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
-    /// Loads under way at a time.
+    /// Concurrent loads.
     pub threads: usize,
-    /// Tags that may wait for their load to begin.
+    /// Tags that may wait in the queue.
     pub waiting_max: usize,
-    /// How long trouble in the hot tier is waited out.
+    /// How long passing errors of the hot tier are retried.
     pub retry_for: Duration,
 }
 
@@ -49,14 +49,14 @@ impl Default for LoadConfig {
 pub struct LoadStats {
     pub loaded: u64,
     pub failed: u64,
-    /// Orders that joined a load under way.
+    /// Requests that joined a load under way.
     pub joined: u64,
-    /// Orders that were refused because too many waited.
+    /// Requests that were refused because the queue was full.
     pub refused: u64,
     pub waiting: u64,
 }
 
-/// Threads that load. They end when it is dropped; orders that wait then are refused.
+/// The threads that load. They end when it is dropped; requests in the queue are refused then.
 pub struct LoadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -108,8 +108,8 @@ impl LoadPool {
         Ok(pool)
     }
 
-    /// Orders a load, or joins the one under way, and returns at once. `done` is called from any thread, also
-    /// from this one when the order is refused.
+    /// Queues a load, or joins the one under way, and returns at once. `done` is called from any thread, also
+    /// from this one if the request is refused.
     pub fn load(&self, tag: &[u8], done: LoadDone) {
         let mut orders = self.shared.orders();
         let is_full = orders.queue.len() >= self.shared.config.waiting_max;
@@ -161,7 +161,7 @@ impl Drop for LoadPool {
 impl Shared {
     fn work(&self) {
         while let Some(tag) = self.next() {
-            // Whoever waits is told, also when a tier panics.
+            // The callbacks are called even if a tier panics.
             let ended = panic::catch_unwind(AssertUnwindSafe(|| self.load(&tag)));
             let ended = ended.unwrap_or_else(|_| Err("the load has panicked".into()));
             let counter = if ended.is_ok() { &self.loaded } else { &self.failed };
@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// Waits for an order; nothing when it is time to end.
+    /// Waits for a request; none when the pool ends.
     fn next(&self) -> Option<Vec<u8>> {
         let nothing_to_do = |orders: &mut Orders| orders.queue.is_empty() && !orders.is_closed;
         let mut orders = self.orders();

@@ -1,8 +1,8 @@
-//! What the processes of a distributed room do beside forwarding commands.
+//! Background work of the processes of a distributed room.
 //!
-//! [`Tasks`] saves and evicts, [`LoadPool`] brings tags into memory, [`AccessLog`] and [`Collector`] carry
-//! the news of which tags are used to the cold tier, [`ColdKeyService`] lists what is only there, and
-//! [`TagService`] answers what clients ask about tags.
+//! [`Tasks`] saves and evicts, [`LoadPool`] loads tags into memory, [`AccessLog`] and [`Collector`] report
+//! to the cold tier which tags are used, [`ColdKeyService`] lists the keys that are only there, and
+//! [`TagService`] runs the commands about tags.
 
 mod shards;
 

@@ -1,4 +1,4 @@
-//! Which part of which shard is saved next.
+//! Decides which part of which shard is saved next.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::shards::Shard;
 use crate::hot_tier::TierPart;
 
-/// The waits after errors.
+/// The first and the longest wait after an error.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -19,16 +19,16 @@ pub(crate) struct Unit {
     shard: u16,
     server: Endpoint,
     slots: Vec<u16>,
-    /// Nothing while somebody works on it.
+    /// None while a thread works on it.
     saver: Option<Saver>,
     due: Duration,
-    /// Age of its oldest unsaved change at the last look.
+    /// The age of its oldest unsaved change after the last round.
     staleness: Duration,
-    /// It goes when the work on it ends.
+    /// It is removed when the work on it ends.
     is_leaving: bool,
 }
 
-/// A unit that somebody works on. It must be put back.
+/// A unit that a thread works on. It must be put back.
 pub(crate) struct Work {
     shard: u16,
     server: Endpoint,
@@ -43,8 +43,7 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 struct State {
     units: Vec<Unit>,
-    /// Servers where the last round failed. Only one thread at a time tries them again, after a wait that
-    /// grows.
+    /// Servers where the last round failed. Only one thread at a time tries them again, after a growing wait.
     troubled: HashMap<Endpoint, Trouble>,
 }
 
@@ -54,8 +53,8 @@ struct Trouble {
 }
 
 impl Schedule {
-    /// Takes over what is to be done from now on. Savers of parts that have not changed are kept, with what
-    /// they remember.
+    /// Sets the shards to be saved from now on. Savers of parts that have not changed are kept, with their
+    /// state.
     pub(crate) fn set(&self, wanted: &[Shard], now: Duration, make: impl Fn(&TierPart) -> Saver) {
         let units = &mut self.state().units;
         for unit in units.iter_mut() {
@@ -82,8 +81,8 @@ impl Schedule {
         }
     }
 
-    /// Hands out the unit that is due for longest. No server gets all of the threads, in case it is the one
-    /// that does not answer.
+    /// Returns the unit that has been due for longest. No server gets all of the threads, in case it does not
+    /// answer.
     pub(crate) fn take(&self, now: Duration, threads: usize) -> Option<Work> {
         let mut state = self.state();
         let State { units, troubled } = &mut *state;
@@ -111,7 +110,7 @@ impl Schedule {
         })
     }
 
-    /// Takes a unit back after a good round.
+    /// Puts a unit back after a successful round.
     pub(crate) fn done(&self, work: Work, due: Duration, staleness: Duration) {
         let mut state = self.state();
         state.troubled.remove(&work.server);
@@ -121,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a unit back after an error. What is unsaved grows older meanwhile.
+    /// Puts a unit back after an error. Its unsaved changes grow older meanwhile.
     pub(crate) fn failed(&self, work: Work, now: Duration) {
         let mut state = self.state();
         let trouble = state
@@ -139,7 +138,7 @@ impl Schedule {
         }
     }
 
-    /// Tells whether somebody works on a shard.
+    /// Returns whether a thread works on a shard.
     pub(crate) fn is_busy(&self, shard: u16) -> bool {
         let state = self.state();
         state
@@ -148,7 +147,7 @@ impl Schedule {
             .any(|unit| unit.shard == shard && unit.saver.is_none())
     }
 
-    /// Age of the oldest change that is not known to be saved.
+    /// Returns the age of the oldest change that is not known to be saved.
     pub(crate) fn staleness(&self) -> Duration {
         let state = self.state();
         state
@@ -165,7 +164,7 @@ impl Schedule {
 }
 
 impl State {
-    /// Returns the unit again, unless it was only waited for.
+    /// Returns the unit, unless it was only kept until the end of its round.
     fn put_back(&mut self, work: Work) -> Option<&mut Unit> {
         let is_its =
             |unit: &Unit| unit.shard == work.shard && unit.server == work.server && unit.saver.is_none();

@@ -1,10 +1,10 @@
-//! Shares the slots between the processes that save and evict.
+//! Divides the slots between the processes that save and evict.
 //!
-//! The slots are cut into 16 ranges, and each of those by node: such a *shard* is what a worker holds the
-//! lease of while it works there, so that work is not done twice; nothing is lost if it is. Leases lie in
-//! the tier itself, each in the first slot of its own shard: who cannot reach the lease could not do the work
-//! either. Workers note that they are alive in one more place and hold no more than their fair share, so that
-//! a new one soon has some.
+//! The slots are divided into 16 ranges, and each of those by node. A worker holds the lease of such a
+//! *shard* while it works there, so that work is not done twice; nothing is lost if it is. Leases are kept
+//! in the tier itself, each in the first slot of its own shard: a worker that cannot reach the lease could
+//! not do the work either. Workers also record that they are alive, in one more key, and hold no more than
+//! their fair share, so that a new one soon has some.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,14 +20,14 @@ use crate::hot_tier::keys::{self, RANGES};
 use crate::hot_tier::scripts::Call;
 use crate::hot_tier::{RedisHotTier, TierPart};
 
-/// A shard that can be worked on.
+/// A range of slots on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(crate) part: TierPart,
 }
 
 impl Shard {
-    /// Lists all shards of a tier.
+    /// Returns all shards of a tier.
     pub(crate) fn all(tier: &RedisHotTier) -> Result<Vec<Shard>, HotError> {
         let mut shards = Vec::new();
         for range in 0..RANGES {
@@ -37,7 +37,7 @@ impl Shard {
         Ok(shards)
     }
 
-    /// The first slot, by which a shard is named.
+    /// Returns the first slot, which names the shard.
     pub(crate) fn first(&self) -> u16 {
         self.part.tier.slots()[0]
     }
@@ -71,12 +71,12 @@ fn slots_of(range: u16) -> Range<u16> {
 pub(crate) struct ShardLeases {
     tier: RedisHotTier,
     clock: Arc<dyn Clock>,
-    /// No other worker has it.
+    /// The name of the worker; it is unique.
     name: String,
     ttl: Duration,
-    /// Shards by name, each with the end of its lease on our own clock.
+    /// Shards by name, each with the end of its lease by our clock.
     held: BTreeMap<u16, Duration>,
-    /// How many we should hold at most.
+    /// The fair share: how many shards the worker holds at most.
     share: usize,
 }
 
@@ -92,15 +92,15 @@ impl ShardLeases {
         }
     }
 
-    /// The shards whose leases have not ended.
+    /// Returns the shards whose leases have not ended.
     pub(crate) fn held(&self) -> Vec<u16> {
         let now = self.clock.now();
         let held = self.held.iter().filter(|(_, until)| **until > now);
         held.map(|(shard, _)| *shard).collect()
     }
 
-    /// Renews what is held and takes free shards up to the fair share. Returns those beyond it, which should
-    /// be released once nobody works there.
+    /// Renews the leases and takes free shards up to the fair share. Returns the shards beyond it, which
+    /// should be released once no thread works there.
     pub(crate) fn renew(&mut self, shards: &[Shard]) -> Result<Vec<u16>, HotError> {
         let names: Vec<u16> = shards.iter().map(Shard::first).collect();
         let now = self.clock.now();
@@ -108,12 +108,12 @@ impl ShardLeases {
             .retain(|shard, until| *until > now && names.contains(shard));
         let held: Vec<u16> = self.held.keys().copied().collect();
         let mut failure = self.hold(&held).err();
-        // Where the others sign in may be down while our shards are not.
+        // The node with the list of workers may be down while those of our shards are not.
         match self.join() {
             Ok(alive) => self.share = names.len().div_ceil(alive.max(1)),
             Err(error) => failure = Some(error),
         }
-        // Workers begin at different places, so that they do not all ask for the same shard.
+        // Workers begin at different shards, so that they do not all ask for the same one.
         let mut others: Vec<u16> = names
             .into_iter()
             .filter(|shard| !self.held.contains_key(shard))
@@ -131,7 +131,7 @@ impl ShardLeases {
         }
     }
 
-    /// Gives shards back.
+    /// Releases the leases of shards.
     pub(crate) fn release(&mut self, shards: &[u16]) {
         let release = |shard: &u16| {
             Call::new(
@@ -142,12 +142,12 @@ impl ShardLeases {
         };
         let calls: Vec<Call> = shards.iter().map(release).collect();
         for error in self.tier.run_calls(&calls).into_iter().filter_map(Result::err) {
-            tracing::debug!(%error, "a shard could not be given back and will run out");
+            tracing::debug!(%error, "a shard could not be released, its lease will run out");
         }
         self.held.retain(|shard, _| !shards.contains(shard));
     }
 
-    /// Takes or renews leases. Fails when one of them could not be asked for; the others are held.
+    /// Takes or renews leases. Fails if one of them could not be asked for; the others are held.
     fn hold(&mut self, shards: &[u16]) -> Result<(), HotError> {
         let sent = self.clock.now();
         let calls: Vec<Call> = shards

@@ -1,4 +1,4 @@
-//! What the commands about tags share.
+//! State that the commands about tags share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub(super) under_way: AtomicUsize,
 }
 
-/// Why a command failed: trouble in a tier, or something to tell the client.
+/// Why a command failed: an error of a tier, or a message for the client.
 pub(super) enum Failure {
     Tier(RoomError),
     Message(String),
@@ -34,7 +34,7 @@ impl<E: Into<RoomError>> From<E> for Failure {
 }
 
 impl Failure {
-    /// The text of an error reply.
+    /// Returns the text of the error reply.
     pub(super) fn text(self) -> String {
         match self {
             Failure::Tier(error) => format!("TRYAGAIN {error}"),

@@ -1,4 +1,4 @@
-//! What the background work has done so far.
+//! Counters of the background work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub struct TaskStats {
     /// Shards that this process works on.
     pub shards: u64,
     pub saves: u64,
-    /// Snapshots that the cold tier refused, because it has something newer.
+    /// Snapshots that the cold tier refused because it has newer ones.
     pub refused: u64,
-    /// Tags that could not be copied: not resident, suspect or on the move.
+    /// Tags that could not be copied: not resident, suspect or being moved.
     pub skipped: u64,
     /// Tags that became clean.
     pub cleaned: u64,
@@ -25,7 +25,7 @@ pub struct TaskStats {
     pub called_off: u64,
     /// Evictions because of memory rather than age.
     pub pressed: u64,
-    /// Nodes above their high-water mark at the last look.
+    /// Nodes above their high-water mark in the last round.
     pub nodes_full: u64,
     pub save_errors: u64,
     pub evict_errors: u64,

@@ -1,7 +1,7 @@
 //! Lists tags for ROOM.TAGS: by their last use, by their size, by their names.
 //!
-//! What rests is listed by the cold tier's rows, what is new by the lists of dirty tags; tags in memory that
-//! are neither are all in the rows.
+//! Saved tags are listed by the rows of the cold tier, new ones by the lists of dirty tags. Every tag is in
+//! one of the two.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use super::state::{Failure, Shared};
 use crate::hot_tier::TagInfo;
 use crate::proxy::{ListedTag, TagOrder, TagQuery};
 
-/// Rows that are read at a time.
+/// Rows per page.
 const PAGE: usize = 1000;
-/// Rows that are looked at for the biggest ones.
+/// Rows that are read to find the biggest tags, which takes some seconds.
 const ROWS_MAX: usize = 1_000_000;
 
 /// A tag with its row, if it has one.
 type Candidate = (Vec<u8>, Option<TagRow>);
 
-/// Returns the tags, and where to go on when there are more.
+/// Returns the tags, and the cursor of the next page if there are more.
 pub(super) fn list(shared: &Shared, query: &TagQuery) -> Result<(Vec<ListedTag>, Option<Vec<u8>>), Failure> {
     match &query.order {
         TagOrder::Hottest => {
@@ -47,7 +47,7 @@ pub(super) fn list(shared: &Shared, query: &TagQuery) -> Result<(Vec<ListedTag>,
     }
 }
 
-/// A page of tags in the order of their names; the first one has those that no row tells of yet.
+/// Returns a page of tags by name. The first page includes the tags without a row.
 fn by_name(
     shared: &Shared,
     prefix: &[u8],
@@ -56,7 +56,7 @@ fn by_name(
 ) -> Result<(Vec<ListedTag>, Option<Vec<u8>>), Failure> {
     let mut rows = Vec::new();
     if after.is_none() {
-        // The list below begins behind the name that it is given.
+        // The list below begins behind the name it is given.
         rows.extend(shared.cold.tag(prefix)?.filter(|_| !prefix.is_empty()));
     }
     let from = after.or(Some(prefix).filter(|prefix| !prefix.is_empty()));
@@ -78,7 +78,7 @@ fn by_name(
     Ok((tags, cursor))
 }
 
-/// Goes through the rows for the largest ones.
+/// Returns the largest tags by their rows.
 fn biggest(cold: &dyn ColdTier, limit: usize) -> Result<Vec<Candidate>, Failure> {
     let (mut found, mut after, mut seen) = (BTreeMap::new(), None::<Vec<u8>>, 0);
     while seen < ROWS_MAX {
@@ -100,7 +100,7 @@ fn biggest(cold: &dyn ColdTier, limit: usize) -> Result<Vec<Candidate>, Failure>
     Ok(rows.map(|((_, tag), row)| (tag, Some(row))).collect())
 }
 
-/// Lists tags in memory that were never saved.
+/// Returns tags in memory that were never saved.
 fn new_tags(shared: &Shared, prefix: &[u8], limit: usize) -> Result<Vec<ListedTag>, Failure> {
     let (mut new, mut from) = (Vec::new(), None);
     loop {
@@ -124,7 +124,7 @@ fn new_tags(shared: &Shared, prefix: &[u8], limit: usize) -> Result<Vec<ListedTa
     stats(shared, new)
 }
 
-/// Adds what memory knows of tags; those that are nowhere are left out.
+/// Adds what the nodes know of tags; those without keys are left out.
 fn stats(shared: &Shared, rows: Vec<Candidate>) -> Result<Vec<ListedTag>, Failure> {
     let names: Vec<&[u8]> = rows.iter().map(|(tag, _)| tag.as_slice()).collect();
     let mut info = Vec::with_capacity(names.len());

@@ -1,8 +1,7 @@
-//! Answers what clients ask about tags (ROOM.*).
+//! Runs the commands of clients about tags (ROOM.*).
 //!
-//! Each command has a thread while it lasts, since most of its time is spent waiting; there may be a bounded
-//! number of them. Nothing here decides anything that data depends on: an eviction is the evictor's usual one,
-//! a save the saver's, a load the load pool's.
+//! Each command has its own thread, since it mostly waits; their number is limited. Nothing here decides
+//! anything that data depends on: evictions, saves and loads are the usual ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -25,19 +24,19 @@ use crate::hot_tier::{RedisHotTier, TagInfo};
 use crate::proxy::{Outcome, TagAdmin, TagCallback, TagCommand, TagStatus};
 use crate::stop::{Stop, StoppableClock};
 
-/// Commands under way at a time.
+/// Commands at a time, each with its thread.
 const COMMANDS_MAX: usize = 64;
-/// How long an eviction may take beside the waits that it cannot do without.
+/// How long an eviction may take, besides the waits that the protocol requires.
 const EVICT_WAIT: Duration = Duration::from_secs(10);
-/// How often it is looked whether something waited for has happened.
+/// How often a wait checks its condition.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Up to this many tags, the cold tier is asked whether it has their last snapshot; of more, it is waited
-/// until they are clean.
+/// Up to this many tags, the cold tier is asked for their last snapshot; more of them are awaited until they
+/// are clean.
 const ASKED_TAGS_MAX: usize = 256;
-/// Names and tags that are read from the cold tier at a time.
+/// Names or tags per page of the cold tier.
 const PAGE: usize = 1000;
 
-/// Answers about tags. Threads end when it is dropped.
+/// Runs commands about tags. Its threads end when it is dropped.
 pub struct TagService {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -80,7 +79,7 @@ impl TagAdmin for TagService {
         threads.retain(|thread| !thread.is_finished());
         match thread::Builder::new().name("room-tags".into()).spawn(work) {
             Ok(thread) => threads.push(thread),
-            // What was to be told went with the thread: the client waits until it gives up.
+            // The callback went with the thread, so the client waits until it gives up.
             Err(error) => tracing::error!(%error, "no thread for a request about tags"),
         }
     }
@@ -138,9 +137,9 @@ impl Shared {
         })
     }
 
-    /// Lists the keys that a tag may have: those with rows, and those that changed since.
+    /// Returns the keys that a tag may have: those with rows, and those that changed since.
     fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
-        // The dirty ones first: what leaves their list meanwhile has a row by then.
+        // The dirty ones first: a key that leaves their list meanwhile has a row by then.
         let mut names = self.tier.dirty_names(tag)?;
         let mut after = Vec::new();
         loop {
@@ -177,7 +176,7 @@ impl Shared {
         Ok(with_keys)
     }
 
-    /// Saves a tag until it is clean, and evicts it; returns how many keys went.
+    /// Saves a tag until it is clean, and evicts it; returns the number of evicted keys.
     fn evict(&self, tag: &[u8], wanted: &Weak<()>) -> Result<u64, Failure> {
         let tier = self.tier.within([keys::slot_of(tag)]).until(self.stop.clone());
         let tier: Arc<dyn HotTier> = Arc::new(tier);
@@ -213,10 +212,10 @@ impl Shared {
         }
     }
 
-    /// Waits until the cold tier has what is dirty now; returns whether it has.
+    /// Waits until the cold tier has all changes of now; returns whether it has.
     ///
-    /// A snapshot that is taken from now on holds every write that was acknowledged before, and a later one of
-    /// the same residency has a higher number.
+    /// A snapshot taken from now on contains every write that was acknowledged before, and later snapshots of
+    /// the same residency have higher numbers.
     fn wait_cold(&self, limit: Option<Duration>, wanted: &Weak<()>) -> Result<bool, Failure> {
         let give_up = limit.map(|limit| self.clock.now() + limit);
         let mut waiting = self.dirty_now()?;
@@ -232,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Lists all dirty tags, each with what is known of it.
+    /// Returns all dirty tags with their state.
     fn dirty_now(&self) -> Result<Vec<(Vec<u8>, TagInfo)>, Failure> {
         let (mut tags, mut from) = (Vec::new(), None);
         loop {
@@ -256,7 +255,7 @@ impl Shared {
         Ok(info)
     }
 
-    /// Drops tags that are saved as they were.
+    /// Removes tags whose changes are saved.
     fn leave_saved(&self, waiting: &mut Vec<(Vec<u8>, TagInfo)>) -> Result<(), Failure> {
         let tags: Vec<Vec<u8>> = waiting.iter().map(|(tag, _)| tag.clone()).collect();
         let mut now = self.all_info(&tags)?.into_iter();
@@ -277,7 +276,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Rests before the next look; fails when there is nobody to tell any more.
+    /// Waits before the next check; fails if the client is gone or the service ends.
     fn pause(&self, wanted: &Weak<()>) -> Result<(), Failure> {
         if self.stop.wait(LOOK_EVERY) || wanted.strong_count() == 0 {
             return Err(Failure::Message("the wait was cut off".to_owned()));

@@ -1,8 +1,8 @@
-//! Saving and evicting in the background, shared with other processes.
+//! Saves and evicts in the background; several processes share the work.
 //!
-//! One thread renews leases of shards (see [`super::shards`]) and learns which node has what; some threads
-//! save, one evicts. An error ends the round of one node's part of one shard, never more, and the next try
-//! comes after a growing wait: a cold tier that is down stops nothing but itself.
+//! One thread renews leases of shards (see [`super::shards`]) and reads which node has which; some threads
+//! save, one evicts. An error ends the round of one node's part of one shard only, and is retried after a
+//! growing wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,26 +21,26 @@ use super::stats::{TaskCounters, TaskStats};
 use crate::hot_tier::{RedisHotTier, TierPart};
 use crate::stop::Stop;
 
-/// How long savers rest when nothing is due.
+/// How long savers wait when nothing is due: short against the staleness that is allowed.
 const REST: Duration = Duration::from_millis(20);
-/// Bounds for how often a shard is looked at for dirty tags.
+/// Bounds of the interval at which a shard is checked for dirty tags.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// How the background work is done.
+/// Settings of the background work.
 #[derive(Clone, Debug)]
 pub struct TasksConfig {
-    /// The name of this worker; no other one has it.
+    /// The unique name of this worker.
     pub name: String,
     pub save: SaverConfig,
     pub evict: EvictConfig,
     /// Threads that save.
     pub savers: usize,
-    /// How long a shard stays with a worker that is not heard of.
+    /// How long a shard stays with a worker that does not renew its lease.
     pub shard_lease: Duration,
 }
 
-/// Threads at work. They end when it is told to stop or dropped.
+/// The threads of the background work. They end when it is stopped or dropped.
 pub struct Tasks {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 impl Tasks {
-    /// Starts the threads. Servers may be down; work begins when they answer.
+    /// Starts the threads. Servers may be down; work begins once they answer.
     pub fn start(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
@@ -101,8 +101,8 @@ impl Tasks {
         shared.counters.stats(shared.held().len(), staleness)
     }
 
-    /// Ends the threads when they have finished the round they are in, and gives the shards back. What is
-    /// dirty stays so and is saved by whoever takes the shards next.
+    /// Ends the threads after their current rounds, and releases the shards. Dirty tags are saved by the next
+    /// worker that takes the shards.
     pub fn stop(mut self) {
         self.end();
     }
@@ -124,10 +124,10 @@ impl Drop for Tasks {
 }
 
 impl Shared {
-    /// Keeps the leases of our shards alive and the list of work in step with them.
+    /// Renews the leases of our shards and keeps the schedule in step with them.
     fn keep_shards(&self) {
         let ttl = self.config.shard_lease;
-        // A node that does not answer must not cost us the leases on others.
+        // A node that does not answer must not delay the renewal of leases on others.
         let tier = self
             .tier
             .with_reply_limit(ttl / 8)
@@ -154,7 +154,8 @@ impl Shared {
             }
         }
         self.plan(Vec::new());
-        // The savers finish their rounds; others need not wait for the leases to end.
+        // The leases are released after the savers' rounds, so that other workers need not wait for their
+        // end.
         let held = leases.held();
         while held.iter().any(|shard| self.schedule.is_busy(*shard)) {
             thread::sleep(REST);
@@ -164,7 +165,7 @@ impl Shared {
 
     fn plan(&self, shards: Vec<Shard>) {
         let make = |part: &TierPart| {
-            // Over the connections that may take their time.
+            // Savers use the connections with the longer reply limit.
             let hot = Arc::new(self.tier.within(part.tier.slots().iter().copied()));
             Saver::new(hot, self.cold.clone(), self.clock.clone(), self.config.save)
         };
@@ -210,7 +211,7 @@ impl Shared {
                 .flat_map(|shard| shard.part.tier.slots().to_vec())
                 .collect();
             let is_full = !slots.is_empty() && evictor.round(&self.tier.within(slots));
-            // A full node needs the next round at once; the round itself has waited for the leases.
+            // A full node gets the next round at once; the round itself has waited for the leases.
             let pause = if is_full { REST } else { self.config.evict.every };
             if self.stop.wait(pause) {
                 return;

@@ -1,7 +1,7 @@
-//! PUBLISH and SPUBLISH: who has received a message.
+//! PUBLISH and SPUBLISH: the number of receivers.
 //!
-//! A node tells a publisher how many connections got its message. Ours is one of them, for all clients
-//! that listen here; so our own clients are counted in place of our connections.
+//! A node replies with the number of connections that got the message. One of ours stands for all clients
+//! that listen here, so our own clients are counted in place of our connections.
 
 use nagaya_commands::pubsub::Kind;
 

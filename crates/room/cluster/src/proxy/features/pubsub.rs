@@ -123,7 +123,7 @@ impl Subscriptions {
         Handled::Done
     }
 
-    /// Unsubscribes a client; the node is told when no client is left.
+    /// Unsubscribes a client; our own subscription ends when no client is left.
     pub(crate) fn unsubscribe(
         &mut self,
         executor: &mut Core<'_>,

@@ -18,7 +18,7 @@ use crate::proxy::model::routes::{NodeMerge, TagMerge};
 use crate::proxy::model::session::Session;
 use crate::proxy::model::target::Refusal;
 
-/// How often a node is asked for a random key when it only has reserved ones to tell.
+/// How often a node is asked for a random key while it only returns hidden ones.
 const DRAWS: usize = 64;
 /// Keys in one DEL of an erased tag: a node runs it in some milliseconds.
 const ERASED_AT_ONCE: usize = 10_000;

@@ -102,7 +102,7 @@ pub(crate) fn end(outbox: &mut Outbox, sessions: &mut Sessions, client: Key, rep
     sessions.release(client);
 }
 
-/// Reads a request; fails with the text of an error reply.
+/// Parses a request; fails with the text of an error reply.
 fn parse(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static str> {
     let tag = || tag_of(args.get(1).unwrap_or_default()).to_vec();
     Ok(match kind {
@@ -113,7 +113,7 @@ fn parse(kind: TagCommandKind, args: &Args<'_>) -> Result<TagCommand, &'static s
             tags: args.iter().skip(1).map(|tag| tag_of(tag).to_vec()).collect(),
         },
         TagCommandKind::WaitCold => {
-            // Everybody's writes are waited for, with ALL and without.
+            // The writes of all clients are awaited, with and without ALL.
             let is_known = args.len() == 2 || args.len() == 3 && args[2].eq_ignore_ascii_case(b"ALL");
             let wait_ms = args.get(1).and_then(parse_i64).ok_or(NOT_AN_INTEGER)?;
             match u64::try_from(wait_ms) {

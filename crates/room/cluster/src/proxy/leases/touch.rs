@@ -16,7 +16,7 @@ use crate::proxy::model::in_flight::Origin;
 use crate::proxy::model::reply::{bulk, encoded, info_field, run_digest};
 use crate::proxy::upstream::Upstream;
 
-/// Touches that share one reading of the run: it costs little beside so many of them.
+/// Touches that share one reading of the run: its cost is small against theirs.
 const BATCH_MAX: usize = 512;
 /// How long to wait before a tag is touched again that is being loaded elsewhere, or whose slot is moving.
 pub(super) const TOUCH_AGAIN_US: u64 = 10_000;
@@ -67,7 +67,7 @@ impl Leases {
                         self.send_batch(upstream, env, connection, &run, (node, tags));
                     }
                 }
-                // An event tells when the connection is ready; if it fails, the tags come up again by time.
+                // The tags are touched again once the connection is ready, or after a pause.
                 _ => tags.into_iter().for_each(|key| self.touch_later(env, key)),
             }
         }

@@ -1,4 +1,4 @@
-//! What a client has begun and not ended: a transaction, a WATCH, a command that blocks.
+//! The unfinished business of a session: a transaction, a WATCH, a command that blocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use nagaya_resp::ArgVec;
 
 use super::target::{KeyScope, Target};
 
-/// What MULTI has collected.
+/// The commands since MULTI.
 #[derive(Default)]
 pub(crate) struct TransactionQueue {
     pub(crate) commands: Vec<QueuedCommand>,
     /// A command was refused: EXEC will abort.
     pub(crate) broken: bool,
-    /// The commands' keys do not belong together: EXEC will say so.
+    /// The commands' keys cannot be used together: EXEC will fail.
     pub(crate) crosses: bool,
     pub(crate) tag: Option<Vec<u8>>,
     pub(crate) slot: Option<u16>,
@@ -24,9 +24,9 @@ pub(crate) struct TransactionQueue {
 
 /// One command of a transaction.
 pub(crate) enum QueuedCommand {
-    /// For the node, as it came.
+    /// Sent to the node as RESP.
     Sent(Vec<u8>),
-    /// For ourselves.
+    /// Run here at EXEC.
     Here(ArgVec),
     /// Its reply is known.
     Answered(&'static [u8]),
@@ -57,15 +57,15 @@ pub(crate) struct Watch {
     pub(crate) tag: Vec<u8>,
     pub(crate) slot: u16,
     pub(crate) connection: Option<Key>,
-    /// Some key is being watched on the connection.
+    /// A key is being watched on the connection.
     pub(crate) holds_any: bool,
-    /// The keys may have changed: we would not know.
+    /// The connection was lost, so the keys may have changed.
     pub(crate) lost: bool,
-    /// The WATCH that is not answered yet, and until when it is tried.
+    /// The WATCH that is not answered yet, and until when it is retried.
     pub(crate) pending: Option<(Vec<u8>, u64)>,
 }
 
-/// A command that its client waits in.
+/// A command that blocks its client.
 pub(crate) struct Blocked {
     pub(crate) args: ArgVec,
     pub(crate) bytes: Vec<u8>,
@@ -73,21 +73,21 @@ pub(crate) struct Blocked {
     pub(crate) slot: u16,
     pub(crate) tag: Option<Vec<u8>>,
     pub(crate) writes: Vec<Vec<u8>>,
-    /// When the client's own time is up; never without one.
+    /// When the client's timeout ends; `u64::MAX` without one.
     pub(crate) deadline_us: u64,
     pub(crate) connection: Option<Key>,
     /// It waits less than the client wants, because of its lease.
     pub(crate) is_cut: bool,
     pub(crate) give_up_us: u64,
     pub(crate) wake_up_us: u64,
-    /// For those who ask how many clients wait.
+    /// Marks the client as blocked in statistics.
     pub(crate) waiter: Arc<ClientShared>,
-    /// Streams that are read from their present end: the arguments of key and id. Their last ids are asked
-    /// for first, so that a read that is sent again misses nothing in between.
+    /// Streams that are read from their present end: the positions of key and id. Their last ids are read
+    /// first, so that a read that is sent again misses no entry.
     pub(crate) ends: VecDeque<(usize, usize)>,
 }
 
-/// Where a command says how long it waits, and in which unit.
+/// The position of a command's timeout, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timeout {
     Seconds(usize),

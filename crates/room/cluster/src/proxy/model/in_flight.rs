@@ -1,66 +1,44 @@
-//! A request on its way to a node and who is to get the reply.
+//! A request on its way to a node, and the receiver of its reply.
 
 use nagaya_reactor::Key;
 
-/// Who gets a reply.
+/// The receiver of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A client, in its place among the replies it is owed.
-    Client {
-        client: Key,
-        place: u32,
-    },
-    /// One of several requests that a client's one was split into.
-    Part {
-        gather: Key,
-        part: u32,
-    },
-    /// A transaction; its replies come one after the other.
-    Transaction {
-        transaction: Key,
-    },
+    /// A client; `place` is that of the reply among those it is owed.
+    Client { client: Key, place: u32 },
+    /// One part of a request that was split.
+    Part { gather: Key, part: u32 },
+    /// A transaction; its replies arrive one by one.
+    Transaction { transaction: Key },
     /// A client's command on a connection of its own.
-    Blocked {
-        client: Key,
-    },
-    /// A client's request about tags.
-    TagCommand {
-        client: Key,
-    },
-    /// The end of a client's WATCH.
-    Watched {
-        client: Key,
-    },
-    /// A tag that asked for a lease.
-    Touch {
-        batch: Key,
-    },
-    /// The node's run, read behind a batch of touches: first half, second half.
-    RunId {
-        batch: Key,
-    },
-    ReplicationId {
-        batch: Key,
-    },
-    /// The announcement of writes to a tag.
-    Register {
-        tag: Key,
-    },
+    Blocked { client: Key },
+    /// A client's command about tags.
+    TagCommand { client: Key },
+    /// A client's WATCH.
+    Watched { client: Key },
+    /// The touch of a tag.
+    Touch { batch: Key },
+    /// The first half of the node's run, read behind a batch of touches.
+    RunId { batch: Key },
+    /// The second half of the node's run.
+    ReplicationId { batch: Key },
+    /// The registration of writes to a tag.
+    Register { tag: Key },
     /// A retried registration; the parked reply is sent once it succeeds.
-    RegisterAgain {
-        parked: Key,
-    },
+    RegisterAgain { parked: Key },
+    /// The reply is dropped.
     Nobody,
 }
 
-/// What stays the same however often a request is sent.
+/// What stays the same when a request is sent again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) origin: Origin,
-    /// The client speaks RESP3, so the connection must.
+    /// The client uses RESP3, so the connection must.
     pub(crate) resp3: bool,
     pub(crate) attempts: u8,
-    /// Until when it is tried again.
+    /// Until when it is retried.
     pub(crate) give_up_us: u64,
 }
 
@@ -74,7 +52,7 @@ impl Delivery {
     }
 }
 
-/// A request that waits somewhere.
+/// A request that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedRequest {
     pub(crate) bytes: Vec<u8>,
@@ -93,18 +71,18 @@ pub(crate) enum Pending {
     Watch(Key),
 }
 
-/// A request that was handed to a connection and not answered yet.
+/// A request that was queued on a connection and is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) delivery: Delivery,
-    /// Where its bytes are in all that was ever handed to the connection.
+    /// The position of its bytes among all that were ever queued on the connection.
     pub(crate) start: u64,
     pub(crate) len: u32,
-    /// The slot that it waits for if it has to be sent again; none if any order will do.
+    /// The slot whose queue it joins if it has to be sent again; none if its order does not matter.
     pub(crate) slot: Option<u16>,
     pub(crate) writes: bool,
     pub(crate) queued_us: u64,
-    /// The tag under whose lease it is sent, and until when; for ever without a lease.
+    /// The tag under whose lease it is sent, and the end of the lease.
     pub(crate) tag: Option<Key>,
     pub(crate) lease_end_us: u64,
 }

@@ -1,16 +1,16 @@
-//! Which slot a key is in, and which node has which slot.
+//! The slot of a key, and the nodes of the slots.
 
 use nagaya_reactor::Address;
 
-/// How many slots there are.
+/// The number of slots in a Cluster.
 pub(crate) const SLOTS: usize = 16384;
 
-/// A primary, as the layout names it.
+/// A primary of a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeInfo {
-    /// `host:port` or a path: what redirects and people call it.
+    /// `host:port` or a path, as in redirects.
     pub(crate) name: String,
-    /// What its certificate must be for.
+    /// The name that its certificate must be for.
     pub(crate) host: String,
     pub(crate) address: Address,
 }
@@ -25,8 +25,8 @@ pub(crate) struct Layout {
 
 /// Returns the slot of a hash tag.
 ///
-/// Four bytes at a time: each step waits for the one before, and keys are short, so the chain's length is
-/// what counts.
+/// Processes four bytes at a time: each step depends on the one before, and keys are short, so the number of
+/// steps is what counts.
 #[inline]
 pub(crate) fn slot_of_tag(tag: &[u8]) -> u16 {
     let (fours, rest) = tag.as_chunks::<4>();

@@ -147,7 +147,7 @@ fn write_names(out: &mut Out, names: Vec<&[u8]>, hidden: &[Vec<u8>]) {
     visible.iter().for_each(|name| out.raw(name));
 }
 
-/// Returns whether a node has no key, or only told a reserved one.
+/// Returns whether a node has no key, or returned a hidden one.
 pub(crate) fn is_no_name(reply: &[u8], hidden: &[Vec<u8>]) -> bool {
     reply.first() != Some(&b'-') && bulk(reply).is_none_or(|name| is_hidden(name, hidden))
 }

@@ -12,12 +12,12 @@ pub(crate) enum Redirect {
         slot: u16,
         target: String,
     },
-    /// It may work in a moment, here or elsewhere.
+    /// It may run soon, here or on another node.
     NotNow,
 }
 
 impl Redirect {
-    /// Reads an error reply; nothing for an error that is the client's to see.
+    /// Parses an error reply; none for an error that the client should see.
     pub(crate) fn of(reply: &[u8]) -> Option<Redirect> {
         const NOT_NOW: &[&[u8]] = &[
             b"-TRYAGAIN Multiple keys request during rehashing of slot",

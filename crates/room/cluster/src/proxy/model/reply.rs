@@ -1,4 +1,4 @@
-//! Small readers of replies, and the writer of requests.
+//! Parses parts of replies, and encodes requests.
 
 use nagaya_redis_client::Run;
 use nagaya_resp::{encode_request, parse_i64, scan_frame};
@@ -30,14 +30,14 @@ pub(crate) fn bulk(reply: &[u8]) -> Option<&[u8]> {
     rest.get(head + 1..rest.len().checked_sub(2)?)
 }
 
-/// Finds a field in the reply to INFO.
+/// Returns a field of a reply to INFO.
 pub(crate) fn info_field(reply: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(reply).ok()?;
     let mut lines = text.lines();
     lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
 }
 
-/// The node's run as the scripts keep it.
+/// Returns the node's run as the scripts store it.
 pub(crate) fn run_digest(run_id: &str, replication_id: String) -> RunDigest {
     RunDigest::from(&Run {
         run_id: run_id.to_owned(),

@@ -1,8 +1,8 @@
 //! The replies a client is owed, in the order of its requests.
 //!
-//! Requests go to several nodes and come back in any order. Each takes a place in
+//! Requests go to several nodes and are answered in any order. Each takes a place in
 //! the ring when it is sent; replies are written out from the front as far as they
-//! have come.
+//! are complete.
 
 use std::collections::VecDeque;
 

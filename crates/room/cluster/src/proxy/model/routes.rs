@@ -1,27 +1,27 @@
-//! What to do with each command.
+//! The route of each command.
 //!
-//! Commands with keys go to the node of their tag. What concerns only the
-//! connection, the table or this server's own settings is answered here, by the
-//! same handlers as in the embedded engine, on an engine without data. The rest is
+//! Commands with keys go to the node of their tag. Commands about the connection,
+//! the command table or this server's own settings are answered here, by the same
+//! handlers as in the embedded engine, on an engine without data. The rest is
 //! listed below by name.
 
 use nagaya_commands::spec::BLOCKING;
 use nagaya_commands::table::{self, Command};
 
-/// What to do with a command.
+/// How a command is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Send it where its keys are.
+    /// Send it to the node of its keys.
     Keys,
-    /// As [`Route::Keys`], or one part per tag when it names several.
+    /// As [`Route::Keys`], or in one part per tag if it has several.
     Split(TagMerge),
-    /// Any node will do.
+    /// Send it to any node.
     Anywhere,
-    /// To every primary, and join what they say.
+    /// Send it to every primary and merge the replies.
     Everywhere(NodeMerge),
     /// Answer it here.
     Here,
-    /// Answer it here once all earlier requests are answered: it changes what they were sent under.
+    /// Answer it here once all earlier requests are answered: it changes the connection's state.
     HereInTurn,
     Blocking,
     Multi,
@@ -32,17 +32,17 @@ pub(crate) enum Route {
     Subscribe,
     Unsubscribe,
     Publish,
-    /// By the slot of its channel.
+    /// Send it to the node of its channel's slot.
     ShardPublish,
     Quit,
     Reset,
     Script(Script),
-    /// About tags.
+    /// Run it as a command about tags.
     Tags(TagCommandKind),
     Refused(&'static str),
 }
 
-/// What a command has to do with scripts.
+/// Which command about scripts it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Eval,
@@ -54,14 +54,14 @@ pub(crate) enum Script {
     FunctionRestore,
 }
 
-/// How the parts of a command over several tags are joined.
+/// How the replies of a command over several tags are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagMerge {
     /// Elements go back to the places of their keys.
     Values,
     /// Counts are added up.
     Sum,
-    /// All must succeed; pairs of keys and values.
+    /// All must succeed; the arguments are pairs of keys and values.
     Pairs,
 }
 
@@ -76,17 +76,17 @@ pub(crate) enum TagCommandKind {
     WaitCold,
 }
 
-/// How the replies of all nodes are joined.
+/// How the replies of all nodes are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeMerge {
-    /// All say the same: the first speaks, unless one fails.
+    /// All are the same: the first one is taken, unless one is an error.
     Same,
     Sum,
-    /// Lists of names, our own left out.
+    /// Lists of names, without reserved ones.
     Names,
-    /// One answer each of 0 or 1: it holds where it holds everywhere.
+    /// Lists of 0 or 1: 1 where all nodes have 1.
     All,
-    /// One node after the other, by a cursor that says how far it is.
+    /// One node after the other; the cursor includes the position of the node.
     Scan,
     /// Any key of any node.
     AnyName,

@@ -1,12 +1,12 @@
-//! Keeps clients' scripts to the keys they declare.
+//! Limits clients' scripts to the keys they declare.
 //!
 //! A script that wrote a key it did not declare would write without a registration: no
-//! saver would ever find it. So each script gets a prologue that stands in for `redis`
-//! and checks the keys of every call before it is made. The prologue is one line
+//! saver would ever find it. So each script gets a prologue that replaces `redis`
+//! and checks the keys of every call. The prologue is one line
 //! without a line break, so that the lines of errors stay those of the client's script.
 //!
-//! A guarded script has another hash than the client's. A [`ScriptCache`] remembers both, so
-//! that EVALSHA finds it; a script that is not in the book gets NOSCRIPT, as on a
+//! A guarded script has another hash than the client's. A [`ScriptCache`] has both, so
+//! that EVALSHA finds it; a script that is not in the cache gets NOSCRIPT, as on a
 //! server that does not have it.
 
 use std::fmt::Write as _;
@@ -19,7 +19,8 @@ use sha1::{Digest, Sha1};
 
 use super::Map;
 
-/// Scripts that are remembered, and their bytes; beyond either all are forgotten.
+/// The limits of the cache, in scripts and in bytes; beyond either it is emptied, and clients send their
+/// scripts again.
 const SCRIPTS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 256 << 20;
 
@@ -45,7 +46,7 @@ pub(crate) struct Guarded {
 }
 
 impl ScriptCache {
-    /// Guards a script and remembers it; returns it with the hash that its client knows.
+    /// Guards a script and caches it; returns it with the hash that its client knows.
     pub(crate) fn add(&self, script: &[u8]) -> (String, Guarded) {
         let sha = sha_of(script);
         if let Some(known) = self.find(sha.as_bytes()) {
@@ -66,13 +67,13 @@ impl ScriptCache {
         (sha, guarded)
     }
 
-    /// Finds a script by the hash that its client knows, letter case ignored.
+    /// Returns a script by the hash that its client knows, in any case.
     pub(crate) fn find(&self, sha: &[u8]) -> Option<Guarded> {
         let sha = std::str::from_utf8(sha).ok()?.to_ascii_lowercase();
         self.cached.lock().guarded.get(&sha).cloned()
     }
 
-    /// Finds a script by its own hash.
+    /// Returns a script by its own hash.
     pub(crate) fn find_guarded(&self, sha: &[u8]) -> Option<Guarded> {
         let sha = std::str::from_utf8(sha).ok()?;
         let cached = self.cached.lock();
@@ -80,7 +81,7 @@ impl ScriptCache {
         cached.guarded.get(known_as).cloned()
     }
 
-    /// Forgets all scripts.
+    /// Empties the cache.
     pub(crate) fn clear(&self) {
         *self.cached.lock() = CachedScripts::default();
     }
@@ -201,8 +202,8 @@ const UNAVAILABLE: &[&str] = &[
     "dbsize",
 ];
 
-/// Lists where the keys are of commands that have other than one at the first place. What no script may
-/// call is left to the server to refuse.
+/// Returns the key positions of the commands that have other keys than just their first argument. Commands
+/// that no script may call are refused by the server.
 fn key_places() -> String {
     let mut places = String::from(";");
     let is_callable = |command: &&Command| !command.spec.flags.has(NOSCRIPT);
@@ -233,7 +234,7 @@ fn add_places(places: &mut String, command: &Command, usual: usize) {
     let specs = command.spec.keys.iter().filter(|spec| !spec.flags.has(NOT_KEY));
     for spec in specs {
         match spec.begin {
-            // The only keys that a spec cannot place and that scripts use.
+            // The only keys without a position in the spec that scripts use.
             Begin::Unknown if name.starts_with("sort") => places.push_str("kSTORE,2,0:"),
             Begin::Unknown => places.push_str("u0,0,0:"),
             _ => add_place(places, spec),

@@ -1,4 +1,4 @@
-//! One client's connection: what it sent and was not looked at yet, what it is owed.
+//! One client's connection: its unhandled input and the replies it is owed.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::client_state::{Blocked, TransactionQueue, Watch};
 use super::in_flight::{Delivery, Origin};
 use super::reply_ring::ReplyRing;
 
-/// Idle connections keep no larger buffer than this.
+/// The largest output buffer that an idle connection keeps: there may be 10,000 of them.
 const KEPT_BUFFER_BYTES: usize = 16 << 10;
 
-/// Why a client's next request is not looked at.
+/// Why a client's next request is not handled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPause {
     /// Requests are read.
     None,
-    /// The next request wants all earlier ones answered first.
+    /// The next request needs all earlier ones to be answered first.
     UntilAnswered,
     /// The next request goes to all nodes, and none is known yet.
     UntilNodes,
-    /// A command that waits (BLPOP), or one that others could overtake.
+    /// A command blocks the client (BLPOP), or could be overtaken by later ones.
     Busy,
-    /// Too many replies wait for the client or for the servers.
+    /// Too many replies are unread or awaited.
     Full,
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct Session {
     pub(crate) queue: Option<Box<TransactionQueue>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) blocked: Option<Box<Blocked>>,
-    /// The client waits for an answer about tags.
+    /// The client waits for a command about tags; dropping this abandons it.
     pub(crate) tag_command: Option<Arc<()>>,
-    /// There is more to read that was left in the socket.
+    /// Bytes were left in the socket.
     pub(crate) unread: bool,
-    /// No more is read; what is owed is written, then the connection ends.
+    /// No more is read; the connection ends once the owed replies are written.
     pub(crate) closing: bool,
     pub(crate) in_dirty: bool,
-    /// Bytes of requests since the last time that none was under way.
+    /// Bytes of requests since none was under way.
     pub(crate) under_way_bytes: usize,
     pub(crate) active_us: u64,
 }
@@ -129,11 +129,11 @@ impl Session {
         self.out.len() - self.written
     }
 
-    /// Writes as much as the socket takes; false when the connection is over.
+    /// Writes as much as the socket takes; returns false if the connection is over.
     pub(crate) fn flush(&mut self) -> bool {
         while self.written < self.out.len() || self.transport.wants_write() {
             match self.transport.write(&self.out[self.written..]) {
-                // Through TLS it may have been older bytes that went out.
+                // Through TLS, bytes of earlier calls may have been written.
                 Ok(0) if !self.transport.is_tls() => return false,
                 Ok(written) => self.written += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,

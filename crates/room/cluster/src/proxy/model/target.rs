@@ -1,4 +1,4 @@
-//! Finds where a request goes: its tag, its slot, and what it may write.
+//! Finds the target of a request: its tag, its slot, and the keys it may write.
 
 use nagaya_commands::keyfind::each_key;
 use nagaya_commands::spec::{OW, RM, RW, WRITE};
@@ -39,29 +39,29 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
     pub(crate) slot: u16,
-    /// Nothing for a request without keys.
+    /// None for a request without keys.
     pub(crate) tag: Option<&'a [u8]>,
     pub(crate) writes: Writes<'a>,
 }
 
-/// Why a request goes nowhere.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It names a key of our own.
+    /// It has a reserved key.
     Reserved,
     /// Its keys have different tags.
     CrossSlot,
     NoTag(Vec<u8>),
-    /// SORT reads keys that it does not name, by this option.
+    /// SORT would read keys that it does not declare, by this option.
     SortBy(&'static str),
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// Returns the text of the error reply.
     pub(crate) fn text(&self) -> String {
         match self {
             Refusal::Reserved => {
@@ -77,10 +77,10 @@ impl Refusal {
     }
 }
 
-/// What requests are held to.
+/// The rules that requests are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoutingRules {
-    /// Every key carries a hash tag in braces.
+    /// Every key must have a hash tag in braces.
     pub(crate) require_hash_tag: bool,
     pub(crate) key_scope: KeyScope,
 }
@@ -108,7 +108,7 @@ impl RoutingRules {
         Ok(())
     }
 
-    /// Finds where a request goes. One whose keys cannot be told will be refused by any node.
+    /// Returns the target of a request. One whose keys cannot be found will be refused by any node.
     #[inline]
     pub(crate) fn target<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Target<'a>, Refusal> {
         let Some(key) = command.only_key.and_then(|at| args.get(at)) else {
@@ -137,7 +137,7 @@ impl RoutingRules {
         if self.key_scope == KeyScope::OneTag && command.full_name.starts_with("sort") {
             check_sort(args)?;
         }
-        // A command that writes and does not say what may write all of it.
+        // A command that writes without saying which keys may write all of them.
         let writes_all = command.spec.flags.has(WRITE) && found.iter().all(|(_, written)| !written);
         let mut target = Target::default();
         for (key, written) in found {
@@ -161,7 +161,7 @@ impl RoutingRules {
     }
 }
 
-/// Refuses what a Cluster refuses: keys made from the sorted elements may have any tag.
+/// Refuses what a Cluster refuses: keys that are made from the sorted elements may have any tag.
 fn check_sort(args: &Args<'_>) -> Result<(), Refusal> {
     for at in 2..args.len() {
         let Some(pattern) = args.get(at + 1) else {

@@ -398,8 +398,7 @@ impl Upstream {
         env.shared.open_nodes.store(open, Ordering::Relaxed);
     }
 
-    /// Asks a connection for messages whether its node is alive, if nothing came from it for so long, and
-    /// gives it up if there is no answer.
+    /// Pings a Pub/Sub connection that has been silent for this long, and gives it up without an answer.
     pub(crate) fn check_silence(&mut self, env: &Env<'_>, key: Key, silence_us: u64) {
         let reply_us = env.shared.config.reply_limit.as_micros() as u64;
         let Some(connection) = self.connections.get_mut(key) else {

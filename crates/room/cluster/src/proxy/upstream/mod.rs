@@ -3,7 +3,7 @@
 //!
 //! Suggested reading order: [`nodes`] is the map of slots, [`node_connection`] one connection,
 //! [`connections`] opens and loses them, [`transfer`] sends requests and reads replies, [`slot_queue`]
-//! keeps the order of what has to wait. What concerns the parts above is told as [`UpstreamEvent`]s:
+//! keeps the order of what has to wait. What concerns the parts above is reported as [`UpstreamEvent`]s:
 //! nothing here calls them.
 
 mod connections;
@@ -24,7 +24,7 @@ use nagaya_reactor::{Key, Poller, Slab};
 use node_connection::NodeConnection;
 use slot_queue::Waiting;
 
-/// Something that the parts above have to hear of.
+/// Something that concerns the parts above.
 #[derive(Debug)]
 pub(crate) enum UpstreamEvent {
     /// A request was given up; its receiver gets this error.
