@@ -1,9 +1,9 @@
-//! What SQLite's failures mean to the jobs.
+//! Maps SQLite's errors to those of the job store.
 
 use std::path::{Path, PathBuf};
 
 use nagaya_jobs::error::Error;
-use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{ErrorClass, SchemaError, classify};
 use rusqlite::ffi;
 
 /// Why the file of a job store could not be opened.
@@ -39,17 +39,17 @@ impl From<SchemaError> for OpenError {
 
 /// Returns the store's error for one of SQLite's.
 pub(crate) fn store_error(error: rusqlite::Error) -> Error {
-    match meaning(&error) {
-        Meaning::Full => Error::Full(error.into()),
-        Meaning::Busy => Error::Unavailable(error.into()),
-        Meaning::Damaged => Error::Damaged {
+    match classify(&error) {
+        ErrorClass::Full => Error::Full(error.into()),
+        ErrorClass::Busy => Error::Unavailable(error.into()),
+        ErrorClass::Damaged => Error::Damaged {
             what: error.to_string(),
         },
-        Meaning::Failed => Error::Failed(error.into()),
+        ErrorClass::Failed => Error::Failed(error.into()),
     }
 }
 
-/// Tells whether nobody can know any more what is on the disk, so that the store has to stop.
+/// Returns whether the state on disk is unknown, so that the store has to stop.
 pub(crate) fn is_fatal(error: &Error) -> bool {
     let Error::Failed(source) = error else {
         return matches!(error, Error::Damaged { .. } | Error::Stopped { .. });

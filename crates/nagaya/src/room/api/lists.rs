@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::bytes;
 
-/// A tag, from wherever it was learnt.
+/// A tag, from any source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedTag {
     pub(super) tag: Vec<u8>,
@@ -49,14 +49,14 @@ impl ListedTag {
 }
 
 impl From<TagFigures> for ListedTag {
-    fn from(figures: TagFigures) -> ListedTag {
+    fn from(stats: TagFigures) -> ListedTag {
         ListedTag {
-            tag: figures.tag,
-            keys: figures.keys,
-            bytes: figures.bytes,
-            idle_seconds: figures.idle_s,
-            place: figures.place.name().to_owned(),
-            is_dirty: figures.is_dirty,
+            tag: stats.tag,
+            keys: stats.keys,
+            bytes: stats.bytes,
+            idle_seconds: stats.idle_s,
+            place: stats.place.name().to_owned(),
+            is_dirty: stats.is_dirty,
         }
     }
 }
@@ -88,12 +88,12 @@ pub(super) fn key_in_memory(key: &KeyFigures) -> Value {
 }
 
 pub(super) fn key_at_rest(row: &Row) -> Value {
-    let bytes = (row.key.len() + row.rest.payload.len()) as u64;
+    let bytes = (row.key.len() + row.value.payload.len()) as u64;
     key_json(
         &row.key,
-        row.rest.kind.name(),
+        row.value.kind.name(),
         Some(bytes),
-        row.rest.expires_at_ms,
+        row.value.expires_at_ms,
     )
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::copy::Copy;
-use super::place::Place;
+use super::room_data::RoomData;
 use super::size::{count, human, shown};
 use crate::cli::GlobalArgs;
 
@@ -63,8 +63,8 @@ struct Counts {
 
 pub(super) fn export(global: &GlobalArgs, args: ExportArgs) -> anyhow::Result<ExitCode> {
     let Format::Jsonl = args.format;
-    let place = Place::new(global, args.data.clone())?;
-    let copy = Copy::fresh(&place)?;
+    let room_data = RoomData::new(global, args.data.clone())?;
+    let copy = Copy::fresh(&room_data)?;
     let counts = match &args.output {
         None => export_to(&copy.cold, &args, BufWriter::new(io::stdout().lock()))?,
         Some(path) => to_file(&copy.cold, &args, path)?,
@@ -97,7 +97,7 @@ fn export_to(cold: &SqliteCold, args: &ExportArgs, out: impl Write) -> anyhow::R
         cold,
         out,
         payload: args.payload,
-        now_ms: SystemClock.unix_ms() as i64,
+        now_ms: SystemClock.unix_ms(),
         counts: Counts::default(),
         bar: bar(keys),
     };
@@ -186,7 +186,7 @@ impl<W: Write> Exporter<'_, W> {
 
     fn key(&mut self, tag: &[u8], row: &Row) -> anyhow::Result<()> {
         self.bar.inc(1);
-        if row.rest.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms) {
+        if row.value.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -197,26 +197,26 @@ impl<W: Write> Exporter<'_, W> {
         }
         writeln!(self.out, "{line}")?;
         self.counts.keys += 1;
-        self.counts.bytes += (row.key.len() + row.rest.payload.len()) as u64;
+        self.counts.bytes += (row.key.len() + row.value.payload.len()) as u64;
         Ok(())
     }
 }
 
 /// A key as a line of an export; a value that cannot be read comes as its payload with an error.
 pub(crate) fn line(tag: &[u8], row: &Row, with_payload: bool) -> Value {
-    let value = value_as_json(&row.rest.payload);
+    let value = value_as_json(&row.value.payload);
     let mut line = json!({
         "tag": bytes_as_json(tag),
         "key": bytes_as_json(&row.key),
-        "type": row.rest.kind.name(),
-        "expires_at_ms": row.rest.expires_at_ms,
+        "type": row.value.kind.name(),
+        "expires_at_ms": row.value.expires_at_ms,
         "value": value,
     });
     if value.is_none() {
         line["error"] = Value::from("the value cannot be read");
     }
     if with_payload || value.is_none() {
-        line["payload"] = Value::from(base64(&row.rest.payload));
+        line["payload"] = Value::from(base64(&row.value.payload));
     }
     line
 }

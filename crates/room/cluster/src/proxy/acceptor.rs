@@ -22,7 +22,12 @@ pub(crate) fn run(
     accept_loop(listeners, stop, waker, |mut transport| {
         let clients_max = shared.server.config().maxclients as usize;
         if shared.connections.load(Ordering::Relaxed) >= clients_max {
-            shared.server.clients.rejected.fetch_add(1, Ordering::Relaxed);
+            shared
+                .server
+                .subscribers
+                .clients
+                .rejected
+                .fetch_add(1, Ordering::Relaxed);
             transport.write(TOO_MANY).ok();
             return;
         }

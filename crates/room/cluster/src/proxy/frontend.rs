@@ -1,7 +1,7 @@
 //! Parses the requests of a client and decides what becomes of each.
 
 use nagaya_commands::client::Client;
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_commands::pubsub::Kind;
 use nagaya_reactor::Key;
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
@@ -278,8 +278,8 @@ fn limits(executor: &Core<'_>, client: &mut Client) -> Limits {
         return Limits::unauthenticated();
     }
     Limits {
-        bulk_bytes_max: executor.config.proto_max_bulk_len,
-        query_bytes_max: executor.config.client_query_buffer_limit,
+        bulk_bytes_max: executor.config().proto_max_bulk_len,
+        query_bytes_max: executor.config().client_query_buffer_limit,
         args_max: ARGS_MAX,
         ..Limits::default()
     }

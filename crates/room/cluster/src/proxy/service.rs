@@ -7,8 +7,10 @@ use std::thread::JoinHandle;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::server::{ReclaimInline, Server};
+use nagaya_commands::executor::Core;
+use nagaya_commands::reclaim::ReclaimInline;
+use nagaya_commands::server::Server;
+use nagaya_commands::table::registry;
 use nagaya_reactor::{Listener, Waker};
 use nagaya_redis_client::{Client, Options};
 use nagaya_tiering::protocol::Tokens;
@@ -112,6 +114,7 @@ impl Service {
             ..TableConfig::default()
         };
         let server = Server::new(
+            registry(),
             1,
             settings,
             Arc::new(SystemClock::default()),
@@ -232,7 +235,7 @@ impl Proxy {
         );
         self.inboxes.push(inbox);
         self.spawn(format!("room-io-{number}"), move || {
-            let stats = Core::new_stats();
+            let stats = Core::new_stats(&shared.server);
             let core = Core::new(&shared.server, &stats);
             match Worker::new(&shared, core, &own, stop) {
                 Ok(mut worker) => worker.run(),

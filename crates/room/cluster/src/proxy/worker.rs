@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_reactor::{Event, Events, Key, Poller, Ready, reserved_token};
 
 use super::env::{Env, Shared};

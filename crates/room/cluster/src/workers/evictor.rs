@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 use nagaya_tiering::evictor;
 use nagaya_tiering::hot::HotTier;
 
@@ -103,7 +103,7 @@ impl Evictor {
     }
 
     /// Evicts from one node; returns whether it was full.
-    fn evict(&self, tier: &RedisHotTier) -> Result<bool, RoomError> {
+    fn evict(&self, tier: &RedisHotTier) -> Result<bool, TieringError> {
         let needed = self.tags_to_free(tier)?;
         let tags = match needed {
             // Evictions of tags in use are called off, so recently touched ones are left out.
@@ -125,7 +125,7 @@ impl Evictor {
     }
 
     /// Returns how many tags to evict from a full node; none if it has enough memory.
-    fn tags_to_free(&self, tier: &RedisHotTier) -> Result<Option<usize>, RoomError> {
+    fn tags_to_free(&self, tier: &RedisHotTier) -> Result<Option<usize>, TieringError> {
         let Some(memory) = tier.memory()?.pop() else {
             return Ok(None);
         };
@@ -139,7 +139,7 @@ impl Evictor {
         Ok(Some(count.clamp(1, PRESSED_TAGS_MAX)))
     }
 
-    fn note_error(&self, error: &RoomError) {
+    fn note_error(&self, error: &TieringError) {
         if self.stop.is_set() {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 
 use super::load_pool::LoadPool;
 use crate::hot_tier::RedisHotTier;
@@ -23,11 +23,11 @@ pub(super) struct Shared {
 
 /// Why a command failed: an error of a tier, or a message for the client.
 pub(super) enum Failure {
-    Tier(RoomError),
+    Tier(TieringError),
     Message(String),
 }
 
-impl<E: Into<RoomError>> From<E> for Failure {
+impl<E: Into<TieringError>> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Tier(error.into())
     }

@@ -1,6 +1,7 @@
 //! Commands that are answered here: they concern the connection, the command table or our settings.
 
-use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_commands::dispatch::Executed;
+use nagaya_commands::executor::Core;
 use nagaya_resp::Out;
 
 use crate::proxy::model::request::{Handled, Request};

@@ -10,7 +10,8 @@
 
 use std::collections::HashSet;
 
-use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_commands::dispatch::Executed;
+use nagaya_commands::executor::Core;
 use nagaya_commands::pubsub::{Kind, Relayed};
 use nagaya_reactor::Key;
 use nagaya_resp::{Frame, Limits, Out, RequestParser, parse_frame};

@@ -1,6 +1,7 @@
 //! Collects the commands of a transaction.
 
-use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_commands::dispatch::Executed;
+use nagaya_commands::executor::Core;
 use nagaya_commands::spec::NO_MULTI;
 use nagaya_reactor::Key;
 use nagaya_resp::{ArgVec, Out};
