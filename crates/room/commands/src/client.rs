@@ -14,9 +14,9 @@ pub(crate) use crate::client_shared::Mark;
 pub use crate::client_shared::{ClientShared, Mailbox, Message};
 use crate::client_tracking::ClientTracking;
 use crate::cold_query::Question;
-use crate::command_table::Command;
 use crate::pubsub::Subscriptions;
 use crate::shard::Scope;
+use nagaya_command_spec::table::Command;
 
 /// The state of a connection between requests.
 pub struct Client {

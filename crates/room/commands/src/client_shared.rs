@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::acl::Account;
 use crate::blocking::Wait;
 use crate::cold_query::Answers;
-use crate::error::CommandError;
 use crate::pubsub::{SharedCounts, SubscriptionCounts};
+use nagaya_command_spec::error::CommandError;
 
 /// Something another thread has for a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use nagaya_resp::Args;
 
 use crate::client::Client;
-use crate::command_table::Command;
 use crate::executor::Core;
-use crate::keyfind::each_key;
-use crate::spec::{Category, READONLY};
 use crate::tracking::{Changes, Tracker, Tracking};
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{Category, READONLY};
+use nagaya_command_spec::table::Command;
 
 /// Most keys forgotten after one command while there are more than the limit allows.
 const EVICTIONS_PER_COMMAND: usize = 100;

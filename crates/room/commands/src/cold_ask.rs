@@ -8,8 +8,8 @@
 use crate::client::Client;
 use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::tiering::{Tiering, reply_to};
+use nagaya_command_spec::error::CommandError;
 
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
 pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {

@@ -8,13 +8,13 @@ use nagaya_store::value::ValueKind;
 
 use crate::blocking::{BlockRequest, TimeoutReply, Wait};
 use crate::client::Client;
-use crate::command_table::{Command, CommandTable};
 use crate::config::Config;
 use crate::db::Db;
-use crate::error::CommandError;
 use crate::executor::Core;
 use crate::server::Server;
 use crate::stats::ThreadStats;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::{Command, CommandTable};
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {

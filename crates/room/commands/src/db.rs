@@ -21,7 +21,6 @@ use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 use crate::client::Message;
 use crate::counter::KeyspaceStats;
 use crate::effects::Effects;
-use crate::error::CommandError;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::notify::Events;
 use crate::recency::Recency;
@@ -30,6 +29,7 @@ use crate::shard::{Locked, Place, Shard};
 use crate::subscribers::Subscribers;
 use crate::tiering::{ShardTiers, Tiering};
 use crate::tracking::Changes;
+use nagaya_command_spec::error::CommandError;
 
 /// What happens to a key's expiry when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,18 +12,18 @@ use nagaya_resp::{ArgVec, Args, Out};
 use crate::blocking::Wait;
 use crate::client::{Client, Mark, Replies};
 use crate::client_tracking::{self as tracking};
-use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
 use crate::db::{Db, DbTurn};
 use crate::effects::Effects;
-use crate::error::CommandError;
 use crate::executor::Core;
-use crate::keyfind::each_key;
 use crate::paused::holds_up;
 use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
 use crate::scripting;
 use crate::shard::{Busy, Place, Scope, Slow};
-use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
+use nagaya_command_spec::table::{Command, CommandTable};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@
 
 use nagaya_resp::Args;
 
-use crate::command_table::{Command, CommandTable, SpecTree};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::spec::{Category, CommandSpec, Flags, KeyFlags, KeySpec};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{Category, CommandSpec, Flags, KeyFlags, KeySpec};
+use nagaya_command_spec::table::{Command, CommandTable, SpecTree};
 
 /// Runs one command under the locks of its keys and writes its reply.
 pub type Handler = fn(&mut Ctx<'_, '_>) -> Result<(), CommandError>;

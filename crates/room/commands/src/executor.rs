@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use crate::blocking::Wait;
 use crate::clock::{TickRate, ticks};
-use crate::command_table::Command;
 use crate::config::Config;
 use crate::effects::EffectBuf;
 use crate::scripting::ThreadVm;
 use crate::server::Server;
 use crate::stats::ThreadStats;
 use crate::tracking::Changes;
+use nagaya_command_spec::table::Command;
 
 /// One thread's way into the engine.
 pub struct Core<'s> {

@@ -6,10 +6,10 @@ use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
 };
 

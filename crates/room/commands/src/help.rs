@@ -1,7 +1,7 @@
 //! What containers of subcommands share: the HELP reply.
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// Stands for a container's own handler. A container without a subcommand fails its arity check, so
 /// this is not reached.

@@ -8,9 +8,9 @@ use nagaya_store::value::{StrRef, Value};
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
 use crate::entry::cmd;
-use crate::error::CommandError;
 use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
 };
 

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::command_table::Command;
 use crate::config::Config;
-use crate::spec::FAST;
+use nagaya_command_spec::spec::FAST;
+use nagaya_command_spec::table::Command;
 
 /// Samples kept per kind of event.
 const SAMPLES_MAX: usize = 160;

@@ -5,9 +5,7 @@
 //! calls the handler with a [`ctx::Ctx`]; the handler works on a [`db::Db`] and
 //! writes its reply. Family files hold nothing but commands.
 
-pub mod command_table;
 pub mod entry;
-pub mod spec;
 pub mod table;
 
 mod acl;
@@ -21,7 +19,6 @@ pub mod ctx;
 pub mod db;
 pub mod dispatch;
 pub mod effects;
-pub mod error;
 pub mod executor;
 mod expire;
 mod journal;
@@ -37,9 +34,7 @@ mod cold_ask;
 pub mod cold_query;
 pub mod counter;
 mod eviction;
-pub mod glob;
 mod help;
-pub mod keyfind;
 pub mod keyspace;
 mod latency;
 mod members;
@@ -84,3 +79,6 @@ mod zset;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+
+// Names that the engine and the proxy still take from here.
+pub use nagaya_command_spec::{glob, key_positions as keyfind, spec};

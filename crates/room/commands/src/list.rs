@@ -5,9 +5,9 @@ use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT, READONLY, RO,
     RW, UPDATE, WRITE, counted_keys, key, keys_to,
 };

@@ -6,8 +6,8 @@ use nagaya_resp::{Args, Out, parse_i64};
 use nagaya_store::listpack::{Item, ItemBuf};
 use nagaya_store::rng::Rng;
 
-use crate::error::CommandError;
-use crate::glob;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
 
 /// Writes an element as a bulk string.
 #[inline]

@@ -8,9 +8,9 @@ use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::client::{Client, ClientShared, Mark, Message};
-use crate::command_table::Command;
 use crate::redact;
-use crate::spec::{ADMIN, SKIP_MONITOR};
+use nagaya_command_spec::spec::{ADMIN, SKIP_MONITOR};
+use nagaya_command_spec::table::Command;
 
 /// The connections that watch.
 #[derive(Default)]

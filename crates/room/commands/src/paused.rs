@@ -5,10 +5,10 @@
 use nagaya_resp::Args;
 
 use crate::client::Client;
-use crate::command_table::Command;
 use crate::pause::{PauseMode, PauseState};
 use crate::scripting::{self, Scripts};
-use crate::spec::{Flags, MAY_REPLICATE, WRITE};
+use nagaya_command_spec::spec::{Flags, MAY_REPLICATE, WRITE};
+use nagaya_command_spec::table::Command;
 
 const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 

@@ -2,8 +2,8 @@
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
 
@@ -237,7 +237,7 @@ fn list(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     let pattern = ctx.args.get(2);
     let (mark, mut count) = (ctx.out.defer(), 0);
     ctx.server().subscribers.pubsub.each(kind, |name, _| {
-        if pattern.is_none_or(|pattern| crate::glob::matches(pattern, name)) {
+        if pattern.is_none_or(|pattern| nagaya_command_spec::glob::matches(pattern, name)) {
             ctx.out.bulk(name);
             count += 1;
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
 
 use crate::client::{Client, Mailbox, Message};
-use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
 use crate::db::{Db, DbTurn};
 use crate::dispatch::resolve;
 use crate::effects::{AT, Corrupt, Reader};
 use crate::executor::Core;
-use crate::keyfind::each_key;
 use crate::notify::Events;
 use crate::shard::hash_tag;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::table::{Command, CommandTable};
 
 /// Why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

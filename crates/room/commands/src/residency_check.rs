@@ -4,12 +4,12 @@ use nagaya_resp::Args;
 use nagaya_tiering::cold::ColdError;
 
 use crate::client::Client;
-use crate::command_table::Command;
 use crate::db::Db;
-use crate::error::CommandError;
-use crate::keyfind::each_key;
 use crate::shard::hash_tag;
-use crate::spec::OWN_LOCKS;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::OWN_LOCKS;
+use nagaya_command_spec::table::Command;
 
 /// Refuses keys without braces where the settings say so.
 #[inline]

@@ -5,10 +5,10 @@ use nagaya_store::set::Set;
 use crate::ctx::Ctx;
 use crate::effects::same_tag;
 use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, OW, READONLY, RO, RW, UPDATE, WRITE,
     counted_keys, key, keys_to,
 };

@@ -6,10 +6,10 @@ use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::client::Client;
-use crate::command_table::Command;
 use crate::config::Config;
 use crate::redact;
-use crate::spec::SKIP_SLOWLOG;
+use nagaya_command_spec::spec::SKIP_SLOWLOG;
+use nagaya_command_spec::table::Command;
 
 /// Arguments kept of a command; the last one says how many are missing.
 const ARGS_MAX: usize = 32;

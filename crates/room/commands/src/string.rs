@@ -5,9 +5,9 @@ use nagaya_resp::{Extended, parse_i64};
 use crate::ctx::Ctx;
 use crate::db::Expiry;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE,
     key, keys_to,
 };

@@ -10,10 +10,10 @@ use super::log::{Context, Entry};
 use super::rules::Rules;
 use super::{Account, Acl, DEFAULT_USER};
 use crate::client::Client;
-use crate::command_table::Command;
-use crate::error::CommandError;
 use crate::executor::Core;
-use crate::spec::{NO_AUTH, NO_MULTI};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{NO_AUTH, NO_MULTI};
+use nagaya_command_spec::table::Command;
 
 /// Who a connection acts for, with the rules as last seen.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use nagaya_resp::Args;
 
 use super::rules::Rules;
 use super::selector::{Access, Selector};
-use crate::command_table::Command;
-use crate::keyfind::each_key;
-use crate::spec::{ACCESS, NO_AUTH, PUBSUB};
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
+use nagaya_command_spec::table::Command;
 
 /// What a user lacked, the most telling last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,8 @@
 
 use super::rules::Rules;
 use super::selector::Selector;
-use crate::command_table::CommandTable;
-use crate::spec::Category;
+use nagaya_command_spec::spec::Category;
+use nagaya_command_spec::table::CommandTable;
 
 impl Rules {
     /// Returns the words that stand for the user's state.

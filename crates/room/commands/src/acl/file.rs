@@ -7,7 +7,7 @@ use std::path::Path;
 use super::rules::{Rules, join_selectors};
 use super::selector::{RuleError, has_space};
 use super::{Account, Acl};
-use crate::command_table::CommandTable;
+use nagaya_command_spec::table::CommandTable;
 
 impl Acl {
     /// Puts the users of a file in place of all others; when any line is wrong, says which and changes

@@ -31,7 +31,7 @@ pub(crate) use admission::Identity;
 use self::log::Log;
 use self::rules::Rules;
 use self::selector::RuleError;
-use crate::command_table::CommandTable;
+use nagaya_command_spec::table::CommandTable;
 
 /// The user that every connection starts as. It cannot be removed.
 pub(crate) const DEFAULT_USER: &[u8] = b"default";

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::selector::{RuleError, Selector};
-use crate::command_table::CommandTable;
+use nagaya_command_spec::table::CommandTable;
 
 /// A password as it is kept: the hexadecimal digits of its SHA-256.
 pub(crate) type PasswordHash = [u8; 64];

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::command_table::{Command, CommandTable};
-use crate::spec::{ACCESS, Category, DELETE, INSERT, KeyFlags, UPDATE};
+use nagaya_command_spec::spec::{ACCESS, Category, DELETE, INSERT, KeyFlags, UPDATE};
+use nagaya_command_spec::table::{Command, CommandTable};
 
 /// Why a rule was refused, in Redis's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -276,10 +276,9 @@ impl Selector {
     /// Tells whether a key may be used like this.
     pub(crate) fn allows_key(&self, key: &[u8], needed: Access) -> bool {
         self.all_keys
-            || self
-                .keys
-                .iter()
-                .any(|known| known.access.covers(needed) && crate::glob::matches(&known.pattern, key))
+            || self.keys.iter().any(|known| {
+                known.access.covers(needed) && nagaya_command_spec::glob::matches(&known.pattern, key)
+            })
     }
 
     /// Tells whether every key may be used like this.
@@ -299,7 +298,7 @@ impl Selector {
                 if is_pattern {
                     known == channel
                 } else {
-                    crate::glob::matches(known, channel)
+                    nagaya_command_spec::glob::matches(known, channel)
                 }
             })
     }

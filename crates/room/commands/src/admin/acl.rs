@@ -9,9 +9,9 @@ use crate::acl::selector::{Selector, has_space};
 use crate::acl::{DEFAULT_USER, file};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 

@@ -5,8 +5,8 @@ use nagaya_resp::{Proto, parse_i64};
 use crate::acl::DEFAULT_USER;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 

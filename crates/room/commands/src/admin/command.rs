@@ -2,16 +2,16 @@
 
 use nagaya_resp::Out;
 
-use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::help;
-use crate::keyfind::each_key;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{
     Begin, Category, Find, INCOMPLETE, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS, NO_MANDATORY_KEYS, NOT_KEY,
     STALE,
 };
+use nagaya_command_spec::table::Command;
 
 type Reply = Result<(), CommandError>;
 
@@ -281,7 +281,9 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
             } else if ctx.is(3, "ACLCAT") {
                 &|command| Category::named(wanted).is_some_and(|category| command.categories.has(category))
             } else if ctx.is(3, "PATTERN") {
-                &|command| crate::glob::matches_ignoring_case(wanted, command.full_name.as_bytes())
+                &|command| {
+                    nagaya_command_spec::glob::matches_ignoring_case(wanted, command.full_name.as_bytes())
+                }
             } else {
                 return Err(CommandError::Syntax);
             };

@@ -2,10 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::settings::{SETTINGS, Setting};
-use crate::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 
@@ -68,7 +68,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         for setting in SETTINGS.iter().filter(|setting| !setting.hidden) {
             for name in std::iter::once(setting.name).chain(setting.alias) {
-                if crate::glob::matches_ignoring_case(pattern, name.as_bytes()) {
+                if nagaya_command_spec::glob::matches_ignoring_case(pattern, name.as_bytes()) {
                     show(name.as_bytes(), setting);
                 }
             }

@@ -12,9 +12,9 @@ use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
 use crate::help::help;
-use crate::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
 
 mod data;
 mod digest;

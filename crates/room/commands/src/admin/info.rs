@@ -2,8 +2,8 @@
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ALL_SHARDS, Category, LOADING, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALL_SHARDS, Category, LOADING, STALE};
 
 pub(crate) mod process;
 mod sections;

@@ -1,13 +1,13 @@
 //! LATENCY: when something took long, and how long commands take in general.
 
-use crate::command_table::Command;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::latency::Sample;
 use crate::server::Server;
-use crate::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::table::Command;
 
 mod report;
 

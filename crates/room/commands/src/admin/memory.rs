@@ -3,10 +3,10 @@
 use crate::admin::info::client_bytes;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
 use crate::memory::resident_bytes;
-use crate::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
 
 type Reply = Result<(), CommandError>;
 

@@ -3,8 +3,8 @@
 use crate::client::Mark;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 
 pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
     .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))

@@ -8,9 +8,9 @@ use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT,
     PROTECTED, READONLY, STALE, WRITE,
 };

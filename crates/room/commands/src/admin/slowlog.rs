@@ -4,9 +4,9 @@ use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{ADMIN, LOADING, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, LOADING, STALE};
 
 type Reply = Result<(), CommandError>;
 

@@ -3,9 +3,9 @@
 use nagaya_resp::{Args, Out, parse_i64};
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::notify::Events;
-use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 
 use super::{Reply, bit_offset, text};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nagaya_resp::parse_i64;
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::scripting::{Call, Target, Traits, run, with_vm};
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

@@ -8,12 +8,12 @@ use super::dump::{dump, restore};
 use super::load::{delete, flush, load};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::glob;
 use crate::help;
 use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS, busy_error};
 use crate::shard::Slow;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
+use nagaya_command_spec::spec::{
     ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
 };
 

@@ -7,9 +7,9 @@ use nagaya_store::rdb::{FunctionError, functions};
 use super::library::{Libraries, Library, SameName};
 use super::load::{make, wrong_form};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::scripting::{LoadHost, ThreadVm, with_vm};
 use crate::server::Server;
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

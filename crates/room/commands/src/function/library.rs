@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nagaya_lua::{FunctionDef, LibraryId};
 
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// A library whose top level has run once.
 pub(crate) struct Library {

@@ -6,8 +6,8 @@ use nagaya_lua::parse_library_shebang;
 
 use super::library::{Libraries, Library, SameName};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::scripting::{LoadHost, Scripts, ThreadVm, refused, with_vm};
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

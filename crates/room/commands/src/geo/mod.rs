@@ -6,9 +6,11 @@ use nagaya_store::zset::{AddFlags, Zset};
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after};
 use crate::zset::add_pairs;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after,
+};
 
 mod search;
 

@@ -6,8 +6,8 @@ use nagaya_store::zset::{ScoreRange, Zset};
 
 use super::{Reply, read_place, read_unit, write_distance, write_place};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::zset;
+use nagaya_command_spec::error::CommandError;
 
 /// Which command is asking.
 #[derive(Clone, Copy, PartialEq, Eq)]

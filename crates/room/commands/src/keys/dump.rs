@@ -5,9 +5,9 @@ use nagaya_store::rdb::{self, RestoreError};
 use super::Reply;
 use crate::ctx::Ctx;
 use crate::db::Expiry;
-use crate::error::CommandError;
 use crate::notify::Events;
 use crate::recency::Recency;
+use nagaya_command_spec::error::CommandError;
 
 /// DUMP key
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -2,8 +2,8 @@
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// When a new expiry is set at all.
 #[derive(Clone, Copy, Default)]

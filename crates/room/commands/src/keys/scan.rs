@@ -7,9 +7,9 @@ use super::Reply;
 use crate::cold_ask::ask;
 use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::glob;
 use crate::tiering::{Cursors, Found};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.

@@ -15,8 +15,8 @@ use nagaya_store::value::{Value, ValueRef};
 use super::Reply;
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// What the arguments ask for.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use super::{Reply, end_named, pop_event, pop_name, push_event};
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
 use crate::effects::same_tag;
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// LMOVE source destination LEFT|RIGHT LEFT|RIGHT
 pub(super) fn lmove(ctx: &mut Ctx<'_, '_>) -> Reply {

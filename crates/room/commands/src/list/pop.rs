@@ -7,8 +7,8 @@ use nagaya_store::value::ValueKind;
 use super::{Reply, end_named, pop_event, pop_name, write_element};
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// What LMPOP and BLMPOP ask for.
 struct ManyPop<'a> {

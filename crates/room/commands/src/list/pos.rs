@@ -5,7 +5,7 @@ use nagaya_store::list::{End, List};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// The options of LPOS.
 struct Search {

@@ -84,7 +84,7 @@ impl PubSub {
         drop(listeners);
         if self.pattern_count.load(Ordering::Relaxed) > 0 {
             for (pattern, listeners) in self.patterns.read().iter() {
-                if crate::glob::matches(pattern, channel) {
+                if nagaya_command_spec::glob::matches(pattern, channel) {
                     receivers += send(listeners, &[b"pmessage", pattern, channel, payload]);
                 }
             }
@@ -173,7 +173,7 @@ impl PubSub {
             let patterns = self.patterns.read();
             let matching = patterns
                 .iter()
-                .filter(|(pattern, _)| crate::glob::matches(pattern, channel));
+                .filter(|(pattern, _)| nagaya_command_spec::glob::matches(pattern, channel));
             receivers += matching.map(|(_, listeners)| listeners.len()).sum::<usize>();
         }
         receivers

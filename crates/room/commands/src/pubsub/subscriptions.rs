@@ -8,8 +8,8 @@ use std::sync::Arc;
 use nagaya_resp::Proto;
 
 use crate::client::Client;
-use crate::command_table::Command;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::Command;
 
 use super::registry::{Kind, PubSub};
 

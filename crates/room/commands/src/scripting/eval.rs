@@ -6,7 +6,7 @@ use super::run::{Call, run, with_vm};
 use super::shared::{Digest, digest};
 use super::vm::Target;
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

@@ -8,12 +8,14 @@ use nagaya_resp::{ArgVec, Args, Out, Proto};
 use super::shared::SlowRun;
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::command_table::Command;
 use crate::db::Db;
 use crate::dispatch::{OUT_OF_MEMORY, resolve};
 use crate::executor::Core;
 use crate::shard::Slow;
-use crate::spec::{ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE};
+use nagaya_command_spec::spec::{
+    ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE,
+};
+use nagaya_command_spec::table::Command;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;

@@ -19,9 +19,9 @@ mod vm;
 use nagaya_lua::ScriptFlag;
 use nagaya_resp::Args;
 
-use crate::command_table::Command;
-use crate::error::CommandError;
 use crate::shard::Slow;
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::Command;
 
 pub(crate) use commands::{COMMANDS, READ_KEYS, RUNS, WRITTEN_KEYS};
 pub(crate) use host::LoadHost;

@@ -9,9 +9,9 @@ use nagaya_resp::ArgVec;
 use parking_lot::{Mutex, RwLock};
 
 use super::{Traits, busy_error};
-use crate::error::CommandError;
 use crate::function::Libraries;
 use crate::shard::Slow;
+use nagaya_command_spec::error::CommandError;
 
 /// A script's digest: forty lower-case hexadecimal digits.
 pub(crate) type Digest = [u8; 40];

@@ -10,8 +10,8 @@ use super::Traits;
 use super::host::LoadHost;
 use super::shared::{Digest, Scripts};
 use crate::clock::Clock;
-use crate::error::CommandError;
 use crate::function::{Libraries, Library};
+use nagaya_command_spec::error::CommandError;
 
 /// Compiled scripts kept; beyond it, all are compiled again as they are needed.
 const COMPILED_MAX: usize = 10_000;

@@ -8,9 +8,9 @@ use nagaya_store::value::Value;
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
-use crate::error::CommandError;
 use crate::members::bulk_item;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

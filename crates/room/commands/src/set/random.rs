@@ -6,9 +6,9 @@ use nagaya_store::rng::{Rng, with_thread_rng};
 use nagaya_store::set::Set;
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::members::{Drawn, bulk_item, choose, random_count};
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

@@ -6,8 +6,8 @@ use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, T
 use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
 use crate::ctx::Ctx;
 use crate::db::Db;
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// Bounds of the work of an approximate trim without LIMIT.
 const TRIM_LIMIT_DEFAULT: u64 = 10_000;

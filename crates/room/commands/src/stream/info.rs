@@ -7,7 +7,7 @@ use super::group::no_such_group;
 use super::range::put_entries;
 use super::{Reply, put_entry, put_id, subcommand_syntax};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 const FULL_COUNT_DEFAULT: usize = 10;
 

@@ -6,9 +6,9 @@ use nagaya_store::stream::{Entry, StreamId};
 
 use crate::ctx::Ctx;
 use crate::entry::cmd;
-use crate::error::CommandError;
 use crate::help::container;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING, MOVABLE_KEYS,
     READONLY, RO, RW, STALE, UPDATE, WRITE, key,
 };

@@ -4,7 +4,7 @@ use nagaya_store::stream::{Group, Stream, StreamId};
 
 use super::{Reply, lossy, parse_end, parse_start, put_id};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// Which pending entries to list.
 struct Filter<'a> {

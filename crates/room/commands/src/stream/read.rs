@@ -11,8 +11,8 @@ use nagaya_store::value::ValueKind;
 use super::{Reply, lossy, parse_id, put_entry, put_id};
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;
 /// Where XREADGROUP's key spec starts to look for the word STREAMS.

@@ -3,7 +3,7 @@
 use nagaya_store::value::StrRef;
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 use super::Reply;
 

@@ -4,9 +4,9 @@ use nagaya_resp::Args;
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
-use crate::error::CommandError;
 use crate::notify::Events;
-use crate::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
 
 use super::Reply;
 

@@ -4,9 +4,9 @@ use crate::client::Message;
 use crate::entry::{Entry, Registry, cmd};
 use crate::executor::Core;
 use crate::shard::Scope;
-use crate::spec::{Category, RO, key};
 use crate::table::FAMILIES;
 use crate::testing::{Engine, ManualClock, Session};
+use nagaya_command_spec::spec::{Category, RO, key};
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {

@@ -8,8 +8,8 @@ use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 use super::Tiering;
 use crate::client_shared::{ClientShared, Message};
 use crate::cold_query::{Answer, Asked, Question};
-use crate::glob;
 use crate::keyspace::Keyspace;
+use nagaya_command_spec::glob;
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;

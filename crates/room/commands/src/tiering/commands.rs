@@ -8,10 +8,12 @@ use crate::cold_ask::ask;
 use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::notify::Events;
 use crate::shard::hash_tag;
-use crate::spec::{Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
+};
 
 type Reply = Result<(), CommandError>;
 

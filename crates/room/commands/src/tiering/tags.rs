@@ -6,9 +6,9 @@ use super::survey::{self, TagFigures, TagOrder, WalkPlace};
 use crate::cold_ask::ask;
 use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::scripting;
 use crate::shard::{Busy, Slow, hash_tag};
+use nagaya_command_spec::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

@@ -4,8 +4,8 @@ use nagaya_store::zset::{AddFlags, AddOutcome, Zset};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// Requests of up to this many pairs need no allocation for their scores.
 const FEW_PAIRS: usize = 8;

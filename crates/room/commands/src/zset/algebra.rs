@@ -16,7 +16,7 @@ use nagaya_store::zset::{self, Zset};
 use super::{Reply, store, write_entry, write_header};
 use crate::ctx::Ctx;
 use crate::db::Db;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

@@ -5,9 +5,9 @@ use nagaya_store::zset::{Entry, Zset};
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
-use crate::error::CommandError;
 use crate::members::bulk_item;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 mod add;
 mod algebra;

@@ -7,9 +7,9 @@ use nagaya_store::zset::Zset;
 use super::Reply;
 use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
 use crate::members::bulk_item;
 use crate::notify::Events;
+use nagaya_command_spec::error::CommandError;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use nagaya_store::zset::Zset;
 
 use super::{Reply, write_entry, write_header};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::members::{bulk_item, choose, random_count};
+use nagaya_command_spec::error::CommandError;
 
 /// ZRANDMEMBER key [count [WITHSCORES]]
 pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -2,7 +2,7 @@
 
 use super::{add, algebra, pop, random, range, scan};
 use crate::entry::{Entry, cmd};
-use crate::spec::{
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, NOSCRIPT, OW, READONLY, RO, RW, UPDATE, WRITE,
     counted_keys, key, keys_to,
 };

@@ -8,7 +8,7 @@ use super::Reply;
 use super::list::ClientType;
 use crate::client::{ClientShared, Mark, Message};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// Which connections to end: those that fit everything asked for.
 #[derive(Default)]

@@ -7,9 +7,9 @@ use nagaya_resp::{Args, Proto, parse_i64};
 use super::Reply;
 use crate::client::{ClientShared, Mark};
 use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::server::Server;
 use crate::tracking::TrackerInfo;
+use nagaya_command_spec::error::CommandError;
 
 /// What a connection is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use self::tracking::{client_caching, client_getredir, client_tracking, client_tr
 use crate::client::{Mark, Message, Replies};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
 use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 
 mod kill;
 mod list;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 use crate::client_tracking::{ClientTracking, Mode, disable};
 use crate::tracking::Tracker;

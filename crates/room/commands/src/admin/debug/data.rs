@@ -9,7 +9,7 @@ use nagaya_store::value::{StrRef, ValueRef};
 use super::Reply;
 use crate::ctx::Ctx;
 use crate::db::Expiry;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// The type byte before a value's bytes, and version and checksum after them.
 const FRAME_BYTES: usize = 1 + 10;

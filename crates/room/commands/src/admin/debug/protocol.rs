@@ -4,7 +4,7 @@ use nagaya_resp::Proto;
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::error::CommandError;
+use nagaya_command_spec::error::CommandError;
 
 /// DEBUG PROTOCOL type
 pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {

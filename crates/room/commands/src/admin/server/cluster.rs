@@ -2,9 +2,9 @@
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
 use crate::help::container;
-use crate::spec::{ADMIN, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE};
 
 const CHANGES: Flags = NO_ASYNC_LOADING.and(ADMIN).and(STALE);
 const LOOKS: Flags = STALE;

@@ -11,7 +11,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// Tells whether `text` matches `pattern`, letter case ignored.
-pub(crate) fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     match_from(pattern, text, true, &mut false)
 }
 
