@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_resp::{ArgVec, Out, Proto};
 
-use crate::acl::Identity;
-use crate::blocking::{BlockRequest, Wait};
-pub(crate) use crate::client_shared::Mark;
-pub use crate::client_shared::{ClientShared, Mailbox, Message};
+use crate::admission::Identity;
 use crate::client_tracking::ClientTracking;
-use crate::cold_query::Question;
-use crate::pubsub::Subscriptions;
 use crate::shard::Scope;
+use crate::subscriptions::Subscriptions;
 use nagaya_command_spec::table::Command;
+use nagaya_connections::blocking::{BlockRequest, Wait};
+pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
+use nagaya_connections::cold_query::Question;
 
 /// The state of a connection between requests.
 pub struct Client {

@@ -7,10 +7,10 @@ use nagaya_resp::Args;
 
 use crate::client::Client;
 use crate::executor::Core;
-use crate::tracking::{Changes, Tracker, Tracking};
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{Category, READONLY};
 use nagaya_command_spec::table::Command;
+use nagaya_connections::tracking::{Changes, Tracker, Tracking};
 
 /// Most keys forgotten after one command while there are more than the limit allows.
 const EVICTIONS_PER_COMMAND: usize = 100;

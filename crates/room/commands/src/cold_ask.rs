@@ -6,10 +6,10 @@
 //! transaction must not wait, so it asks the cold tier in place.
 
 use crate::client::Client;
-use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::tiering::{Tiering, reply_to};
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::cold_query::{Answer, Question};
 
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
 pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {

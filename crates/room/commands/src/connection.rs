@@ -29,7 +29,7 @@ impl Core<'_> {
         }
         crate::transaction_state::unwatch(self.server, client);
         client.leave_account();
-        crate::pubsub::unsubscribe_all(&self.server.subscribers.pubsub, client);
+        crate::subscriptions::unsubscribe_all(&self.server.subscribers.pubsub, client);
         tracking::disable(&self.server.subscribers.tracking, client);
         self.server.subscribers.clients.remove(client.id());
     }

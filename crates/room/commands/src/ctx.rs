@@ -6,7 +6,6 @@ use nagaya_resp::{ArgVec, Args, Out, parse_f64, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::value::ValueKind;
 
-use crate::blocking::{BlockRequest, TimeoutReply, Wait};
 use crate::client::Client;
 use crate::config::Config;
 use crate::db::Db;
@@ -15,6 +14,7 @@ use crate::server::Server;
 use crate::stats::ThreadStats;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::{Command, CommandTable};
+use nagaya_connections::blocking::{BlockRequest, TimeoutReply, Wait};
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {

@@ -18,7 +18,6 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
-use crate::client::Message;
 use crate::counter::KeyspaceStats;
 use crate::effects::Effects;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
@@ -26,10 +25,11 @@ use crate::notify::Events;
 use crate::recency::Recency;
 use crate::reclaim::Garbage;
 use crate::shard::{Locked, Place, Shard};
-use crate::subscribers::Subscribers;
 use crate::tiering::{ShardTiers, Tiering};
-use crate::tracking::Changes;
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::client::Message;
+use nagaya_connections::subscribers::Subscribers;
+use nagaya_connections::tracking::Changes;
 
 /// What happens to a key's expiry when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

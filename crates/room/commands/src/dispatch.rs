@@ -9,8 +9,7 @@ use std::sync::atomic::Ordering;
 
 use nagaya_resp::{ArgVec, Args, Out};
 
-use crate::blocking::Wait;
-use crate::client::{Client, Mark, Replies};
+use crate::client::{Client, Replies};
 use crate::client_tracking::{self as tracking};
 use crate::ctx::Ctx;
 use crate::db::{Db, DbTurn};
@@ -24,6 +23,8 @@ use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use nagaya_command_spec::table::{Command, CommandTable};
+use nagaya_connections::blocking::Wait;
+use nagaya_connections::client::Mark;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub enum Executed {
     /// Clients are paused: nothing happened; hand the same request in again later.
     Postponed,
     /// What it needs is on its way: nothing happened; hand the same request in again when
-    /// [`Message::GoOn`](crate::client::Message::GoOn) comes.
+    /// [`Message::GoOn`](nagaya_connections::client::Message::GoOn) comes.
     Waiting,
 }
 

@@ -8,11 +8,11 @@
 pub mod entry;
 pub mod table;
 
-mod acl;
+mod admission;
 mod batch;
 pub mod client;
-pub mod clients;
 pub mod clock;
+mod closing;
 pub mod config;
 mod connection;
 pub mod ctx;
@@ -25,13 +25,11 @@ mod journal;
 pub mod replay;
 pub mod server;
 pub mod shard;
+mod subscriptions;
 mod victim;
 
-mod blocking;
-pub mod client_shared;
 mod client_tracking;
 mod cold_ask;
-pub mod cold_query;
 pub mod counter;
 mod eviction;
 mod help;
@@ -54,9 +52,7 @@ mod serving;
 mod settings;
 mod slowlog;
 pub mod stats;
-pub mod subscribers;
 pub mod tiering;
-pub mod tracking;
 
 mod admin;
 mod bitmap;

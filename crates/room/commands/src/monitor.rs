@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nagaya_resp::Args;
 use parking_lot::Mutex;
 
-use crate::client::{Client, ClientShared, Mark, Message};
+use crate::client::Client;
 use crate::redact;
 use nagaya_command_spec::spec::{ADMIN, SKIP_MONITOR};
 use nagaya_command_spec::table::Command;
+use nagaya_connections::client::{ClientShared, Mark, Message};
 
 /// The connections that watch.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::blocking::Wait;
 use crate::client::Watch;
+use nagaya_connections::blocking::Wait;
 
 /// Something to be done when the keys can be had again.
 pub(crate) enum Postponed {

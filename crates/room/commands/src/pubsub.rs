@@ -2,22 +2,15 @@
 
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
+use crate::subscriptions;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
+pub use nagaya_connections::pubsub::{Kind, Relayed};
 
-mod counts;
-mod registry;
-mod subscriptions;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use counts::SharedCounts;
-pub use counts::SubscriptionCounts;
-pub(crate) use registry::PubSub;
-pub use registry::{Kind, Relayed};
-pub(crate) use subscriptions::{Subscriptions, unsubscribe_all};
 
 const LISTEN: Flags = PUBSUB.and(NOSCRIPT).and(LOADING).and(STALE);
 const PUBLISH: Flags = PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE);

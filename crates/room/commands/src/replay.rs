@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagaya_resp::{Args, Out, Proto, parse_i64};
 
-use crate::client::{Client, Mailbox, Message};
+use crate::client::Client;
 use crate::ctx::Ctx;
 use crate::db::{Db, DbTurn};
 use crate::dispatch::resolve;
@@ -14,6 +14,7 @@ use crate::notify::Events;
 use crate::shard::hash_tag;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::table::{Command, CommandTable};
+use nagaya_connections::client::{Mailbox, Message};
 
 /// Why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

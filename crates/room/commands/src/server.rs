@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
-use crate::acl::Acl;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::effects::{Journal, JournalError};
@@ -21,7 +20,8 @@ use crate::reclaim::Reclaimer;
 use crate::scripting::Scripts;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
-use crate::subscribers::Subscribers;
+use nagaya_connections::acl::Acl;
+use nagaya_connections::subscribers::Subscribers;
 
 /// The state of one engine.
 pub struct Server {
@@ -57,20 +57,29 @@ pub struct Server {
 impl Server {
     /// Sends a message that was published on another server to those connections that listen and that
     /// `is_meant` names; returns how many.
-    pub fn relay(&self, message: &crate::pubsub::Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
+    pub fn relay(
+        &self,
+        message: &nagaya_connections::pubsub::Relayed<'_>,
+        is_meant: impl Fn(u64) -> bool,
+    ) -> usize {
         self.subscribers.pubsub.relay(message, is_meant)
     }
 
     /// Returns how many connections would get a message to a channel, or to a shard channel.
-    pub fn receivers(&self, kind: crate::pubsub::Kind, channel: &[u8]) -> usize {
+    pub fn receivers(&self, kind: nagaya_connections::pubsub::Kind, channel: &[u8]) -> usize {
         match kind {
-            crate::pubsub::Kind::Channel => self.subscribers.pubsub.receivers(channel),
+            nagaya_connections::pubsub::Kind::Channel => self.subscribers.pubsub.receivers(channel),
             kind => self.subscribers.pubsub.listeners(kind, channel),
         }
     }
 
     /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
-    pub fn is_heard(&self, kind: crate::pubsub::Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
+    pub fn is_heard(
+        &self,
+        kind: nagaya_connections::pubsub::Kind,
+        name: &[u8],
+        is_meant: impl Fn(u64) -> bool,
+    ) -> bool {
         self.subscribers.pubsub.is_heard(kind, name, is_meant)
     }
 

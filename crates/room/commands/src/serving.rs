@@ -10,12 +10,13 @@ use std::sync::atomic::Ordering;
 use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
-use crate::blocking::Wait;
-use crate::client::{Client, Message};
+use crate::client::Client;
 use crate::db::Db;
 use crate::executor::Core;
 use crate::postponed::Postponed;
 use crate::shard::{Busy, Waiter};
+use nagaya_connections::blocking::Wait;
+use nagaya_connections::client::Message;
 
 impl<'s> Core<'s> {
     /// Ends a client's wait because its time is up; false when another thread is just trying to serve

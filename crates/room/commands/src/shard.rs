@@ -19,9 +19,9 @@ use nagaya_store::hasher::hash_bytes;
 use nagaya_store::keyspace::Keyspace;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::blocking::Wait;
-use crate::client_shared::ClientShared;
 use crate::tiering::ShardTiers;
+use nagaya_connections::blocking::Wait;
+use nagaya_connections::client::ClientShared;
 
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]

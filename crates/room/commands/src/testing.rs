@@ -9,7 +9,7 @@ use nagaya_store::rdb::dump_value;
 use nagaya_store::table::Keyed;
 use parking_lot::Mutex;
 
-use crate::client::{Client, Mailbox, Message};
+use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::Executed;
@@ -21,6 +21,7 @@ use crate::replay::ReplayError;
 use crate::server::Server;
 use crate::stats::ThreadStats;
 use crate::table;
+use nagaya_connections::client::{Mailbox, Message};
 
 /// A clock that stands still until told otherwise.
 pub struct ManualClock(AtomicI64);

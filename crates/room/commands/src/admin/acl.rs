@@ -2,16 +2,16 @@
 
 use std::io::Read;
 
-use crate::acl::check::Reason;
-use crate::acl::closing::{close_clients_of_the_removed, close_listeners_without_rights};
-use crate::acl::rules::Rules;
-use crate::acl::selector::{Selector, has_space};
-use crate::acl::{DEFAULT_USER, file};
+use crate::closing::{close_clients_of_the_removed, close_listeners_without_rights};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_connections::acl::check::Reason;
+use nagaya_connections::acl::rules::Rules;
+use nagaya_connections::acl::selector::{Selector, has_space};
+use nagaya_connections::acl::{DEFAULT_USER, file};
 
 type Reply = Result<(), CommandError>;
 

@@ -2,11 +2,11 @@
 
 use nagaya_resp::{Proto, parse_i64};
 
-use crate::acl::DEFAULT_USER;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
+use nagaya_connections::acl::DEFAULT_USER;
 
 type Reply = Result<(), CommandError>;
 
@@ -158,10 +158,12 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
     crate::transaction_state::unwatch(server, ctx.client);
     crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
-    crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
+    crate::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
     server.monitors.leave(&ctx.client.shared);
     ctx.client.replies = crate::client::Replies::On;
-    ctx.client.shared.set_mark(crate::client::Mark::NO_EVICT, false);
+    ctx.client
+        .shared
+        .set_mark(nagaya_connections::client::Mark::NO_EVICT, false);
     ctx.client.set_proto(Proto::Resp2);
     ctx.out.proto = Proto::Resp2;
     ctx.client.leave_account();

@@ -1,10 +1,10 @@
 //! MONITOR: connections that are shown every command as it runs.
 
-use crate::client::Mark;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
+use nagaya_connections::client::Mark;
 
 pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
     .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))
@@ -28,8 +28,8 @@ fn monitor(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::client::Message;
     use crate::testing::Session;
+    use nagaya_connections::client::Message;
 
     fn lines(watcher: &mut Session) -> Vec<String> {
         let messages = watcher.messages().into_iter();

@@ -4,11 +4,11 @@ use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, push_event};
-use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
 use crate::effects::same_tag;
 use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
 
 /// LMOVE source destination LEFT|RIGHT LEFT|RIGHT
 pub(super) fn lmove(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -5,10 +5,10 @@ use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
-use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
 use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
 
 /// What LMPOP and BLMPOP ask for.
 struct ManyPop<'a> {

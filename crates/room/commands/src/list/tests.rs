@@ -1,5 +1,5 @@
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use crate::client::Message;
 use crate::clock::SystemClock;
 use crate::testing::{Engine, Session};
+use nagaya_connections::client::Message;
 
 /// Runs a request given as words and compares its reply.
 #[track_caller]

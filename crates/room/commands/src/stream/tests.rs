@@ -1,5 +1,5 @@
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 fn unblocked(session: &mut Session) -> String {
     match session.messages().as_slice() {

@@ -1,8 +1,8 @@
 //! Requests are held against rights.
 
-use crate::acl::check::Reason;
-use crate::acl::rules::Rules;
 use crate::table;
+use nagaya_connections::acl::check::Reason;
+use nagaya_connections::acl::rules::Rules;
 use nagaya_resp::ArgVec;
 
 #[track_caller]

@@ -1,8 +1,8 @@
 //! Rules change a user.
 
-use crate::acl::rules::{Rules, Unmatched, join_selectors};
-use crate::acl::selector::RuleError;
 use crate::table;
+use nagaya_connections::acl::rules::{Rules, Unmatched, join_selectors};
+use nagaya_connections::acl::selector::RuleError;
 
 fn with(rules: &[&str]) -> Result<Rules, RuleError> {
     let table = &table::registry().table;

@@ -1,12 +1,12 @@
 use nagaya_resp::{ArgVec, Out, Proto};
 
-use crate::client::Message;
 use crate::entry::{Entry, Registry, cmd};
 use crate::executor::Core;
 use crate::shard::Scope;
 use crate::table::FAMILIES;
 use crate::testing::{Engine, ManualClock, Session};
 use nagaya_command_spec::spec::{Category, RO, key};
+use nagaya_connections::client::Message;
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {

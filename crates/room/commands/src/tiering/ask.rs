@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
 use super::Tiering;
-use crate::client_shared::{ClientShared, Message};
-use crate::cold_query::{Answer, Asked, Question};
 use crate::keyspace::Keyspace;
 use nagaya_command_spec::glob;
+use nagaya_connections::client::{ClientShared, Message};
+use nagaya_connections::cold_query::{Answer, Asked, Question};
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;

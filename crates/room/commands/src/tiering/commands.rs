@@ -5,7 +5,6 @@ use nagaya_tiering::cold::{Status, TagRow};
 use super::evict::Stays;
 use super::tags::tags;
 use crate::cold_ask::ask;
-use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::notify::Events;
@@ -14,6 +13,7 @@ use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
 };
+use nagaya_connections::cold_query::{Answer, Question};
 
 type Reply = Result<(), CommandError>;
 

@@ -32,8 +32,8 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::tests::House;
 use super::{LoadOrder, Order, Stays};
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 /// A house with a saved and evicted tag `u` of two keys.
 fn cold_house() -> House {

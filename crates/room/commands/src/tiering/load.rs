@@ -21,10 +21,10 @@ use nagaya_tiering::cold::{ColdError, Loaded};
 
 use super::shard::Loading;
 use super::{Order, Tiering};
-use crate::client::{ClientShared, Message};
 use crate::db::Db;
 use crate::keyspace::Keyspace;
 use crate::shard::{Shard, hash_tag};
+use nagaya_connections::client::{ClientShared, Message};
 
 /// A tag to be read from the cold tier.
 #[derive(Clone, Debug, PartialEq, Eq)]

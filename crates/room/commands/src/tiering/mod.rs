@@ -39,8 +39,8 @@ use nagaya_tiering::cold::{ColdTier, Totals, Version};
 use nagaya_tiering::filter::{Existence, Filter};
 use parking_lot::Mutex;
 
-use crate::client_shared::{ClientShared, Message};
-use crate::cold_query::Asked;
+use nagaya_connections::client::{ClientShared, Message};
+use nagaya_connections::cold_query::Asked;
 
 pub(crate) use ask::reply_to;
 pub(crate) use cursors::{Cursors, Found};

@@ -13,8 +13,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::client::ClientShared;
 use crate::shard::hash_tag;
+use nagaya_connections::client::ClientShared;
 
 use super::queue::Names;
 

@@ -4,11 +4,11 @@ use nagaya_tiering::cold::TagRow;
 
 use super::survey::{self, TagFigures, TagOrder, WalkPlace};
 use crate::cold_ask::ask;
-use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::scripting;
 use crate::shard::{Busy, Slow, hash_tag};
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::cold_query::{Answer, Question};
 
 type Reply = Result<(), CommandError>;
 

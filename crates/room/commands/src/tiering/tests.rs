@@ -8,8 +8,8 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_tiering::reference::MemoryCold;
 
 use super::{Order, Stays, Taken, Tiering};
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 pub(super) struct House {
     pub(super) session: Session,

@@ -5,11 +5,11 @@ use nagaya_store::value::ValueKind;
 use nagaya_store::zset::Zset;
 
 use super::Reply;
-use crate::blocking::TimeoutReply;
 use crate::ctx::{Ctx, KeyWait};
 use crate::members::bulk_item;
 use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]

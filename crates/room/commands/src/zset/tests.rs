@@ -1,5 +1,5 @@
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 fn array(items: &[&str]) -> String {
     let items: String = items

@@ -1,5 +1,5 @@
-use crate::client::Message;
 use crate::testing::Session;
+use nagaya_connections::client::Message;
 
 #[test]
 fn a_name_is_kept_shown_and_taken_away() {

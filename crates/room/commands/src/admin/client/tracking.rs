@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 
 use crate::client_tracking::{ClientTracking, Mode, disable};
-use crate::tracking::Tracker;
+use nagaya_connections::tracking::Tracker;
 
 type Reply = Result<(), CommandError>;
 

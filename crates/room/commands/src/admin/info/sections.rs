@@ -8,10 +8,10 @@ use super::REDIS_VERSION;
 use super::process::{CpuTimes, human, system_bytes, system_name};
 use crate::ctx::Ctx;
 use crate::memory::resident_bytes;
-use crate::pubsub::Kind;
 use crate::server::Server;
 use crate::settings::show_percentile;
 use crate::stats::ThreadStats;
+use nagaya_connections::pubsub::Kind;
 
 /// One section.
 pub(super) struct Section {
@@ -119,8 +119,9 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let all = ctx.server().subscribers.clients.all();
-    let largest =
-        |bytes: fn(&crate::client::ClientShared) -> usize| all.iter().map(|client| bytes(client)).max();
+    let largest = |bytes: fn(&nagaya_connections::client::ClientShared) -> usize| {
+        all.iter().map(|client| bytes(client)).max()
+    };
     lines.put("connected_clients", all.len());
     lines.put("cluster_connections", 0);
     lines.put("maxclients", ctx.config().maxclients);
@@ -202,7 +203,7 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 /// Returns the bytes in the buffers of all connections.
 pub(crate) fn client_bytes(server: &Server) -> usize {
-    let bytes = |client: &std::sync::Arc<crate::client::ClientShared>| {
+    let bytes = |client: &std::sync::Arc<nagaya_connections::client::ClientShared>| {
         let buffers = [
             &client.input_bytes,
             &client.input_free_bytes,

@@ -35,7 +35,7 @@ pub enum Question {
 
 /// What the cold tier says.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     Keys(Vec<KeyRow>),
     Tag(Option<TagRow>),
     Tags(Vec<TagRow>),
@@ -46,13 +46,13 @@ pub(crate) enum Answer {
 /// A question on its way, with its number among those of its client.
 #[derive(Debug)]
 pub struct Asked {
-    pub(crate) number: u64,
-    pub(crate) question: Question,
+    pub number: u64,
+    pub question: Question,
 }
 
 /// What a client has asked and was told.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub struct Answers {
     /// The number of the latest question.
     latest: u64,
     /// The first question of the request at hand, while it has no answer.
@@ -62,14 +62,14 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// Numbers a question.
-    pub(crate) fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.latest += 1;
         self.first.get_or_insert(self.latest);
         self.latest
     }
 
     /// Takes the answer to the request at hand; one to a request before it is dropped.
-    pub(crate) fn take(&mut self) -> Option<Answer> {
+    pub fn take(&mut self) -> Option<Answer> {
         let (number, answer) = self.got.take()?;
         if number < self.first? {
             return None;
@@ -79,12 +79,12 @@ impl Answers {
     }
 
     /// Ends the request: an answer that comes later is for none.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.first = None;
     }
 
     /// Keeps the answer to a question.
-    pub(crate) fn put(&mut self, number: u64, answer: Answer) {
+    pub fn put(&mut self, number: u64, answer: Answer) {
         self.got = Some((number, answer));
     }
 }

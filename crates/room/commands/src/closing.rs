@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Account;
-use super::rules::Rules;
-use super::selector::Selector;
-use crate::client::{Client, ClientShared, Message};
-use crate::pubsub::Kind;
+use crate::client::Client;
 use crate::server::Server;
+use nagaya_connections::acl::Account;
+use nagaya_connections::acl::rules::Rules;
+use nagaya_connections::acl::selector::Selector;
+use nagaya_connections::client::{ClientShared, Message};
+use nagaya_connections::pubsub::Kind;
 
 /// Ends the connections of users that were removed. The one that asked for it gets its reply first.
 pub(crate) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {

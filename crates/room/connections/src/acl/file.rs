@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use super::rules::{Rules, join_selectors};
-use super::selector::{RuleError, has_space};
-use super::{Account, Acl};
+use crate::acl::rules::{Rules, join_selectors};
+use crate::acl::selector::{RuleError, has_space};
+use crate::acl::{Account, Acl};
 use nagaya_command_spec::table::CommandTable;
 
 impl Acl {
     /// Puts the users of a file in place of all others; when any line is wrong, says which and changes
     /// nothing. The connections of the users before are for the caller to end.
-    pub(crate) fn load(&self, path: &Path, all_channels: bool) -> Result<(), String> {
+    pub fn load(&self, path: &Path, all_channels: bool) -> Result<(), String> {
         let shown = path.display().to_string();
         let text = std::fs::read(path)
             .map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
@@ -22,7 +22,7 @@ impl Acl {
     }
 
     /// Writes all users to a file, which is replaced as a whole or not at all.
-    pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
+    pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let text: Vec<u8> = self
             .accounts()
             .iter()
@@ -44,7 +44,7 @@ impl Acl {
 }
 
 /// Returns a user's line, line end included.
-pub(crate) fn line(table: &CommandTable, account: &Account) -> Vec<u8> {
+pub fn line(table: &CommandTable, account: &Account) -> Vec<u8> {
     [
         b"user ",
         &*account.name,
@@ -56,7 +56,7 @@ pub(crate) fn line(table: &CommandTable, account: &Account) -> Vec<u8> {
 }
 
 /// Reads the users of a file; when any line is wrong, returns what is wrong with all of them.
-pub(crate) fn parse(
+pub fn parse(
     table: &CommandTable,
     text: &[u8],
     file: &str,

@@ -11,12 +11,12 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::{Keyed, Table};
 use parking_lot::Mutex;
 
-use super::tracker::Tracker;
+use crate::tracking::tracker::Tracker;
 
 /// Parts of the table that are locked on their own.
 const STRIPES: usize = 64;
 
-pub(super) struct KeyTable {
+pub(crate) struct KeyTable {
     stripes: [Mutex<Table<TrackedKey>>; STRIPES],
     keys: AtomicUsize,
     items: AtomicUsize,
@@ -26,10 +26,10 @@ pub(super) struct KeyTable {
 struct TrackedKey(Box<Caching>);
 
 /// A key and who may have it.
-pub(super) struct Caching {
-    pub(super) key: Box<[u8]>,
+pub(crate) struct Caching {
+    pub(crate) key: Box<[u8]>,
     /// Sorted by the client's number.
-    pub(super) trackers: Vec<Arc<Tracker>>,
+    pub(crate) trackers: Vec<Arc<Tracker>>,
 }
 
 impl Keyed for TrackedKey {
@@ -50,7 +50,7 @@ impl Default for KeyTable {
 
 impl KeyTable {
     /// Remembers that a client may have a key.
-    pub(super) fn remember(&self, key: &[u8], tracker: &Arc<Tracker>) {
+    pub(crate) fn remember(&self, key: &[u8], tracker: &Arc<Tracker>) {
         let hash = hash_bytes(key);
         let mut stripe = self.stripe(hash).lock();
         let Some(known) = stripe.find_mut(hash, key) else {
@@ -75,7 +75,7 @@ impl KeyTable {
     }
 
     /// Forgets a key; returns who may have it.
-    pub(super) fn take(&self, key: &[u8]) -> Option<Vec<Arc<Tracker>>> {
+    pub(crate) fn take(&self, key: &[u8]) -> Option<Vec<Arc<Tracker>>> {
         let hash = hash_bytes(key);
         let mut stripe = self.stripe(hash).lock();
         let taken = stripe.remove(hash, key)?;
@@ -84,7 +84,7 @@ impl KeyTable {
     }
 
     /// Forgets a key chosen at random; returns it with who may have it.
-    pub(super) fn take_random(&self) -> Option<Box<Caching>> {
+    pub(crate) fn take_random(&self) -> Option<Box<Caching>> {
         let start = with_thread_rng(|rng| rng.below(STRIPES));
         for at in 0..STRIPES {
             let mut stripe = self.stripes[(start + at) % STRIPES].lock();
@@ -100,7 +100,7 @@ impl KeyTable {
     }
 
     /// Forgets all keys.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for stripe in &self.stripes {
             let old = std::mem::take(&mut *stripe.lock());
             old.iter().for_each(|item| self.uncount(item));
@@ -108,12 +108,12 @@ impl KeyTable {
     }
 
     /// Returns how many keys are remembered.
-    pub(super) fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.keys.load(Ordering::Relaxed)
     }
 
     /// Returns how many pairs of a key and a client are remembered.
-    pub(super) fn items(&self) -> usize {
+    pub(crate) fn items(&self) -> usize {
         self.items.load(Ordering::Relaxed)
     }
 

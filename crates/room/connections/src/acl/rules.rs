@@ -6,28 +6,28 @@
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::selector::{RuleError, Selector};
+use crate::acl::selector::{RuleError, Selector};
 use nagaya_command_spec::table::CommandTable;
 
 /// A password as it is kept: the hexadecimal digits of its SHA-256.
-pub(crate) type PasswordHash = [u8; 64];
+pub type PasswordHash = [u8; 64];
 
 /// The rules of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
-    pub(crate) enabled: bool,
+pub struct Rules {
+    pub enabled: bool,
     /// Any password will do.
-    pub(crate) nopass: bool,
+    pub nopass: bool,
     /// Whether RESTORE checks this user's payloads, where a rule has said so.
-    pub(crate) sanitize: Option<bool>,
-    pub(crate) passwords: Vec<PasswordHash>,
+    pub sanitize: Option<bool>,
+    pub passwords: Vec<PasswordHash>,
     /// The root selector, then those added in parentheses.
-    pub(crate) selectors: Vec<Selector>,
+    pub selectors: Vec<Selector>,
 }
 
 impl Rules {
     /// Makes the rules of a new user, who may not even log in.
-    pub(crate) fn new(table: &CommandTable, all_channels: bool) -> Rules {
+    pub fn new(table: &CommandTable, all_channels: bool) -> Rules {
         Rules {
             enabled: false,
             nopass: false,
@@ -38,7 +38,7 @@ impl Rules {
     }
 
     /// Makes the rules that the user `default` starts with: everything, without a password.
-    pub(crate) fn everything(table: &CommandTable) -> Rules {
+    pub fn everything(table: &CommandTable) -> Rules {
         let mut root = Selector::new(table, true);
         root.permit_all(table, true);
         root.all_keys = true;
@@ -51,22 +51,22 @@ impl Rules {
     }
 
     /// Returns the rights outside any parentheses.
-    pub(crate) fn root(&self) -> &Selector {
+    pub fn root(&self) -> &Selector {
         &self.selectors[0]
     }
 
     /// Tells whether no command needs a closer look.
-    pub(crate) fn allow_everything(&self) -> bool {
+    pub fn allow_everything(&self) -> bool {
         self.selectors.iter().any(Selector::allows_everything)
     }
 
     /// Tells whether a connection of the user `default` may go on without AUTH.
-    pub(crate) fn admit_strangers(&self) -> bool {
+    pub fn admit_strangers(&self) -> bool {
         self.nopass && self.enabled
     }
 
     /// Tells whether somebody with this password may log in. Takes the same time for every wrong one.
-    pub(crate) fn accept(&self, password: &[u8]) -> bool {
+    pub fn accept(&self, password: &[u8]) -> bool {
         if !self.enabled || self.nopass {
             return self.enabled;
         }
@@ -77,7 +77,7 @@ impl Rules {
     }
 
     /// Sets the one password of `requirepass`, or none.
-    pub(crate) fn set_only_password(&mut self, password: &[u8]) {
+    pub fn set_only_password(&mut self, password: &[u8]) {
         self.passwords.clear();
         self.nopass = password.is_empty();
         if !self.nopass {
@@ -86,12 +86,7 @@ impl Rules {
     }
 
     /// Changes the rules by one argument of ACL SETUSER. `all_channels` is what new selectors start with.
-    pub(crate) fn apply(
-        &mut self,
-        table: &CommandTable,
-        op: &[u8],
-        all_channels: bool,
-    ) -> Result<(), RuleError> {
+    pub fn apply(&mut self, table: &CommandTable, op: &[u8], all_channels: bool) -> Result<(), RuleError> {
         let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
         match op {
             [] => {}
@@ -140,10 +135,10 @@ impl Rules {
 
 /// A parenthesis was opened by the rule at this place and never closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unmatched(pub(crate) usize);
+pub struct Unmatched(pub usize);
 
 /// Joins selectors that were given as several arguments into one rule each.
-pub(crate) fn join_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, Unmatched> {
+pub fn join_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, Unmatched> {
     let mut joined = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
     for (at, rule) in rules.iter().enumerate() {

@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-use super::check::Reason;
+use crate::acl::check::Reason;
 
 /// Where a refused request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Context {
+pub enum Context {
     Toplevel,
     Multi,
     Lua,
 }
 
 impl Context {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Context::Toplevel => "toplevel",
             Context::Multi => "multi",
@@ -25,7 +25,7 @@ impl Context {
 }
 
 impl Reason {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Reason::Command => "command",
             Reason::Key => "key",
@@ -37,16 +37,16 @@ impl Reason {
 
 /// One kind of refusal and how often it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) count: u64,
-    pub(crate) reason: Reason,
-    pub(crate) context: Context,
-    pub(crate) object: Vec<u8>,
-    pub(crate) user: Vec<u8>,
+pub struct Entry {
+    pub count: u64,
+    pub reason: Reason,
+    pub context: Context,
+    pub object: Vec<u8>,
+    pub user: Vec<u8>,
     /// When it happened last, in Unix milliseconds.
-    pub(crate) at_ms: i64,
+    pub at_ms: i64,
     /// The connection that it happened to last.
-    pub(crate) client_info: String,
+    pub client_info: String,
 }
 
 /// Refusals no further apart than this are one entry.
@@ -56,13 +56,13 @@ const GROUPING_DEPTH: usize = 10;
 
 /// The latest refusals.
 #[derive(Default)]
-pub(crate) struct Log {
+pub struct Log {
     entries: Mutex<VecDeque<Entry>>,
 }
 
 impl Log {
     /// Adds a refusal: to an entry of its kind, or as a new one, at the cost of the oldest.
-    pub(crate) fn add(&self, entry: Entry, max_len: usize) {
+    pub fn add(&self, entry: Entry, max_len: usize) {
         let mut entries = self.entries.lock();
         let same_kind = |known: &Entry| {
             known.reason == entry.reason
@@ -86,11 +86,11 @@ impl Log {
     }
 
     /// Returns the latest entries, newest first.
-    pub(crate) fn latest(&self, count: usize) -> Vec<Entry> {
+    pub fn latest(&self, count: usize) -> Vec<Entry> {
         self.entries.lock().iter().take(count).cloned().collect()
     }
 
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.entries.lock().clear();
     }
 }

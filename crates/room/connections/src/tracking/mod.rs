@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::clients::Clients;
+use crate::registry::Clients;
 
 mod message;
 mod table;
@@ -26,14 +26,14 @@ mod tracker;
 
 use message::{Invalid, Sender};
 use table::KeyTable;
-pub(crate) use tracker::Tracker;
+pub use tracker::Tracker;
 pub use tracker::TrackerInfo;
 
 type Trackers = HashMap<u64, Arc<Tracker>, ahash::RandomState>;
 
 /// Who caches what.
 #[derive(Default)]
-pub(crate) struct Tracking {
+pub struct Tracking {
     /// How many clients track; what a change looks at before anything else.
     active: AtomicUsize,
     /// All clients that track. Switching the first on and the last off happens under this lock.
@@ -56,7 +56,7 @@ pub struct TrackingStats {
 
 /// Invalidations that wait for the end of the command that caused them.
 #[derive(Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// For the client that runs the command.
     own: Vec<Own>,
     /// Keys to broadcast, each with the client that changed it last (0: nobody, it expired).
@@ -71,7 +71,7 @@ struct Own {
 }
 
 impl Changes {
-    pub(crate) fn join(into: &mut Option<Box<Changes>>, more: Box<Changes>) {
+    pub fn join(into: &mut Option<Box<Changes>>, more: Box<Changes>) {
         match into {
             None => *into = Some(more),
             Some(all) => {
@@ -84,19 +84,19 @@ impl Changes {
 
 impl Tracking {
     /// Remembers that a client has read a key. The caller holds the key's shard.
-    pub(crate) fn remember(&self, key: &[u8], tracker: &Arc<Tracker>) {
+    pub fn remember(&self, key: &[u8], tracker: &Arc<Tracker>) {
         self.table.remember(key, tracker);
     }
 
     /// Tells whether anybody tracks.
     #[inline]
-    pub(crate) fn is_active(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed) > 0
     }
 
     /// Invalidates a key that `by` changed (0: it expired) in a command of the client `runs`. The
     /// caller holds the key's shard.
-    pub(crate) fn changed(
+    pub fn changed(
         &self,
         clients: &Clients,
         key: &[u8],
@@ -129,7 +129,7 @@ impl Tracking {
     }
 
     /// Invalidates everything because of a flush by the client `runs`. The caller holds all shards.
-    pub(crate) fn flushed(&self, clients: &Clients, runs: u64, changes: &mut Option<Box<Changes>>) {
+    pub fn flushed(&self, clients: &Clients, runs: u64, changes: &mut Option<Box<Changes>>) {
         let mut sender = Sender::new(clients, Invalid::Everything);
         for tracker in self.trackers.lock().values() {
             if tracker.client.id == runs {
@@ -144,7 +144,7 @@ impl Tracking {
     }
 
     /// Sends what waited for the end of a command.
-    pub(crate) fn send(&self, clients: &Clients, changes: &Changes) {
+    pub fn send(&self, clients: &Clients, changes: &Changes) {
         for Own { tracker, key } in &changes.own {
             match key {
                 Some(key) => Sender::new(clients, Invalid::Keys(&[key])).send(tracker),
@@ -181,7 +181,7 @@ impl Tracking {
 
     /// Forgets keys until no more than `keys_max` (0: any number) are left, `evictions_max` at most;
     /// whoever may have one of them cached is told.
-    pub(crate) fn trim(&self, clients: &Clients, keys_max: usize, evictions_max: usize) {
+    pub fn trim(&self, clients: &Clients, keys_max: usize, evictions_max: usize) {
         if keys_max == 0 {
             return;
         }
@@ -203,13 +203,13 @@ impl Tracking {
         self.prefixes.read().keys().any(|prefix| key.starts_with(prefix))
     }
 
-    pub(crate) fn enroll(&self, tracker: &Arc<Tracker>) {
+    pub fn enroll(&self, tracker: &Arc<Tracker>) {
         let mut trackers = self.trackers.lock();
         trackers.insert(tracker.client.id, Arc::clone(tracker));
         self.active.store(trackers.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn dismiss(&self, tracker: &Arc<Tracker>, prefixes: &BTreeSet<Vec<u8>>) {
+    pub fn dismiss(&self, tracker: &Arc<Tracker>, prefixes: &BTreeSet<Vec<u8>>) {
         tracker.switch_off();
         for prefix in prefixes {
             self.remove_prefix(prefix, tracker.client.id);
@@ -224,7 +224,7 @@ impl Tracking {
         }
     }
 
-    pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
+    pub fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
         let mut prefixes = self.prefixes.write();
         let trackers = prefixes.entry(prefix.into()).or_default();
         trackers.insert(tracker.client.id, Arc::clone(tracker));

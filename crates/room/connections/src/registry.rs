@@ -24,7 +24,7 @@ impl Clients {
         self.by_id.write().insert(client.id, Arc::clone(client));
     }
 
-    pub(crate) fn remove(&self, id: u64) {
+    pub fn remove(&self, id: u64) {
         self.by_id.write().remove(&id);
     }
 

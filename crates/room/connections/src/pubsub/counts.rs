@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::registry::Kind;
+use crate::pubsub::registry::Kind;
 
 /// How many subscriptions a connection has, for any thread to read.
 #[derive(Default)]
-pub(crate) struct SharedCounts([AtomicU32; 3]);
+pub struct SharedCounts([AtomicU32; 3]);
 
 /// How many subscriptions a connection has, as CLIENT LIST shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl SubscriptionCounts {
 }
 
 impl SharedCounts {
-    pub(crate) fn get(&self) -> SubscriptionCounts {
+    pub fn get(&self) -> SubscriptionCounts {
         let [channels, patterns, shard_channels] = Kind::ALL.map(|kind| self.of(kind));
         SubscriptionCounts {
             channels,
@@ -33,11 +33,11 @@ impl SharedCounts {
         }
     }
 
-    pub(crate) fn of(&self, kind: Kind) -> u32 {
+    pub fn of(&self, kind: Kind) -> u32 {
         self.0[kind as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set(&self, kind: Kind, count: usize) {
+    pub fn set(&self, kind: Kind, count: usize) {
         self.0[kind as usize].store(count as u32, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,13 @@
 //! Turns rights back into rules, for ACL LIST, ACL GETUSER and the file of ACL SAVE.
 
-use super::rules::Rules;
-use super::selector::Selector;
+use crate::acl::rules::Rules;
+use crate::acl::selector::Selector;
 use nagaya_command_spec::spec::Category;
 use nagaya_command_spec::table::CommandTable;
 
 impl Rules {
     /// Returns the words that stand for the user's state.
-    pub(crate) fn flag_names(&self) -> Vec<&'static str> {
+    pub fn flag_names(&self) -> Vec<&'static str> {
         let mut names = vec![if self.enabled { "on" } else { "off" }];
         if self.nopass {
             names.push("nopass");
@@ -20,7 +20,7 @@ impl Rules {
     }
 
     /// Returns the rules that make this user from a new one.
-    pub(crate) fn describe(&self, table: &CommandTable) -> Vec<u8> {
+    pub fn describe(&self, table: &CommandTable) -> Vec<u8> {
         let mut text = self.flag_names().join(" ").into_bytes();
         text.push(b' ');
         for hash in &self.passwords {
@@ -57,7 +57,7 @@ impl Selector {
     }
 
     /// Returns the rules for keys, parted by spaces.
-    pub(crate) fn describe_keys(&self) -> Vec<u8> {
+    pub fn describe_keys(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
         }
@@ -77,7 +77,7 @@ impl Selector {
     }
 
     /// Returns the rules for channels, parted by spaces.
-    pub(crate) fn describe_channels(&self) -> Vec<u8> {
+    pub fn describe_channels(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
         }
@@ -94,7 +94,7 @@ impl Selector {
     /// From `+@all` or `-@all`, whichever the set began with, the categories that fit best come first;
     /// single commands mend what they leave wrong. A shadow selector takes every rule as it is written,
     /// so that it shows what is still to do.
-    pub(crate) fn describe_commands(&self, table: &CommandTable) -> String {
+    pub fn describe_commands(&self, table: &CommandTable) -> String {
         let additive = !self.began_with_all;
         let sign = if additive { '+' } else { '-' };
         let mut shadow = Selector::new(table, false);

@@ -2,15 +2,15 @@
 
 use nagaya_resp::Args;
 
-use super::rules::Rules;
-use super::selector::{Access, Selector};
+use crate::acl::rules::Rules;
+use crate::acl::selector::{Access, Selector};
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
 use nagaya_command_spec::table::Command;
 
 /// What a user lacked, the most telling last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub enum Reason {
     Command,
     Key,
     Auth,
@@ -19,15 +19,15 @@ pub(crate) enum Reason {
 
 /// A request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Denied {
-    pub(crate) reason: Reason,
+pub struct Denied {
+    pub reason: Reason,
     /// The argument that names the key or channel.
-    pub(crate) at: usize,
+    pub at: usize,
 }
 
 impl Denied {
     /// Returns what the log shows: the command, the key or the channel.
-    pub(crate) fn object(self, command: &Command, args: &Args<'_>) -> Vec<u8> {
+    pub fn object(self, command: &Command, args: &Args<'_>) -> Vec<u8> {
         match self.reason {
             Reason::Command => command.full_name.clone().into_bytes(),
             Reason::Key | Reason::Channel | Reason::Auth => args[self.at].to_vec(),
@@ -38,7 +38,7 @@ impl Denied {
 impl Rules {
     /// Tells whether one of the selectors allows the request. When none does, the one that came closest
     /// gives the reason.
-    pub(crate) fn check(&self, command: &Command, args: &Args<'_>) -> Result<(), Denied> {
+    pub fn check(&self, command: &Command, args: &Args<'_>) -> Result<(), Denied> {
         let mut closest = Denied {
             reason: Reason::Command,
             at: 0,
@@ -54,7 +54,7 @@ impl Rules {
 
     /// Tells whether the request is allowed by a selector that also may read every key, as a command
     /// needs that reads keys its arguments do not name.
-    pub(crate) fn allow_reading_all_keys(&self, command: &Command, args: &Args<'_>) -> bool {
+    pub fn allow_reading_all_keys(&self, command: &Command, args: &Args<'_>) -> bool {
         self.selectors.iter().any(|selector| {
             selector.allows_all_keys(Access::needed(ACCESS)) && selector.check(command, args).is_ok()
         })

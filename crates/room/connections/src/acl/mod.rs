@@ -2,23 +2,17 @@
 //!
 //! An [`Account`] is a user's name and the [`rules::Rules`] in force for it.
 //! Connections hold on to their account and to the rules they saw last, and
-//! look again when the version of [`Acl`] has moved since ([`admission`]). A
-//! connection whose user may do everything compares two numbers per command
-//! and nothing else.
+//! look again when the version of [`Acl`] has moved since.
 //!
 //! Suggested reading order: [`selector`] and [`rules`] say what rights are,
-//! [`check`] applies them to a request, [`admission`] stands before every
-//! command, [`log`] keeps what was refused, [`closing`] ends connections that
-//! lost their rights, [`cmds`] are the commands.
+//! [`check`] applies them to a request, [`log`] keeps what was refused.
 
-pub(crate) mod admission;
-pub(crate) mod check;
-pub(crate) mod closing;
-pub(crate) mod describe;
-pub(crate) mod file;
-pub(crate) mod log;
-pub(crate) mod rules;
-pub(crate) mod selector;
+pub mod check;
+pub mod describe;
+pub mod file;
+pub mod log;
+pub mod rules;
+pub mod selector;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,21 +20,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-pub(crate) use admission::Identity;
-
-use self::log::Log;
-use self::rules::Rules;
-use self::selector::RuleError;
+use crate::acl::log::Log;
+use crate::acl::rules::Rules;
+use crate::acl::selector::RuleError;
 use nagaya_command_spec::table::CommandTable;
 
 /// The user that every connection starts as. It cannot be removed.
-pub(crate) const DEFAULT_USER: &[u8] = b"default";
+pub const DEFAULT_USER: &[u8] = b"default";
 
 /// One user.
-pub(crate) struct Account {
-    pub(crate) name: Box<[u8]>,
+pub struct Account {
+    pub name: Box<[u8]>,
     rules: RwLock<Arc<Rules>>,
-    removed: AtomicBool,
+    pub removed: AtomicBool,
 }
 
 impl Account {
@@ -53,18 +45,19 @@ impl Account {
     }
 
     /// Returns the rules in force.
-    pub(crate) fn rules(&self) -> Arc<Rules> {
+    pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read())
     }
 
-    fn is_default(&self) -> bool {
+    /// Returns whether this is the user `default`.
+    pub fn is_default(&self) -> bool {
         *self.name == *DEFAULT_USER
     }
 }
 
 /// Why ACL SETUSER failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SetUserError {
+pub enum SetUserError {
     #[error("Unmatched parenthesis in acl selector starting at '{0}'.")]
     Unmatched(String),
     #[error("Error in ACL SETUSER modifier '{rule}': {error}")]
@@ -72,18 +65,18 @@ pub(crate) enum SetUserError {
 }
 
 /// All users, and what was refused to them.
-pub(crate) struct Acl {
+pub struct Acl {
     table: &'static CommandTable,
     accounts: RwLock<BTreeMap<Vec<u8>, Arc<Account>>>,
     default: Arc<Account>,
     /// Rises with every change, after the change is in place. Never zero.
     version: AtomicU64,
-    pub(crate) log: Log,
+    pub log: Log,
 }
 
 impl Acl {
     /// Makes the user `default`, with a password unless that is empty.
-    pub(crate) fn new(table: &'static CommandTable, password: &[u8]) -> Acl {
+    pub fn new(table: &'static CommandTable, password: &[u8]) -> Acl {
         let mut rules = Rules::everything(table);
         rules.set_only_password(password);
         let default = Account::new(DEFAULT_USER, rules);
@@ -97,7 +90,7 @@ impl Acl {
     }
 
     /// Returns the number of the users' present state.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
@@ -106,22 +99,22 @@ impl Acl {
     }
 
     /// Finds a user by name.
-    pub(crate) fn account(&self, name: &[u8]) -> Option<Arc<Account>> {
+    pub fn account(&self, name: &[u8]) -> Option<Arc<Account>> {
         self.accounts.read().get(name).cloned()
     }
 
     /// Lists all users by name.
-    pub(crate) fn accounts(&self) -> Vec<Arc<Account>> {
+    pub fn accounts(&self) -> Vec<Arc<Account>> {
         self.accounts.read().values().cloned().collect()
     }
 
     /// Returns the user `default`.
-    pub(crate) fn default_account(&self) -> &Arc<Account> {
+    pub fn default_account(&self) -> &Arc<Account> {
         &self.default
     }
 
     /// Gives `default` one password, or none when it is empty.
-    pub(crate) fn set_default_password(&self, password: &[u8]) {
+    pub fn set_default_password(&self, password: &[u8]) {
         let _one_at_a_time = self.accounts.write();
         let mut rules = Rules::clone(&self.default.rules());
         rules.set_only_password(password);
@@ -130,7 +123,7 @@ impl Acl {
     }
 
     /// Makes or changes a user; all rules count or none. Returns the account and the rules it had.
-    pub(crate) fn set_user(
+    pub fn set_user(
         &self,
         name: &[u8],
         rules: &[&[u8]],
@@ -169,7 +162,7 @@ impl Acl {
     }
 
     /// Removes a user; its connections are for the caller to end.
-    pub(crate) fn remove_user(&self, name: &[u8]) -> Option<Arc<Account>> {
+    pub fn remove_user(&self, name: &[u8]) -> Option<Arc<Account>> {
         let account = self.accounts.write().remove(name)?;
         account.removed.store(true, Ordering::Release);
         self.changed();

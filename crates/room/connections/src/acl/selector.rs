@@ -11,7 +11,7 @@ use nagaya_command_spec::table::{Command, CommandTable};
 
 /// Why a rule was refused, in Redis's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RuleError {
+pub enum RuleError {
     #[error("Unknown command or category name in ACL")]
     UnknownName,
     #[error("Syntax error")]
@@ -38,7 +38,7 @@ pub(crate) enum RuleError {
 
 /// A set of command numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CommandSet(Box<[u64]>);
+pub struct CommandSet(Box<[u64]>);
 
 impl CommandSet {
     fn empty(table: &CommandTable) -> CommandSet {
@@ -58,21 +58,21 @@ impl CommandSet {
         }
     }
 
-    pub(crate) fn has(&self, number: usize) -> bool {
+    pub fn has(&self, number: usize) -> bool {
         self.0[number / 64] & (1 << (number % 64)) != 0
     }
 }
 
 /// What a key pattern permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub(crate) read: bool,
-    pub(crate) write: bool,
+pub struct Access {
+    pub read: bool,
+    pub write: bool,
 }
 
 impl Access {
     /// Returns what a command needs that uses a key like this.
-    pub(crate) fn needed(flags: KeyFlags) -> Access {
+    pub fn needed(flags: KeyFlags) -> Access {
         Access {
             read: flags.has(ACCESS),
             write: flags.has(INSERT.and(DELETE).and(UPDATE)),
@@ -86,30 +86,30 @@ impl Access {
 
 /// Keys by pattern, and what may be done with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyPattern {
-    pub(crate) pattern: Vec<u8>,
-    pub(crate) access: Access,
+pub struct KeyPattern {
+    pub pattern: Vec<u8>,
+    pub access: Access,
 }
 
 /// One set of rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Selector {
-    pub(crate) commands: CommandSet,
+pub struct Selector {
+    pub commands: CommandSet,
     /// Every command, without a look at the set: `+@all` was given and nothing taken away since.
-    pub(crate) all_commands: bool,
+    pub all_commands: bool,
     /// The set began as `+@all`; it is described by what is missing from it.
-    pub(crate) began_with_all: bool,
+    pub began_with_all: bool,
     /// First arguments with which a command outside the set may run, by its number.
-    pub(crate) first_args: BTreeMap<usize, Vec<Vec<u8>>>,
-    pub(crate) all_keys: bool,
-    pub(crate) keys: Vec<KeyPattern>,
-    pub(crate) all_channels: bool,
-    pub(crate) channels: Vec<Vec<u8>>,
+    pub first_args: BTreeMap<usize, Vec<Vec<u8>>>,
+    pub all_keys: bool,
+    pub keys: Vec<KeyPattern>,
+    pub all_channels: bool,
+    pub channels: Vec<Vec<u8>>,
 }
 
 impl Selector {
     /// Makes a selector that allows nothing, save perhaps every channel.
-    pub(crate) fn new(table: &CommandTable, all_channels: bool) -> Selector {
+    pub fn new(table: &CommandTable, all_channels: bool) -> Selector {
         Selector {
             commands: CommandSet::empty(table),
             all_commands: false,
@@ -123,11 +123,7 @@ impl Selector {
     }
 
     /// Makes the selector of a rule in parentheses.
-    pub(crate) fn parse(
-        table: &CommandTable,
-        rule: &[u8],
-        all_channels: bool,
-    ) -> Result<Selector, RuleError> {
+    pub fn parse(table: &CommandTable, rule: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
         let mut selector = Selector::new(table, all_channels);
         let inside = &rule[1..rule.len() - 1];
         for op in inside.split(u8::is_ascii_whitespace).filter(|op| !op.is_empty()) {
@@ -137,12 +133,12 @@ impl Selector {
     }
 
     /// Tells whether this selector alone allows everything.
-    pub(crate) fn allows_everything(&self) -> bool {
+    pub fn allows_everything(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels
     }
 
     /// Changes the rights by one rule.
-    pub(crate) fn apply(&mut self, table: &CommandTable, op: &[u8]) -> Result<(), RuleError> {
+    pub fn apply(&mut self, table: &CommandTable, op: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
         if is("allkeys") || is("~*") {
             self.all_keys = true;
@@ -189,14 +185,14 @@ impl Selector {
         Ok(())
     }
 
-    pub(crate) fn permit_all(&mut self, table: &CommandTable, allow: bool) {
+    pub fn permit_all(&mut self, table: &CommandTable, allow: bool) {
         self.commands.fill(table, allow);
         self.all_commands = allow;
         self.began_with_all = allow;
         self.first_args.clear();
     }
 
-    pub(crate) fn permit_category(&mut self, table: &CommandTable, category: Category, allow: bool) {
+    pub fn permit_category(&mut self, table: &CommandTable, category: Category, allow: bool) {
         table
             .every()
             .filter(|command| command.categories.has(category))
@@ -204,7 +200,7 @@ impl Selector {
     }
 
     /// Allows or forbids a command together with its subcommands.
-    pub(crate) fn permit(&mut self, command: &Command, allow: bool) {
+    pub fn permit(&mut self, command: &Command, allow: bool) {
         self.first_args.remove(&command.number);
         for command in std::iter::once(command).chain(&command.subcommands) {
             self.commands.put(command.number, allow);
@@ -274,7 +270,7 @@ impl Selector {
     }
 
     /// Tells whether a key may be used like this.
-    pub(crate) fn allows_key(&self, key: &[u8], needed: Access) -> bool {
+    pub fn allows_key(&self, key: &[u8], needed: Access) -> bool {
         self.all_keys
             || self.keys.iter().any(|known| {
                 known.access.covers(needed) && nagaya_command_spec::glob::matches(&known.pattern, key)
@@ -282,7 +278,7 @@ impl Selector {
     }
 
     /// Tells whether every key may be used like this.
-    pub(crate) fn allows_all_keys(&self, needed: Access) -> bool {
+    pub fn allows_all_keys(&self, needed: Access) -> bool {
         self.all_keys
             || self
                 .keys
@@ -292,7 +288,7 @@ impl Selector {
 
     /// Tells whether a channel may be used, or a pattern listened to. A pattern has to be in the rules
     /// as it stands, because it could reach more than a rule that merely matches it.
-    pub(crate) fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+    pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
             || self.channels.iter().any(|known| {
                 if is_pattern {
@@ -328,7 +324,7 @@ fn parse_access(rest: &[u8]) -> Result<(Access, &[u8]), RuleError> {
 }
 
 /// Tells whether a name or pattern holds what the file format cannot: white space or a zero byte.
-pub(crate) fn has_space(text: &[u8]) -> bool {
+pub fn has_space(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0))
 }

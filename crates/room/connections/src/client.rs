@@ -46,25 +46,25 @@ pub struct ClientShared {
     proto: AtomicU8,
     /// Set when the connection has ended; nothing is taken from a key for it any more.
     gone: AtomicBool,
-    pub(crate) blocked: Mutex<Option<Arc<Wait>>>,
+    pub blocked: Mutex<Option<Arc<Wait>>>,
     /// What the cold tier said to the question of the request at hand.
-    pub(crate) answers: Mutex<Answers>,
+    pub answers: Mutex<Answers>,
     /// Where in the journal the latest change is that another thread made for it.
-    pub(crate) served_position: AtomicU64,
+    pub served_position: AtomicU64,
     /// Whom the connection acts for; none for the user `default`.
-    pub(crate) account: Mutex<Option<Arc<Account>>>,
-    pub(crate) subscriptions: SharedCounts,
+    pub account: Mutex<Option<Arc<Account>>>,
+    pub subscriptions: SharedCounts,
     name: Mutex<Option<Box<[u8]>>>,
     user: Mutex<Arc<str>>,
     marks: AtomicU32,
     /// When the connection was made and last used, in Unix seconds.
-    pub(crate) connected_s: AtomicI64,
-    pub(crate) active_s: AtomicI64,
+    pub connected_s: AtomicI64,
+    pub active_s: AtomicI64,
     /// The number of the latest command, plus one.
-    pub(crate) last_command: AtomicU32,
+    pub last_command: AtomicU32,
     /// Commands queued since MULTI and the bytes of their arguments; -1 outside of a transaction.
-    pub(crate) queued: AtomicI32,
-    pub(crate) queued_bytes: AtomicUsize,
+    pub queued: AtomicI32,
+    pub queued_bytes: AtomicUsize,
     /// The socket's number and the bytes in its buffers, told by the I/O loop.
     pub fd: AtomicI32,
     pub input_bytes: AtomicUsize,
@@ -74,19 +74,19 @@ pub struct ClientShared {
 
 /// Something that is or is not so with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark(u32);
+pub struct Mark(u32);
 
 impl Mark {
     /// It gets every command that runs (MONITOR).
-    pub(crate) const MONITOR: Mark = Mark(1);
+    pub const MONITOR: Mark = Mark(1);
     /// Its request waits for the end of a pause.
-    pub(crate) const POSTPONED: Mark = Mark(1 << 1);
+    pub const POSTPONED: Mark = Mark(1 << 1);
     /// It is about to be closed.
-    pub(crate) const CLOSING: Mark = Mark(1 << 2);
+    pub const CLOSING: Mark = Mark(1 << 2);
     /// It asked not to be closed for want of memory.
-    pub(crate) const NO_EVICT: Mark = Mark(1 << 3);
+    pub const NO_EVICT: Mark = Mark(1 << 3);
     /// Its request waits on another server.
-    pub(crate) const WAITS_ELSEWHERE: Mark = Mark(1 << 4);
+    pub const WAITS_ELSEWHERE: Mark = Mark(1 << 4);
 }
 
 impl ClientShared {
@@ -160,7 +160,7 @@ impl ClientShared {
         *self.user.lock() = user;
     }
 
-    pub(crate) fn set_mark(&self, mark: Mark, on: bool) {
+    pub fn set_mark(&self, mark: Mark, on: bool) {
         if on {
             self.marks.fetch_or(mark.0, Ordering::Relaxed);
         } else {
@@ -168,7 +168,7 @@ impl ClientShared {
         }
     }
 
-    pub(crate) fn has_mark(&self, mark: Mark) -> bool {
+    pub fn has_mark(&self, mark: Mark) -> bool {
         self.marks.load(Ordering::Relaxed) & mark.0 != 0
     }
 
@@ -189,11 +189,11 @@ impl ClientShared {
         self.set_mark(Mark::WAITS_ELSEWHERE, waits);
     }
 
-    pub(crate) fn mark_gone(&self) {
+    pub fn mark_gone(&self) {
         self.gone.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
@@ -207,7 +207,7 @@ impl ClientShared {
     }
 
     /// Notes the protocol the connection speaks from now on.
-    pub(crate) fn set_proto(&self, proto: Proto) {
+    pub fn set_proto(&self, proto: Proto) {
         self.proto
             .store(if proto == Proto::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
     }

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 
 use nagaya_resp::Args;
 
-use super::check::{Denied, Reason};
-use super::log::{Context, Entry};
-use super::rules::Rules;
-use super::{Account, Acl, DEFAULT_USER};
 use crate::client::Client;
 use crate::executor::Core;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{NO_AUTH, NO_MULTI};
 use nagaya_command_spec::table::Command;
+use nagaya_connections::acl::check::{Denied, Reason};
+use nagaya_connections::acl::log::{Context, Entry};
+use nagaya_connections::acl::rules::Rules;
+use nagaya_connections::acl::{Account, Acl, DEFAULT_USER};
 
 /// Who a connection acts for, with the rules as last seen.
 #[derive(Default)]

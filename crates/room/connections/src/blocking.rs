@@ -17,12 +17,12 @@ use nagaya_command_spec::table::Command;
 
 /// What a client gets when its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeoutReply {
+pub enum TimeoutReply {
     NilArray,
 }
 
 impl TimeoutReply {
-    pub(crate) fn write(self, out: &mut Out) {
+    pub fn write(self, out: &mut Out) {
         match self {
             TimeoutReply::NilArray => out.nil_array(),
         }
@@ -30,33 +30,33 @@ impl TimeoutReply {
 }
 
 /// A blocked command.
-pub(crate) struct Wait {
-    pub(crate) proto: Proto,
-    pub(crate) command: &'static Command,
-    pub(crate) args: ArgVec,
-    pub(crate) keys: Vec<Vec<u8>>,
+pub struct Wait {
+    pub proto: Proto,
+    pub command: &'static Command,
+    pub args: ArgVec,
+    pub keys: Vec<Vec<u8>>,
     /// Only a key that holds this type wakes the waiter.
-    pub(crate) wake_on: ValueKind,
+    pub wake_on: ValueKind,
     /// Also woken when its key is gone or holds another type (XREADGROUP).
-    pub(crate) wake_on_loss: bool,
-    pub(crate) on_timeout: TimeoutReply,
-    pub(crate) deadline_ms: Option<i64>,
+    pub wake_on_loss: bool,
+    pub on_timeout: TimeoutReply,
+    pub deadline_ms: Option<i64>,
     claimed: AtomicBool,
 }
 
 /// What a handler asks for when it wants to wait.
-pub(crate) struct BlockRequest {
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) wake_on: ValueKind,
-    pub(crate) wake_on_loss: bool,
-    pub(crate) deadline_ms: Option<i64>,
-    pub(crate) on_timeout: TimeoutReply,
+pub struct BlockRequest {
+    pub keys: Vec<Vec<u8>>,
+    pub wake_on: ValueKind,
+    pub wake_on_loss: bool,
+    pub deadline_ms: Option<i64>,
+    pub on_timeout: TimeoutReply,
     /// The command to run when woken, when it is not the one that was sent.
-    pub(crate) args: Option<ArgVec>,
+    pub args: Option<ArgVec>,
 }
 
 impl Wait {
-    pub(crate) fn new(proto: Proto, command: &'static Command, args: ArgVec, request: BlockRequest) -> Wait {
+    pub fn new(proto: Proto, command: &'static Command, args: ArgVec, request: BlockRequest) -> Wait {
         Wait {
             proto,
             command,
@@ -71,16 +71,16 @@ impl Wait {
     }
 
     /// Makes the caller the one who ends this wait; false when somebody else already has.
-    pub(crate) fn claim(&self) -> bool {
+    pub fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::SeqCst)
     }
 
     /// Gives the claim back: the wait goes on.
-    pub(crate) fn unclaim(&self) {
+    pub fn unclaim(&self) {
         self.claimed.store(false, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_claimed(&self) -> bool {
+    pub fn is_claimed(&self) -> bool {
         self.claimed.load(Ordering::SeqCst)
     }
 }

@@ -5,30 +5,30 @@ use std::sync::Arc;
 use nagaya_resp::{Out, Proto};
 
 use crate::client::{ClientShared, Message};
-use crate::clients::Clients;
+use crate::registry::Clients;
 
-use super::tracker::Tracker;
+use crate::tracking::tracker::Tracker;
 
 /// The channel on which RESP2 connections hear of invalidations that are redirected to them.
 const CHANNEL: &str = "__redis__:invalidate";
 
 /// What is no longer valid.
 #[derive(Clone, Copy)]
-pub(super) enum Invalid<'a> {
+pub(crate) enum Invalid<'a> {
     Keys(&'a [&'a [u8]]),
     /// All keys, after a flush.
     Everything,
 }
 
 /// Sends one invalidation to any number of clients, encoded once per protocol.
-pub(super) struct Sender<'a> {
+pub(crate) struct Sender<'a> {
     clients: &'a Clients,
     invalid: Invalid<'a>,
     encoded: [Option<Arc<[u8]>>; 2],
 }
 
 impl<'a> Sender<'a> {
-    pub(super) fn new(clients: &'a Clients, invalid: Invalid<'a>) -> Sender<'a> {
+    pub(crate) fn new(clients: &'a Clients, invalid: Invalid<'a>) -> Sender<'a> {
         Sender {
             clients,
             invalid,
@@ -37,7 +37,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends to a client, or to the one it redirects to; tells the client when that one is gone.
-    pub(super) fn send(&mut self, tracker: &Tracker) {
+    pub(crate) fn send(&mut self, tracker: &Tracker) {
         match tracker.redirect() {
             0 if tracker.client.proto() == Proto::Resp3 => self.deliver(&tracker.client),
             // A RESP2 connection has no room for messages between its replies.

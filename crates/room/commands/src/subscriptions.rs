@@ -11,7 +11,7 @@ use crate::client::Client;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::Command;
 
-use super::registry::{Kind, PubSub};
+use nagaya_connections::pubsub::{Kind, PubSub};
 
 /// The channels and patterns of a connection that listens to at least one.
 #[derive(Default)]

@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::ShardChannel];
+    pub const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::ShardChannel];
 }
 
 /// A message from another server, which says itself by which kind of subscription it was sent: a channel
@@ -51,13 +51,13 @@ pub enum Relayed<'a> {
 }
 
 /// The listeners of one channel or pattern, by the number of their connection.
-pub(crate) type Listeners = HashMap<u64, Arc<ClientShared>, ahash::RandomState>;
+pub type Listeners = HashMap<u64, Arc<ClientShared>, ahash::RandomState>;
 
 type Topics = HashMap<Arc<[u8]>, Listeners, ahash::RandomState>;
 
 /// Channels and patterns with their listeners. No other lock but a mailbox's is taken under these.
 #[derive(Default)]
-pub(crate) struct PubSub {
+pub struct PubSub {
     channels: Striped,
     shard_channels: Striped,
     patterns: RwLock<Topics>,
@@ -76,7 +76,7 @@ impl Striped {
 
 impl PubSub {
     /// Sends a message to everybody who listens; returns how many got it.
-    pub(crate) fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
+    pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let listeners = self.channels.lock(channel);
         let mut receivers = listeners
             .get(channel)
@@ -93,7 +93,7 @@ impl PubSub {
     }
 
     /// Sends a message to those who listen to a shard channel; returns how many got it.
-    pub(crate) fn publish_to_shard(&self, channel: &[u8], payload: &[u8]) -> usize {
+    pub fn publish_to_shard(&self, channel: &[u8], payload: &[u8]) -> usize {
         let listeners = self.shard_channels.lock(channel);
         listeners
             .get(channel)
@@ -102,7 +102,7 @@ impl PubSub {
 
     /// Sends a message that was published elsewhere to those connections whom it concerns and `is_meant`
     /// names; returns how many.
-    pub(crate) fn relay(&self, message: &Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
+    pub fn relay(&self, message: &Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
         let pick = |listeners: Option<&Listeners>| {
             let meant = listeners.into_iter().flatten().filter(|(id, _)| is_meant(**id));
             let meant = meant.map(|(id, client)| (*id, Arc::clone(client)));
@@ -129,7 +129,7 @@ impl PubSub {
     }
 
     /// Adds a listener; returns the name to keep for it.
-    pub(super) fn add(&self, kind: Kind, name: &[u8], client: &Arc<ClientShared>) -> Arc<[u8]> {
+    pub fn add(&self, kind: Kind, name: &[u8], client: &Arc<ClientShared>) -> Arc<[u8]> {
         self.with_topics(kind, name, |topics| {
             let name = match topics.get_key_value(name) {
                 Some((known, _)) => Arc::clone(known),
@@ -142,7 +142,7 @@ impl PubSub {
     }
 
     /// Takes a listener away, and with the last one the channel or pattern.
-    pub(super) fn remove(&self, kind: Kind, name: &[u8], client: u64) {
+    pub fn remove(&self, kind: Kind, name: &[u8], client: u64) {
         self.with_topics(kind, name, |topics| {
             if let Some(listeners) = topics.get_mut(name) {
                 listeners.remove(&client);
@@ -154,12 +154,12 @@ impl PubSub {
     }
 
     /// Returns how many listen to a channel or pattern.
-    pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+    pub fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.with_topics(kind, name, |topics| topics.get(name).map_or(0, HashMap::len))
     }
 
     /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
-    pub(crate) fn is_heard(&self, kind: Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
+    pub fn is_heard(&self, kind: Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
         self.with_topics(kind, name, |topics| {
             let listeners = topics.get(name).into_iter().flatten();
             listeners.into_iter().any(|(id, _)| is_meant(*id))
@@ -167,7 +167,7 @@ impl PubSub {
     }
 
     /// Returns how many would get a message to a channel.
-    pub(crate) fn receivers(&self, channel: &[u8]) -> usize {
+    pub fn receivers(&self, channel: &[u8]) -> usize {
         let mut receivers = self.listeners(Kind::Channel, channel);
         if self.pattern_count.load(Ordering::Relaxed) > 0 {
             let patterns = self.patterns.read();
@@ -180,12 +180,12 @@ impl PubSub {
     }
 
     /// Returns how many patterns somebody listens to.
-    pub(crate) fn patterns(&self) -> usize {
+    pub fn patterns(&self) -> usize {
         self.patterns.read().len()
     }
 
     /// Visits every channel or pattern that somebody listens to.
-    pub(crate) fn each(&self, kind: Kind, mut visit: impl FnMut(&[u8], &Listeners)) {
+    pub fn each(&self, kind: Kind, mut visit: impl FnMut(&[u8], &Listeners)) {
         let mut visit_all = |topics: &Topics| topics.iter().for_each(|(name, all)| visit(name, all));
         match kind {
             Kind::Pattern => visit_all(&self.patterns.read()),

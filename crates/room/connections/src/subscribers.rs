@@ -1,7 +1,7 @@
 //! The clients that are told of changes and messages.
 
-use crate::clients::Clients;
 use crate::pubsub::PubSub;
+use crate::registry::Clients;
 use crate::tracking::Tracking;
 
 /// Every connection, what it listens to and what it caches.
