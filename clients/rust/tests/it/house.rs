@@ -9,8 +9,8 @@ use nagaya_client::{
 };
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::service::{Config, Jobs};
-use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, routes};
+use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);

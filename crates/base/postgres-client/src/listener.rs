@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use nagaya_net::Backoff;
+use nagaya_sql::block;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
@@ -17,6 +18,8 @@ use tokio_postgres::{AsyncMessage, Client};
 use crate::connector::{Connector, Wire};
 use crate::error::Error;
 use crate::scalar::scalar;
+
+const LISTEN: &str = block(include_str!("queries/notify.sql"), "listen");
 
 /// Hints that may wait for a slow user; more become a gap.
 const EVENTS_QUEUED_MAX: usize = 1024;
@@ -151,9 +154,7 @@ async fn pump(mut wire: Wire, hints: mpsc::Sender<Event>) -> Result<(), tokio_po
 }
 
 async fn subscribe(client: &Client, channels: &[String]) -> Result<(), tokio_postgres::Error> {
-    let rows = client
-        .query(include_str!("queries/notify/listen.sql"), &[&channels])
-        .await?;
+    let rows = client.query(LISTEN, &[&channels]).await?;
     for row in rows {
         client.batch_execute(scalar(&row)).await?;
     }

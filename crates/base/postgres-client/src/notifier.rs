@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nagaya_sql::block;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::pool::Pool;
+
+const SEND: &str = block(include_str!("queries/notify.sql"), "send");
 
 /// Different hints that may wait for one round; further ones are dropped.
 const WAITING_MAX: usize = 4096;
@@ -87,8 +90,6 @@ async fn send_rounds(pool: Pool, waiting: Arc<Waiting>, pause: Duration) {
 async fn send(pool: &Pool, hints: BTreeSet<(String, String)>) -> Result<(), Error> {
     let (channels, payloads): (Vec<_>, Vec<_>) = hints.into_iter().unzip();
     let connection = pool.get().await?;
-    connection
-        .query(include_str!("queries/notify/send.sql"), &[&channels, &payloads])
-        .await?;
+    connection.query(SEND, &[&channels, &payloads]).await?;
     Ok(())
 }

@@ -16,7 +16,7 @@ use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_resp::encode_request;
 use nagaya_telemetry::{Clock, SystemClock};
-use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::cold::{Change, ColdTier, Kind, Snapshot, StoredValue, Version};
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use serde::Serialize;
 
@@ -110,7 +110,7 @@ fn wal(postgres: &Postgres, cold: &dyn ColdTier) -> anyhow::Result<f64> {
     };
     let change = |key: u64, snap: u64| Change {
         key: format!("{{wal}}{key}").into_bytes(),
-        rest: Some(rest(text(key, snap).as_bytes())),
+        value: Some(rest(text(key, snap).as_bytes())),
     };
     cold.ensure(&[b"wal"])?;
     cold.commit(
@@ -134,8 +134,8 @@ fn snapshot(tag: &[u8], snap: u64, changes: Vec<Change>) -> Snapshot {
     }
 }
 
-fn rest(payload: &[u8]) -> Rest {
-    Rest {
+fn rest(payload: &[u8]) -> StoredValue {
+    StoredValue {
         kind: Kind::String,
         payload: payload.to_vec(),
         expires_at_ms: None,
@@ -158,7 +158,7 @@ fn save(cold: &dyn ColdTier, tag: &[u8], keys: u64, payload: &[u8]) -> anyhow::R
     let name = |key: u64| [b"{", tag, b"}", key.to_string().as_bytes()].concat();
     let changes = (0..keys).map(|key| Change {
         key: name(key),
-        rest: Some(rest(payload)),
+        value: Some(rest(payload)),
     });
     cold.ensure(&[tag])?;
     cold.commit(&[snapshot(tag, 1, changes.collect())], 1)?;

@@ -30,10 +30,6 @@ pub mod record;
 pub mod request;
 pub mod store;
 
-#[cfg(feature = "postgres")]
-pub mod postgres;
-pub mod sqlite;
-
 pub mod service;
 
 pub mod metrics;

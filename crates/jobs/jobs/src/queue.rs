@@ -137,7 +137,7 @@ impl Depth {
 
 /// How many jobs ever passed. The difference of two readings over time is a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct Throughput {
     pub enqueued: u64,
     pub started: u64,
     pub succeeded: u64,
@@ -157,7 +157,7 @@ pub struct QueueView {
     pub paused: bool,
     pub created_at_ms: i64,
     pub depth: Depth,
-    pub passed: Passed,
+    pub throughput: Throughput,
     /// When the job was registered that has been ready for longest, Unix milliseconds.
     pub oldest_ready_at_ms: Option<i64>,
     /// When a worker last asked for jobs here and got one, Unix milliseconds.

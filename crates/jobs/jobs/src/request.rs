@@ -130,7 +130,7 @@ pub struct Firing {
 
 /// What a round of upkeep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct SweepResult {
     /// Rows dealt with.
     pub rows: usize,
     /// The bound was reached: there is probably more.

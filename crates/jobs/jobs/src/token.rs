@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 use crate::id::JobId;
 
 /// The fact under which the servers of a store share the secret.
-pub const SECRET_FACT: &str = "token-secret";
+pub const SECRET_METADATA: &str = "token-secret";
 pub const SECRET_BYTES: usize = 32;
 
 const FIELDS_BYTES: usize = 8 + 4 + 8;

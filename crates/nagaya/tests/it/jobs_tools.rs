@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nagaya_client::CancellationToken;
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::service::{Config, Jobs};
-use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, routes};
+use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 

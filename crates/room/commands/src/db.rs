@@ -12,8 +12,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::{Entry, Marks};
-use nagaya_store::keyspace::{Keyspace as KeyTable, Put};
+use nagaya_store::entry::{Entry, SyncFlags};
+use nagaya_store::key_table::{KeyTable, Put};
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
@@ -177,8 +177,8 @@ impl<'s> Db<'s> {
         let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
         let entry = keys.get_mut(place.hash, key)?;
         entry.set_stamp(self.recency.used(entry.stamp()));
-        if self.tiering.is_some() && !entry.has_mark(Marks::UNSAVED) {
-            entry.set_mark(Marks::UNSAVED);
+        if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
+            entry.set_flag(SyncFlags::UNSAVED);
             tiers.changed(key, place.hash, self.now_ms);
         }
         Some(entry)
@@ -243,8 +243,8 @@ impl<'s> Db<'s> {
         } else {
             recency.used(entry.stamp())
         });
-        if self.tiering.is_some() && !entry.has_mark(Marks::UNSAVED) {
-            entry.set_mark(Marks::UNSAVED);
+        if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
+            entry.set_flag(SyncFlags::UNSAVED);
             tiers.changed(key, place.hash, self.now_ms);
         }
         entry.collection_mut().ok_or(CommandError::WrongType)
@@ -256,17 +256,17 @@ impl<'s> Db<'s> {
         &mut self,
         key: &[u8],
         place: Place,
-        put: impl FnOnce(&mut KeyTable, Marks) -> Put,
+        put: impl FnOnce(&mut KeyTable, SyncFlags) -> Put,
     ) -> Option<Entry> {
         let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
         if self.tiering.is_none() {
-            return put(keys, Marks::NONE).old;
+            return put(keys, SyncFlags::NONE).old;
         }
-        let put = put(keys, Marks::UNSAVED);
+        let put = put(keys, SyncFlags::UNSAVED);
         if put.is_new {
             tiers.created(key, place.hash);
         }
-        if !put.was_marked {
+        if !put.was_flagged {
             tiers.changed(key, place.hash, self.now_ms);
         }
         put.old
@@ -358,7 +358,7 @@ impl<'s> Db<'s> {
             tiers.removed(
                 entry.key(),
                 place.hash,
-                entry.has_mark(Marks::COPIED),
+                entry.has_flag(SyncFlags::COPIED),
                 self.now_ms,
             );
         }
@@ -390,9 +390,9 @@ impl<'s> Db<'s> {
         let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
         if self.tiering.is_some()
             && let Some(entry) = keys.get_mut(place.hash, key)
-            && !entry.has_mark(Marks::UNSAVED)
+            && !entry.has_flag(SyncFlags::UNSAVED)
         {
-            entry.set_mark(Marks::UNSAVED);
+            entry.set_flag(SyncFlags::UNSAVED);
             tiers.changed(key, place.hash, self.now_ms);
         }
         keys.set_expiry(place.hash, key, at_ms)

@@ -1,7 +1,7 @@
 //! Frees large values off the request path.
 
 use nagaya_store::entry::Entry;
-use nagaya_store::keyspace::Keyspace as KeyTable;
+use nagaya_store::key_table::KeyTable;
 
 /// Takes values that are too large to free while a client waits.
 pub trait Reclaimer: Send + Sync {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nagaya_store::hasher::hash_bytes;
-use nagaya_store::keyspace::Keyspace;
+use nagaya_store::key_table::KeyTable;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::tiering::ShardTiers;
@@ -26,7 +26,7 @@ use nagaya_connections::client::ClientShared;
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]
 pub struct Shard {
-    pub(crate) keys: Keyspace,
+    pub(crate) keys: KeyTable,
     /// Blocked clients per key, longest waiting first.
     pub(crate) waiters: HashMap<Box<[u8]>, VecDeque<Waiter>, ahash::RandomState>,
     /// Flags to raise when a watched key changes.

@@ -17,7 +17,7 @@ pub use iter::{Iter, IterRev};
 use node::{Body, Node, NodeLimits};
 
 use crate::limits::EncodingLimits;
-use crate::listpack::{Item, Listpack, Needle, Pos};
+use crate::listpack::{Item, Listpack, Pos, SearchItem};
 
 /// A list of byte strings.
 #[derive(Clone, Debug, Default)]
@@ -219,16 +219,16 @@ impl List {
         self.iter_rev_from(self.len.wrapping_sub(1))
     }
 
-    /// Indexes of the elements equal to `needle`, nearest to `from` first, among
+    /// Indexes of the elements equal to `wanted`, nearest to `from` first, among
     /// the `scan_max` elements nearest to `from`.
     pub fn positions<'a>(
         &'a self,
-        needle: &'a [u8],
+        wanted: &'a [u8],
         from: End,
         scan_max: usize,
     ) -> Box<dyn Iterator<Item = usize> + 'a> {
-        let needle = Needle::new(needle);
-        let hit = move |(index, item): (usize, Item<'_>)| needle.matches(item).then_some(index);
+        let wanted = SearchItem::new(wanted);
+        let hit = move |(index, item): (usize, Item<'_>)| wanted.matches(item).then_some(index);
         match from {
             End::Head => Box::new(self.iter().enumerate().take(scan_max).filter_map(hit)),
             End::Tail => {
@@ -286,9 +286,9 @@ impl List {
 
     /// Finds the first element equal to `bytes`.
     fn find(&self, bytes: &[u8]) -> Option<Place> {
-        let needle = Needle::new(bytes);
+        let wanted = SearchItem::new(bytes);
         self.nodes.iter().enumerate().find_map(|(index, node)| {
-            let (offset, pos) = node.find(&needle)?;
+            let (offset, pos) = node.find(&wanted)?;
             Some(Place {
                 node: index,
                 offset,

@@ -15,7 +15,7 @@ mod iter;
 use crate::compact_vec::CompactVec;
 use entry::Encoded;
 pub use entry::parse_int;
-pub use item::{Item, ItemBuf, Needle};
+pub use item::{Item, ItemBuf, SearchItem};
 pub use iter::{Iter, IterRev};
 
 const HEADER_BYTES: usize = 6;
@@ -278,14 +278,14 @@ impl Listpack {
         entry::decode(&self.0, pos.at())
     }
 
-    /// Finds the first element equal to `needle` from `start` on, passing over
+    /// Finds the first element equal to `wanted` from `start` on, passing over
     /// `skip` elements after each one compared (1 for field and value pairs).
-    pub fn find(&self, start: Pos, needle: &[u8], skip: usize) -> Option<Pos> {
-        let needle = Needle::new(needle);
+    pub fn find(&self, start: Pos, wanted: &[u8], skip: usize) -> Option<Pos> {
+        let wanted = SearchItem::new(wanted);
         let buf = &self.0[..];
         let mut at = start.at();
         while buf[at] != TERMINATOR {
-            if needle.matches(entry::decode(buf, at)) {
+            if wanted.matches(entry::decode(buf, at)) {
                 return Some(Pos(at as u32));
             }
             at += entry::entry_size(buf, at);

@@ -65,7 +65,7 @@ impl fmt::Display for Kind {
 
 /// A value as it rests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct StoredValue {
     pub kind: Kind,
     /// Exactly what DUMP gives.
     pub payload: Vec<u8>,
@@ -77,7 +77,7 @@ pub struct Rest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub key: Vec<u8>,
-    pub rest: Rest,
+    pub value: StoredValue,
 }
 
 /// All that the cold tier knows of a tag's keys.
@@ -108,7 +108,7 @@ pub enum Claimed {
 pub struct Change {
     pub key: Vec<u8>,
     /// Nothing when the key is gone: it becomes a tombstone.
-    pub rest: Option<Rest>,
+    pub value: Option<StoredValue>,
 }
 
 /// The changed keys of a tag at one instant.

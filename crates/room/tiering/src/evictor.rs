@@ -13,7 +13,7 @@ use crate::cold::{ColdTier, Status};
 use crate::error::RoomError;
 use crate::hot::HotTier;
 use crate::protocol::{Token, Tokens};
-use crate::wait::{RoundTrip, Wait};
+use crate::timing::{RoundTrip, SafetyDelay};
 
 /// How many names are read from the cold tier at a time.
 const PAGE_NAMES: usize = 1000;
@@ -70,7 +70,7 @@ impl Evictor {
         }
         let token = self.tokens.draw();
         let is_marked = self.hot.mark(tags, token)?;
-        let mut wait = Wait {
+        let mut delay = SafetyDelay {
             since: self.clock.now(),
         };
         let mut marked = Vec::new();
@@ -83,33 +83,33 @@ impl Evictor {
         }
         report.marked = marked.len() as u64;
         if !marked.is_empty() {
-            self.settle(&mut wait, &mut report)?;
+            self.settle(&mut delay, &mut report)?;
             self.confirm(&marked, token, &mut report)?;
         }
         Ok(report)
     }
 
     /// Returns when the wait is over and the last look at the hot tier found it quick.
-    fn settle(&self, wait: &mut Wait, report: &mut EvictReport) -> Result<(), RoomError> {
+    fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), RoomError> {
         let timing = self.hot.timing();
         loop {
-            let left = wait.left(self.clock.now(), timing);
+            let left = delay.left(self.clock.now(), timing);
             if left > Duration::ZERO {
                 self.clock.sleep(left);
             }
             let sent = self.clock.now();
             self.hot.probe()?;
-            let before = *wait;
-            wait.note(
+            let before = *delay;
+            delay.extend_after(
                 RoundTrip {
                     sent,
                     received: self.clock.now(),
                 },
                 timing,
             );
-            if *wait != before {
+            if *delay != before {
                 report.delays += 1;
-            } else if wait.is_over(sent, timing) {
+            } else if delay.is_over(sent, timing) {
                 return Ok(());
             }
         }

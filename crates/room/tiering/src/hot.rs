@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::cold::{Row, Snapshot};
 use crate::error::HotError;
-use crate::protocol::{Begun, Part, Token, Touched};
-use crate::wait::Timing;
+use crate::protocol::{LoadStart, Part, Token, Touched};
+use crate::timing::Timing;
 
 /// Some of the rows that a claim has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct TagCopy {
 
 /// Keys whose last writes are surely in a committed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct SavedKeys {
     pub tag: Vec<u8>,
     pub generation: u64,
     pub keys: Vec<(Vec<u8>, Token)>,
@@ -73,7 +73,7 @@ pub trait HotTier: Send + Sync + 'static {
     fn touch(&self, tags: &[&[u8]]) -> Result<Vec<Touched>, HotError>;
 
     /// Begins a load, also over another loader that may be dead.
-    fn begin(&self, tag: &[u8], token: Token) -> Result<Begun, HotError>;
+    fn begin(&self, tag: &[u8], token: Token) -> Result<LoadStart, HotError>;
 
     /// Puts a chunk of rows, expiry as absolute times, and takes the names in its tombstones away.
     fn install(&self, tag: &[u8], token: Token, chunk: &Chunk) -> Result<Installed, HotError>;
@@ -86,7 +86,7 @@ pub trait HotTier: Send + Sync + 'static {
     fn snapshot(&self, tags: &[&[u8]]) -> Result<Vec<Option<TagCopy>>, HotError>;
 
     /// Takes settled keys off the dirty lists; tells of each tag whether it is clean now.
-    fn remove(&self, settled: &[Settled]) -> Result<Vec<bool>, HotError>;
+    fn remove(&self, saved_keys: &[SavedKeys]) -> Result<Vec<bool>, HotError>;
 
     /// Marks clean tags for eviction; tells of each whether it is marked.
     fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError>;

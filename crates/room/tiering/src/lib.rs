@@ -13,7 +13,7 @@ pub mod hot;
 pub mod protocol;
 
 pub mod clock;
-pub mod wait;
+pub mod timing;
 
 pub mod evictor;
 pub mod loader;

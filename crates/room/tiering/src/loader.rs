@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::cold::{Claimed, ColdTier, Loaded, Row, Version};
 use crate::error::RoomError;
 use crate::hot::{Chunk, HotTier, Installed};
-use crate::protocol::{Begun, Part, Token, Tokens, Touched};
+use crate::protocol::{LoadStart, Part, Token, Tokens, Touched};
 
 /// One attempt to load one tag, without I/O: tells what to do next and takes what came of it. `C` is what is
 /// installed at a time.
@@ -51,13 +51,13 @@ impl<C> Load<C> {
     }
 
     /// Takes the end of a begin that was made with this fresh token.
-    pub fn begun(&mut self, token: Token, begun: Begun) {
+    pub fn begun(&mut self, token: Token, begun: LoadStart) {
         let Load::Begin { base } = *self else {
             unreachable!("a begin is answered only when it was asked for");
         };
         *self = match begun {
-            Begun::Begun => Load::Claim { base, token },
-            Begun::Resident => Load::Over(Outcome::Hot),
+            LoadStart::Begun => Load::Claim { base, token },
+            LoadStart::Resident => Load::Over(Outcome::Hot),
         };
     }
 
@@ -88,19 +88,19 @@ impl<C> Load<C> {
 
 /// Who waits for which load. The first to ask for a tag loads it; the others leave something to wake them by.
 #[derive(Debug)]
-pub struct Flights<W> {
+pub struct LoadCoalescer<W> {
     waiting: HashMap<Vec<u8>, Vec<W>>,
 }
 
-impl<W> Default for Flights<W> {
-    fn default() -> Flights<W> {
-        Flights {
+impl<W> Default for LoadCoalescer<W> {
+    fn default() -> LoadCoalescer<W> {
+        LoadCoalescer {
             waiting: HashMap::new(),
         }
     }
 }
 
-impl<W> Flights<W> {
+impl<W> LoadCoalescer<W> {
     /// Joins the load of a tag; returns whether the caller is the first and must see to it.
     pub fn join(&mut self, tag: &[u8], waiter: W) -> bool {
         if let Some(waiters) = self.waiting.get_mut(tag) {
@@ -117,7 +117,7 @@ impl<W> Flights<W> {
     }
 
     /// Ends the load of a tag; returns all who wait for it.
-    pub fn land(&mut self, tag: &[u8]) -> Vec<W> {
+    pub fn finish(&mut self, tag: &[u8]) -> Vec<W> {
         self.waiting.remove(tag).unwrap_or_default()
     }
 
@@ -151,7 +151,7 @@ impl Default for LoaderConfig {
     }
 }
 
-type Ending = Result<(), Arc<RoomError>>;
+type LoadOutcome = Result<(), Arc<RoomError>>;
 
 /// Loads tags on the threads of those who ask.
 pub struct Loader {
@@ -160,7 +160,7 @@ pub struct Loader {
     clock: Arc<dyn Clock>,
     config: LoaderConfig,
     tokens: Tokens,
-    flights: Mutex<Flights<mpsc::Sender<Ending>>>,
+    loads: Mutex<LoadCoalescer<mpsc::Sender<LoadOutcome>>>,
 }
 
 impl Loader {
@@ -176,19 +176,19 @@ impl Loader {
             clock,
             config,
             tokens: Tokens::default(),
-            flights: Mutex::default(),
+            loads: Mutex::default(),
         }
     }
 
     /// Returns when the tag is hot. Whoever asks while it is being loaded waits for that load and shares its
     /// end, good or bad.
-    pub fn load(&self, tag: &[u8]) -> Ending {
+    pub fn load(&self, tag: &[u8]) -> LoadOutcome {
         let (sender, ending) = mpsc::channel();
-        if self.flights().join(tag, sender) {
+        if self.loads().join(tag, sender) {
             // Lands also when a tier panics, so that nobody waits for ever.
-            let flight = Flight { loader: self, tag };
+            let guard = LoadGuard { loader: self, tag };
             let result = self.make_hot(tag).map_err(Arc::new);
-            for waiter in self.flights().land(flight.tag) {
+            for waiter in self.loads().finish(guard.tag) {
                 // A waiter that has gone needs no answer.
                 let _gone = waiter.send(result.clone());
             }
@@ -248,20 +248,20 @@ impl Loader {
         }
     }
 
-    fn flights(&self) -> MutexGuard<'_, Flights<mpsc::Sender<Ending>>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loads(&self) -> MutexGuard<'_, LoadCoalescer<mpsc::Sender<LoadOutcome>>> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Flight<'a> {
+struct LoadGuard<'a> {
     loader: &'a Loader,
     tag: &'a [u8],
 }
 
-impl Drop for Flight<'_> {
+impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
         // After a good landing nobody is left; after a panic this drops the senders, which wakes the waiters.
-        self.loader.flights().land(self.tag);
+        self.loader.loads().finish(self.tag);
     }
 }
 
@@ -310,5 +310,5 @@ pub fn chunks_of(claimed: Claimed, chunk_bytes: usize) -> Option<VecDeque<Chunk>
 }
 
 fn size_of_row(row: &Row) -> usize {
-    row.key.len() + row.rest.payload.len()
+    row.key.len() + row.value.payload.len()
 }

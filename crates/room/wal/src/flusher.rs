@@ -27,7 +27,7 @@ pub(crate) fn run(core: &Core) {
             SyncMode::EverySecond => last_sync.elapsed() >= core.sync_every || core.tail.is_crowded(shared),
             SyncMode::No => false,
         };
-        let outcome = core.take_turn().advance(sync);
+        let outcome = core.take_token().advance(sync);
         // A failure has been logged and is told to every caller; there is nobody to tell here.
         if outcome.is_ok() && sync {
             last_sync = now();

@@ -41,7 +41,7 @@ mod salvage;
 #[cfg(any(test, feature = "faults"))]
 pub mod faults;
 
-pub use error::{Damage, Doing, Failure, LogError, OpenError};
+pub use error::{Damage, DiskOperation, Failure, LogError, OpenError};
 pub use files::{File, Files, OsFiles, ReadOnlyFiles};
 pub use format::RECORD_BYTES_MAX;
 pub use inspect::{Inspection, discard, inspect};

@@ -22,7 +22,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{debug, error, info, warn};
 
-use crate::error::{Doing, Failure, LogError, OpenError};
+use crate::error::{DiskOperation, Failure, LogError, OpenError};
 use crate::files::Files;
 use crate::flusher;
 use crate::open;
@@ -56,7 +56,7 @@ pub(crate) struct Core {
     pub(crate) tail: Tail,
     /// The writer, unless somebody has the turn.
     slot: Mutex<Option<Box<Writer>>>,
-    turn_over: Condvar,
+    token_returned: Condvar,
     /// One release at a time; it does I/O, but nobody else ever waits for it.
     releasing: Mutex<()>,
     files: Arc<dyn Files>,
@@ -110,7 +110,7 @@ impl Log {
             shared,
             tail: Tail::new(end, options.buffer_bytes_max, options.write_bytes),
             slot: Mutex::new(Some(Box::new(writer))),
-            turn_over: Condvar::new(),
+            token_returned: Condvar::new(),
             releasing: Mutex::new(()),
             files: files.clone(),
             dir: dir.to_owned(),
@@ -171,14 +171,14 @@ impl Log {
             match slot.take() {
                 Some(writer) => {
                     drop(slot);
-                    Turn {
+                    WriterToken {
                         core,
                         writer: Some(writer),
                     }
                     .advance(true)?;
                     slot = core.slot.lock();
                 }
-                None => core.turn_over.wait(&mut slot),
+                None => core.token_returned.wait(&mut slot),
             }
         }
     }
@@ -229,8 +229,8 @@ impl Log {
     /// Tries to bring a failed log back; see `writer.rs` for how. Returns the first failure
     /// when it cannot. Calling it on a log that works does nothing.
     pub fn try_heal(&self) -> Result<(), LogError> {
-        let mut turn = self.core.take_turn();
-        turn.heal()
+        let mut token = self.core.take_token();
+        token.heal()
     }
 
     /// The lowest position that the files still cover.
@@ -269,12 +269,12 @@ impl Log {
             error!("the log's flusher panicked");
         }
         let core = &*self.core;
-        let mut turn = core.take_turn();
-        turn.advance(true)?;
+        let mut token = core.take_token();
+        token.advance(true)?;
         // A mark after the last record vouches for all of them when the log is opened again.
         if core.unmarked || core.shared.end() != core.opened_at {
             core.tail.push_mark(&core.shared);
-            turn.advance(true)?;
+            token.advance(true)?;
         }
         Ok(())
     }
@@ -290,27 +290,27 @@ impl Drop for Log {
 
 impl Core {
     /// Waits for the right to write.
-    pub(crate) fn take_turn(&self) -> Turn<'_> {
+    pub(crate) fn take_token(&self) -> WriterToken<'_> {
         let mut slot = self.slot.lock();
         loop {
             if let Some(writer) = slot.take() {
-                return Turn {
+                return WriterToken {
                     core: self,
                     writer: Some(writer),
                 };
             }
-            self.turn_over.wait(&mut slot);
+            self.token_returned.wait(&mut slot);
         }
     }
 }
 
 /// The right to write and sync; dropping it lets the next one have it.
-pub(crate) struct Turn<'a> {
+pub(crate) struct WriterToken<'a> {
     core: &'a Core,
     writer: Option<Box<Writer>>,
 }
 
-impl Turn<'_> {
+impl WriterToken<'_> {
     /// Writes everything appended so far, and syncs it if asked.
     pub(crate) fn advance(&mut self, sync: bool) -> Result<(), LogError> {
         let core = self.core;
@@ -318,7 +318,7 @@ impl Turn<'_> {
         let writer = self
             .writer
             .as_mut()
-            .expect("a turn has the writer until it is dropped");
+            .expect("a token has the writer until it is dropped");
         if let Some(batch) = core.tail.take(&mut writer.spare) {
             writer.accept(batch);
         }
@@ -340,7 +340,7 @@ impl Turn<'_> {
         let writer = self
             .writer
             .as_mut()
-            .expect("a turn has the writer until it is dropped");
+            .expect("a token has the writer until it is dropped");
         match writer.heal() {
             Ok(true) => {
                 writer.free(core.shared.mode());
@@ -368,14 +368,15 @@ impl Core {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterToken<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             // A broken invariant: nobody may go on as if the files were as they should be.
             let source = io::Error::other("the thread that wrote the log panicked");
-            self.core.fail(Failure::new(Doing::Write, &self.core.dir, source));
+            self.core
+                .fail(Failure::new(DiskOperation::Write, &self.core.dir, source));
         }
         *self.core.slot.lock() = self.writer.take();
-        self.core.turn_over.notify_all();
+        self.core.token_returned.notify_all();
     }
 }

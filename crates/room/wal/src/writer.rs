@@ -20,7 +20,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::{Doing, Failure};
+use crate::error::{DiskOperation, Failure};
 use crate::files::{File, Files, write_all};
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal};
 use crate::options::SyncMode;
@@ -102,7 +102,7 @@ impl Writer {
         assert!(!self.untrusted, "a file whose sync failed is never synced again");
         if let Err(error) = self.current.file.sync() {
             self.untrusted = true;
-            return Err(Failure::new(Doing::Sync, &self.current.path, error));
+            return Err(Failure::new(DiskOperation::Sync, &self.current.path, error));
         }
         self.durable = self.written;
         self.shared.set_durable(self.durable);
@@ -160,7 +160,7 @@ impl Writer {
                 run = frame_bytes(rest);
             }
             if let Err(error) = write_all(&*self.current.file, &rest[..run], used) {
-                let failure = Failure::new(Doing::Write, &self.current.path, error);
+                let failure = Failure::new(DiskOperation::Write, &self.current.path, error);
                 self.untrusted = !failure.is_full();
                 return Err(failure);
             }
@@ -194,7 +194,7 @@ impl Writer {
         let path = path_of(&self.dir, start);
         match self.files.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::new(Doing::NewSegment, &path, error));
+                return Err(Failure::new(DiskOperation::NewSegment, &path, error));
             }
             _ => (),
         }
@@ -213,7 +213,7 @@ impl Writer {
             self.files.sync_dir(&self.dir)?;
             Ok(file)
         });
-        let file = made.map_err(|error| Failure::new(Doing::NewSegment, &path, error))?;
+        let file = made.map_err(|error| Failure::new(DiskOperation::NewSegment, &path, error))?;
         self.current = Current { header, path, file };
         self.shared.add_segment(Entry {
             start: header.start,

@@ -151,9 +151,9 @@ mod tests {
     use nagaya_jobs::job::Body;
     use nagaya_jobs::queue::QueueSettings;
     use nagaya_jobs::service::Config;
-    use nagaya_jobs::sqlite::{Options, SqliteJobs};
     use nagaya_jobs::view::JobView;
     use nagaya_jobs::{JobId, NewJob, State, TenantId};
+    use nagaya_jobs_sqlite::{Options, SqliteJobs};
 
     use super::*;
 

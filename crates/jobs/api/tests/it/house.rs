@@ -9,12 +9,12 @@ use futures_util::future::BoxFuture;
 use nagaya_deliver::api::{self as deliver, Authorize};
 use nagaya_deliver::notify::{self, Notifier};
 use nagaya_jobs::clock::SystemClock;
-use nagaya_jobs::postgres::{self, PgStore};
 use nagaya_jobs::service::{Config, Jobs};
-use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs_api::proto::jobs_client::JobsClient;
 use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, Need, routes};
+use nagaya_jobs_postgres::PgStore;
+use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -50,7 +50,7 @@ impl House {
 
     /// A house of the same kind over a database of its own.
     pub(crate) async fn on_postgres(url: &str) -> House {
-        let store = PgStore::open(&url.parse().unwrap(), postgres::Options::default()).await;
+        let store = PgStore::open(&url.parse().unwrap(), nagaya_jobs_postgres::Options::default()).await;
         let auth = AuthConfig {
             house_token: None,
             open: true,

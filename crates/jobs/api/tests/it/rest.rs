@@ -291,6 +291,6 @@ async fn waiting_workers_go_home_when_the_server_stops() {
     while house.jobs.waiting_workers(&queue) == 0 {
         tokio::task::yield_now().await;
     }
-    house.jobs.send_workers_home();
+    house.jobs.release_waiting_workers();
     assert_eq!(claim.await.unwrap()["jobs"], json!([]));
 }

@@ -104,7 +104,7 @@ impl Follower {
                 self.groups.told(&notice.key, told_seq, now_ms);
             }
             self.store
-                .set_fact(TOLD_FACT.to_owned(), self.groups.write())
+                .set_metadata(TOLD_FACT.to_owned(), self.groups.write())
                 .await?;
         }
         let cursor = self.groups.cursor(self.read);
@@ -139,7 +139,7 @@ impl Follower {
 
     /// Reads what an earlier run or another server has told.
     async fn adopt_told(&mut self) -> Result<(), Error> {
-        if let Some(written) = self.store.fact(TOLD_FACT.to_owned()).await? {
+        if let Some(written) = self.store.metadata(TOLD_FACT.to_owned()).await? {
             self.groups.merge(&written);
         }
         Ok(())

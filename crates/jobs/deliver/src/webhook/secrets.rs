@@ -18,7 +18,7 @@ impl Secrets {
     /// Reads a tenant's, drawing the first one when there is none.
     pub async fn of(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
         let first = Secret::random().reveal().into_bytes();
-        let text = store.fact_or(fact(tenant), first).await?;
+        let text = store.metadata_or_insert(fact(tenant), first).await?;
         Secrets::read(&text)
     }
 
@@ -28,7 +28,7 @@ impl Secrets {
         secrets.insert(0, Secret::random());
         secrets.truncate(KEPT);
         let secrets = Secrets(secrets);
-        store.set_fact(fact(tenant), secrets.write()).await?;
+        store.set_metadata(fact(tenant), secrets.write()).await?;
         Ok(secrets)
     }
 

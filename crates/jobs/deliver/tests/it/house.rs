@@ -11,10 +11,10 @@ use nagaya_jobs::clock::{Clock, ManualClock};
 use nagaya_jobs::delivery::{DeliveryFilter, DeliveryView, Webhook};
 use nagaya_jobs::job::Body;
 use nagaya_jobs::request::{ClaimRequest, Completion};
-use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::suite::START_MS;
 use nagaya_jobs::{JobId, NewJob, QueueName, TenantId};
+use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

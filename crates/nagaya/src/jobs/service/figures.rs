@@ -80,7 +80,7 @@ impl Gauges {
     /// Reads everything for a scrape.
     pub(super) fn read(&self) -> JobsFigures {
         let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = self.jobs.figures();
+        let own = self.jobs.stats();
         let webhooks = self.deliverer.figures();
         let (sent, not_sent) = self.notifier.tries();
         let calls = own.calls.iter().map(|one| CallFigures {
@@ -136,25 +136,25 @@ fn labelled(mut queues: Vec<QueueView>) -> Vec<QueueFigures> {
 }
 
 fn add(sum: &mut QueueFigures, queue: &QueueView) {
-    let (depth, passed) = (&queue.depth, &queue.passed);
+    let (depth, throughput) = (&queue.depth, &queue.throughput);
     sum.waiting += depth.ready;
     sum.blocked += depth.blocked;
     sum.scheduled += depth.scheduled;
     sum.running += depth.running;
-    sum.enqueued += passed.enqueued;
-    sum.started += passed.started;
-    sum.succeeded += passed.succeeded;
-    sum.failed += passed.failed;
-    sum.cancelled += passed.cancelled;
-    sum.retried += passed.attempts_failed.saturating_sub(passed.failed);
-    sum.leases_lost += passed.leases_lost;
-    sum.late_reports += passed.late_reports;
+    sum.enqueued += throughput.enqueued;
+    sum.started += throughput.started;
+    sum.succeeded += throughput.succeeded;
+    sum.failed += throughput.failed;
+    sum.cancelled += throughput.cancelled;
+    sum.retried += throughput.attempts_failed.saturating_sub(throughput.failed);
+    sum.leases_lost += throughput.leases_lost;
+    sum.late_reports += throughput.late_reports;
 }
 
 #[cfg(test)]
 mod tests {
     use nagaya_jobs::QueueName;
-    use nagaya_jobs::queue::{Depth, Passed, QueueSettings};
+    use nagaya_jobs::queue::{Depth, QueueSettings, Throughput};
 
     use super::*;
 
@@ -168,10 +168,10 @@ mod tests {
                 ready: 1,
                 ..Depth::default()
             },
-            passed: Passed {
+            throughput: Throughput {
                 attempts_failed: 5,
                 failed: 2,
-                ..Passed::default()
+                ..Throughput::default()
             },
             oldest_ready_at_ms: None,
             last_claim_at_ms: None,

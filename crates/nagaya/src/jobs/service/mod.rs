@@ -13,11 +13,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::Router;
 use nagaya_jobs::clock::SystemClock;
-use nagaya_jobs::postgres::{self, PgStore};
 use nagaya_jobs::service::Jobs;
-use nagaya_jobs::sqlite::{self, SqliteJobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs_api::{Api, AuthConfig, PushConfig, PushDelivery};
+use nagaya_jobs_postgres::PgStore;
+use nagaya_jobs_sqlite::SqliteJobs;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
@@ -54,10 +54,10 @@ impl JobsService {
         let (config, house, http) = (&settings.jobs, &settings.house, &settings.http);
         let (store, place): (Arc<dyn JobStore>, _) = match config.postgres_url(house)? {
             Some(url) => {
-                let options = postgres::Options {
+                let options = nagaya_jobs_postgres::Options {
                     hot_connections_max: config.connections,
                     cool_connections_max: config.connections,
-                    ..postgres::Options::default()
+                    ..nagaya_jobs_postgres::Options::default()
                 };
                 let store = PgStore::open(&url, options).await;
                 (
@@ -70,7 +70,11 @@ impl JobsService {
                 std::fs::create_dir_all(&folder)
                     .with_context(|| format!("cannot make {}", folder.display()))?;
                 let path = folder.join(FILE);
-                let store = SqliteJobs::open(&path, &sqlite::Options::default(), Arc::new(SystemClock));
+                let store = SqliteJobs::open(
+                    &path,
+                    &nagaya_jobs_sqlite::Options::default(),
+                    Arc::new(SystemClock),
+                );
                 let store = store.with_context(|| format!("jobs cannot be kept in {}", path.display()))?;
                 (Arc::new(store), "SQLite")
             }
@@ -140,7 +144,7 @@ impl Service for JobsService {
             ready.tell(format!("in {place}"));
             ready.ready();
             shutdown.draining().await;
-            jobs.send_workers_home();
+            jobs.release_waiting_workers();
             closing.cancel();
             shutdown.stopped().await;
             let ended = async {

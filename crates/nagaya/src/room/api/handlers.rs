@@ -291,7 +291,7 @@ pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<
         }
     };
     let now_ms = house.clock.unix_ms() as i64;
-    let live = |row: &&Row| row.rest.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
+    let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
     let lines: String = rows
         .iter()
         .filter(live)

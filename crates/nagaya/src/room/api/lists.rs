@@ -88,12 +88,12 @@ pub(super) fn key_in_memory(key: &KeyFigures) -> Value {
 }
 
 pub(super) fn key_at_rest(row: &Row) -> Value {
-    let bytes = (row.key.len() + row.rest.payload.len()) as u64;
+    let bytes = (row.key.len() + row.value.payload.len()) as u64;
     key_json(
         &row.key,
-        row.rest.kind.name(),
+        row.value.kind.name(),
         Some(bytes),
-        row.rest.expires_at_ms,
+        row.value.expires_at_ms,
     )
 }
 

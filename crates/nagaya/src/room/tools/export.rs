@@ -186,7 +186,7 @@ impl<W: Write> Exporter<'_, W> {
 
     fn key(&mut self, tag: &[u8], row: &Row) -> anyhow::Result<()> {
         self.bar.inc(1);
-        if row.rest.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms) {
+        if row.value.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms) {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -197,26 +197,26 @@ impl<W: Write> Exporter<'_, W> {
         }
         writeln!(self.out, "{line}")?;
         self.counts.keys += 1;
-        self.counts.bytes += (row.key.len() + row.rest.payload.len()) as u64;
+        self.counts.bytes += (row.key.len() + row.value.payload.len()) as u64;
         Ok(())
     }
 }
 
 /// A key as a line of an export; a value that cannot be read comes as its payload with an error.
 pub(crate) fn line(tag: &[u8], row: &Row, with_payload: bool) -> Value {
-    let value = value_as_json(&row.rest.payload);
+    let value = value_as_json(&row.value.payload);
     let mut line = json!({
         "tag": bytes_as_json(tag),
         "key": bytes_as_json(&row.key),
-        "type": row.rest.kind.name(),
-        "expires_at_ms": row.rest.expires_at_ms,
+        "type": row.value.kind.name(),
+        "expires_at_ms": row.value.expires_at_ms,
         "value": value,
     });
     if value.is_none() {
         line["error"] = Value::from("the value cannot be read");
     }
     if with_payload || value.is_none() {
-        line["payload"] = Value::from(base64(&row.rest.payload));
+        line["payload"] = Value::from(base64(&row.value.payload));
     }
     line
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nagaya_redis_client::Backoff;
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::error::RoomError;
-use nagaya_tiering::loader::{Flights, Loader};
+use nagaya_tiering::loader::{LoadCoalescer, Loader};
 
 use crate::stop::Stop;
 
@@ -76,7 +76,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Orders {
-    flights: Flights<LoadDone>,
+    loads: LoadCoalescer<LoadDone>,
     queue: VecDeque<Vec<u8>>,
     is_closed: bool,
 }
@@ -112,12 +112,12 @@ impl LoadDesk {
     pub fn load(&self, tag: &[u8], done: LoadDone) {
         let mut orders = self.shared.orders();
         let is_full = orders.queue.len() >= self.shared.config.waiting_max;
-        if orders.is_closed || is_full && !orders.flights.is_under_way(tag) {
+        if orders.is_closed || is_full && !orders.loads.is_under_way(tag) {
             drop(orders);
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return done(Err("too many tags wait to be loaded".into()));
         }
-        if orders.flights.join(tag, done) {
+        if orders.loads.join(tag, done) {
             orders.queue.push_back(tag.to_vec());
             self.shared.has_order.notify_one();
         } else {
@@ -143,7 +143,7 @@ impl Drop for LoadDesk {
         let mut orders = self.shared.orders();
         orders.is_closed = true;
         let waiting: Vec<Vec<u8>> = orders.queue.drain(..).collect();
-        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| orders.flights.land(tag)).collect();
+        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| orders.loads.finish(tag)).collect();
         drop(orders);
         self.shared.has_order.notify_all();
         for done in waiters {
@@ -165,7 +165,7 @@ impl Shared {
             let ended = ended.unwrap_or_else(|_| Err("the load has panicked".into()));
             let counter = if ended.is_ok() { &self.loaded } else { &self.failed };
             counter.fetch_add(1, Ordering::Relaxed);
-            let waiters = self.orders().flights.land(&tag);
+            let waiters = self.orders().loads.finish(&tag);
             for done in waiters {
                 done(ended.clone());
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use nagaya_redis_client::slot::SLOTS;
 use nagaya_redis_client::{Client, Endpoint, Error, Frame, Options, RedisUrl, reply};
 use nagaya_tiering::error::HotError;
-use nagaya_tiering::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, Settled, TagCopy};
-use nagaya_tiering::protocol::{Begun, Token, Touched};
-use nagaya_tiering::wait::Timing;
+use nagaya_tiering::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, SavedKeys, TagCopy};
+use nagaya_tiering::protocol::{LoadStart, Token, Touched};
+use nagaya_tiering::timing::Timing;
 use tokio::runtime::Handle;
 
 use crate::stop::Stop;
@@ -242,7 +242,7 @@ impl HotTier for RedisHotTier {
             .collect()
     }
 
-    fn begin(&self, tag: &[u8], token: Token) -> Result<Begun, HotError> {
+    fn begin(&self, tag: &[u8], token: Token) -> Result<LoadStart, HotError> {
         word(
             self.run_one(tag, |run| scripts::begin(run, tag, token)),
             scripts::begun,
@@ -290,7 +290,7 @@ impl HotTier for RedisHotTier {
         tags.iter().zip(answers).map(copy).collect()
     }
 
-    fn remove(&self, settled: &[Settled]) -> Result<Vec<bool>, HotError> {
+    fn remove(&self, settled: &[SavedKeys]) -> Result<Vec<bool>, HotError> {
         let tags: Vec<&[u8]> = settled.iter().map(|settled| settled.tag.as_slice()).collect();
         let answers = self.run(&tags, |at, run| scripts::remove(run, &settled[at]));
         answers

@@ -9,9 +9,9 @@
 
 use nagaya_redis_client::{Frame, Script, reply};
 use nagaya_resp::encode_request;
-use nagaya_tiering::cold::{Change, Kind, Rest, Snapshot, Version};
-use nagaya_tiering::hot::{Chunk, Installed, Settled, TagCopy};
-use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue, Version};
+use nagaya_tiering::hot::{Chunk, Installed, SavedKeys, TagCopy};
+use nagaya_tiering::protocol::{LoadStart, Token, Touched};
 
 use super::keys;
 use super::run::ShortRun;
@@ -189,9 +189,9 @@ pub fn install(run: &ShortRun, tag: &[u8], token: Token, chunk: &Chunk) -> Call 
         number(chunk.rows.len() as u64),
     ];
     for row in &chunk.rows {
-        args.push(row.rest.payload.clone());
+        args.push(row.value.payload.clone());
         // Zero stands for none; a key that expired in the year 1970 is as well expired a millisecond later.
-        let expires_at_ms = row.rest.expires_at_ms.map_or(0, |at| at.max(1));
+        let expires_at_ms = row.value.expires_at_ms.map_or(0, |at| at.max(1));
         args.push(expires_at_ms.to_string().into());
     }
     Call::new(&INSTALL, names, args)
@@ -202,7 +202,7 @@ pub fn snapshot(run: &ShortRun, tag: &[u8]) -> Call {
     Call::new(&SNAPSHOT, names, vec![bytes(run), tag.to_vec()])
 }
 
-pub fn remove(run: &ShortRun, settled: &Settled) -> Call {
+pub fn remove(run: &ShortRun, settled: &SavedKeys) -> Call {
     let tag = settled.tag.as_slice();
     let names = vec![keys::meta(tag), keys::dirty(tag), index(tag)];
     let mut args = vec![bytes(run), number(settled.generation), tag.to_vec()];
@@ -236,10 +236,10 @@ pub fn touched(answer: &[u8]) -> Option<Touched> {
 }
 
 /// Reads the answer of [`begin`].
-pub fn begun(answer: &[u8]) -> Option<Begun> {
+pub fn begun(answer: &[u8]) -> Option<LoadStart> {
     match answer {
-        b"begun" => Some(Begun::Begun),
-        b"resident" => Some(Begun::Resident),
+        b"begun" => Some(LoadStart::Begun),
+        b"resident" => Some(LoadStart::Resident),
         _ => None,
     }
 }
@@ -295,7 +295,7 @@ fn taken(tag: &[u8], items: &[Frame]) -> Option<Copied> {
         tokens.push(Token(u128::from_str_radix(token, 16).ok()?));
         let kind = reply::text(kind)?;
         let rest = match Kind::named(&kind) {
-            Some(kind) => Some(Rest {
+            Some(kind) => Some(StoredValue {
                 kind,
                 payload: reply::bytes(payload)?.to_vec(),
                 expires_at_ms: Some(reply::int(expires_at_ms)?).filter(|at| *at >= 0),
@@ -303,7 +303,7 @@ fn taken(tag: &[u8], items: &[Frame]) -> Option<Copied> {
             None if kind == "none" => None,
             None => return Some(Copied::UnknownType { key, kind }),
         };
-        copies.push(Change { key, rest });
+        copies.push(Change { key, value: rest });
     }
     let snapshot = Snapshot {
         tag: tag.to_vec(),

@@ -8,12 +8,12 @@
 //! Calls block and must not be made from a task of an async runtime; the driver
 //! runs on threads of its own.
 
-mod absence;
 mod check;
 mod error;
 mod json;
 mod list;
 mod load;
+mod miss_filter;
 mod open;
 mod remove;
 mod rows;
@@ -30,8 +30,8 @@ use tokio::runtime::Runtime;
 pub use error::OpenError;
 pub use open::Options;
 
-use absence::Absence;
 use error::{Failure, cold_error};
+use miss_filter::MissFilter;
 
 /// How often a transaction is run again that got in another one's way.
 const CONFLICTS_MAX: u32 = 5;
@@ -39,7 +39,7 @@ const CONFLICTS_MAX: u32 = 5;
 /// A cold tier in a PostgreSQL database.
 pub struct PostgresCold {
     pool: Pool,
-    absence: Absence,
+    miss_filter: MissFilter,
     decode: bool,
     /// There until dropped.
     runtime: Option<Runtime>,
@@ -101,7 +101,7 @@ impl Drop for PostgresCold {
 impl ColdTier for PostgresCold {
     fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError> {
         let asked: Vec<usize> = (0..tags.len())
-            .filter(|&at| !self.absence.is_certain(tags[at]))
+            .filter(|&at| !self.miss_filter.is_certain(tags[at]))
             .collect();
         let mut generations = vec![None; tags.len()];
         if asked.is_empty() {
@@ -116,10 +116,10 @@ impl ColdTier for PostgresCold {
     }
 
     fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError> {
-        if base.is_none() && self.absence.is_certain(tag) {
+        if base.is_none() && self.miss_filter.is_certain(tag) {
             return Ok(Claimed::NoRow);
         }
-        self.run(async |session| load::claim(session, &self.absence, tag, base).await)
+        self.run(async |session| load::claim(session, &self.miss_filter, tag, base).await)
     }
 
     fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError> {
@@ -127,7 +127,7 @@ impl ColdTier for PostgresCold {
     }
 
     fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
-        let fresh = self.run(async |session| save::ensure(session, &self.absence, tags).await)?;
+        let fresh = self.run(async |session| save::ensure(session, &self.miss_filter, tags).await)?;
         if let Some(until) = fresh {
             let runtime = self
                 .runtime

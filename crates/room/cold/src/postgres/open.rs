@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
+use nagaya_sql::block;
 use tokio::runtime::{self, Runtime};
 
-use super::absence::{self, Absence};
 use super::error::{OpenError, cold_error};
+use super::miss_filter::{self, MissFilter};
 use super::{PostgresCold, list};
 
 /// How the database is used.
@@ -42,8 +43,8 @@ impl Default for Options {
 
 /// Driving the connections takes little; encoding and sums run on the callers' threads.
 const THREADS: usize = 2;
-const SETUP: &str = include_str!("queries/connections/setup.sql");
-const SET_ONCE: &str = include_str!("queries/facts/set_once.sql");
+const SETUP: &str = block(include_str!("queries/connections.sql"), "setup");
+const SET_ONCE: &str = block(include_str!("queries/facts.sql"), "set_once");
 /// The fact that says how far filters may be behind, in milliseconds.
 const FILTER_LAG: &str = "filter_lag_ms";
 
@@ -65,13 +66,13 @@ pub(super) fn open(url: &str, options: Options) -> Result<PostgresCold, OpenErro
         MIGRATIONS.upgrade(&pool).await?;
         filter_lag(&pool, options.filter_lag).await
     })?;
-    let absence = Absence::new(lag);
+    let miss_filter = MissFilter::new(lag);
     if options.filter && !lag.is_zero() {
-        runtime.spawn(absence::keep_up(pool.clone(), absence.filter()));
+        runtime.spawn(miss_filter::keep_up(pool.clone(), miss_filter.filter()));
     }
     Ok(PostgresCold {
         pool,
-        absence,
+        miss_filter,
         decode: options.decode,
         runtime: Some(runtime),
     })

@@ -137,8 +137,8 @@ impl SqliteCold {
             return Decoded::new();
         }
         let json_of = |snapshot: &Snapshot| {
-            let payloads = snapshot.changes.iter().map(|change| change.rest.as_ref());
-            payloads.map(|rest| decode(&rest?.payload)).collect()
+            let payloads = snapshot.changes.iter().map(|change| change.value.as_ref());
+            payloads.map(|value| decode(&value?.payload)).collect()
         };
         snapshots.iter().map(json_of).collect()
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use nagaya_sqlite_client::scalar;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -108,7 +109,7 @@ fn set_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()
     connection.pragma_update(None, "journal_size_limit", KEPT_BYTES as i64)?;
     set_cache(connection, options.cache_bytes)?;
     if let Some(bytes) = options.database_bytes_max {
-        let page_bytes: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let page_bytes: u64 = connection.pragma_query_value(None, "page_size", scalar)?;
         connection.pragma_update(None, "max_page_count", (bytes / page_bytes).max(1) as i64)?;
     }
     Ok(())
@@ -137,6 +138,7 @@ fn set_cache(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_sql::block;
     use rusqlite::StatementStatus;
 
     use super::*;
@@ -149,8 +151,8 @@ mod tests {
         let writer = writer(&path, &options).unwrap();
         for connection in [&writer, &reader(&path, &options).unwrap()] {
             for sql in [
-                include_str!("queries/keys/load.sql"),
-                include_str!("queries/tags/fence.sql"),
+                block(include_str!("queries/keys.sql"), "load"),
+                block(include_str!("queries/tags.sql"), "fence"),
             ] {
                 let mut statement = connection.prepare(sql).unwrap();
                 for tag in 0..5u8 {

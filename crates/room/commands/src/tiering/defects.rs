@@ -290,7 +290,7 @@ fn defect_15_a_snapshot_has_all_of_a_transaction() {
         }
         house.save();
         let rows = house.cold.read(&[b"u"]).unwrap().pop().flatten().unwrap().rows;
-        assert_eq!(rows[0].rest, rows[1].rest, "both or none");
+        assert_eq!(rows[0].value, rows[1].value, "both or none");
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::{Entry, Marks};
+use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::hasher::hash_bytes;
-use nagaya_store::keyspace::Keyspace as KeyTable;
+use nagaya_store::key_table::KeyTable;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 
@@ -135,7 +135,7 @@ impl Keyspace {
         let mut shard = self.shards.lock_patiently(shard);
         let mut idle = Vec::new();
         let next = shard.keys.scan(cursor, |entry| {
-            if entry.stamp() < idle_since_s && !entry.has_mark(Marks::UNSAVED.and(Marks::SAVING)) {
+            if entry.stamp() < idle_since_s && !entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {
                 idle.push(hash_tag(entry.key()).to_vec());
             }
         });
@@ -193,8 +193,8 @@ pub(super) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
     for entry in entries(&shard.keys, &shard.tiers, tag) {
         found.resident = true;
         found.keys += 1;
-        found.unsaved += usize::from(entry.has_mark(Marks::UNSAVED));
-        found.saved &= !entry.has_mark(Marks::UNSAVED.and(Marks::SAVING));
+        found.unsaved += usize::from(entry.has_flag(SyncFlags::UNSAVED));
+        found.saved &= !entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING));
     }
     found
 }
@@ -205,7 +205,7 @@ fn coldest(shard: &Shard, tiering: &Tiering, used_before_s: u32) -> Option<Candi
     with_thread_rng(|rng| {
         shard.keys.sample(rng, SAMPLE, |entry| {
             let least = best.as_ref().map_or(used_before_s, |best| best.used_s);
-            if entry.stamp() >= least || entry.has_mark(Marks::UNSAVED.and(Marks::SAVING)) {
+            if entry.stamp() >= least || entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {
                 return;
             }
             let tag = hash_tag(entry.key());
@@ -259,7 +259,7 @@ fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), Stays> {
     let mut any = record.is_some();
     for entry in entries(&shard.keys, &shard.tiers, tag) {
         any = true;
-        if entry.has_mark(Marks::UNSAVED.and(Marks::SAVING)) {
+        if entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {
             return Err(Stays::Unsaved);
         }
         if tiering.name_is_pinned(entry.key()) {

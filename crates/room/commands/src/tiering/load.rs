@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::Marks;
+use nagaya_store::entry::SyncFlags;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
 use nagaya_store::value::Value;
@@ -187,7 +187,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
     let loaded = loaded.filter(|loaded| !tiering.is_void(loaded.saved));
     let rows = loaded.map_or(Vec::new(), |loaded| loaded.rows);
     let decoded = rows.into_iter().map(|row| {
-        let value = rdb::restore_as_it_was(&row.rest.payload).map_err(|_| ColdError::Damaged {
+        let value = rdb::restore_as_it_was(&row.value.payload).map_err(|_| ColdError::Damaged {
             what: format!(
                 "the value of key '{}' cannot be read",
                 String::from_utf8_lossy(&row.key).escape_debug()
@@ -197,7 +197,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
             hash: hash_bytes(&row.key),
             key: row.key,
             value,
-            expires_at_ms: row.rest.expires_at_ms,
+            expires_at_ms: row.value.expires_at_ms,
         })
     });
     decoded.collect()
@@ -229,7 +229,13 @@ fn put_in(
             }
             continue;
         }
-        keys.insert(row.hash, &row.key, row.value, row.expires_at_ms, Marks::COPIED);
+        keys.insert(
+            row.hash,
+            &row.key,
+            row.value,
+            row.expires_at_ms,
+            SyncFlags::COPIED,
+        );
         if let Some(entry) = keys.get(row.hash, &row.key) {
             entry.set_stamp((now_ms / 1000) as u32);
         }

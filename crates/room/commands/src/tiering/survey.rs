@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use nagaya_store::entry::{Entry, Marks};
+use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
@@ -279,7 +279,7 @@ impl Keyspace {
                 let entry = shard.keys.get(hash_bytes(key), key)?;
                 Some(Row {
                     key: key.clone(),
-                    rest: rest_of(entry),
+                    value: rest_of(entry),
                 })
             }));
         }
@@ -366,7 +366,7 @@ impl Keyspace {
             keys += 1;
             if seen.keys < SIZED_KEYS_MAX as u64 {
                 seen.add(entry);
-                copied |= entry.has_mark(Marks::COPIED);
+                copied |= entry.has_flag(SyncFlags::COPIED);
             }
         }
         if keys == 0 {

@@ -2,7 +2,7 @@
 
 use super::End;
 use crate::limits::EncodingLimits;
-use crate::listpack::{Item, Listpack, Needle, Pos};
+use crate::listpack::{Item, Listpack, Pos, SearchItem};
 
 /// Bytes a node may take when the setting counts entries instead of bytes.
 const COUNTED_NODE_BYTES_MAX: usize = 8192;
@@ -203,14 +203,14 @@ impl Node {
         }
     }
 
-    pub(super) fn find(&self, needle: &Needle<'_>) -> Option<(usize, Option<Pos>)> {
+    pub(super) fn find(&self, wanted: &SearchItem<'_>) -> Option<(usize, Option<Pos>)> {
         let Body::Packed(pack) = &self.body else {
-            return needle.matches(self.item_at(None)).then_some((0, None));
+            return wanted.matches(self.item_at(None)).then_some((0, None));
         };
         let mut next = pack.first();
         let mut offset = 0;
         while let Some(pos) = next {
-            if needle.matches(pack.get(pos)) {
+            if wanted.matches(pack.get(pos)) {
                 return Some((offset, Some(pos)));
             }
             next = pack.next(pos);
@@ -281,10 +281,10 @@ impl Node {
     }
 
     /// Removes up to `max` elements that match, nearest to `from` first.
-    pub(super) fn remove_matching(&mut self, needle: &Needle<'_>, from: End, max: usize) -> usize {
+    pub(super) fn remove_matching(&mut self, wanted: &SearchItem<'_>, from: End, max: usize) -> usize {
         let mut removed = 0;
         match &mut self.body {
-            Body::Plain(bytes) => removed = usize::from(max > 0 && needle.matches(Item::Str(bytes))),
+            Body::Plain(bytes) => removed = usize::from(max > 0 && wanted.matches(Item::Str(bytes))),
             Body::Packed(pack) => {
                 let mut next = if from == End::Head {
                     pack.first()
@@ -294,7 +294,7 @@ impl Node {
                 while let Some(pos) = next.filter(|_| removed < max) {
                     // Walking back, what was read stays valid: only later bytes move.
                     let prev = if from == End::Tail { pack.prev(pos) } else { None };
-                    if needle.matches(pack.get(pos)) {
+                    if wanted.matches(pack.get(pos)) {
                         let after = pack.remove(pos);
                         removed += 1;
                         next = if from == End::Head { after } else { prev };

@@ -70,21 +70,21 @@ impl<'a> Item<'a> {
 
 /// Something to look for in listpacks, with its integer form worked out once.
 #[derive(Clone, Copy, Debug)]
-pub struct Needle<'a> {
+pub struct SearchItem<'a> {
     bytes: &'a [u8],
     int: Option<i64>,
 }
 
-impl<'a> Needle<'a> {
+impl<'a> SearchItem<'a> {
     /// Prepares `bytes` to be compared with many items.
-    pub fn new(bytes: &'a [u8]) -> Needle<'a> {
-        Needle {
+    pub fn new(bytes: &'a [u8]) -> SearchItem<'a> {
+        SearchItem {
             bytes,
             int: parse_int(bytes),
         }
     }
 
-    /// Tells whether the item's text is the needle.
+    /// Tells whether the item's text is the searched one.
     #[inline]
     pub fn matches(&self, item: Item<'_>) -> bool {
         match item {

@@ -21,6 +21,6 @@ mod state;
 
 pub use evict::{confirm, mark};
 pub use lease::{Touched, register, touch};
-pub use load::{Begun, Install, Part, begin, install};
+pub use load::{Install, LoadStart, Part, begin, install};
 pub use save::{Taken, remove, snapshot};
 pub use state::{Meta, Run, State, TagState, Token, Tokens};

@@ -6,10 +6,10 @@ use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{ColdTier, Status};
 use nagaya_tiering::error::HotError;
 use nagaya_tiering::evictor::Evictor;
-use nagaya_tiering::hot::{Chunk, DirtyPage, HotTier, Installed, Settled, TagCopy};
-use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::hot::{Chunk, DirtyPage, HotTier, Installed, SavedKeys, TagCopy};
+use nagaya_tiering::protocol::{LoadStart, Token, Touched};
 use nagaya_tiering::reference::{ManualClock, MemoryHot};
-use nagaya_tiering::wait::Timing;
+use nagaya_tiering::timing::Timing;
 
 use crate::house::{House, SETTLE};
 
@@ -31,7 +31,7 @@ impl<F: Fn() + Send + Sync + 'static> HotTier for Meddling<F> {
     fn touch(&self, tags: &[&[u8]]) -> Result<Vec<Touched>, HotError> {
         self.inner.touch(tags)
     }
-    fn begin(&self, tag: &[u8], token: Token) -> Result<Begun, HotError> {
+    fn begin(&self, tag: &[u8], token: Token) -> Result<LoadStart, HotError> {
         self.inner.begin(tag, token)
     }
     fn install(&self, tag: &[u8], token: Token, chunk: &Chunk) -> Result<Installed, HotError> {
@@ -43,8 +43,8 @@ impl<F: Fn() + Send + Sync + 'static> HotTier for Meddling<F> {
     fn snapshot(&self, tags: &[&[u8]]) -> Result<Vec<Option<TagCopy>>, HotError> {
         self.inner.snapshot(tags)
     }
-    fn remove(&self, settled: &[Settled]) -> Result<Vec<bool>, HotError> {
-        self.inner.remove(settled)
+    fn remove(&self, saved_keys: &[SavedKeys]) -> Result<Vec<bool>, HotError> {
+        self.inner.remove(saved_keys)
     }
     fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError> {
         self.inner.mark(tags, token)
@@ -107,7 +107,7 @@ fn unsaved_changes_are_never_evicted() {
     assert_eq!(
         house.evictor().evict(&[b"a"]).unwrap().marked,
         0,
-        "its token has not settled"
+        "its token has not saved_keys"
     );
     assert_eq!(house.hot.keys(), 1);
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_tiering::cold::{ColdTier, Kind, Rest};
+use nagaya_tiering::cold::{ColdTier, Kind, StoredValue};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::protocol::Touched;
 use nagaya_tiering::reference::{ManualClock, MemoryCold, MemoryHot};
 use nagaya_tiering::saver::{Saver, SaverConfig};
-use nagaya_tiering::wait::Timing;
+use nagaya_tiering::timing::Timing;
 
 pub(crate) const SETTLE: Duration = Duration::from_secs(7);
 pub(crate) const STALENESS: Duration = Duration::from_secs(5);
@@ -71,12 +71,12 @@ impl House {
     /// Loads the tag of a key and sets the key.
     pub(crate) fn set(&self, key: &[u8], value: &[u8]) {
         self.loader.load(nagaya_tiering::tag::tag_of(key)).unwrap();
-        let rest = Rest {
+        let value = StoredValue {
             kind: Kind::String,
             payload: value.to_vec(),
             expires_at_ms: None,
         };
-        assert_eq!(self.hot.write(key, Some(rest)), Touched::Granted);
+        assert_eq!(self.hot.write(key, Some(value)), Touched::Granted);
     }
 
     /// Loads the tag of a key and deletes the key.
@@ -88,7 +88,7 @@ impl House {
     /// Loads the tag of a key and reads the key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.loader.load(nagaya_tiering::tag::tag_of(key)).unwrap();
-        self.hot.peek(key).map(|rest| rest.payload)
+        self.hot.peek(key).map(|value| value.payload)
     }
 
     /// Returns what the cold tier holds under a key.
@@ -102,7 +102,7 @@ impl House {
             .rows
             .into_iter()
             .find(|row| row.key == key)
-            .map(|row| row.rest.payload)
+            .map(|row| row.value.payload)
     }
 
     /// Saves until nothing is dirty.

@@ -3,12 +3,12 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use nagaya_tiering::cold::{
-    Access, Change, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Kind, Loaded, Rest, Snapshot,
-    Status, TagRow, Totals, Version,
+    Access, Change, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Kind, Loaded, Snapshot, Status,
+    StoredValue, TagRow, Totals, Version,
 };
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
-use nagaya_tiering::protocol::{Begun, Token, Touched};
+use nagaya_tiering::protocol::{LoadStart, Token, Touched};
 use nagaya_tiering::reference::MemoryCold;
 
 use crate::house::House;
@@ -89,14 +89,14 @@ impl ColdTier for SlowCold {
 
 fn saved_tag(house: &House) {
     let changes = (0..10_u8).map(|number| {
-        let rest = Rest {
+        let value = StoredValue {
             kind: Kind::String,
             payload: vec![number; 3],
             expires_at_ms: None,
         };
         Change {
             key: vec![b'{', b'a', b'}', number],
-            rest: Some(rest),
+            value: Some(value),
         }
     });
     let snapshot = Snapshot {
@@ -206,7 +206,7 @@ fn a_loader_that_was_overtaken_starts_over() {
     let house = House::with_leases();
     saved_tag(&house);
     let base = house.cold.generations(&[b"a"]).unwrap()[0];
-    assert_eq!(house.hot.begin(b"a", Token(1)).unwrap(), Begun::Begun);
+    assert_eq!(house.hot.begin(b"a", Token(1)).unwrap(), LoadStart::Begun);
     house.loader.load(b"a").unwrap();
     assert_eq!(house.cold.claim(b"a", base).unwrap(), Claimed::Moved);
     // The live residency can still save.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nagaya_cluster::clock::WaitClock;
 use nagaya_redis_client::Frame;
-use nagaya_tiering::cold::{ColdTier, Rest};
+use nagaya_tiering::cold::{ColdTier, StoredValue};
 use nagaya_tiering::evictor::{EvictReport, Evictor};
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::reference::MemoryCold;
@@ -93,12 +93,12 @@ impl House {
     }
 
     /// What the cold tier holds under a key.
-    pub(crate) fn row(&self, key: &[u8]) -> Option<Rest> {
+    pub(crate) fn row(&self, key: &[u8]) -> Option<StoredValue> {
         let loaded = self.cold.read(&[tag_of(key)]).unwrap().remove(0)?;
         loaded
             .rows
             .into_iter()
             .find(|row| row.key == key)
-            .map(|row| row.rest)
+            .map(|row| row.value)
     }
 }

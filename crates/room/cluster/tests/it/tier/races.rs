@@ -10,7 +10,7 @@ use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::tier::{Limits, RedisHotTier};
 use nagaya_testkit::{Redis, Reply};
 use nagaya_tiering::clock::Clock;
-use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::cold::{Change, ColdTier, Kind, Snapshot, StoredValue, Version};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::saver::{Saver, SaverConfig};
 use tokio::runtime::Runtime;
@@ -81,7 +81,7 @@ impl House {
     /// Puts a string into the cold tier, as an earlier residency left it.
     fn put_row(&self, tag: &str, key: &str, payload: &[u8]) {
         self.cold.ensure(&[tag.as_bytes()]).unwrap();
-        let rest = Rest {
+        let rest = StoredValue {
             kind: Kind::String,
             payload: payload.to_vec(),
             expires_at_ms: None,
@@ -94,7 +94,7 @@ impl House {
             },
             changes: vec![Change {
                 key: key.into(),
-                rest: Some(rest),
+                value: Some(rest),
             }],
             read_at_ms: None,
             written_at_ms: None,
@@ -310,6 +310,6 @@ fn defects_05_06_flushes_never_reach_the_rows() {
         let name = format!("t{tag}");
         let loaded = house.cold.read(&[name.as_bytes()]).unwrap().remove(0).unwrap();
         let row = loaded.rows.iter().find(|row| row.key.ends_with(b"kept"));
-        assert_eq!(row.map(|row| &row.rest.payload), Some(&kept), "{name}");
+        assert_eq!(row.map(|row| &row.value.payload), Some(&kept), "{name}");
     }
 }

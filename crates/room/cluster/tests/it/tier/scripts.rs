@@ -4,8 +4,8 @@ use nagaya_redis_client::reply;
 use nagaya_testkit::{Redis, RedisCluster};
 use nagaya_tiering::cold::{ColdTier, Kind};
 use nagaya_tiering::error::HotError;
-use nagaya_tiering::hot::{Chunk, HotTier, Installed, Settled};
-use nagaya_tiering::protocol::{Begun, Part, Touched};
+use nagaya_tiering::hot::{Chunk, HotTier, Installed, SavedKeys};
+use nagaya_tiering::protocol::{LoadStart, Part, Touched};
 
 use super::bench::Bench;
 use super::house::House;
@@ -29,7 +29,7 @@ fn empty() -> Chunk {
 
 fn load(bench: &Bench, tag: &[u8]) {
     let token = bench.draw();
-    assert_eq!(bench.tier.begin(tag, token).unwrap(), Begun::Begun);
+    assert_eq!(bench.tier.begin(tag, token).unwrap(), LoadStart::Begun);
     assert_eq!(bench.tier.install(tag, token, &empty()).unwrap(), Installed::Put);
 }
 
@@ -151,7 +151,7 @@ fn a_payload_that_is_refused_leaves_the_tag_loading() {
         rows: house.cold.read(&[b"u"]).unwrap().remove(0).unwrap().rows,
         ..empty()
     };
-    chunk.rows[0].rest.payload[0] ^= 0xff;
+    chunk.rows[0].value.payload[0] ^= 0xff;
     let token = house.bench.draw();
     house.bench.tier.begin(b"u", token).unwrap();
     let refused = house.bench.tier.install(b"u", token, &chunk);
@@ -198,7 +198,7 @@ fn a_tag_without_changes_leaves_the_index() {
     bench.call(b"u", &["DEL", "_room:{u}:dirty"]);
     bench.tier.snapshot(&[b"u"]).unwrap();
     assert_eq!(bench.tier.dirty_tags(None, 10).unwrap().tags, []);
-    let settled = Settled {
+    let settled = SavedKeys {
         tag: b"u".to_vec(),
         generation: 1,
         keys: vec![(b"{u}x".to_vec(), copy.tokens[0])],

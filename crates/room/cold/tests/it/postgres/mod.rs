@@ -1,7 +1,7 @@
 //! What concerns PostgreSQL only.
 
-mod absence;
 mod crash;
+mod miss_filter;
 mod races;
 mod schema;
 mod wal;

@@ -1,12 +1,12 @@
 //! Removal, facts and checks.
 
 use super::{NOW_MS, commit, delete, pair, payloads, rows, save, set, snapshot, text, tombstones, version};
-use crate::cold::{Change, ColdTier, Committed, Rest, Version};
+use crate::cold::{Change, ColdTier, Committed, StoredValue, Version};
 
 fn expiring(key: &[u8], expires_at_ms: i64) -> Change {
     Change {
         key: key.to_vec(),
-        rest: Some(Rest {
+        value: Some(StoredValue {
             expires_at_ms: Some(expires_at_ms),
             ..text(b"v")
         }),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nagaya_tiering::cold::Version;
 use nagaya_tiering::protocol::{Meta, Run, State, TagState, Token};
-use nagaya_tiering::saver::Note;
-use nagaya_tiering::wait::Wait;
+use nagaya_tiering::saver::TokenSighting;
+use nagaya_tiering::timing::SafetyDelay;
 
 use super::background::{EvictorRole, LoaderRole, SaverRole};
 use super::scenario::{Budget, Guards, Scenario, Start};
@@ -218,11 +218,11 @@ impl World {
         let token = Token(1);
         self.node.tag.dirty.insert(0, token);
         self.node.tag.in_index = true;
-        let wait = Wait {
+        let delay = SafetyDelay {
             since: NOW - TICK * u32::from(scenario.settle),
         };
         for saver in &mut self.savers {
-            saver.notes.seen.insert(0, Note { token, wait });
+            saver.sightings.seen.insert(0, TokenSighting { token, delay });
         }
         if let (Some(meta), Some(row)) = (&mut self.node.tag.meta, &mut self.cold.row) {
             meta.snap = scenario.savers as u64;
@@ -248,17 +248,23 @@ impl World {
         for server in &mut self.servers {
             server.tick(scenario);
         }
-        let mut waits: Vec<&mut Wait> = Vec::new();
+        let mut delays: Vec<&mut SafetyDelay> = Vec::new();
         for saver in &mut self.savers {
-            waits.extend(saver.notes.seen.values_mut().map(|note| &mut note.wait));
+            delays.extend(
+                saver
+                    .sightings
+                    .seen
+                    .values_mut()
+                    .map(|sighting| &mut sighting.delay),
+            );
         }
         for evictor in &mut self.evictors {
-            waits.extend(evictor.wait_mut());
+            delays.extend(evictor.delay_mut());
         }
         // A moment longer ago than the wait is as good as one just that long ago.
         let longest = TICK * u32::from(scenario.settle);
-        for wait in waits {
-            wait.since = (wait.since - TICK).max(NOW - longest);
+        for delay in delays {
+            delay.since = (delay.since - TICK).max(NOW - longest);
         }
         let hot = self
             .node

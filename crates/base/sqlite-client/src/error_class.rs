@@ -1,0 +1,59 @@
+//! What SQLite's failures mean to a store.
+
+use rusqlite::{Error, ffi, types};
+
+/// What to do about a failure depends on this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// There is no room; nothing was written.
+    Full,
+    /// Somebody else has the lock; the same call may go well later.
+    Busy,
+    /// The file holds what no version of this program writes.
+    Damaged,
+    /// Anything else.
+    Failed,
+}
+
+/// Returns what a failure means.
+pub fn classify(error: &Error) -> ErrorClass {
+    match error {
+        Error::SqliteFailure(failure, _) => match (failure.code, failure.extended_code) {
+            (ffi::ErrorCode::DiskFull, _) => ErrorClass::Full,
+            // The shared index of the write-ahead log could not grow.
+            (_, ffi::SQLITE_IOERR_SHMSIZE) => ErrorClass::Full,
+            (ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked, _) => ErrorClass::Busy,
+            (ffi::ErrorCode::DatabaseCorrupt | ffi::ErrorCode::NotADatabase, _) => ErrorClass::Damaged,
+            _ => ErrorClass::Failed,
+        },
+        Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::InvalidColumnType(..) => ErrorClass::Damaged,
+        _ => ErrorClass::Failed,
+    }
+}
+
+/// A value in column `column` that means nothing to us.
+pub fn strange_value(column: usize, what: &'static str) -> Error {
+    Error::FromSqlConversionFailure(column, types::Type::Null, what.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: i32) -> ErrorClass {
+        classify(&Error::SqliteFailure(ffi::Error::new(code), None))
+    }
+
+    #[test]
+    fn each_failure_has_its_meaning() {
+        assert_eq!(of(ffi::SQLITE_FULL), ErrorClass::Full);
+        assert_eq!(of(ffi::SQLITE_IOERR_SHMSIZE), ErrorClass::Full);
+        assert_eq!(of(ffi::SQLITE_BUSY_SNAPSHOT), ErrorClass::Busy);
+        assert_eq!(of(ffi::SQLITE_CORRUPT), ErrorClass::Damaged);
+        assert_eq!(of(ffi::SQLITE_NOTADB), ErrorClass::Damaged);
+        assert_eq!(of(ffi::SQLITE_IOERR_FSYNC), ErrorClass::Failed);
+        assert_eq!(classify(&strange_value(0, "kind")), ErrorClass::Damaged);
+    }
+}

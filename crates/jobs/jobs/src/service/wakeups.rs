@@ -1,0 +1,223 @@
+//! Where the store's news arrive and those who wait for them are found.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{Event, EventFilter, EventKind};
+use crate::id::JobId;
+use crate::name::QueueName;
+use crate::request::Listener;
+
+/// Who waits, and for what. One lock for each map, none held while another is taken.
+pub(super) struct Wakeups {
+    /// Queues that may have jobs; the task of the claims takes them.
+    ready: Mutex<Vec<QueueName>>,
+    pub(super) claims: Notify,
+    /// The last position of the log that is known.
+    head: watch::Sender<u64>,
+    /// The position up to which those who wait have been woken.
+    read: AtomicU64,
+    /// The end of the log when it was last read.
+    seen: AtomicU64,
+    followers: Mutex<Followers>,
+    numbers: AtomicU64,
+    waiting_workers: Mutex<HashMap<QueueName, usize>>,
+    /// Nobody waits for jobs any more.
+    pub(super) draining: CancellationToken,
+}
+
+#[derive(Default)]
+struct Followers {
+    by_job: HashMap<JobId, HashMap<u64, Arc<Notify>>>,
+    by_queue: HashMap<QueueName, HashMap<u64, Arc<Notify>>>,
+    of_all: HashMap<u64, Arc<Notify>>,
+}
+
+/// A place among those who are woken by events. Given up when dropped.
+pub(super) struct WakeupGuard {
+    wakeups: Arc<Wakeups>,
+    number: u64,
+    filter: EventFilter,
+    pub(super) wake: Arc<Notify>,
+}
+
+impl Wakeups {
+    pub(super) fn new(head: u64) -> Wakeups {
+        Wakeups {
+            ready: Mutex::default(),
+            claims: Notify::new(),
+            head: watch::Sender::new(head),
+            read: AtomicU64::new(head),
+            seen: AtomicU64::new(head),
+            followers: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            waiting_workers: Mutex::default(),
+            draining: CancellationToken::new(),
+        }
+    }
+
+    /// Takes the queues that may have got jobs since the last time.
+    pub(super) fn take_ready(&self) -> Vec<QueueName> {
+        std::mem::take(&mut *self.ready.lock())
+    }
+
+    pub(super) fn head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Notes that everything up to a position was passed on, in a log that reached up to `head` then.
+    pub(super) fn passed_on(&self, position: u64, head: u64) {
+        self.read.fetch_max(position, Ordering::Relaxed);
+        self.seen.fetch_max(head, Ordering::Relaxed);
+    }
+
+    /// Returns the end of the log as far as this server knows, and the position up to which it was passed on.
+    pub(super) fn log_positions(&self) -> (u64, u64) {
+        let read = self.read.load(Ordering::Relaxed);
+        let head = self.seen.load(Ordering::Relaxed).max(*self.head.borrow());
+        (head.max(read), read)
+    }
+
+    /// Waits for events that a filter lets through; the narrowest part of it decides who wakes.
+    pub(super) fn wait_for(self: &Arc<Self>, filter: &EventFilter) -> WakeupGuard {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let wake = Arc::new(Notify::new());
+        let mut followers = self.followers.lock();
+        let group = match (filter.job, &filter.queue) {
+            (Some(job), _) => followers.by_job.entry(job).or_default(),
+            (None, Some(queue)) => followers.by_queue.entry(queue.clone()).or_default(),
+            (None, None) => &mut followers.of_all,
+        };
+        group.insert(number, Arc::clone(&wake));
+        drop(followers);
+        WakeupGuard {
+            wakeups: Arc::clone(self),
+            number,
+            filter: filter.clone(),
+            wake,
+        }
+    }
+
+    /// Wakes those who wait for events like these.
+    pub(super) fn wake_for(&self, events: &[Event]) {
+        let followers = self.followers.lock();
+        if events.is_empty() {
+            return;
+        }
+        followers.of_all.values().for_each(|wake| wake.notify_one());
+        for event in events {
+            let by_job = followers.by_job.get(&event.job);
+            by_job
+                .into_iter()
+                .flat_map(HashMap::values)
+                .for_each(|wake| wake.notify_one());
+            let by_queue = followers.by_queue.get(&event.queue);
+            by_queue
+                .into_iter()
+                .flat_map(HashMap::values)
+                .for_each(|wake| wake.notify_one());
+        }
+    }
+
+    fn wake_jobs(&self, jobs: &[(JobId, EventKind)]) {
+        let followers = self.followers.lock();
+        for (job, _) in jobs {
+            let by_job = followers.by_job.get(job);
+            by_job
+                .into_iter()
+                .flat_map(HashMap::values)
+                .for_each(|wake| wake.notify_one());
+        }
+    }
+
+    pub(super) fn add_workers(&self, queues: &[QueueName]) {
+        let mut waiting = self.waiting_workers.lock();
+        for queue in queues {
+            *waiting.entry(queue.clone()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn remove_workers(&self, queues: &[QueueName]) {
+        let mut waiting = self.waiting_workers.lock();
+        for queue in queues {
+            if let Some(count) = waiting.get_mut(queue) {
+                *count -= 1;
+                if *count == 0 {
+                    waiting.remove(queue);
+                }
+            }
+        }
+    }
+
+    pub(super) fn waiting_workers(&self, queue: &QueueName) -> usize {
+        self.waiting_workers.lock().get(queue).copied().unwrap_or(0)
+    }
+
+    /// Wakes everybody, so that they see that the server is going down.
+    pub(super) fn close(&self) {
+        self.claims.notify_one();
+        let followers = self.followers.lock();
+        let groups = followers.by_job.values().chain(followers.by_queue.values());
+        for wake in groups.chain([&followers.of_all]).flat_map(HashMap::values) {
+            wake.notify_one();
+        }
+    }
+}
+
+impl Listener for Wakeups {
+    fn ready(&self, queues: &[QueueName]) {
+        {
+            let mut ready = self.ready.lock();
+            for queue in queues {
+                if !ready.contains(queue) {
+                    ready.push(queue.clone());
+                }
+            }
+        }
+        self.claims.notify_one();
+    }
+
+    fn logged(&self, head: u64) {
+        self.head.send_if_modified(|known| {
+            let grown = head > *known;
+            *known = (*known).max(head);
+            grown
+        });
+    }
+
+    fn ended(&self, jobs: &[(JobId, EventKind)]) {
+        self.wake_jobs(jobs);
+    }
+}
+
+impl Drop for WakeupGuard {
+    fn drop(&mut self) {
+        let mut followers = self.wakeups.followers.lock();
+        match (self.filter.job, &self.filter.queue) {
+            (Some(job), _) => {
+                if let Some(group) = followers.by_job.get_mut(&job) {
+                    group.remove(&self.number);
+                    if group.is_empty() {
+                        followers.by_job.remove(&job);
+                    }
+                }
+            }
+            (None, Some(queue)) => {
+                if let Some(group) = followers.by_queue.get_mut(queue) {
+                    group.remove(&self.number);
+                    if group.is_empty() {
+                        followers.by_queue.remove(queue);
+                    }
+                }
+            }
+            (None, None) => {
+                followers.of_all.remove(&self.number);
+            }
+        }
+    }
+}
