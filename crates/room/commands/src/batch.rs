@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::client::Client;
 use crate::executor::Core;
 use crate::postponed::Postponed;
-use crate::shard::Scope;
+use nagaya_keyspace::shard::Scope;
 
 impl Core<'_> {
     /// Reads the clock and the settings for the commands to come.

@@ -6,13 +6,13 @@ use nagaya_resp::parse_i64;
 use nagaya_store::value::{StrRef, Value};
 
 use crate::ctx::Ctx;
-use crate::db::Expiry;
 use crate::entry::{Entry, cmd};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, key, keys_to,
 };
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::notify::Events;
 
 mod bits;
 mod field;

@@ -10,12 +10,12 @@ use nagaya_resp::{ArgVec, Out, Proto};
 
 use crate::admission::Identity;
 use crate::client_tracking::ClientTracking;
-use crate::shard::Scope;
 use crate::subscriptions::Subscriptions;
 use nagaya_command_spec::table::Command;
 use nagaya_connections::blocking::{BlockRequest, Wait};
 pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
 use nagaya_connections::cold_query::Question;
+use nagaya_keyspace::shard::Scope;
 
 /// The state of a connection between requests.
 pub struct Client {

@@ -7,9 +7,9 @@
 
 use crate::client::Client;
 use crate::ctx::Ctx;
-use crate::tiering::{Tiering, reply_to};
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_keyspace::residency::{Tiering, reply_to};
 
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
 pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {

@@ -14,7 +14,7 @@ use nagaya_store::limits::EncodingLimits;
 pub struct Config {
     pub limits: EncodingLimits,
     /// Classes of keyspace events to publish.
-    pub notify: crate::notify::Events,
+    pub notify: nagaya_keyspace::notify::Events,
     /// Longest string value, in bytes.
     pub proto_max_bulk_len: usize,
     /// New users and selectors may use every channel.
@@ -91,7 +91,7 @@ impl Default for Config {
         };
         Config {
             limits: EncodingLimits::default(),
-            notify: crate::notify::Events::default(),
+            notify: nagaya_keyspace::notify::Events::default(),
             proto_max_bulk_len: 512 * 1024 * 1024,
             acl_pubsub_default_all: false,
             acl_file: None,

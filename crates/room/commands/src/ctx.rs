@@ -8,13 +8,13 @@ use nagaya_store::value::ValueKind;
 
 use crate::client::Client;
 use crate::config::Config;
-use crate::db::Db;
 use crate::executor::Core;
 use crate::server::Server;
 use crate::stats::ThreadStats;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::blocking::{BlockRequest, TimeoutReply, Wait};
+use nagaya_keyspace::db::Db;
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {

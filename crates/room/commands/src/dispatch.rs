@@ -12,19 +12,19 @@ use nagaya_resp::{ArgVec, Args, Out};
 use crate::client::{Client, Replies};
 use crate::client_tracking::{self as tracking};
 use crate::ctx::Ctx;
-use crate::db::{Db, DbTurn};
-use crate::effects::Effects;
 use crate::executor::Core;
 use crate::paused::holds_up;
 use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
 use crate::scripting;
-use crate::shard::{Busy, Place, Scope, Slow};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::Mark;
+use nagaya_keyspace::db::{Db, DbTurn};
+use nagaya_keyspace::effects::Effects;
+use nagaya_keyspace::shard::{Busy, Place, Scope, Slow};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

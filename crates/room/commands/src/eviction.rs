@@ -11,8 +11,8 @@ use nagaya_store::rng::with_thread_rng;
 use crate::client::Client;
 use crate::dispatch::{needs_memory, resolve};
 use crate::executor::Core;
-use crate::shard::Scope;
-use crate::victim::Order;
+use nagaya_keyspace::shard::Scope;
+use nagaya_keyspace::victim::Order;
 
 /// Keys removed for one request at most; more pressure than that is met by refusing it.
 const KEYS_PER_REQUEST_MAX: usize = 1000;

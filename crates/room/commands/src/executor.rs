@@ -8,15 +8,15 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::clock::{TickRate, ticks};
 use crate::config::Config;
-use crate::effects::EffectBuf;
 use crate::scripting::ThreadVm;
 use crate::server::Server;
 use crate::stats::ThreadStats;
+use nagaya_clock::{TickRate, ticks};
 use nagaya_command_spec::table::Command;
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::tracking::Changes;
+use nagaya_keyspace::effects::EffectBuf;
 
 /// One thread's way into the engine.
 pub struct Core<'s> {

@@ -6,13 +6,13 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::value::{StrRef, Value};
 
 use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
 use crate::entry::cmd;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
 };
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 
 type Reply = Result<(), CommandError>;
 

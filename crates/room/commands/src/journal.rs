@@ -3,12 +3,12 @@
 use nagaya_resp::Out;
 
 use crate::client::Client;
-use crate::db::Db;
-use crate::effects::JournalError;
 use crate::executor::Core;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{MAY_REPLICATE, OWN_LOCKS, WRITE};
 use nagaya_command_spec::table::Command;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::effects::JournalError;
 
 /// A record's buffer keeps this much room for the next one.
 const KEPT_BYTES_MAX: usize = 64 * 1024;

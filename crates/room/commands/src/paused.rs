@@ -5,10 +5,10 @@
 use nagaya_resp::Args;
 
 use crate::client::Client;
-use crate::pause::{PauseMode, PauseState};
 use crate::scripting::{self, Scripts};
 use nagaya_command_spec::spec::{Flags, MAY_REPLICATE, WRITE};
 use nagaya_command_spec::table::Command;
+use nagaya_keyspace::pause::{PauseMode, PauseState};
 
 const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 

@@ -4,12 +4,12 @@ use nagaya_resp::Args;
 use nagaya_tiering::cold::ColdError;
 
 use crate::client::Client;
-use crate::db::Db;
-use crate::shard::hash_tag;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::OWN_LOCKS;
 use nagaya_command_spec::table::Command;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::shard::hash_tag;
 
 /// Refuses keys without braces where the settings say so.
 #[inline]

@@ -7,21 +7,21 @@ use std::sync::{Arc, OnceLock};
 use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::effects::{Journal, JournalError};
 use crate::entry::Registry;
-use crate::keyspace::Keyspace;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
 use crate::postponed::PostponedWork;
 use crate::rates::Rates;
-use crate::reclaim::Reclaimer;
 use crate::scripting::Scripts;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
+use nagaya_clock::Clock;
 use nagaya_connections::acl::Acl;
 use nagaya_connections::subscribers::Subscribers;
+use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_keyspace::keyspace::Keyspace;
+use nagaya_keyspace::reclaim::Reclaimer;
 
 /// The state of one engine.
 pub struct Server {

@@ -11,12 +11,12 @@ use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
 use crate::client::Client;
-use crate::db::Db;
 use crate::executor::Core;
 use crate::postponed::Postponed;
-use crate::shard::{Busy, Waiter};
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::Message;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::shard::{Busy, Waiter};
 
 impl<'s> Core<'s> {
     /// Ends a client's wait because its time is up; false when another thread is just trying to serve

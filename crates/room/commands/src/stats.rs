@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::counter::{Counter, KeyspaceStats};
+use nagaya_keyspace::stats::{Counter, KeyspaceStats};
 
 /// What one command did.
 #[derive(Default)]

@@ -10,18 +10,18 @@ use nagaya_store::table::Keyed;
 use parking_lot::Mutex;
 
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::Executed;
-use crate::effects::{Journal, JournalError, Reader};
 use crate::entry::Registry;
 use crate::executor::Core;
-use crate::reclaim::ReclaimInline;
 use crate::replay::ReplayError;
 use crate::server::Server;
 use crate::stats::ThreadStats;
 use crate::table;
+use nagaya_clock::Clock;
 use nagaya_connections::client::{Mailbox, Message};
+use nagaya_keyspace::effects::{Journal, JournalError, Reader};
+use nagaya_keyspace::reclaim::ReclaimInline;
 
 /// A clock that stands still until told otherwise.
 pub struct ManualClock(AtomicI64);

@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use crate::client::{Transaction, Watch};
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::shard::Scope;
 use crate::transaction_state::{unwatch, unwatch_locked};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ALLOW_BUSY, Category, FAST, LOADING, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE, keys_to,
 };
+use nagaya_keyspace::shard::Scope;
 
 pub(crate) const COMMANDS: &[Entry] = &[
     cmd("MULTI", 1, multi)

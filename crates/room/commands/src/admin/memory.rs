@@ -4,9 +4,9 @@ use crate::admin::info::client_bytes;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::help::{container, help};
-use crate::memory::resident_bytes;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
+use nagaya_keyspace::memory::resident_bytes;
 
 type Reply = Result<(), CommandError>;
 

@@ -3,9 +3,9 @@
 use nagaya_resp::{Args, Out, parse_i64};
 
 use crate::ctx::Ctx;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
+use nagaya_keyspace::notify::Events;
 
 use super::{Reply, bit_offset, text};
 

@@ -10,12 +10,12 @@ use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::help;
 use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS, busy_error};
-use crate::shard::Slow;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_command_spec::spec::{
     ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
 };
+use nagaya_keyspace::shard::Slow;
 
 type Reply = Result<(), CommandError>;
 

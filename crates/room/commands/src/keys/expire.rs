@@ -2,8 +2,8 @@
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::notify::Events;
 
 /// When a new expiry is set at all.
 #[derive(Clone, Copy, Default)]

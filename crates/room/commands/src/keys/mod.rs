@@ -1,16 +1,16 @@
 //! Keys of any type.
 
 use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::effects::same_tag;
 use crate::entry::{Entry, cmd};
 use crate::help::container;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ASKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INCOMPLETE, INSERT, KeySpec,
     LOADING, MOVABLE_KEYS, OW, READONLY, RM, RO, RW, STALE, UPDATE, WRITE, key, keys_to,
 };
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::effects::same_tag;
+use nagaya_keyspace::notify::Events;
 
 mod dump;
 mod expire;

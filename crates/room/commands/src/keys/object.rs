@@ -5,8 +5,8 @@ use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::recency::Recency;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::recency::Recency;
 
 /// Redis shares the objects of these small integers and counts no references to them.
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;

@@ -6,10 +6,10 @@ use nagaya_tiering::cold::KeyRow;
 use super::Reply;
 use crate::cold_ask::ask;
 use crate::ctx::Ctx;
-use crate::tiering::{Cursors, Found};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_keyspace::residency::{Cursors, Found};
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.

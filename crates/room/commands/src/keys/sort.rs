@@ -14,9 +14,9 @@ use nagaya_store::value::{Value, ValueRef};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 
 /// What the arguments ask for.
 #[derive(Default)]

@@ -5,10 +5,10 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, push_event};
 use crate::ctx::{Ctx, KeyWait};
-use crate::effects::same_tag;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_keyspace::effects::same_tag;
+use nagaya_keyspace::notify::Events;
 
 /// LMOVE source destination LEFT|RIGHT LEFT|RIGHT
 pub(super) fn lmove(ctx: &mut Ctx<'_, '_>) -> Reply {

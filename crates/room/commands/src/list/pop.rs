@@ -6,9 +6,9 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
 use crate::ctx::{Ctx, KeyWait};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_keyspace::notify::Events;
 
 /// What LMPOP and BLMPOP ask for.
 struct ManyPop<'a> {

@@ -1,8 +1,8 @@
 use nagaya_resp::Proto;
 
-use crate::notify::Events;
 use crate::testing::Session;
 use nagaya_connections::client::Message;
+use nagaya_keyspace::notify::Events;
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {

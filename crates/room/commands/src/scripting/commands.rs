@@ -8,12 +8,12 @@ use super::shared::digest;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
 use crate::help;
-use crate::shard::Slow;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
     NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, counted_keys,
 };
+use nagaya_keyspace::shard::Slow;
 
 type Reply = Result<(), CommandError>;
 

@@ -7,15 +7,15 @@ use nagaya_resp::{ArgVec, Args, Out, Proto};
 
 use super::shared::SlowRun;
 use crate::client::Client;
-use crate::clock::Clock;
-use crate::db::Db;
 use crate::dispatch::{OUT_OF_MEMORY, resolve};
 use crate::executor::Core;
-use crate::shard::Slow;
+use nagaya_clock::Clock;
 use nagaya_command_spec::spec::{
     ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE,
 };
 use nagaya_command_spec::table::Command;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::shard::Slow;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;

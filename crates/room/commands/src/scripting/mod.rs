@@ -7,7 +7,7 @@
 //! function libraries, and, once a script takes too long, which one it is.
 //! [`run`] is common to EVAL and FCALL.
 //!
-//! [`Db`]: crate::db::Db
+//! [`Db`]: nagaya_keyspace::db::Db
 
 mod commands;
 mod eval;
@@ -19,9 +19,9 @@ mod vm;
 use nagaya_lua::ScriptFlag;
 use nagaya_resp::Args;
 
-use crate::shard::Slow;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::Command;
+use nagaya_keyspace::shard::Slow;
 
 pub(crate) use commands::{COMMANDS, READ_KEYS, RUNS, WRITTEN_KEYS};
 pub(crate) use host::LoadHost;

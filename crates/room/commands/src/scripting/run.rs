@@ -5,8 +5,8 @@ use nagaya_lua::RunOutcome;
 use super::host::{RunInfo, ScriptHost};
 use super::vm::{Target, ThreadVm};
 use crate::ctx::Ctx;
-use crate::shard::Slow;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::shard::Slow;
 
 /// The keys and arguments of a request, one after the other.
 pub(crate) struct Call<'c> {

@@ -10,8 +10,8 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Traits, busy_error};
 use crate::function::Libraries;
-use crate::shard::Slow;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::shard::Slow;
 
 /// A script's digest: forty lower-case hexadecimal digits.
 pub(crate) type Digest = [u8; 40];

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use crate::clock::SystemClock;
 use crate::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
 use nagaya_connections::client::Message;
 
 /// Runs a request given as words and compares its reply.

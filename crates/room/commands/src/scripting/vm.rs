@@ -9,8 +9,8 @@ use nagaya_resp::Out;
 use super::Traits;
 use super::host::LoadHost;
 use super::shared::{Digest, Scripts};
-use crate::clock::Clock;
 use crate::function::{Libraries, Library};
+use nagaya_clock::Clock;
 use nagaya_command_spec::error::CommandError;
 
 /// Compiled scripts kept; beyond it, all are compiled again as they are needed.

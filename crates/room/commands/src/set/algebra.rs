@@ -7,10 +7,10 @@ use nagaya_store::set::Set;
 use nagaya_store::value::Value;
 
 use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
 use crate::members::bulk_item;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 
 type Reply = Result<(), CommandError>;
 

@@ -7,8 +7,8 @@ use nagaya_store::set::Set;
 
 use crate::ctx::Ctx;
 use crate::members::{Drawn, bulk_item, choose, random_count};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::notify::Events;
 
 type Reply = Result<(), CommandError>;
 

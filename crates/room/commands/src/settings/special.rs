@@ -6,7 +6,7 @@ use nagaya_resp::{parse_f64, parse_i64};
 
 use super::{Field, Place, parse_bytes, read_word};
 use crate::config::{Config, OutputLimit};
-use crate::notify::Events;
+use nagaya_keyspace::notify::Events;
 
 type Set = Result<(), String>;
 

@@ -5,9 +5,9 @@ use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, T
 
 use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
 use crate::ctx::Ctx;
-use crate::db::Db;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::notify::Events;
 
 /// Bounds of the work of an approximate trim without LIMIT.
 const TRIM_LIMIT_DEFAULT: u64 = 10_000;

@@ -4,8 +4,8 @@ use nagaya_store::stream::{ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
 use super::{Reply, lossy, parse_id, parse_id_or_end, subcommand_syntax};
 use crate::ctx::Ctx;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::notify::Events;
 
 const KEY_MUST_EXIST: &str = "The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
     want to use the MKSTREAM option to create an empty stream automatically.";

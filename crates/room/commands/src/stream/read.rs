@@ -10,9 +10,9 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, lossy, parse_id, put_entry, put_id};
 use crate::ctx::{Ctx, KeyWait};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_keyspace::notify::Events;
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;
 /// Where XREADGROUP's key spec starts to look for the word STREAMS.

@@ -3,10 +3,10 @@
 use nagaya_resp::Args;
 
 use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 
 use super::Reply;
 

@@ -2,11 +2,11 @@ use nagaya_resp::{ArgVec, Out, Proto};
 
 use crate::entry::{Entry, Registry, cmd};
 use crate::executor::Core;
-use crate::shard::Scope;
 use crate::table::FAMILIES;
 use crate::testing::{Engine, ManualClock, Session};
 use nagaya_command_spec::spec::{Category, RO, key};
 use nagaya_connections::client::Message;
+use nagaya_keyspace::shard::Scope;
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {
@@ -267,7 +267,7 @@ fn messages_for_the_own_client_wait_for_the_end_of_its_command() {
     let stats = Core::new_stats(&engine.server);
     let mut core = Core::new(&engine.server, &stats);
     let ready = core.with_db(Scope::All, reader.client.id(), |_, db| {
-        db.set_str(b"k", b"v", crate::db::Expiry::Clear);
+        db.set_str(b"k", b"v", nagaya_keyspace::db::Expiry::Clear);
         db.modified(b"k");
     });
     // The reply of a wait that has ended would be delivered here.

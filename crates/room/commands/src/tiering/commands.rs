@@ -2,18 +2,18 @@
 
 use nagaya_tiering::cold::{Status, TagRow};
 
-use super::evict::Stays;
 use super::tags::tags;
 use crate::cold_ask::ask;
 use crate::ctx::Ctx;
 use crate::entry::{Entry, cmd};
-use crate::notify::Events;
-use crate::shard::hash_tag;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
 };
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_keyspace::notify::Events;
+use nagaya_keyspace::residency::evict::Stays;
+use nagaya_keyspace::shard::hash_tag;
 
 type Reply = Result<(), CommandError>;
 

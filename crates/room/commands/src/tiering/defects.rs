@@ -31,9 +31,9 @@
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::tests::House;
-use super::{LoadOrder, Order, Stays};
 use crate::testing::Session;
 use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{LoadOrder, Order, Stays};
 
 /// A house with a saved and evicted tag `u` of two keys.
 fn cold_house() -> House {
@@ -396,7 +396,7 @@ fn defect_21_absent_tags_cost_nothing_and_leave_no_rows() {
     );
     let server = &house.session.engine.server;
     let records: usize = (0..server.keyspace.shards.count())
-        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.records.len())
+        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.record_count())
         .sum();
     assert!(records < 50, "{records} records for tags that do not exist");
 }

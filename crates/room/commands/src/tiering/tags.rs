@@ -2,13 +2,14 @@
 
 use nagaya_tiering::cold::TagRow;
 
-use super::survey::{self, TagFigures, TagOrder, WalkPlace};
 use crate::cold_ask::ask;
 use crate::ctx::Ctx;
 use crate::scripting;
-use crate::shard::{Busy, Slow, hash_tag};
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_keyspace::residency::survey;
+use nagaya_keyspace::residency::survey::{TagFigures, TagOrder, WalkPlace};
+use nagaya_keyspace::shard::{Busy, Slow, hash_tag};
 
 type Reply = Result<(), CommandError>;
 

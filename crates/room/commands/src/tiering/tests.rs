@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_tiering::reference::MemoryCold;
 
-use super::{Order, Stays, Taken, Tiering};
 use crate::testing::Session;
 use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{Order, Stays, Taken, Tiering};
 
 pub(super) struct House {
     pub(super) session: Session,

@@ -4,8 +4,8 @@ use nagaya_store::zset::{AddFlags, AddOutcome, Zset};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::notify::Events;
 
 /// Requests of up to this many pairs need no allocation for their scores.
 const FEW_PAIRS: usize = 8;

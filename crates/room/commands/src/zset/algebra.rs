@@ -15,8 +15,8 @@ use nagaya_store::zset::{self, Zset};
 
 use super::{Reply, store, write_entry, write_header};
 use crate::ctx::Ctx;
-use crate::db::Db;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::Db;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

@@ -4,10 +4,10 @@ use nagaya_resp::{Out, Proto};
 use nagaya_store::zset::{Entry, Zset};
 
 use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
 use crate::members::bulk_item;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 
 mod add;
 mod algebra;

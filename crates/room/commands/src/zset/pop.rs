@@ -7,9 +7,9 @@ use nagaya_store::zset::Zset;
 use super::Reply;
 use crate::ctx::{Ctx, KeyWait};
 use crate::members::bulk_item;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_keyspace::notify::Events;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]

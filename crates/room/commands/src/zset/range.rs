@@ -8,8 +8,8 @@ use nagaya_store::zset::{LexBound, LexRange, ScoreRange, Zset};
 
 use super::{Reply, store, write_entry, write_header};
 use crate::ctx::Ctx;
-use crate::notify::Events;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::notify::Events;
 
 /// What the two ends of a range mean.
 #[derive(Clone, Copy, PartialEq, Eq)]

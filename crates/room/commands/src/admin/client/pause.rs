@@ -4,8 +4,8 @@ use nagaya_resp::parse_i64;
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::pause::PauseMode;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::pause::PauseMode;
 
 /// CLIENT PAUSE timeout [WRITE|ALL]
 pub(super) fn pause(ctx: &mut Ctx<'_, '_>) -> Reply {

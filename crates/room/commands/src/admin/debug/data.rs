@@ -8,8 +8,8 @@ use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::db::Expiry;
 use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::db::Expiry;
 
 /// The type byte before a value's bytes, and version and checksum after them.
 const FRAME_BYTES: usize = 1 + 10;

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::REDIS_VERSION;
 use super::process::{CpuTimes, human, system_bytes, system_name};
 use crate::ctx::Ctx;
-use crate::memory::resident_bytes;
 use crate::server::Server;
 use crate::settings::show_percentile;
 use crate::stats::ThreadStats;
 use nagaya_connections::pubsub::Kind;
+use nagaya_keyspace::memory::resident_bytes;
 
 /// One section.
 pub(super) struct Section {

@@ -14,11 +14,11 @@ const COLD: u64 = 1 << 62;
 const CURSORS_MAX: usize = 4096;
 
 /// A tag and a key of it.
-pub(crate) type ColdPlace = (Vec<u8>, Vec<u8>);
+pub type ColdPlace = (Vec<u8>, Vec<u8>);
 
 /// The places that cursors stand for.
 #[derive(Default)]
-pub(crate) struct Cursors(Mutex<Inner>);
+pub struct Cursors(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -29,7 +29,7 @@ struct Inner {
 
 /// Where a cold cursor leads.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     Start,
     After(ColdPlace),
     /// It was never given, or too long ago.
@@ -38,15 +38,15 @@ pub(crate) enum Found {
 
 impl Cursors {
     /// The cursor of the first cold key.
-    pub(crate) const START: u64 = COLD;
+    pub const START: u64 = COLD;
 
     /// Tells whether a cursor leads into the cold tier.
-    pub(crate) fn is_cold(cursor: u64) -> bool {
+    pub fn is_cold(cursor: u64) -> bool {
         cursor & COLD != 0
     }
 
     /// Returns a cursor that goes on after a place.
-    pub(crate) fn after(&self, place: ColdPlace) -> u64 {
+    pub fn after(&self, place: ColdPlace) -> u64 {
         let mut inner = self.0.lock();
         inner.latest += 1;
         let cursor = COLD | inner.latest;
@@ -60,7 +60,7 @@ impl Cursors {
         cursor
     }
 
-    pub(crate) fn find(&self, cursor: u64) -> Found {
+    pub fn find(&self, cursor: u64) -> Found {
         if cursor == Cursors::START {
             return Found::Start;
         }

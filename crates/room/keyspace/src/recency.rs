@@ -13,7 +13,7 @@ const LOG_FACTOR: f64 = 10.0;
 
 /// How uses of keys are counted, with the time of the command at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recency {
+pub enum Recency {
     /// Stamps are Unix seconds.
     Seconds(u32),
     /// Stamps are frequencies; this is the minute.
@@ -21,7 +21,7 @@ pub(crate) enum Recency {
 }
 
 impl Recency {
-    pub(crate) fn at(now_ms: i64, counts_uses: bool) -> Recency {
+    pub fn at(now_ms: i64, counts_uses: bool) -> Recency {
         if counts_uses {
             Recency::Frequency((now_ms / 60_000) as u16)
         } else {
@@ -30,7 +30,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is new.
-    pub(crate) fn fresh(self) -> u32 {
+    pub fn fresh(self) -> u32 {
         match self {
             Recency::Seconds(now_s) => now_s,
             Recency::Frequency(minute) => stamp_of(minute, FRESH),
@@ -39,7 +39,7 @@ impl Recency {
 
     /// Returns the stamp of a key that was just used.
     #[inline]
-    pub(crate) fn used(self, stamp: u32) -> u32 {
+    pub fn used(self, stamp: u32) -> u32 {
         match self {
             Recency::Seconds(now_s) => now_s,
             Recency::Frequency(minute) => stamp_of(minute, grown(decayed(stamp, minute))),
@@ -47,7 +47,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is set to another value: its frequency stays.
-    pub(crate) fn replaced(self, old: Option<u32>) -> u32 {
+    pub fn replaced(self, old: Option<u32>) -> u32 {
         match (self, old) {
             (Recency::Frequency(_), Some(stamp)) => stamp,
             _ => self.fresh(),
@@ -55,7 +55,7 @@ impl Recency {
     }
 
     /// Returns the frequency of a key; nothing when frequencies are not counted.
-    pub(crate) fn frequency(self, stamp: u32) -> Option<u8> {
+    pub fn frequency(self, stamp: u32) -> Option<u8> {
         match self {
             Recency::Seconds(_) => None,
             Recency::Frequency(minute) => Some(decayed(stamp, minute)),
@@ -63,7 +63,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is given a frequency; nothing when they are not counted.
-    pub(crate) fn with_frequency(self, frequency: u8) -> Option<u32> {
+    pub fn with_frequency(self, frequency: u8) -> Option<u32> {
         match self {
             Recency::Seconds(_) => None,
             Recency::Frequency(minute) => Some(stamp_of(minute, frequency)),

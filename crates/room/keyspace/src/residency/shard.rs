@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::shard::hash_tag;
 use nagaya_connections::client::ClientShared;
 
-use super::queue::Names;
+use crate::residency::queue::Names;
 
 /// Tags known to be empty that are remembered per shard.
 const EMPTY_TAGS_MAX: usize = 1024;
@@ -26,16 +26,16 @@ const QUEUE_DEDUP_MIN: usize = 4096;
 
 /// The tags of one shard.
 #[derive(Default)]
-pub(crate) struct ShardTiers {
-    pub(super) records: HashMap<Box<[u8]>, Record, ahash::RandomState>,
+pub struct ShardTiers {
+    pub(crate) records: HashMap<Box<[u8]>, Record, ahash::RandomState>,
     /// Tags that have changed since the saver last took them.
-    pub(super) queue: Names,
+    pub(crate) queue: Names,
     /// Names in the queue at which repeats are looked for.
     dedup_at: usize,
     /// When the first of those changed, in Unix milliseconds.
-    pub(super) queued_since_ms: Option<i64>,
+    pub(crate) queued_since_ms: Option<i64>,
     /// Tags that are being read from the cold tier.
-    pub(super) loading: HashMap<Box<[u8]>, Loading, ahash::RandomState>,
+    pub(crate) loading: HashMap<Box<[u8]>, Loading, ahash::RandomState>,
     /// Tags that were empty when last seen, longest ago first.
     empty: VecDeque<Box<[u8]>>,
     /// Keys with braces, and records that have some.
@@ -45,18 +45,18 @@ pub(crate) struct ShardTiers {
 
 /// A tag that is more than one key without braces.
 #[derive(Default)]
-pub(crate) struct Record {
+pub struct Record {
     /// The hashes of its keys with braces.
-    pub(super) keys: Hashes,
+    pub(crate) keys: Hashes,
     /// Those of them that have changed since the last snapshot.
-    pub(super) unsaved: Vec<u64>,
+    pub(crate) unsaved: Vec<u64>,
     /// Keys that are gone from memory and may still be in the cold tier.
-    pub(super) gone: HashSet<Box<[u8]>, ahash::RandomState>,
+    pub(crate) gone: HashSet<Box<[u8]>, ahash::RandomState>,
     /// Those that the snapshot on its way says are gone.
-    pub(super) burying: Vec<Box<[u8]>>,
+    pub(crate) burying: Vec<Box<[u8]>>,
     /// A snapshot is on its way.
-    pub(super) saving: bool,
-    pub(super) queued: bool,
+    pub(crate) saving: bool,
+    pub(crate) queued: bool,
 }
 
 impl Record {
@@ -71,7 +71,7 @@ impl Record {
     }
 
     /// Tells whether the cold tier has everything.
-    pub(super) fn is_saved(&self) -> bool {
+    pub(crate) fn is_saved(&self) -> bool {
         self.unsaved.is_empty() && self.gone.is_empty() && !self.saving
     }
 
@@ -82,14 +82,14 @@ impl Record {
 }
 
 /// A load under way.
-pub(super) struct Loading {
+pub(crate) struct Loading {
     /// Names this load: what another one has read must not be installed.
-    pub(super) token: u64,
-    pub(super) waiters: Vec<Arc<ClientShared>>,
+    pub(crate) token: u64,
+    pub(crate) waiters: Vec<Arc<ClientShared>>,
 }
 
 /// A set of hashes, small for few of them.
-pub(super) enum Hashes {
+pub(crate) enum Hashes {
     Few(Vec<u64>),
     Many(HashSet<u64, ahash::RandomState>),
 }
@@ -104,7 +104,7 @@ impl Hashes {
     const FEW: usize = 64;
 
     /// Adds a hash; false when it was there.
-    pub(super) fn insert(&mut self, hash: u64) -> bool {
+    pub(crate) fn insert(&mut self, hash: u64) -> bool {
         match self {
             Hashes::Few(few) if few.contains(&hash) => return false,
             Hashes::Few(few) if few.len() < Self::FEW => few.push(hash),
@@ -130,7 +130,7 @@ impl Hashes {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Hashes::Few(few) => few.len(),
             Hashes::Many(many) => many.len(),
@@ -141,7 +141,7 @@ impl Hashes {
         self.len() == 0
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
         let (few, many) = match self {
             Hashes::Few(few) => (Some(few), None),
             Hashes::Many(many) => (None, Some(many)),
@@ -155,7 +155,7 @@ impl Hashes {
 
 impl ShardTiers {
     /// Notes that a key is new in memory.
-    pub(crate) fn created(&mut self, key: &[u8], hash: u64) {
+    pub fn created(&mut self, key: &[u8], hash: u64) {
         let tag = hash_tag(key);
         if tag.len() != key.len() {
             let keys = &mut self.record(tag).keys;
@@ -169,12 +169,17 @@ impl ShardTiers {
 
     /// Tells how many tags `keys` keys of this shard have. A tag with keys of both kinds, in braces and
     /// named like it, counts twice: to know better, all of them would have to be looked at.
-    pub(crate) fn tags(&self, keys: usize) -> usize {
+    pub fn tags(&self, keys: usize) -> usize {
         self.records_with_keys + keys.saturating_sub(self.braced_keys)
     }
 
+    /// Returns how many tags have a record.
+    pub fn record_count(&self) -> usize {
+        self.records.len()
+    }
+
     /// Takes a record out, with what it says of its keys.
-    pub(super) fn take_record(&mut self, tag: &[u8]) -> Option<Record> {
+    pub(crate) fn take_record(&mut self, tag: &[u8]) -> Option<Record> {
         let record = self.records.remove(tag)?;
         self.braced_keys -= record.keys.len();
         self.records_with_keys -= usize::from(!record.keys.is_empty());
@@ -183,7 +188,7 @@ impl ShardTiers {
 
     /// Notes that a key has changed for the first time since its last snapshot.
     #[inline]
-    pub(crate) fn changed(&mut self, key: &[u8], hash: u64, now_ms: i64) {
+    pub fn changed(&mut self, key: &[u8], hash: u64, now_ms: i64) {
         let tag = hash_tag(key);
         let own = tag.len() == key.len();
         if own && (self.records.is_empty() || !self.records.contains_key(tag)) {
@@ -199,7 +204,7 @@ impl ShardTiers {
     }
 
     /// Notes that a key is gone from memory; `copied` tells that the cold tier may have it.
-    pub(crate) fn removed(&mut self, key: &[u8], hash: u64, copied: bool, now_ms: i64) {
+    pub fn removed(&mut self, key: &[u8], hash: u64, copied: bool, now_ms: i64) {
         let tag = hash_tag(key);
         let own = tag.len() == key.len();
         if own && !copied {
@@ -226,11 +231,11 @@ impl ShardTiers {
 
     /// Tells whether a tag has a record, which makes it resident.
     #[inline]
-    pub(crate) fn has_record(&self, tag: &[u8]) -> bool {
+    pub fn has_record(&self, tag: &[u8]) -> bool {
         !self.records.is_empty() && self.records.contains_key(tag)
     }
 
-    pub(super) fn record(&mut self, tag: &[u8]) -> &mut Record {
+    pub(crate) fn record(&mut self, tag: &[u8]) -> &mut Record {
         if !self.records.contains_key(tag) {
             self.records.insert(tag.into(), Record::default());
         }
@@ -239,7 +244,8 @@ impl ShardTiers {
             .expect("it was found or made just above")
     }
 
-    pub(super) fn enqueue(&mut self, tag: &[u8], now_ms: i64) {
+    /// Queues a tag for the saver.
+    pub fn enqueue(&mut self, tag: &[u8], now_ms: i64) {
         self.queue.push(tag);
         self.queued_since_ms.get_or_insert(now_ms);
         if self.queue.len() > self.dedup_at.max(QUEUE_DEDUP_MIN) {
@@ -261,7 +267,7 @@ impl ShardTiers {
 
     /// Forgets a record that says nothing but "empty", though not at once: those who look for something
     /// that is not there look again.
-    pub(super) fn forget_if_idle(&mut self, tag: &[u8]) {
+    pub(crate) fn forget_if_idle(&mut self, tag: &[u8]) {
         if !self.records.get(tag).is_some_and(Record::is_idle) {
             return;
         }
@@ -275,7 +281,7 @@ impl ShardTiers {
     }
 
     /// Forgets everything; returns those who waited for loads.
-    pub(crate) fn clear(&mut self) -> Vec<Arc<ClientShared>> {
+    pub fn clear(&mut self) -> Vec<Arc<ClientShared>> {
         let cleared = std::mem::take(self);
         cleared
             .loading

@@ -38,15 +38,15 @@ impl MemoryGauge {
         self.peak.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn limit_bytes(&self) -> u64 {
+    pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn removes_keys(&self) -> bool {
+    pub fn removes_keys(&self) -> bool {
         self.removes_keys.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn counts_uses(&self) -> bool {
+    pub fn counts_uses(&self) -> bool {
         self.counts_uses.load(Ordering::Relaxed)
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::clock::Clock;
 use crate::memory::MemoryGauge;
 use crate::pause::PauseState;
 use crate::reclaim::{Garbage, Reclaimer};
+use crate::residency::{Survey, Tiering};
 use crate::shard::Shards;
-use crate::tiering::{Survey, Tiering};
+use nagaya_clock::Clock;
 
 /// Values whose freeing takes more steps than this are freed by the reclaimer.
-pub(crate) const FREE_EFFORT_MAX: usize = 64;
+pub const FREE_EFFORT_MAX: usize = 64;
 
 /// All keys of an engine.
 pub struct Keyspace {
@@ -22,7 +22,7 @@ pub struct Keyspace {
     pub pause: PauseState,
     /// What is known of large tags.
     pub survey: Survey,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn Clock>,
     reclaimer: Box<dyn Reclaimer>,
     /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
     reclaimed: AtomicU64,
@@ -44,13 +44,13 @@ impl Keyspace {
     }
 
     /// Frees values on another thread, counted as `values` of them.
-    pub(crate) fn reclaim(&self, garbage: Garbage, values: usize) {
+    pub fn reclaim(&self, garbage: Garbage, values: usize) {
         self.reclaimed.fetch_add(values as u64, Ordering::Relaxed);
         self.reclaimer.reclaim(garbage);
     }
 
     /// Frees values on another thread, uncounted.
-    pub(crate) fn reclaim_uncounted(&self, garbage: Garbage) {
+    pub fn reclaim_uncounted(&self, garbage: Garbage) {
         self.reclaimer.reclaim(garbage);
     }
 

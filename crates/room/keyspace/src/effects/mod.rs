@@ -26,7 +26,7 @@ mod encoding;
 mod record;
 
 pub use encoding::{Corrupt, Effect, EffectBuf, Reader};
-pub(crate) use record::{Effects, same_tag};
+pub use record::{Effects, same_tag};
 
 /// The word before an effect that needs to know when it happened; Unix milliseconds and the command follow.
 pub const AT: &[u8] = b"AT";

@@ -5,7 +5,7 @@ use crate::notify::Events;
 
 impl Db<'_> {
     /// Lets a key that exists expire at a moment; one that is past removes it at once.
-    pub(crate) fn expire_at(&mut self, key: &[u8], at_ms: i64) {
+    pub fn expire_at(&mut self, key: &[u8], at_ms: i64) {
         if at_ms <= self.now_ms() {
             self.remove(key);
             self.notify(Events::GENERIC, "del", key);

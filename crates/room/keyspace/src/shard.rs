@@ -19,27 +19,27 @@ use nagaya_store::hasher::hash_bytes;
 use nagaya_store::key_table::KeyTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::tiering::ShardTiers;
+use crate::residency::ShardTiers;
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::ClientShared;
 
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]
 pub struct Shard {
-    pub(crate) keys: KeyTable,
+    pub keys: KeyTable,
     /// Blocked clients per key, longest waiting first.
-    pub(crate) waiters: HashMap<Box<[u8]>, VecDeque<Waiter>, ahash::RandomState>,
+    pub waiters: HashMap<Box<[u8]>, VecDeque<Waiter>, ahash::RandomState>,
     /// Flags to raise when a watched key changes.
-    pub(crate) watchers: HashMap<Box<[u8]>, Vec<Arc<AtomicBool>>, ahash::RandomState>,
+    pub watchers: HashMap<Box<[u8]>, Vec<Arc<AtomicBool>>, ahash::RandomState>,
     /// Which tags are resident, which have changed, which are being loaded.
-    pub(crate) tiers: ShardTiers,
+    pub tiers: ShardTiers,
 }
 
 /// A blocked command in the queue of a key, with the client that gets its reply.
 #[derive(Clone)]
-pub(crate) struct Waiter {
-    pub(crate) wait: Arc<Wait>,
-    pub(crate) client: Arc<ClientShared>,
+pub struct Waiter {
+    pub wait: Arc<Wait>,
+    pub client: Arc<ClientShared>,
 }
 
 /// Keeps neighbouring locks out of each other's cache line.
@@ -73,9 +73,9 @@ pub struct Busy;
 
 /// Where a key lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) hash: u64,
-    pub(crate) shard: usize,
+pub struct Place {
+    pub hash: u64,
+    pub shard: usize,
 }
 
 /// Most shards an engine may have; a [`ShardSet`] is this many bits.
@@ -83,21 +83,21 @@ pub const SHARDS_MAX: usize = 256;
 
 /// A set of shard indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ShardSet([u64; SHARDS_MAX / 64]);
+pub struct ShardSet([u64; SHARDS_MAX / 64]);
 
 impl ShardSet {
-    pub(crate) fn insert(&mut self, shard: usize) {
+    pub fn insert(&mut self, shard: usize) {
         self.0[shard / 64] |= 1 << (shard % 64);
     }
 
-    pub(crate) fn contains(&self, shard: usize) -> bool {
+    pub fn contains(&self, shard: usize) -> bool {
         self.0[shard / 64] & (1 << (shard % 64)) != 0
     }
 }
 
 /// Which shards a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     None,
     One(usize),
     Some(ShardSet),
@@ -106,7 +106,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Returns the scope that covers both.
-    pub(crate) fn join(self, other: Scope) -> Scope {
+    pub fn join(self, other: Scope) -> Scope {
         match (self, other) {
             (Scope::None, scope) | (scope, Scope::None) => scope,
             (Scope::All, _) | (_, Scope::All) => Scope::All,
@@ -150,7 +150,7 @@ impl Shards {
     }
 
     /// Makes everybody who wants a shard be refused, or wait again. The caller holds every shard.
-    pub(crate) fn set_slow(&self, slow: Option<Slow>) {
+    pub fn set_slow(&self, slow: Option<Slow>) {
         self.slow
             .store(slow.map_or(0, |slow| slow as u8), Ordering::Relaxed);
     }
@@ -172,7 +172,7 @@ impl Shards {
 
     /// Returns where a key lives.
     #[inline]
-    pub(crate) fn place(&self, key: &[u8]) -> Place {
+    pub fn place(&self, key: &[u8]) -> Place {
         let hash = hash_bytes(key);
         let tag = hash_tag(key);
         let tag_hash = if tag.len() == key.len() {
@@ -188,12 +188,12 @@ impl Shards {
     }
 
     /// Returns the shard of a tag.
-    pub(crate) fn place_of_tag(&self, tag: &[u8]) -> usize {
+    pub fn place_of_tag(&self, tag: &[u8]) -> usize {
         (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
     }
 
     /// Takes the locks of a scope, in order.
-    pub(crate) fn lock(&self, scope: Scope) -> Result<Locked<'_>, Busy> {
+    pub fn lock(&self, scope: Scope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
             Scope::None => Locked::None,
             Scope::One(shard) => Locked::One(shard, self.lock_one(shard)?),
@@ -211,7 +211,7 @@ impl Shards {
 
     /// Takes the lock of one shard. The caller holds none.
     #[inline]
-    pub(crate) fn lock_one(&self, shard: usize) -> Result<MutexGuard<'_, Shard>, Busy> {
+    pub fn lock_one(&self, shard: usize) -> Result<MutexGuard<'_, Shard>, Busy> {
         match self.shards[shard].0.try_lock() {
             Some(guard) => Ok(guard),
             None => self.lock_contended(shard),
@@ -219,7 +219,7 @@ impl Shards {
     }
 
     /// Takes the lock of one shard, however long a script holds it. For threads that serve no client.
-    pub(crate) fn lock_patiently(&self, shard: usize) -> MutexGuard<'_, Shard> {
+    pub fn lock_patiently(&self, shard: usize) -> MutexGuard<'_, Shard> {
         self.shards[shard].0.lock()
     }
 
@@ -237,7 +237,7 @@ impl Shards {
 }
 
 /// The shards a command holds.
-pub(crate) enum Locked<'a> {
+pub enum Locked<'a> {
     None,
     One(usize, MutexGuard<'a, Shard>),
     Some(Vec<(usize, MutexGuard<'a, Shard>)>),
@@ -246,7 +246,7 @@ pub(crate) enum Locked<'a> {
 
 impl Locked<'_> {
     #[inline]
-    pub(crate) fn get(&self, shard: usize) -> &Shard {
+    pub fn get(&self, shard: usize) -> &Shard {
         match self {
             Locked::One(held, guard) if *held == shard => guard,
             Locked::Some(guards) => {
@@ -259,7 +259,7 @@ impl Locked<'_> {
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, shard: usize) -> &mut Shard {
+    pub fn get_mut(&mut self, shard: usize) -> &mut Shard {
         match self {
             Locked::One(held, guard) if *held == shard => guard,
             Locked::Some(guards) => {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
-use super::Tiering;
 use crate::keyspace::Keyspace;
+use crate::residency::Tiering;
 use nagaya_command_spec::glob;
 use nagaya_connections::client::{ClientShared, Message};
 use nagaya_connections::cold_query::{Answer, Asked, Question};
@@ -18,7 +18,7 @@ const TAG_PAGE: usize = 64;
 
 impl Tiering {
     /// Passes a question on to whoever asks the cold tier.
-    pub(crate) fn pass_on(&self, question: Question, client: &Arc<ClientShared>) {
+    pub fn pass_on(&self, question: Question, client: &Arc<ClientShared>) {
         if question == Question::Saved {
             self.wait_for_save(client);
         } else {
@@ -50,7 +50,7 @@ impl Keyspace {
 }
 
 /// Asks the cold tier and waits for its answer.
-pub(crate) fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
+pub fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
     Ok(match question {
         Question::Page { after, limit } => {
             let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));

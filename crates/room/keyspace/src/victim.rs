@@ -15,7 +15,7 @@ const TRIES: usize = 64;
 
 /// Which of the sampled keys goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     LeastRecent,
     SoonestExpiry,
     Any,
@@ -23,7 +23,7 @@ pub(crate) enum Order {
 
 impl Db<'_> {
     /// Picks the key that goes next among some random ones.
-    pub(crate) fn choose_victim(
+    pub fn choose_victim(
         &self,
         shard: usize,
         samples: usize,
@@ -63,7 +63,7 @@ impl Db<'_> {
     }
 
     /// Removes a key for want of memory, with its event.
-    pub(crate) fn evict(&mut self, key: &[u8]) -> bool {
+    pub fn evict(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.take(key) else { return false };
         drop(entry);
         self.notify(Events::EVICTED, "evicted", key);

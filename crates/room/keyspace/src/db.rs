@@ -18,14 +18,14 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
-use crate::counter::KeyspaceStats;
 use crate::effects::Effects;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::notify::Events;
 use crate::recency::Recency;
 use crate::reclaim::Garbage;
+use crate::residency::{ShardTiers, Tiering};
 use crate::shard::{Locked, Place, Shard};
-use crate::tiering::{ShardTiers, Tiering};
+use crate::stats::KeyspaceStats;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::client::Message;
 use nagaya_connections::subscribers::Subscribers;
@@ -65,23 +65,23 @@ pub struct Db<'s> {
     /// Keys whose expiry is earlier than this are gone.
     expired_before_ms: i64,
     /// What was done before is done again: nobody is told, and no key expires.
-    pub(crate) replaying: bool,
+    pub replaying: bool,
     /// What the commands did, for the journal.
-    pub(crate) effects: Effects,
+    pub effects: Effects,
     /// How uses of keys are counted.
-    pub(crate) recency: Recency,
+    pub recency: Recency,
     notify: Events,
     /// The cold tier, which wants to know what changes.
-    pub(crate) tiering: Option<&'s Tiering>,
+    pub tiering: Option<&'s Tiering>,
     /// Whose command this is, for client-side caching.
-    pub(crate) client_id: u64,
+    pub client_id: u64,
     /// Changes made, as Redis counts them for its persistence.
-    pub(crate) dirty: u64,
+    pub dirty: u64,
     expired: RefCell<Vec<Vec<u8>>>,
     /// Keys changed while somebody waits for them.
-    pub(crate) ready: Vec<Vec<u8>>,
+    pub ready: Vec<Vec<u8>>,
     /// Messages about changed keys that wait for the end of the command.
-    pub(crate) changes: Option<Box<Changes>>,
+    pub changes: Option<Box<Changes>>,
     /// The key of the request, when it has exactly one: start, length, and where it lives.
     known: (*const u8, usize, Place),
 }
@@ -89,7 +89,7 @@ pub struct Db<'s> {
 impl<'s> Db<'s> {
     /// Opens locked shards for a command of the client `turn.client_id`.
     #[inline]
-    pub(crate) fn new(
+    pub fn new(
         data: &'s Keyspace,
         subscribers: &'s Subscribers,
         locked: Locked<'s>,
@@ -118,12 +118,12 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the data that the locked shards are part of.
-    pub(crate) fn data(&self) -> &'s Keyspace {
+    pub fn data(&self) -> &'s Keyspace {
         self.data
     }
 
     /// Makes the database one to replay on: it is `now_ms`, and no key expires.
-    pub(crate) fn replay_at(&mut self, now_ms: i64) {
+    pub fn replay_at(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         self.expired_before_ms = i64::MIN;
         self.replaying = true;
@@ -134,7 +134,7 @@ impl<'s> Db<'s> {
     /// The request's bytes stay where they are while its command runs, so a key at the same address and
     /// of the same length is the same key.
     #[inline]
-    pub(crate) fn know(&mut self, key: &[u8], place: Place) {
+    pub fn know(&mut self, key: &[u8], place: Place) {
         self.known = (key.as_ptr(), key.len(), place);
     }
 
@@ -478,13 +478,13 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the bytes of the tables that find the keys.
-    pub(crate) fn overhead_bytes(&self) -> usize {
+    pub fn overhead_bytes(&self) -> usize {
         self.every_shard(|shard| self.locked.get(shard).keys.overhead_bytes())
             .sum()
     }
 
     /// Estimates how long keys that expire have still to live, from a few keys of every shard.
-    pub(crate) fn average_ttl_ms(&self) -> i64 {
+    pub fn average_ttl_ms(&self) -> i64 {
         const KEYS_PER_SHARD: usize = 64;
         let (mut sum, mut count) = (0, 0);
         for shard in 0..self.data.shards.count() {
@@ -598,7 +598,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes the expired keys that reads have met. Called once the handler is done.
-    pub(crate) fn purge_expired(&mut self) {
+    pub fn purge_expired(&mut self) {
         if self.expired.get_mut().is_empty() {
             return;
         }
@@ -614,7 +614,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes up to `limit` keys of the held shards whose time has come; returns how many.
-    pub(crate) fn expire_due(&mut self, shard: usize, limit: usize) -> usize {
+    pub fn expire_due(&mut self, shard: usize, limit: usize) -> usize {
         let mut removed = 0;
         while removed < limit {
             let Some(entry) = self.locked.get_mut(shard).keys.take_due(self.now_ms) else {
@@ -631,35 +631,35 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the keys of a held shard.
-    pub(crate) fn keys_of(&self, shard: usize) -> &KeyTable {
+    pub fn keys_of(&self, shard: usize) -> &KeyTable {
         &self.locked.get(shard).keys
     }
 
     /// Finds a key even when its time has come and nobody has met it since.
-    pub(crate) fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
+    pub fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
         let place = self.place(key);
         self.locked.get(place.shard).keys.get(place.hash, key)
     }
 
-    pub(crate) fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
+    pub fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
         let place = self.place(key);
         self.locked.get_mut(place.shard)
     }
 
     /// Returns a held shard.
-    pub(crate) fn held(&self, shard: usize) -> &Shard {
+    pub fn held(&self, shard: usize) -> &Shard {
         self.locked.get(shard)
     }
 
-    pub(crate) fn shard_of(&self, key: &[u8]) -> usize {
+    pub fn shard_of(&self, key: &[u8]) -> usize {
         self.place(key).shard
     }
 
-    pub(crate) fn tiers_of(&self, key: &[u8]) -> &ShardTiers {
+    pub fn tiers_of(&self, key: &[u8]) -> &ShardTiers {
         &self.locked.get(self.place(key).shard).tiers
     }
 
-    pub(crate) fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardTiers {
+    pub fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardTiers {
         &mut self.shard_mut(key).tiers
     }
 

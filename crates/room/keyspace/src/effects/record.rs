@@ -3,13 +3,13 @@
 use nagaya_resp::Args;
 use nagaya_store::rdb;
 
-use super::{AT, EffectBuf};
 use crate::db::Db;
+use crate::effects::{AT, EffectBuf};
 use crate::shard::hash_tag;
 
 /// The effects of the commands that run on a [`Db`].
 #[derive(Default)]
-pub(crate) struct Effects {
+pub struct Effects {
     on: bool,
     /// The command at hand has said itself what it did.
     told: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// Starts a record in a buffer that was used before.
-    pub(crate) fn recording(buf: EffectBuf) -> Effects {
+    pub fn recording(buf: EffectBuf) -> Effects {
         Effects {
             on: true,
             buf,
@@ -29,7 +29,7 @@ impl Effects {
     }
 
     /// Returns the record.
-    pub(crate) fn into_record(self) -> EffectBuf {
+    pub fn into_record(self) -> EffectBuf {
         self.buf
     }
 }
@@ -37,17 +37,17 @@ impl Effects {
 impl Db<'_> {
     /// Tells whether effects are wanted. Handlers ask before they put one together.
     #[inline]
-    pub(crate) fn tells_effects(&self) -> bool {
+    pub fn tells_effects(&self) -> bool {
         self.effects.on
     }
 
     /// Says what the command did, in place of the command itself. Several effects add up.
-    pub(crate) fn effect(&mut self, args: &[&[u8]]) {
+    pub fn effect(&mut self, args: &[&[u8]]) {
         self.effect_iter(args.len(), args.iter().copied());
     }
 
     /// Like [`Db::effect`], with `count` arguments from anywhere.
-    pub(crate) fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+    pub fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             self.effects.told = true;
             self.effects.buf.push_iter(count, args);
@@ -55,7 +55,7 @@ impl Db<'_> {
     }
 
     /// Says what the command did at the time it ran, where that matters.
-    pub(crate) fn effect_now<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+    pub fn effect_now<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             let (now_ms, mut text) = (self.now_ms(), itoa::Buffer::new());
             let when = [AT, text.format(now_ms).as_bytes()];
@@ -67,7 +67,7 @@ impl Db<'_> {
     }
 
     /// Says that a key is now as it is: its whole value and its expiry, or that it is gone.
-    pub(crate) fn effect_state(&mut self, key: &[u8]) {
+    pub fn effect_state(&mut self, key: &[u8]) {
         if !self.effects.on {
             return;
         }
@@ -86,14 +86,14 @@ impl Db<'_> {
     }
 
     /// Says that a key is gone for a reason of its own, beside what the command did.
-    pub(crate) fn effect_lost(&mut self, key: &[u8]) {
+    pub fn effect_lost(&mut self, key: &[u8]) {
         if self.effects.on {
             self.effects.buf.push(&[b"DEL", key]);
         }
     }
 
     /// Leaves a change that was counted out of what the command is taken to have done.
-    pub(crate) fn forget_change(&mut self) {
+    pub fn forget_change(&mut self) {
         self.effects.seen += 1;
     }
 
@@ -102,7 +102,7 @@ impl Db<'_> {
     /// Commands inside a transaction or script come through here before the one around them, which is
     /// left with nothing to tell.
     #[inline]
-    pub(crate) fn end_effects(&mut self, args: &Args<'_>) {
+    pub fn end_effects(&mut self, args: &Args<'_>) {
         if !self.effects.on {
             return;
         }
@@ -115,6 +115,6 @@ impl Db<'_> {
 }
 
 /// Tells whether two keys have the same hash tag, so that one effect may touch both.
-pub(crate) fn same_tag(a: &[u8], b: &[u8]) -> bool {
+pub fn same_tag(a: &[u8], b: &[u8]) -> bool {
     hash_tag(a) == hash_tag(b)
 }

@@ -15,9 +15,9 @@ use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::{ColdError, Row, TagRow};
 use parking_lot::Mutex;
 
-use super::evict::{entries, residency};
-use super::save::rest_of;
 use crate::keyspace::Keyspace;
+use crate::residency::evict::{entries, residency};
+use crate::residency::save::rest_of;
 use crate::shard::{Busy, Shard, hash_tag};
 
 /// Keys that one call walks over.
@@ -91,14 +91,14 @@ impl From<Busy> for TagError {
 
 /// What makes a tag come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TagOrder {
+pub enum TagOrder {
     Hottest,
     Biggest,
 }
 
 /// How far the walks have got, and what they have met.
 #[derive(Default)]
-pub(crate) struct Survey(Mutex<Notes>);
+pub struct Survey(Mutex<Notes>);
 
 #[derive(Default)]
 struct Notes {
@@ -113,9 +113,9 @@ struct Notes {
 
 /// A place between two keys in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WalkPlace {
-    pub(crate) shard: usize,
-    pub(crate) cursor: u64,
+pub struct WalkPlace {
+    pub shard: usize,
+    pub cursor: u64,
 }
 
 /// What a walk has seen of a tag, which need not be all of it.
@@ -128,13 +128,13 @@ struct Seen {
 
 impl Survey {
     /// What to ask the cold tier next: tags to look at again, and where its page begins.
-    pub(crate) fn next_page(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+    pub fn next_page(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         let notes = self.0.lock();
         (notes.large_cold.clone(), notes.cold_after.clone())
     }
 
     /// Notes what the cold tier said, and returns the largest of it.
-    pub(crate) fn note_page(&self, known: Vec<TagRow>, page: Vec<TagRow>) -> Vec<TagRow> {
+    pub fn note_page(&self, known: Vec<TagRow>, page: Vec<TagRow>) -> Vec<TagRow> {
         let mut notes = self.0.lock();
         notes.cold_after = page.last().map(|row| row.tag.clone());
         let mut rows: Vec<TagRow> = known.into_iter().chain(page).filter(|row| row.keys > 0).collect();
@@ -148,7 +148,7 @@ impl Survey {
 
 impl Keyspace {
     /// Returns tags in memory, the first ones of an order first.
-    pub(crate) fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
+    pub fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();
         let mut place = self.survey.0.lock().place;
         let mut left = KEYS_PER_CALL;
@@ -188,11 +188,7 @@ impl Keyspace {
 
     /// Visits the keys of one hold of a lock, and moves the place on; after the last key it is the first
     /// one again. Returns how many were visited.
-    pub(crate) fn walk_some(
-        &self,
-        place: &mut WalkPlace,
-        mut visit: impl FnMut(&Entry),
-    ) -> Result<usize, Busy> {
+    pub fn walk_some(&self, place: &mut WalkPlace, mut visit: impl FnMut(&Entry)) -> Result<usize, Busy> {
         let mut met = 0;
         let shard = self.shards.lock_one(place.shard % self.shards.count())?;
         loop {
@@ -315,7 +311,7 @@ impl Keyspace {
     }
 
     /// Returns the names of changed tags that begin with something and that the cold tier has not seen.
-    pub(crate) fn new_tags(&self, prefix: &[u8], limit: usize) -> Result<Vec<TagFigures>, Busy> {
+    pub fn new_tags(&self, prefix: &[u8], limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let (mut found, mut looked_at) = (Vec::new(), 0);
         for number in 0..self.shards.count() {
             let shard = self.shards.lock_one(number)?;
@@ -340,7 +336,7 @@ impl Keyspace {
     }
 
     /// Tells of a tag what memory says, or what the cold tier does when memory has none of it.
-    pub(crate) fn figures_or(&self, row: &TagRow) -> Result<Option<TagFigures>, Busy> {
+    pub fn figures_or(&self, row: &TagRow) -> Result<Option<TagFigures>, Busy> {
         let tag = row.tag.as_slice();
         let shard = self.shards.lock_one(self.shards.place_of_tag(tag))?;
         if let Some(figures) = self.figures(&shard, tag) {
@@ -431,7 +427,7 @@ fn best(seen: HashMap<Vec<u8>, Seen>, order: TagOrder, limit: usize) -> Vec<Vec<
 }
 
 /// Puts the first ones of an order first; equal ones by size, then by name.
-pub(crate) fn sort(figures: &mut [TagFigures], order: TagOrder) {
+pub fn sort(figures: &mut [TagFigures], order: TagOrder) {
     let by_size = |a: &TagFigures, b: &TagFigures| b.bytes.cmp(&a.bytes).then_with(|| a.tag.cmp(&b.tag));
     figures.sort_unstable_by(|a, b| match order {
         TagOrder::Hottest => {

@@ -16,10 +16,10 @@ use nagaya_store::table::Keyed;
 use nagaya_store::value::ValueKind;
 use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 
-use super::Tiering;
-use super::queue::Names;
 use crate::db::Db;
 use crate::keyspace::Keyspace;
+use crate::residency::Tiering;
+use crate::residency::queue::Names;
 use crate::shard::{Shard, hash_tag};
 
 /// Snapshots taken during one hold of a lock, at most: this many tags, and once this many bytes are there.
@@ -122,7 +122,7 @@ impl Tiering {
 
 impl Db<'_> {
     /// Like [`Keyspace::staleness_ms`], for a command that holds every shard.
-    pub(crate) fn staleness_ms(&self) -> i64 {
+    pub fn staleness_ms(&self) -> i64 {
         let shards = 0..self.data().shards.count();
         let queued_ms = shards
             .filter_map(|shard| self.held(shard).tiers.queued_since_ms)
@@ -187,12 +187,12 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
 }
 
 /// Tells whether an entry found by its hash is that key of the tag.
-pub(super) fn is_key_of(entry: &Entry, tag: &[u8], hash: u64) -> bool {
+pub(crate) fn is_key_of(entry: &Entry, tag: &[u8], hash: u64) -> bool {
     let key = entry.key();
     hash_tag(key) == tag && hash_bytes(key) == hash
 }
 
-pub(super) fn rest_of(entry: &Entry) -> StoredValue {
+pub(crate) fn rest_of(entry: &Entry) -> StoredValue {
     StoredValue {
         kind: match entry.kind() {
             ValueKind::String => Kind::String,

@@ -19,10 +19,10 @@ use nagaya_store::rdb;
 use nagaya_store::value::Value;
 use nagaya_tiering::cold::{ColdError, Loaded};
 
-use super::shard::Loading;
-use super::{Order, Tiering};
 use crate::db::Db;
 use crate::keyspace::Keyspace;
+use crate::residency::shard::Loading;
+use crate::residency::{Order, Tiering};
 use crate::shard::{Shard, hash_tag};
 use nagaya_connections::client::{ClientShared, Message};
 
@@ -45,12 +45,12 @@ struct Decoded {
 impl Db<'_> {
     /// Tells whether anything may be in the cold tier and not in memory.
     #[inline]
-    pub(crate) fn is_any_cold(&self) -> bool {
+    pub fn is_any_cold(&self) -> bool {
         self.tiering.is_some_and(Tiering::is_any_cold)
     }
 
     /// Tells whether the tag of a key is resident.
-    pub(crate) fn is_resident(&self, key: &[u8]) -> bool {
+    pub fn is_resident(&self, key: &[u8]) -> bool {
         let Some(tiering) = self.tiering else { return true };
         let tag = hash_tag(key);
         if self.peek_expired(key).is_some() || self.tiers_of(key).has_record(tag) {
@@ -61,7 +61,7 @@ impl Db<'_> {
     }
 
     /// Orders the load of a key's tag unless it is under way, and lets a client wait for it.
-    pub(crate) fn order_load(&mut self, key: &[u8], client: Option<&Arc<ClientShared>>) {
+    pub fn order_load(&mut self, key: &[u8], client: Option<&Arc<ClientShared>>) {
         let Some(tiering) = self.tiering else { return };
         let tag = hash_tag(key);
         let shard = self.shard_of(key);
@@ -89,7 +89,7 @@ impl Db<'_> {
     }
 
     /// Reads a key's tag from the cold tier in place, where nobody can wait. Says why when it cannot.
-    pub(crate) fn load_in_place(&mut self, key: &[u8]) -> Result<(), ColdError> {
+    pub fn load_in_place(&mut self, key: &[u8]) -> Result<(), ColdError> {
         if self.is_resident(key) {
             return Ok(());
         }

@@ -8,12 +8,12 @@ use nagaya_store::key_table::KeyTable;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 
-use super::Tiering;
-use super::save::is_key_of;
-use super::shard::ShardTiers;
 use crate::db::Db;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::reclaim::Garbage;
+use crate::residency::Tiering;
+use crate::residency::save::is_key_of;
+use crate::residency::shard::ShardTiers;
 use crate::shard::{Shard, hash_tag};
 
 /// Keys looked at to find the coldest of them.
@@ -61,7 +61,7 @@ impl Keyspace {
 
     /// Returns the cold tier when tags go there for want of memory. A policy that removes keys does so as in
     /// Redis, and the cold tier follows.
-    pub(crate) fn tiering_for_memory(&self) -> Option<&Tiering> {
+    pub fn tiering_for_memory(&self) -> Option<&Tiering> {
         let tiering = self.tiering.get()?;
         (!self.memory.removes_keys()).then_some(tiering)
     }
@@ -71,7 +71,7 @@ impl Keyspace {
     /// With a cold tier it is called enough a little earlier, so that what comes in before the next look
     /// still fits; and what the process holds without using it counts, up to a half of all: evicting more
     /// would not bring that back.
-    pub(crate) fn is_out_of_memory(&self, maxmemory: u64) -> bool {
+    pub fn is_out_of_memory(&self, maxmemory: u64) -> bool {
         if maxmemory == 0 {
             return false;
         }
@@ -113,7 +113,7 @@ impl Keyspace {
     }
 
     /// Tells whether changes wait for being saved.
-    pub(crate) fn has_unsaved(&self) -> bool {
+    pub fn has_unsaved(&self) -> bool {
         self.tiering.get().is_some_and(|tiering| tiering.is_saving()) || self.changed_since_ms().is_some()
     }
 
@@ -169,7 +169,7 @@ impl Keyspace {
 
 impl Db<'_> {
     /// Returns the names of a tag's keys that are in memory.
-    pub(crate) fn keys_of_tag(&self, tag: &[u8]) -> Vec<Vec<u8>> {
+    pub fn keys_of_tag(&self, tag: &[u8]) -> Vec<Vec<u8>> {
         let shard = self.held(self.data().shards.place_of_tag(tag));
         entries(&shard.keys, &shard.tiers, tag)
             .map(|entry| entry.key().to_vec())
@@ -177,12 +177,12 @@ impl Db<'_> {
     }
 
     /// Tells what memory has of a tag.
-    pub(crate) fn residency(&self, tag: &[u8]) -> Residency {
+    pub fn residency(&self, tag: &[u8]) -> Residency {
         residency(self.held(self.data().shards.place_of_tag(tag)), tag)
     }
 }
 
-pub(super) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
+pub(crate) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
     let record = shard.tiers.records.get(tag);
     let mut found = Residency {
         resident: record.is_some(),
@@ -234,7 +234,7 @@ fn used_s(shard: &Shard, tag: &[u8]) -> u32 {
 }
 
 /// Returns the keys of a tag that are in memory.
-pub(super) fn entries<'s>(
+pub(crate) fn entries<'s>(
     keys: &'s KeyTable,
     tiers: &'s ShardTiers,
     tag: &'s [u8],
