@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use nagaya_resp::parse_i64;
 use nagaya_store::value::{StrRef, Value};
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::notify::Events;
 

@@ -4,13 +4,13 @@ use nagaya_resp::{Extended, Out};
 use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_keyspace::notify::Events;
 
 mod random;

@@ -5,18 +5,18 @@ use nagaya_store::hll::{self, Corrupt};
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::value::{StrRef, Value};
 
-use crate::ctx::Ctx;
-use crate::entry::cmd;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::cmd;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
+pub(crate) const COMMANDS: &[nagaya_exec::entry::Entry] = &[
     cmd("PFADD", -2, pfadd)
         .flags(WRITE.and(DENYOOM).and(FAST))
         .acl(Category::HYPERLOGLOG)

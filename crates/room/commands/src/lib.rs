@@ -5,40 +5,10 @@
 //! calls the handler with a [`ctx::Ctx`]; the handler works on a [`db::Db`] and
 //! writes its reply. Family files hold nothing but commands.
 
-pub mod entry;
 pub mod table;
 
-mod admission;
-mod batch;
-pub mod client;
-mod closing;
-pub mod config;
-mod connection;
-pub mod ctx;
-pub mod dispatch;
-pub mod executor;
-mod journal;
-pub mod replay;
-pub mod server;
-mod subscriptions;
-
-mod client_tracking;
-mod cold_ask;
-mod eviction;
-mod help;
-mod latency;
 mod members;
-mod monitor;
-mod paused;
-mod postponed;
 pub mod pubsub;
-mod rates;
-mod redact;
-mod residency_check;
-mod serving;
-mod settings;
-mod slowlog;
-pub mod stats;
 pub mod tiering;
 
 mod admin;
@@ -50,12 +20,11 @@ mod hash;
 mod hll;
 mod keys;
 mod list;
-pub mod scripting;
+mod scripting;
 mod set;
 mod stream;
 mod string;
 mod transaction;
-mod transaction_state;
 mod zset;
 
 #[cfg(any(test, feature = "testing"))]
@@ -66,4 +35,11 @@ mod tests;
 // Names that the engine and the proxy still take from here.
 pub use nagaya_clock as clock;
 pub use nagaya_command_spec::{glob, key_positions as keyfind, spec};
+pub use nagaya_exec::{config, dispatch, executor, replay, server, stats};
 pub use nagaya_keyspace::{effects, reclaim, shard};
+
+/// A connection, from both sides.
+pub mod client {
+    pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
+    pub use nagaya_exec::session::Client;
+}

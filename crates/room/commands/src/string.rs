@@ -2,13 +2,13 @@
 
 use nagaya_resp::{Extended, parse_i64};
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE,
     key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::notify::Events;
 

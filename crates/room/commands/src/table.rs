@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use nagaya_resp::Args;
 
-use crate::entry::{Entry, Registry};
 pub use nagaya_command_spec::table::Command;
+use nagaya_exec::entry::{Entry, Registry};
 
 /// Every family's commands, in the order of COMPAT.md.
 pub(crate) const FAMILIES: &[&[Entry]] = &[

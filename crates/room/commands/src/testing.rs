@@ -9,17 +9,17 @@ use nagaya_store::rdb::dump_value;
 use nagaya_store::table::Keyed;
 use parking_lot::Mutex;
 
-use crate::client::Client;
-use crate::config::Config;
-use crate::dispatch::Executed;
-use crate::entry::Registry;
-use crate::executor::Core;
-use crate::replay::ReplayError;
-use crate::server::Server;
-use crate::stats::ThreadStats;
 use crate::table;
 use nagaya_clock::Clock;
 use nagaya_connections::client::{Mailbox, Message};
+use nagaya_exec::config::Config;
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::entry::Registry;
+use nagaya_exec::executor::Core;
+use nagaya_exec::replay::ReplayError;
+use nagaya_exec::server::Server;
+use nagaya_exec::session::Client;
+use nagaya_exec::stats::ThreadStats;
 use nagaya_keyspace::effects::{Journal, JournalError, Reader};
 use nagaya_keyspace::reclaim::ReclaimInline;
 

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::client::{Transaction, Watch};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::transaction_state::{unwatch, unwatch_locked};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ALLOW_BUSY, Category, FAST, LOADING, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::session::{Transaction, Watch};
+use nagaya_exec::transaction::{unwatch, unwatch_locked};
 use nagaya_keyspace::shard::Scope;
 
 pub(crate) const COMMANDS: &[Entry] = &[

@@ -2,23 +2,23 @@
 
 use std::io::Read;
 
-use crate::closing::{close_clients_of_the_removed, close_listeners_without_rights};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 use nagaya_connections::acl::check::Reason;
 use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::selector::{Selector, has_space};
 use nagaya_connections::acl::{DEFAULT_USER, file};
+use nagaya_exec::closing::{close_clients_of_the_removed, close_listeners_without_rights};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
 
 type Reply = Result<(), CommandError>;
 
 const COMMON: Flags = NOSCRIPT.and(LOADING).and(STALE);
 const ADMINS: Flags = COMMON.and(ADMIN);
 
-const fn sub(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn sub(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run).flags(ADMINS).group("server").since("6.0.0")
 }
 

@@ -2,11 +2,11 @@
 
 use nagaya_resp::{Proto, parse_i64};
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 use nagaya_connections::acl::DEFAULT_USER;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 
 type Reply = Result<(), CommandError>;
 
@@ -18,7 +18,7 @@ const ALWAYS: Flags = NOSCRIPT
     .and(NO_AUTH)
     .and(ALLOW_BUSY);
 
-const fn connection(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn connection(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .acl(Category::CONNECTION)
         .group("connection")
@@ -156,11 +156,11 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.client.transaction = None;
     let server = ctx.server();
-    crate::transaction_state::unwatch(server, ctx.client);
-    crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
-    crate::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
+    nagaya_exec::transaction::unwatch(server, ctx.client);
+    nagaya_exec::tracking::disable(&server.subscribers.tracking, ctx.client);
+    nagaya_exec::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
     server.monitors.leave(&ctx.client.shared);
-    ctx.client.replies = crate::client::Replies::On;
+    ctx.client.replies = nagaya_exec::session::Replies::On;
     ctx.client
         .shared
         .set_mark(nagaya_connections::client::Mark::NO_EVICT, false);

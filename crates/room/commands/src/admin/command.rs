@@ -2,9 +2,6 @@
 
 use nagaya_resp::Out;
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::help;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{
@@ -12,10 +9,13 @@ use nagaya_command_spec::spec::{
     STALE,
 };
 use nagaya_command_spec::table::Command;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::help;
 
 type Reply = Result<(), CommandError>;
 
-const fn about(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn about(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .flags(LOADING.and(STALE))
         .acl(Category::CONNECTION)

@@ -1,11 +1,11 @@
 //! CONFIG: reading and changing the settings.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::{container, help};
-use crate::settings::{SETTINGS, Setting};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::settings::{SETTINGS, Setting};
 
 type Reply = Result<(), CommandError>;
 

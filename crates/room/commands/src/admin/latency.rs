@@ -1,13 +1,13 @@
 //! LATENCY: when something took long, and how long commands take in general.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::{container, help};
-use crate::latency::Sample;
-use crate::server::Server;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
 use nagaya_command_spec::table::Command;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::latency::Sample;
+use nagaya_exec::server::Server;
 
 mod report;
 

@@ -1,11 +1,11 @@
 //! MEMORY: what takes how much of it.
 
 use crate::admin::info::client_bytes;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
 use nagaya_keyspace::memory::resident_bytes;
 
 type Reply = Result<(), CommandError>;

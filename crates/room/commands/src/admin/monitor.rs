@@ -1,10 +1,10 @@
 //! MONITOR: connections that are shown every command as it runs.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
 use nagaya_connections::client::Mark;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 
 pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
     .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))

@@ -6,14 +6,14 @@
 
 use nagaya_resp::parse_i64;
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT,
     PROTECTED, READONLY, STALE, WRITE,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_exec::help::{container, help};
 
 mod cluster;
 
@@ -225,7 +225,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let Some(slow) = ctx.server().keyspace.shards.slow()
         && !has("NOSAVE")
     {
-        return Err(crate::scripting::busy_error(slow));
+        return Err(nagaya_exec::scripts::busy_error(slow));
     }
     ctx.server()
         .shutdown_requested

@@ -2,11 +2,11 @@
 
 use nagaya_resp::parse_i64;
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, LOADING, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
 
 type Reply = Result<(), CommandError>;
 

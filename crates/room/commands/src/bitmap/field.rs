@@ -2,9 +2,9 @@
 
 use nagaya_resp::{Args, Out, parse_i64};
 
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 
 use super::{Reply, bit_offset, text};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use nagaya_resp::parse_i64;
 
-use crate::ctx::Ctx;
-use crate::scripting::{Call, Target, Traits, run, with_vm};
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::{Call, Target, Traits, run, with_vm};
 
 type Reply = Result<(), CommandError>;
 

@@ -6,15 +6,16 @@ use nagaya_resp::Out;
 use super::call::{fcall, fcall_ro};
 use super::dump::{dump, restore};
 use super::load::{delete, flush, load};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help;
-use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS, busy_error};
+use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_command_spec::spec::{
     ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help;
+use nagaya_exec::scripts::busy_error;
 use nagaya_keyspace::shard::Slow;
 
 type Reply = Result<(), CommandError>;

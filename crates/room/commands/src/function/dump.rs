@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use nagaya_store::rdb::{FunctionError, functions};
 
-use super::library::{Libraries, Library, SameName};
 use super::load::{make, wrong_form};
-use crate::ctx::Ctx;
-use crate::scripting::{LoadHost, ThreadVm, with_vm};
-use crate::server::Server;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::library::{Libraries, Library, SameName};
+use nagaya_exec::scripts::{LoadHost, ThreadVm, with_vm};
+use nagaya_exec::server::Server;
 
 type Reply = Result<(), CommandError>;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nagaya_lua::parse_library_shebang;
 
-use super::library::{Libraries, Library, SameName};
-use crate::ctx::Ctx;
-use crate::scripting::{LoadHost, Scripts, ThreadVm, refused, with_vm};
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::library::{Libraries, Library, SameName};
+use nagaya_exec::scripts::{LoadHost, Scripts, ThreadVm, refused, with_vm};
 
 type Reply = Result<(), CommandError>;
 

@@ -3,8 +3,8 @@
 use nagaya_store::rdb::{self, RestoreError};
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::notify::Events;
 use nagaya_keyspace::recency::Recency;

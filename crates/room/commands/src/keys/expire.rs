@@ -1,8 +1,8 @@
 //! When keys expire.
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 
 /// When a new expiry is set at all.

@@ -4,11 +4,11 @@ use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::KeyRow;
 
 use super::Reply;
-use crate::cold_ask::ask;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::residency::{Cursors, Found};
 
 const COUNT_DEFAULT: usize = 10;

@@ -13,8 +13,8 @@ use nagaya_store::list::List;
 use nagaya_store::value::{Value, ValueRef};
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
 

@@ -4,9 +4,9 @@ use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, push_event};
-use crate::ctx::{Ctx, KeyWait};
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
 use nagaya_keyspace::effects::same_tag;
 use nagaya_keyspace::notify::Events;
 

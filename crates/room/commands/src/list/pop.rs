@@ -5,9 +5,9 @@ use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
-use crate::ctx::{Ctx, KeyWait};
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
 use nagaya_keyspace::notify::Events;
 
 /// What LMPOP and BLMPOP ask for.

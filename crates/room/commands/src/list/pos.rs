@@ -4,8 +4,8 @@ use nagaya_resp::parse_i64;
 use nagaya_store::list::{End, List};
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 
 /// The options of LPOS.
 struct Search {

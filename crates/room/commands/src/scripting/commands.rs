@@ -3,16 +3,16 @@
 use nagaya_lua::sha1_hex;
 
 use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
-use super::run::with_vm;
-use super::shared::digest;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::help;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
     NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, counted_keys,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help;
+use nagaya_exec::scripts::run::with_vm;
+use nagaya_exec::scripts::shared::digest;
 use nagaya_keyspace::shard::Slow;
 
 type Reply = Result<(), CommandError>;

@@ -2,11 +2,11 @@
 
 use nagaya_lua::sha1_hex;
 
-use super::run::{Call, run, with_vm};
-use super::shared::{Digest, digest};
-use super::vm::Target;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::run::{Call, run, with_vm};
+use nagaya_exec::scripts::shared::{Digest, digest};
+use nagaya_exec::scripts::vm::Target;
 
 type Reply = Result<(), CommandError>;
 

@@ -6,9 +6,9 @@ use nagaya_store::listpack::Item;
 use nagaya_store::set::Set;
 use nagaya_store::value::Value;
 
-use crate::ctx::Ctx;
 use crate::members::bulk_item;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
 

@@ -4,8 +4,8 @@ use nagaya_resp::Args;
 use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, TrimTo};
 
 use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::Db;
 use nagaya_keyspace::notify::Events;
 

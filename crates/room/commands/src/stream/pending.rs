@@ -3,8 +3,8 @@
 use nagaya_store::stream::{Group, Stream, StreamId};
 
 use super::{Reply, lossy, parse_end, parse_start, put_id};
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 
 /// Which pending entries to list.
 struct Filter<'a> {

@@ -9,9 +9,9 @@ use nagaya_store::stream::{ConsumerId, Delivery, Group, Stream, StreamId};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, lossy, parse_id, put_entry, put_id};
-use crate::ctx::{Ctx, KeyWait};
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
 use nagaya_keyspace::notify::Events;
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;

@@ -2,8 +2,8 @@
 
 use nagaya_store::value::StrRef;
 
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 
 use super::Reply;
 

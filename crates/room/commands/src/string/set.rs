@@ -2,9 +2,9 @@
 
 use nagaya_resp::Args;
 
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
 

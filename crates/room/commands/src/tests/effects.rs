@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::replay::ReplayError;
 use crate::table;
 use crate::testing::{Records, Session};
 use nagaya_command_spec::spec::{MAY_REPLICATE, WRITE};
+use nagaya_exec::replay::ReplayError;
 use nagaya_keyspace::effects::EffectBuf;
 
 /// Requests that prepare the keys, a request, and the effects it is to have. Words are parted by spaces,

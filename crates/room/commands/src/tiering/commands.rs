@@ -3,14 +3,14 @@
 use nagaya_tiering::cold::{Status, TagRow};
 
 use super::tags::tags;
-use crate::cold_ask::ask;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
 };
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::notify::Events;
 use nagaya_keyspace::residency::evict::Stays;
 use nagaya_keyspace::shard::hash_tag;

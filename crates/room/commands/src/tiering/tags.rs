@@ -2,11 +2,11 @@
 
 use nagaya_tiering::cold::TagRow;
 
-use crate::cold_ask::ask;
-use crate::ctx::Ctx;
-use crate::scripting;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts;
 use nagaya_keyspace::residency::survey;
 use nagaya_keyspace::residency::survey::{TagFigures, TagOrder, WalkPlace};
 use nagaya_keyspace::shard::{Busy, Slow, hash_tag};
@@ -175,7 +175,7 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
     let slow = ctx.server().keyspace.shards.slow().unwrap_or(Slow::Script);
-    result.map_err(|Busy| scripting::busy_error(slow))
+    result.map_err(|Busy| scripts::busy_error(slow))
 }
 
 fn another_question() -> CommandError {

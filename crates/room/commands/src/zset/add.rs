@@ -3,8 +3,8 @@
 use nagaya_store::zset::{AddFlags, AddOutcome, Zset};
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 
 /// Requests of up to this many pairs need no allocation for their scores.

@@ -14,8 +14,8 @@ use nagaya_store::set::Set;
 use nagaya_store::zset::{self, Zset};
 
 use super::{Reply, store, write_entry, write_header};
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::Db;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use nagaya_resp::{Out, Proto};
 use nagaya_store::zset::{Entry, Zset};
 
-use crate::ctx::Ctx;
 use crate::members::bulk_item;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
 

@@ -5,10 +5,10 @@ use nagaya_store::value::ValueKind;
 use nagaya_store::zset::Zset;
 
 use super::Reply;
-use crate::ctx::{Ctx, KeyWait};
 use crate::members::bulk_item;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
 use nagaya_keyspace::notify::Events;
 
 /// Which end of a set is taken from.

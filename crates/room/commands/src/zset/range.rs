@@ -7,8 +7,8 @@ use nagaya_store::listpack::ItemBuf;
 use nagaya_store::zset::{LexBound, LexRange, ScoreRange, Zset};
 
 use super::{Reply, store, write_entry, write_header};
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 
 /// What the two ends of a range mean.

@@ -5,8 +5,8 @@ use nagaya_store::listpack::Item;
 use nagaya_store::zset::Zset;
 
 use super::Reply;
-use crate::ctx::Ctx;
 use crate::members::{ScanOptions, ScanReply, empty_scan, parse_cursor};
+use nagaya_exec::ctx::Ctx;
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn zscan(ctx: &mut Ctx<'_, '_>) -> Reply {

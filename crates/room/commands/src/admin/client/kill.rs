@@ -6,9 +6,9 @@ use nagaya_resp::parse_i64;
 
 use super::Reply;
 use super::list::ClientType;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::client::{ClientShared, Mark, Message};
+use nagaya_exec::ctx::Ctx;
 
 /// Which connections to end: those that fit everything asked for.
 #[derive(Default)]

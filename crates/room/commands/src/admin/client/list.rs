@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use nagaya_resp::{Args, Proto, parse_i64};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::server::Server;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::client::{ClientShared, Mark};
 use nagaya_connections::tracking::TrackerInfo;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::server::Server;
 
 /// What a connection is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use nagaya_resp::parse_i64;
 
 use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
-use crate::client::Replies;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::help::{container, help};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 use nagaya_connections::client::{Mark, Message};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::session::Replies;
 
 mod kill;
 mod list;

@@ -3,8 +3,8 @@
 use nagaya_resp::parse_i64;
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::pause::PauseMode;
 
 /// CLIENT PAUSE timeout [WRITE|ALL]

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 
-use crate::client_tracking::{ClientTracking, Mode, disable};
 use nagaya_connections::tracking::Tracker;
+use nagaya_exec::tracking::{ClientTracking, Mode, disable};
 
 type Reply = Result<(), CommandError>;
 

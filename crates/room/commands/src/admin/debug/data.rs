@@ -7,8 +7,8 @@ use nagaya_store::table::Keyed;
 use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::Expiry;
 
 /// The type byte before a value's bytes, and version and checksum after them.

@@ -11,7 +11,7 @@ use nagaya_store::value::{ValueKind, ValueRef};
 use sha1::{Digest as _, Sha1};
 
 use super::Reply;
-use crate::ctx::Ctx;
+use nagaya_exec::ctx::Ctx;
 
 /// A digest under construction.
 #[derive(Clone, Copy, Default)]

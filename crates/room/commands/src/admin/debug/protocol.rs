@@ -3,8 +3,8 @@
 use nagaya_resp::Proto;
 
 use super::Reply;
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 
 /// DEBUG PROTOCOL type
 pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {

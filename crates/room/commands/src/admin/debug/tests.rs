@@ -77,8 +77,8 @@ fn expiry_in_the_background_can_be_stopped() {
     session.advance_ms(10);
     let engine = std::sync::Arc::clone(&session.engine);
     let sweep = || {
-        let stats = crate::executor::Core::new_stats(&engine.server);
-        let mut core = crate::executor::Core::new(&engine.server, &stats);
+        let stats = nagaya_exec::executor::Core::new_stats(&engine.server);
+        let mut core = nagaya_exec::executor::Core::new(&engine.server, &stats);
         (0..engine.server.keyspace.shards.count()).for_each(|shard| {
             core.expire_shard(shard, 10);
         });

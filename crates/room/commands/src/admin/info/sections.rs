@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::REDIS_VERSION;
 use super::process::{CpuTimes, human, system_bytes, system_name};
-use crate::ctx::Ctx;
-use crate::server::Server;
-use crate::settings::show_percentile;
-use crate::stats::ThreadStats;
 use nagaya_connections::pubsub::Kind;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::server::Server;
+use nagaya_exec::settings::show_percentile;
+use nagaya_exec::stats::ThreadStats;
 use nagaya_keyspace::memory::resident_bytes;
 
 /// One section.
