@@ -2,9 +2,6 @@
 
 use std::borrow::Cow;
 
-use nagaya_resp::parse_i64;
-use nagaya_store::value::{StrRef, Value};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, key, keys_to,
@@ -13,6 +10,8 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::parse_i64;
+use nagaya_store::value::{StrRef, Value};
 
 mod bits;
 mod field;

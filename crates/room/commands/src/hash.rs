@@ -1,10 +1,5 @@
 //! Hashes.
 
-use nagaya_resp::{Extended, Out};
-use nagaya_store::hash::Hash;
-use nagaya_store::listpack::Item;
-
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
@@ -12,6 +7,11 @@ use nagaya_command_spec::spec::{
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::{Extended, Out};
+use nagaya_store::hash::Hash;
+use nagaya_store::listpack::Item;
+
+use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod random;
 

@@ -1,10 +1,5 @@
 //! HyperLogLogs: estimating how many different elements were seen, in a string of fixed size.
 
-use nagaya_store::entry::Entry;
-use nagaya_store::hll::{self, Corrupt};
-use nagaya_store::rng::with_thread_rng;
-use nagaya_store::value::{StrRef, Value};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
@@ -13,6 +8,10 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::cmd;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
+use nagaya_store::entry::Entry;
+use nagaya_store::hll::{self, Corrupt};
+use nagaya_store::rng::with_thread_rng;
+use nagaya_store::value::{StrRef, Value};
 
 type Reply = Result<(), CommandError>;
 

@@ -1,8 +1,5 @@
 //! Lists.
 
-use nagaya_store::list::{End, List};
-use nagaya_store::listpack::Item;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT, READONLY, RO,
@@ -11,6 +8,8 @@ use nagaya_command_spec::spec::{
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::notify::Events;
+use nagaya_store::list::{End, List};
+use nagaya_store::listpack::Item;
 
 mod moves;
 mod pop;

@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
 use nagaya_resp::{Args, Out, parse_i64};
 use nagaya_store::listpack::{Item, ItemBuf};
 use nagaya_store::rng::Rng;
-
-use nagaya_command_spec::error::CommandError;
-use nagaya_command_spec::glob;
 
 /// Writes an element as a bulk string.
 #[inline]

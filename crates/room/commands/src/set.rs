@@ -1,8 +1,5 @@
 //! Sets.
 
-use nagaya_store::set::Set;
-
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, OW, READONLY, RO, RW, UPDATE, WRITE,
@@ -12,6 +9,9 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_keyspace::effects::same_tag;
 use nagaya_keyspace::notify::Events;
+use nagaya_store::set::Set;
+
+use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod algebra;
 mod random;

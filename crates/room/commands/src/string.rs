@@ -1,7 +1,5 @@
 //! Strings.
 
-use nagaya_resp::{Extended, parse_i64};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE,
@@ -11,6 +9,7 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_keyspace::db::Expiry;
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::{Extended, parse_i64};
 
 mod lcs;
 mod set;

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use nagaya_resp::Args;
-
 pub use nagaya_command_spec::table::Command;
 use nagaya_exec::entry::{Entry, Registry};
+use nagaya_resp::Args;
 
 /// Every family's commands, in the order of COMPAT.md.
 pub(crate) const FAMILIES: &[&[Entry]] = &[

@@ -4,12 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use nagaya_resp::{ArgVec, Out};
-use nagaya_store::rdb::dump_value;
-use nagaya_store::table::Keyed;
-use parking_lot::Mutex;
-
-use crate::table;
 use nagaya_clock::Clock;
 use nagaya_connections::client::{Mailbox, Message};
 use nagaya_exec::config::Config;
@@ -22,6 +16,12 @@ use nagaya_exec::session::Client;
 use nagaya_exec::stats::ThreadStats;
 use nagaya_keyspace::effects::{Journal, JournalError, Reader};
 use nagaya_keyspace::reclaim::ReclaimInline;
+use nagaya_resp::{ArgVec, Out};
+use nagaya_store::rdb::dump_value;
+use nagaya_store::table::Keyed;
+use parking_lot::Mutex;
+
+use crate::table;
 
 /// A clock that stands still until told otherwise.
 pub struct ManualClock(AtomicI64);

@@ -10,10 +10,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nagaya_command_spec::table::Command;
 use nagaya_resp::{ArgVec, Out, Proto};
 use nagaya_store::value::ValueKind;
-
-use nagaya_command_spec::table::Command;
 
 /// What a client gets when its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
+use nagaya_command_spec::error::CommandError;
 use nagaya_resp::Proto;
 use parking_lot::Mutex;
 
@@ -12,7 +13,6 @@ use crate::acl::Account;
 use crate::blocking::Wait;
 use crate::cold_query::Answers;
 use crate::pubsub::{SharedCounts, SubscriptionCounts};
-use nagaya_command_spec::error::CommandError;
 
 /// Something another thread has for a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]

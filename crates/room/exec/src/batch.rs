@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use nagaya_keyspace::shard::Scope;
+
 use crate::deferred::Postponed;
 use crate::executor::Core;
 use crate::session::Client;
-use nagaya_keyspace::shard::Scope;
 
 impl Core<'_> {
     /// Reads the clock and the settings for the commands to come.

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nagaya_connections::blocking::Wait;
+use nagaya_connections::client::Message;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::shard::{Busy, Waiter};
 use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
 use crate::deferred::Postponed;
 use crate::executor::Core;
 use crate::session::Client;
-use nagaya_connections::blocking::Wait;
-use nagaya_connections::client::Message;
-use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::{Busy, Waiter};
 
 impl<'s> Core<'s> {
     /// Ends a client's wait because its time is up; false when another thread is just trying to serve

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::server::Server;
-use crate::session::Client;
 use nagaya_connections::acl::Account;
 use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::selector::Selector;
 use nagaya_connections::client::{ClientShared, Message};
 use nagaya_connections::pubsub::Kind;
+
+use crate::server::Server;
+use crate::session::Client;
 
 /// Ends the connections of users that were removed. The one that asked for it gets its reply first.
 pub fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {

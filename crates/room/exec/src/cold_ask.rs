@@ -5,11 +5,12 @@
 //! the request runs again, now with the answer. A command inside a script or
 //! transaction must not wait, so it asks the cold tier in place.
 
-use crate::ctx::Ctx;
-use crate::session::Client;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::cold_query::{Answer, Question};
 use nagaya_keyspace::residency::{Tiering, reply_to};
+
+use crate::ctx::Ctx;
+use crate::session::Client;
 
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
 pub fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {

@@ -4,7 +4,6 @@
 //! `settings.rs`; here is where their values live.
 
 use std::collections::BTreeMap;
-
 use std::path::PathBuf;
 
 use nagaya_store::limits::EncodingLimits;

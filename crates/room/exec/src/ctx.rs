@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::{Command, CommandTable};
+use nagaya_connections::blocking::{BlockRequest, TimeoutReply, Wait};
+use nagaya_keyspace::db::Db;
 use nagaya_resp::{ArgVec, Args, Out, parse_f64, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::value::ValueKind;
@@ -11,10 +15,6 @@ use crate::executor::Core;
 use crate::server::Server;
 use crate::session::Client;
 use crate::stats::ThreadStats;
-use nagaya_command_spec::error::CommandError;
-use nagaya_command_spec::table::{Command, CommandTable};
-use nagaya_connections::blocking::{BlockRequest, TimeoutReply, Wait};
-use nagaya_keyspace::db::Db;
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {

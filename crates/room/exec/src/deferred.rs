@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nagaya_connections::blocking::Wait;
 use parking_lot::Mutex;
 
 use crate::session::Watch;
-use nagaya_connections::blocking::Wait;
 
 /// Something to be done when the keys can be had again.
 pub enum Postponed {

@@ -7,15 +7,6 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_resp::{ArgVec, Args, Out};
-
-use crate::ctx::Ctx;
-use crate::executor::Core;
-use crate::paused::holds_up;
-use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
-use crate::scripts;
-use crate::session::{Client, Replies};
-use crate::tracking;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
@@ -25,6 +16,15 @@ use nagaya_connections::client::Mark;
 use nagaya_keyspace::db::{Db, DbTurn};
 use nagaya_keyspace::effects::Effects;
 use nagaya_keyspace::shard::{Busy, Place, Scope, Slow};
+use nagaya_resp::{ArgVec, Args, Out};
+
+use crate::ctx::Ctx;
+use crate::executor::Core;
+use crate::paused::holds_up;
+use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
+use crate::scripts::traits::busy_error;
+use crate::session::{Client, Replies};
+use crate::tracking;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl<'s> Core<'s> {
             && !command.spec.flags.has(ALLOW_BUSY)
         {
             self.stats.commands[command.number].rejected.add(1);
-            return Err(scripts::busy_error(slow));
+            return Err(busy_error(slow));
         }
         Ok(command)
     }
@@ -244,7 +244,7 @@ impl<'s> Core<'s> {
             Err(Busy) => {
                 self.stats.commands[command.number].rejected.add(1);
                 let slow = self.server.keyspace.shards.slow().unwrap_or(Slow::Script);
-                self.refuse(client, &args, &scripts::busy_error(slow), out);
+                self.refuse(client, &args, &busy_error(slow), out);
             }
         }
         if !self.after.ended_waits.is_empty() {

@@ -13,12 +13,12 @@
 //!
 //! A [`Registry`] is made of the entries of all families.
 
-use nagaya_resp::Args;
-
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{Category, CommandSpec, Flags, KeyFlags, KeySpec};
 use nagaya_command_spec::table::{Command, CommandTable, SpecTree};
+use nagaya_resp::Args;
+
+use crate::ctx::Ctx;
 
 /// Runs one command under the locks of its keys and writes its reply.
 pub type Handler = fn(&mut Ctx<'_, '_>) -> Result<(), CommandError>;

@@ -5,14 +5,14 @@
 //! while one key is chosen and removed, and the removed value is freed at once,
 //! since its memory is what is wanted.
 
+use nagaya_keyspace::shard::Scope;
+use nagaya_keyspace::victim::Order;
 use nagaya_resp::Args;
 use nagaya_store::rng::with_thread_rng;
 
 use crate::dispatch::{needs_memory, resolve};
 use crate::executor::Core;
 use crate::session::Client;
-use nagaya_keyspace::shard::Scope;
-use nagaya_keyspace::victim::Order;
 
 /// Keys removed for one request at most; more pressure than that is met by refusing it.
 const KEYS_PER_REQUEST_MAX: usize = 1000;

@@ -8,15 +8,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::Config;
-use crate::scripts::ThreadVm;
-use crate::server::Server;
-use crate::stats::ThreadStats;
 use nagaya_clock::{TickRate, ticks};
 use nagaya_command_spec::table::Command;
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::tracking::Changes;
 use nagaya_keyspace::effects::EffectBuf;
+
+use crate::config::Config;
+use crate::scripts::vm::ThreadVm;
+use crate::server::Server;
+use crate::stats::ThreadStats;
 
 /// One thread's way into the engine.
 pub struct Core<'s> {
@@ -64,14 +65,14 @@ impl Turn {
     }
 
     /// Takes the settings in force.
-    pub fn take_config(&mut self, config: Arc<Config>, version: u64) {
+    pub(crate) fn take_config(&mut self, config: Arc<Config>, version: u64) {
         self.config_version = version;
         self.slow_ns = config.slow_ns();
         self.counts_uses = config.maxmemory_policy.ends_with("lfu");
         self.config = config;
     }
 
-    pub fn set_now(&mut self, now_us: i64) {
+    pub(crate) fn set_now(&mut self, now_us: i64) {
         self.now_us = now_us;
         self.now_s = now_us / 1_000_000;
     }
@@ -98,7 +99,7 @@ impl Timer {
 
     /// Begins a request: the end of another client's request is not its start.
     #[inline]
-    pub fn begin(&mut self, client: u64) {
+    pub(crate) fn begin(&mut self, client: u64) {
         if client != self.ended_client {
             self.ended_client = client;
             self.ended_ticks = 0;
@@ -107,7 +108,7 @@ impl Timer {
 
     /// Returns when the command that begins now started.
     #[inline]
-    pub fn started(&self) -> u64 {
+    pub(crate) fn started(&self) -> u64 {
         match self.ended_ticks {
             0 => ticks(),
             earlier => earlier,
@@ -116,13 +117,13 @@ impl Timer {
 
     /// Ends a command and returns how long it took, in nanoseconds.
     #[inline]
-    pub fn end(&mut self, started: u64) -> u64 {
+    pub(crate) fn end(&mut self, started: u64) -> u64 {
         self.ended_ticks = ticks();
         self.rate.ns_between(started, self.ended_ticks)
     }
 
     /// Says that time has passed since the last command ended, which is not part of the next one.
-    pub fn forget_end(&mut self) {
+    pub(crate) fn forget_end(&mut self) {
         self.ended_ticks = 0;
     }
 }
@@ -137,7 +138,7 @@ pub(crate) struct LastCommand(Option<(usize, [u8; LAST_NAME_MAX], &'static Comma
 impl LastCommand {
     /// Returns the command if it was spelt the same.
     #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<&'static Command> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&'static Command> {
         match &self.0 {
             Some((length, spelt, command)) if name.len() == *length && spelt[..*length] == *name => {
                 Some(command)
@@ -146,7 +147,7 @@ impl LastCommand {
         }
     }
 
-    pub fn remember(&mut self, name: &[u8], command: &'static Command) {
+    pub(crate) fn remember(&mut self, name: &[u8], command: &'static Command) {
         if name.len() <= LAST_NAME_MAX {
             let mut spelt = [0; LAST_NAME_MAX];
             spelt[..name.len()].copy_from_slice(name);

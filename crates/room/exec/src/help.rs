@@ -1,7 +1,8 @@
 //! What containers of subcommands share: the HELP reply.
 
-use crate::ctx::Ctx;
 use nagaya_command_spec::error::CommandError;
+
+use crate::ctx::Ctx;
 
 /// Stands for a container's own handler. A container without a subcommand fails its arity check, so
 /// this is not reached.

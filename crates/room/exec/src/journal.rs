@@ -1,14 +1,14 @@
 //! Hands the effects of commands to the journal.
 
-use nagaya_resp::Out;
-
-use crate::executor::Core;
-use crate::session::Client;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{MAY_REPLICATE, OWN_LOCKS, WRITE};
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
 use nagaya_keyspace::effects::JournalError;
+use nagaya_resp::Out;
+
+use crate::executor::Core;
+use crate::session::Client;
 
 /// A record's buffer keeps this much room for the next one.
 const KEPT_BYTES_MAX: usize = 64 * 1024;

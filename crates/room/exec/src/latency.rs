@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use nagaya_command_spec::spec::FAST;
+use nagaya_command_spec::table::Command;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Config;
-use nagaya_command_spec::spec::FAST;
-use nagaya_command_spec::table::Command;
 
 /// Samples kept per kind of event.
 const SAMPLES_MAX: usize = 160;

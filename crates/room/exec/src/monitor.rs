@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nagaya_command_spec::spec::{ADMIN, SKIP_MONITOR};
+use nagaya_command_spec::table::Command;
+use nagaya_connections::client::{ClientShared, Mark, Message};
 use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::redact;
 use crate::session::Client;
-use nagaya_command_spec::spec::{ADMIN, SKIP_MONITOR};
-use nagaya_command_spec::table::Command;
-use nagaya_connections::client::{ClientShared, Mark, Message};
 
 /// The connections that watch.
 #[derive(Default)]

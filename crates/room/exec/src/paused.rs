@@ -2,14 +2,14 @@
 //!
 //! A paused request is not run; the I/O loop hands it in again later.
 
-use nagaya_resp::Args;
-
-use crate::scripts;
-use crate::scripts::Scripts;
-use crate::session::Client;
 use nagaya_command_spec::spec::{Flags, MAY_REPLICATE, WRITE};
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::pause::{PauseMode, PauseState};
+use nagaya_resp::Args;
+
+use crate::scripts::shared::Scripts;
+use crate::scripts::shared::only_reads;
+use crate::session::Client;
 
 const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 
@@ -34,7 +34,7 @@ pub(crate) fn holds_up(
 /// have promised not to.
 fn changes_data(scripts: &Scripts, client: &Client, command: &Command, args: &Args<'_>) -> bool {
     let changes = |command: &Command, args: &Args<'_>| {
-        command.spec.flags.has(CHANGES) && !scripts::only_reads(scripts, command, args)
+        command.spec.flags.has(CHANGES) && !only_reads(scripts, command, args)
     };
     let queued = client
         .transaction

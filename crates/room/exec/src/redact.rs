@@ -1,9 +1,9 @@
 //! Which arguments must not appear in logs.
 
+use nagaya_command_spec::table::Command;
 use nagaya_resp::Args;
 
 use crate::settings::Setting;
-use nagaya_command_spec::table::Command;
 
 /// Returns the arguments of a request with passwords and the like replaced.
 pub(crate) fn shown<'a>(command: &Command, args: &Args<'a>) -> Vec<&'a [u8]> {

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::table::{Command, CommandTable};
+use nagaya_connections::client::{Mailbox, Message};
+use nagaya_keyspace::db::{Db, DbTurn};
+use nagaya_keyspace::effects::{AT, Corrupt, Reader};
+use nagaya_keyspace::hash_tag::hash_tag;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
 
 use crate::ctx::Ctx;
 use crate::dispatch::resolve;
 use crate::executor::Core;
 use crate::session::Client;
-use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::table::{Command, CommandTable};
-use nagaya_connections::client::{Mailbox, Message};
-use nagaya_keyspace::db::{Db, DbTurn};
-use nagaya_keyspace::effects::{AT, Corrupt, Reader};
-use nagaya_keyspace::notify::Events;
-use nagaya_keyspace::shard::hash_tag;
 
 /// Why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,15 +1,15 @@
 //! What a request needs of the tiers before it may run.
 
-use nagaya_resp::Args;
-use nagaya_tiering::cold::ColdError;
-
-use crate::session::Client;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::OWN_LOCKS;
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::hash_tag;
+use nagaya_keyspace::hash_tag::hash_tag;
+use nagaya_resp::Args;
+use nagaya_tiering::cold::ColdError;
+
+use crate::session::Client;
 
 /// Refuses keys without braces where the settings say so.
 #[inline]

@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use nagaya_clock::Clock;
+use nagaya_connections::acl::Acl;
+use nagaya_connections::subscribers::Subscribers;
+use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_keyspace::keyspace::Keyspace;
+use nagaya_keyspace::reclaim::Reclaimer;
 use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
@@ -13,15 +19,9 @@ use crate::entry::Registry;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
 use crate::rates::Rates;
-use crate::scripts::Scripts;
+use crate::scripts::shared::Scripts;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
-use nagaya_clock::Clock;
-use nagaya_connections::acl::Acl;
-use nagaya_connections::subscribers::Subscribers;
-use nagaya_keyspace::effects::{Journal, JournalError};
-use nagaya_keyspace::keyspace::Keyspace;
-use nagaya_keyspace::reclaim::Reclaimer;
 
 /// The state of one engine.
 pub struct Server {

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
+use nagaya_command_spec::spec::SKIP_SLOWLOG;
+use nagaya_command_spec::table::Command;
 use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::config::Config;
 use crate::redact;
 use crate::session::Client;
-use nagaya_command_spec::spec::SKIP_SLOWLOG;
-use nagaya_command_spec::table::Command;
 
 /// Arguments kept of a command; the last one says how many are missing.
 const ARGS_MAX: usize = 32;

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use parking_lot::Mutex;
-
 use nagaya_keyspace::stats::{Counter, KeyspaceStats};
+use parking_lot::Mutex;
 
 /// What one command did.
 #[derive(Default)]

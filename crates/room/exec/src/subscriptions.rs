@@ -5,21 +5,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::Command;
+use nagaya_connections::pubsub::{Kind, PubSub};
 use nagaya_resp::Proto;
 
 use crate::session::Client;
-use nagaya_command_spec::error::CommandError;
-use nagaya_command_spec::table::Command;
-
-use nagaya_connections::pubsub::{Kind, PubSub};
-
-/// The channels and patterns of a connection that listens to at least one.
-#[derive(Default)]
-pub struct Subscriptions {
-    /// Per [`Kind`], each name with the place it takes in the order of subscribing.
-    names: [HashMap<Arc<[u8]>, u64, ahash::RandomState>; 3],
-    next: u64,
-}
 
 impl Client {
     /// Tells whether the connection listens to anything.

@@ -1,43 +1,17 @@
 //! Client-side caching, as far as it concerns the connection that caches.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{Category, READONLY};
+use nagaya_command_spec::table::Command;
+use nagaya_connections::tracking::{Changes, Tracking};
 use nagaya_resp::Args;
 
 use crate::executor::Core;
 use crate::session::Client;
-use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::spec::{Category, READONLY};
-use nagaya_command_spec::table::Command;
-use nagaya_connections::tracking::{Changes, Tracker, Tracking};
+use crate::session::tracking::Mode;
 
 /// Most keys forgotten after one command while there are more than the limit allows.
 const EVICTIONS_PER_COMMAND: usize = 100;
-
-/// How a client tracks, kept by its own thread. A client that does not track has none.
-pub struct ClientTracking {
-    pub tracker: Arc<Tracker>,
-    pub mode: Mode,
-    /// CLIENT CACHING was called for the next command.
-    pub caching: bool,
-    /// What the client hears of in broadcast mode.
-    pub prefixes: BTreeSet<Vec<u8>>,
-    /// While a script runs: whether it has read anything.
-    pub script_reads: Option<bool>,
-}
-
-/// Which reads of a client are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Every,
-    /// Those that CLIENT CACHING YES announces.
-    OptIn,
-    /// All but those that CLIENT CACHING NO announces.
-    OptOut,
-    /// None: changes are broadcast by prefix.
-    Broadcast,
-}
 
 impl Core<'_> {
     /// Takes over the invalidations that wait for the end of the current command.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use nagaya_command_spec::spec::NO_MULTI;
+use nagaya_command_spec::table::Command;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::shard::{Busy, Scope, Shard};
 use nagaya_resp::{ArgVec, Args, Out};
 
 use crate::deferred::Postponed;
 use crate::executor::Core;
 use crate::server::Server;
 use crate::session::{Client, Watch};
-use nagaya_command_spec::spec::NO_MULTI;
-use nagaya_command_spec::table::Command;
-use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::{Busy, Scope, Shard};
 
 impl Core<'_> {
     /// Queues a command of a client that is putting a transaction together; false when it is to run now.

@@ -12,24 +12,25 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::client::Message;
+use nagaya_connections::subscribers::Subscribers;
+use nagaya_connections::tracking::Changes;
 use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::key_table::{KeyTable, Put};
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
-use crate::effects::Effects;
+use crate::effects::record::Effects;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::notify::Events;
 use crate::recency::Recency;
 use crate::reclaim::Garbage;
-use crate::residency::{ShardTiers, Tiering};
+use crate::residency::shard::ShardTiers;
+use crate::residency::tiering::Tiering;
 use crate::shard::{Locked, Place, Shard};
 use crate::stats::KeyspaceStats;
-use nagaya_command_spec::error::CommandError;
-use nagaya_connections::client::Message;
-use nagaya_connections::subscribers::Subscribers;
-use nagaya_connections::tracking::Changes;
 
 /// What happens to a key's expiry when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

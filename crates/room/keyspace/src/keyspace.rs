@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use nagaya_clock::Clock;
+
 use crate::memory::MemoryGauge;
 use crate::pause::PauseState;
 use crate::reclaim::{Garbage, Reclaimer};
-use crate::residency::{Survey, Tiering};
+use crate::residency::statistics::Survey;
+use crate::residency::tiering::Tiering;
 use crate::shard::Shards;
-use nagaya_clock::Clock;
 
 /// Values whose freeing takes more steps than this are freed by the reclaimer.
 pub const FREE_EFFORT_MAX: usize = 64;

@@ -8,6 +8,7 @@
 pub mod db;
 pub mod effects;
 mod expire;
+pub mod hash_tag;
 pub mod keyspace;
 pub mod memory;
 pub mod notify;

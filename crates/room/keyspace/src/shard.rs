@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nagaya_connections::blocking::Wait;
+use nagaya_connections::client::ClientShared;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::key_table::KeyTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::residency::ShardTiers;
-use nagaya_connections::blocking::Wait;
-use nagaya_connections::client::ClientShared;
+use crate::hash_tag::hash_tag;
+use crate::residency::shard::ShardTiers;
 
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]
@@ -272,37 +273,9 @@ impl Locked<'_> {
     }
 }
 
-/// Returns the part of a key that decides where it lives: what stands in the first pair of braces, if
-/// anything does, else all of it.
-#[inline]
-pub fn hash_tag(key: &[u8]) -> &[u8] {
-    let Some(open) = memchr::memchr(b'{', key) else {
-        return key;
-    };
-    match memchr::memchr(b'}', &key[open + 1..]) {
-        Some(length) if length > 0 => &key[open + 1..open + 1 + length],
-        _ => key,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_tag_is_what_redis_cluster_takes_for_it() {
-        for (key, tag) in [
-            ("plain", "plain"),
-            ("a{b}c", "b"),
-            ("{}x", "{}x"),
-            ("a{b", "a{b"),
-            ("{a}{b}", "a"),
-            ("x{{a}}", "{a"),
-            ("", ""),
-        ] {
-            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
-        }
-    }
 
     #[test]
     fn keys_of_one_tag_share_a_shard() {

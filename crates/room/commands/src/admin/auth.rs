@@ -1,12 +1,11 @@
 //! The life of a connection: handshake, authentication, and small talk.
 
-use nagaya_resp::{Proto, parse_i64};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 use nagaya_connections::acl::DEFAULT_USER;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
+use nagaya_resp::{Proto, parse_i64};
 
 type Reply = Result<(), CommandError>;
 

@@ -1,7 +1,5 @@
 //! COMMAND and its subcommands: the table, told to clients.
 
-use nagaya_resp::Out;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{
@@ -12,6 +10,7 @@ use nagaya_command_spec::table::Command;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help::help;
+use nagaya_resp::Out;
 
 type Reply = Result<(), CommandError>;
 

@@ -8,13 +8,12 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nagaya_resp::parse_i64;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_exec::help::help;
+use nagaya_resp::parse_i64;
 
 mod data;
 mod digest;

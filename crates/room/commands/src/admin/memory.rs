@@ -1,12 +1,13 @@
 //! MEMORY: what takes how much of it.
 
-use crate::admin::info::client_bytes;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help::{container, help};
 use nagaya_keyspace::memory::resident_bytes;
+
+use crate::admin::info::client_bytes;
 
 type Reply = Result<(), CommandError>;
 

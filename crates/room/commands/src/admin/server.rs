@@ -4,8 +4,6 @@
 //! and no snapshot file. Where a client expects the answer of a lone master it
 //! gets it; where it asks for what does not exist it gets an error that says so.
 
-use nagaya_resp::parse_i64;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT,
@@ -14,6 +12,7 @@ use nagaya_command_spec::spec::{
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_exec::help::{container, help};
+use nagaya_resp::parse_i64;
 
 mod cluster;
 
@@ -225,7 +224,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let Some(slow) = ctx.server().keyspace.shards.slow()
         && !has("NOSAVE")
     {
-        return Err(nagaya_exec::scripts::busy_error(slow));
+        return Err(nagaya_exec::scripts::traits::busy_error(slow));
     }
     ctx.server()
         .shutdown_requested

@@ -1,12 +1,11 @@
 //! SLOWLOG: the latest commands that took long.
 
-use nagaya_resp::parse_i64;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, LOADING, STALE};
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help::{container, help};
+use nagaya_resp::parse_i64;
 
 type Reply = Result<(), CommandError>;
 

@@ -1,11 +1,10 @@
 //! BITFIELD and BITFIELD_RO: integers of one to 64 bits at any bit of a string.
 
-use nagaya_resp::{Args, Out, parse_i64};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::{Args, Out, parse_i64};
 
 use super::{Reply, bit_offset, text};
 

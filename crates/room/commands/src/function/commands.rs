@@ -1,12 +1,5 @@
 //! The table entries of functions, and the subcommands that only look.
 
-use nagaya_lua::FunctionDef;
-use nagaya_resp::Out;
-
-use super::call::{fcall, fcall_ro};
-use super::dump::{dump, restore};
-use super::load::{delete, flush, load};
-use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_command_spec::spec::{
@@ -15,8 +8,15 @@ use nagaya_command_spec::spec::{
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help;
-use nagaya_exec::scripts::busy_error;
+use nagaya_exec::scripts::traits::busy_error;
 use nagaya_keyspace::shard::Slow;
+use nagaya_lua::FunctionDef;
+use nagaya_resp::Out;
+
+use super::call::{fcall, fcall_ro};
+use super::dump::{dump, restore};
+use super::load::{delete, flush, load};
+use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS};
 
 type Reply = Result<(), CommandError>;
 

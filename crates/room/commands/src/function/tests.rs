@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use nagaya_clock::SystemClock;
 use nagaya_resp::Proto;
 
 use crate::testing::{Engine, Session};
-use nagaya_clock::SystemClock;
 
 const LIBRARY: &str = "#!lua name=lib
 redis.register_function('get', function(keys, args) return redis.call('GET', keys[1]) end)

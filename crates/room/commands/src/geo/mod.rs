@@ -1,16 +1,16 @@
 //! Places on the earth, kept in sorted sets.
 
-use nagaya_resp::{Out, Proto};
-use nagaya_store::geo::Place;
-use nagaya_store::zset::{AddFlags, Zset};
-
-use crate::zset::add_pairs;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after,
 };
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
+use nagaya_resp::{Out, Proto};
+use nagaya_store::geo::Place;
+use nagaya_store::zset::{AddFlags, Zset};
+
+use crate::zset::add_pairs;
 
 mod search;
 

@@ -1,13 +1,13 @@
 //! Searches around a place: GEOSEARCH and the older GEORADIUS forms.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::{Args, parse_f64};
 use nagaya_store::geo::{Place, SearchArea, Shape};
 use nagaya_store::zset::{ScoreRange, Zset};
 
 use super::{Reply, read_place, read_unit, write_distance, write_place};
 use crate::zset;
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
 
 /// Which command is asking.
 #[derive(Clone, Copy, PartialEq, Eq)]

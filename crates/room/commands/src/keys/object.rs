@@ -1,12 +1,12 @@
 //! OBJECT: how a value is kept.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::recency::Recency;
 use nagaya_store::entry::Entry;
 use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
-use nagaya_keyspace::recency::Recency;
 
 /// Redis shares the objects of these small integers and counts no references to them.
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;

@@ -1,15 +1,15 @@
 //! KEYS and SCAN.
 
-use nagaya_store::table::Keyed;
-use nagaya_tiering::cold::KeyRow;
-
-use super::Reply;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::glob;
 use nagaya_connections::cold_query::{Answer, Question};
 use nagaya_exec::cold_ask::ask;
 use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::residency::{Cursors, Found};
+use nagaya_store::table::Keyed;
+use nagaya_tiering::cold::KeyRow;
+
+use super::Reply;
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.

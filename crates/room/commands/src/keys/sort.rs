@@ -7,16 +7,16 @@
 
 use std::cmp::Ordering;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Args;
 use nagaya_store::hash::Hash;
 use nagaya_store::list::List;
 use nagaya_store::value::{Value, ValueRef};
 
 use super::Reply;
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
-use nagaya_keyspace::db::{Db, Expiry};
-use nagaya_keyspace::notify::Events;
 
 /// What the arguments ask for.
 #[derive(Default)]

@@ -1,14 +1,14 @@
 //! Taking elements off the ends: LPOP, RPOP, LMPOP and the forms that wait.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::parse_i64;
 use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
-use nagaya_command_spec::error::CommandError;
-use nagaya_connections::blocking::TimeoutReply;
-use nagaya_exec::ctx::{Ctx, KeyWait};
-use nagaya_keyspace::notify::Events;
 
 /// What LMPOP and BLMPOP ask for.
 struct ManyPop<'a> {

@@ -1,5 +1,6 @@
-use crate::testing::Session;
 use nagaya_connections::client::Message;
+
+use crate::testing::Session;
 
 fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())

@@ -1,8 +1,8 @@
+use nagaya_connections::client::Message;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Proto;
 
 use crate::testing::Session;
-use nagaya_connections::client::Message;
-use nagaya_keyspace::notify::Events;
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {

@@ -1,8 +1,5 @@
 //! The table entries of scripts, and the SCRIPT container.
 
-use nagaya_lua::sha1_hex;
-
-use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
@@ -14,6 +11,9 @@ use nagaya_exec::help;
 use nagaya_exec::scripts::run::with_vm;
 use nagaya_exec::scripts::shared::digest;
 use nagaya_keyspace::shard::Slow;
+use nagaya_lua::sha1_hex;
+
+use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
 
 type Reply = Result<(), CommandError>;
 

@@ -1,12 +1,11 @@
 //! EVAL, EVALSHA and their read-only forms.
 
-use nagaya_lua::sha1_hex;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::scripts::run::{Call, run, with_vm};
 use nagaya_exec::scripts::shared::{Digest, digest};
 use nagaya_exec::scripts::vm::Target;
+use nagaya_lua::sha1_hex;
 
 type Reply = Result<(), CommandError>;
 

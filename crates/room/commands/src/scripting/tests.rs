@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use crate::testing::{Engine, Session};
 use nagaya_clock::SystemClock;
 use nagaya_connections::client::Message;
+
+use crate::testing::{Engine, Session};
 
 /// Runs a request given as words and compares its reply.
 #[track_caller]

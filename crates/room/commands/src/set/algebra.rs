@@ -1,5 +1,9 @@
 //! Intersections, unions and differences of sets.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Args, Mark, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::listpack::Item;
@@ -7,10 +11,6 @@ use nagaya_store::set::Set;
 use nagaya_store::value::Value;
 
 use crate::members::bulk_item;
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
-use nagaya_keyspace::db::{Db, Expiry};
-use nagaya_keyspace::notify::Events;
 
 type Reply = Result<(), CommandError>;
 

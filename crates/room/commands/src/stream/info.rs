@@ -1,13 +1,13 @@
 //! XINFO.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Out;
 use nagaya_store::stream::{Consumer, ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
 use super::group::no_such_group;
 use super::range::put_entries;
 use super::{Reply, put_entry, put_id, subcommand_syntax};
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
 
 const FULL_COUNT_DEFAULT: usize = 10;
 

@@ -1,9 +1,5 @@
 //! Streams.
 
-use nagaya_resp::Out;
-use nagaya_store::listpack::ItemBuf;
-use nagaya_store::stream::{Entry, StreamId};
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING, MOVABLE_KEYS,
@@ -12,6 +8,9 @@ use nagaya_command_spec::spec::{
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::cmd;
 use nagaya_exec::help::container;
+use nagaya_resp::Out;
+use nagaya_store::listpack::ItemBuf;
+use nagaya_store::stream::{Entry, StreamId};
 
 mod add;
 mod claim;

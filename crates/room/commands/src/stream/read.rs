@@ -4,15 +4,15 @@
 //! runs then is spelled out: `$` has become the id it stood for, and without a
 //! COUNT a woken reader gets at most a thousand entries.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{ArgVec, Args, Proto};
 use nagaya_store::stream::{ConsumerId, Delivery, Group, Stream, StreamId};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, lossy, parse_id, put_entry, put_id};
-use nagaya_command_spec::error::CommandError;
-use nagaya_connections::blocking::TimeoutReply;
-use nagaya_exec::ctx::{Ctx, KeyWait};
-use nagaya_keyspace::notify::Events;
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;
 /// Where XREADGROUP's key spec starts to look for the word STREAMS.

@@ -1,5 +1,6 @@
-use crate::testing::Session;
 use nagaya_connections::client::Message;
+
+use crate::testing::Session;
 
 fn unblocked(session: &mut Session) -> String {
     match session.messages().as_slice() {

@@ -1,9 +1,8 @@
 //! LCS: the longest common subsequence of two strings.
 
-use nagaya_store::value::StrRef;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_exec::ctx::Ctx;
+use nagaya_store::value::StrRef;
 
 use super::Reply;
 

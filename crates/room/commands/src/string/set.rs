@@ -1,12 +1,11 @@
 //! SET, its older relatives, and GETEX: the commands with expiry options.
 
-use nagaya_resp::Args;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
 use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::db::{Db, Expiry};
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::Args;
 
 use super::Reply;
 

@@ -1,7 +1,7 @@
+use nagaya_connections::client::Message;
 use nagaya_resp::Frame;
 
 use crate::testing::Session;
-use nagaya_connections::client::Message;
 
 fn text(session: &mut Session, request: &str) -> String {
     let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();

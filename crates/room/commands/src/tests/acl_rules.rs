@@ -1,8 +1,9 @@
 //! Rules change a user.
 
-use crate::table;
 use nagaya_connections::acl::rules::{Rules, Unmatched, join_selectors};
 use nagaya_connections::acl::selector::RuleError;
+
+use crate::table;
 
 fn with(rules: &[&str]) -> Result<Rules, RuleError> {
     let table = &table::registry().table;

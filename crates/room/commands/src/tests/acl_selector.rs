@@ -1,8 +1,9 @@
 //! Rules change a set of rights.
 
-use crate::table;
 use nagaya_command_spec::spec::{ACCESS, KeyFlags, UPDATE};
 use nagaya_connections::acl::selector::{Access, RuleError, Selector};
+
+use crate::table;
 
 fn with(rules: &str) -> Result<Selector, RuleError> {
     Selector::parse(&table::registry().table, format!("({rules})").as_bytes(), false)

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::table;
-use crate::testing::{Records, Session};
 use nagaya_command_spec::spec::{MAY_REPLICATE, WRITE};
 use nagaya_exec::replay::ReplayError;
 use nagaya_keyspace::effects::EffectBuf;
+
+use crate::table;
+use crate::testing::{Records, Session};
 
 /// Requests that prepare the keys, a request, and the effects it is to have. Words are parted by spaces,
 /// requests and effects by `;`. A time is `T` plus milliseconds; the bytes of a value are `#`.

@@ -1,12 +1,12 @@
-use nagaya_resp::{ArgVec, Out, Proto};
-
-use crate::table::FAMILIES;
-use crate::testing::{Engine, ManualClock, Session};
 use nagaya_command_spec::spec::{Category, RO, key};
 use nagaya_connections::client::Message;
 use nagaya_exec::entry::{Entry, Registry, cmd};
 use nagaya_exec::executor::Core;
 use nagaya_keyspace::shard::Scope;
+use nagaya_resp::{ArgVec, Out, Proto};
+
+use crate::table::FAMILIES;
+use crate::testing::{Engine, ManualClock, Session};
 
 #[track_caller]
 fn pushes(session: &mut Session, expected: &[&str]) {

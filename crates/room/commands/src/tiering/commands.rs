@@ -1,8 +1,5 @@
 //! ROOM.STATUS, ROOM.TAGS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
 
-use nagaya_tiering::cold::{Status, TagRow};
-
-use super::tags::tags;
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
@@ -11,9 +8,12 @@ use nagaya_connections::cold_query::{Answer, Question};
 use nagaya_exec::cold_ask::ask;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::notify::Events;
 use nagaya_keyspace::residency::evict::Stays;
-use nagaya_keyspace::shard::hash_tag;
+use nagaya_tiering::cold::{Status, TagRow};
+
+use super::tags::tags;
 
 type Reply = Result<(), CommandError>;
 

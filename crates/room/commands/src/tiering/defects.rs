@@ -28,12 +28,12 @@
 //! | 24 | no memory limit | `crates/nagaya/tests/it/room_defects.rs`: `defect_24_memory_stays_under_the_limit` |
 //! | 25 | no AUTH, open ports, secrets and values in logs | `crates/nagaya/tests/it/room_defects.rs`: `defect_25_secrets_and_values_stay_out_of_the_log` |
 
+use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{LoadOrder, Order, Stays};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::tests::House;
 use crate::testing::Session;
-use nagaya_connections::client::Message;
-use nagaya_keyspace::residency::{LoadOrder, Order, Stays};
 
 /// A house with a saved and evicted tag `u` of two keys.
 fn cold_house() -> House {

@@ -1,15 +1,15 @@
 //! ROOM.TAGS: which tags there are.
 
-use nagaya_tiering::cold::TagRow;
-
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::cold_query::{Answer, Question};
 use nagaya_exec::cold_ask::ask;
 use nagaya_exec::ctx::Ctx;
-use nagaya_exec::scripts;
+use nagaya_exec::scripts::traits::busy_error;
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_keyspace::residency::survey;
-use nagaya_keyspace::residency::survey::{TagFigures, TagOrder, WalkPlace};
-use nagaya_keyspace::shard::{Busy, Slow, hash_tag};
+use nagaya_keyspace::residency::{TagFigures, TagOrder, WalkPlace};
+use nagaya_keyspace::shard::{Busy, Slow};
+use nagaya_tiering::cold::TagRow;
 
 type Reply = Result<(), CommandError>;
 
@@ -175,7 +175,7 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
     let slow = ctx.server().keyspace.shards.slow().unwrap_or(Slow::Script);
-    result.map_err(|Busy| scripts::busy_error(slow))
+    result.map_err(|Busy| busy_error(slow))
 }
 
 fn another_question() -> CommandError {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
+use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{Order, Stays, Taken, Tiering};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_tiering::reference::MemoryCold;
 
 use crate::testing::Session;
-use nagaya_connections::client::Message;
-use nagaya_keyspace::residency::{Order, Stays, Taken, Tiering};
 
 pub(super) struct House {
     pub(super) session: Session,

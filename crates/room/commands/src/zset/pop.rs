@@ -1,15 +1,15 @@
 //! Taking the lowest or highest members, at once or when there are some.
 
-use nagaya_resp::{Proto, parse_i64};
-use nagaya_store::value::ValueKind;
-use nagaya_store::zset::Zset;
-
-use super::Reply;
-use crate::members::bulk_item;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::blocking::TimeoutReply;
 use nagaya_exec::ctx::{Ctx, KeyWait};
 use nagaya_keyspace::notify::Events;
+use nagaya_resp::{Proto, parse_i64};
+use nagaya_store::value::ValueKind;
+use nagaya_store::zset::Zset;
+
+use super::result::Reply;
+use crate::members::bulk_item;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]

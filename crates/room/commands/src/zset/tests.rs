@@ -1,5 +1,6 @@
-use crate::testing::Session;
 use nagaya_connections::client::Message;
+
+use crate::testing::Session;
 
 fn array(items: &[&str]) -> String {
     let items: String = items

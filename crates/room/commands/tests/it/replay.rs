@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nagaya_commands::effects::EffectBuf;
-use nagaya_commands::shard::hash_tag;
 use nagaya_commands::testing::Session;
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_store::rng::Rng;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use nagaya_commands::client::Message;
-use nagaya_commands::shard::hash_tag;
 use nagaya_commands::testing::Session;
 use nagaya_commands::tiering::{Order, Taken, Tiering};
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_resp::{Frame, parse_frame};
 use nagaya_store::rng::Rng;
 use nagaya_tiering::cold::{ColdTier, Snapshot, Version};

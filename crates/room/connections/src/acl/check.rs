@@ -1,12 +1,12 @@
 //! Holds a request against a user's rights.
 
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
+use nagaya_command_spec::table::Command;
 use nagaya_resp::Args;
 
 use crate::acl::rules::Rules;
 use crate::acl::selector::{Access, Selector};
-use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
-use nagaya_command_spec::table::Command;
 
 /// What a user lacked, the most telling last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,10 @@
 //! Turns rights back into rules, for ACL LIST, ACL GETUSER and the file of ACL SAVE.
 
-use crate::acl::rules::Rules;
-use crate::acl::selector::Selector;
 use nagaya_command_spec::spec::Category;
 use nagaya_command_spec::table::CommandTable;
+
+use crate::acl::rules::Rules;
+use crate::acl::selector::Selector;
 
 impl Rules {
     /// Returns the words that stand for the user's state.

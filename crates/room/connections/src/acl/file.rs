@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use nagaya_command_spec::table::CommandTable;
+
 use crate::acl::rules::{Rules, join_selectors};
 use crate::acl::selector::{RuleError, has_space};
 use crate::acl::{Account, Acl};
-use nagaya_command_spec::table::CommandTable;
 
 impl Acl {
     /// Puts the users of a file in place of all others; when any line is wrong, says which and changes

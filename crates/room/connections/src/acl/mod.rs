@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nagaya_command_spec::table::CommandTable;
 use parking_lot::RwLock;
 
 use crate::acl::log::Log;
 use crate::acl::rules::Rules;
 use crate::acl::selector::RuleError;
-use nagaya_command_spec::table::CommandTable;
 
 /// The user that every connection starts as. It cannot be removed.
 pub const DEFAULT_USER: &[u8] = b"default";

@@ -3,11 +3,11 @@
 //! [`Rules`] never change once connections see them; a change makes a copy and
 //! puts it in their place.
 
+use nagaya_command_spec::table::CommandTable;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::acl::selector::{RuleError, Selector};
-use nagaya_command_spec::table::CommandTable;
 
 /// A password as it is kept: the hexadecimal digits of its SHA-256.
 pub type PasswordHash = [u8; 64];

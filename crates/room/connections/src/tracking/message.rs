@@ -6,7 +6,6 @@ use nagaya_resp::{Out, Proto};
 
 use crate::client::{ClientShared, Message};
 use crate::registry::Clients;
-
 use crate::tracking::tracker::Tracker;
 
 /// The channel on which RESP2 connections hear of invalidations that are redirected to them.

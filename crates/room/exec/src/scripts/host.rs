@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use nagaya_lua::{Host, LogLevel, Tick};
-use nagaya_resp::{ArgVec, Args, Out, Proto};
-
-use crate::dispatch::{OUT_OF_MEMORY, resolve};
-use crate::executor::Core;
-use crate::scripts::shared::SlowRun;
-use crate::session::Client;
-use nagaya_clock::Clock;
 use nagaya_command_spec::spec::{
     ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE,
 };
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
 use nagaya_keyspace::shard::Slow;
+use nagaya_lua::{Host, LogLevel, Tick};
+use nagaya_resp::{ArgVec, Args, Out, Proto};
+
+use crate::dispatch::{OUT_OF_MEMORY, resolve};
+use crate::executor::Core;
+use crate::scripts::load_host::log;
+use crate::scripts::shared::SlowRun;
+use crate::session::Client;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;
@@ -197,63 +197,5 @@ impl Drop for ScriptHost<'_, '_> {
             self.core.server.keyspace.shards.set_slow(None);
             self.core.server.scripts.set_slow(None);
         }
-    }
-}
-
-/// The host of a library's top level, which may only log and take its time.
-pub struct LoadHost<'c> {
-    clock: &'c dyn Clock,
-    deadline_us: u64,
-}
-
-impl<'c> LoadHost<'c> {
-    /// For a library that ran before: it may take as long as it takes.
-    pub fn unlimited(clock: &'c dyn Clock) -> LoadHost<'c> {
-        LoadHost {
-            clock,
-            deadline_us: u64::MAX,
-        }
-    }
-
-    /// For a new library: half a second is enough to register functions.
-    pub fn timed(clock: &'c dyn Clock) -> LoadHost<'c> {
-        const LOAD_MAX_US: u64 = 500_000;
-        LoadHost {
-            deadline_us: clock.steady_us() + LOAD_MAX_US,
-            clock,
-        }
-    }
-}
-
-impl Host for LoadHost<'_> {
-    fn call(&mut self, _: &[&[u8]], proto: Proto, reply: &mut Vec<u8>) {
-        let mut out = Out::new(proto);
-        out.error("ERR redis.call/pcall can only be called inside a script invocation");
-        reply.extend_from_slice(&out.buf);
-    }
-
-    fn log(&mut self, level: LogLevel, message: &[u8]) {
-        log(level, message);
-    }
-
-    fn acl_check(&mut self, _: &[&[u8]]) -> Result<bool, String> {
-        Err("redis.acl_check_cmd can only be called inside a script invocation".to_owned())
-    }
-
-    fn tick(&mut self) -> Tick {
-        if self.clock.steady_us() > self.deadline_us {
-            Tick::Kill("FUNCTION LOAD timeout".to_owned())
-        } else {
-            Tick::Continue
-        }
-    }
-}
-
-fn log(level: LogLevel, message: &[u8]) {
-    let message = message.escape_ascii();
-    match level {
-        LogLevel::Debug | LogLevel::Verbose => tracing::debug!(%message, "script log"),
-        LogLevel::Notice => tracing::info!(%message, "script log"),
-        LogLevel::Warning => tracing::warn!(%message, "script log"),
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nagaya_lua::{FunctionDef, LibraryId};
-
 use nagaya_command_spec::error::CommandError;
+use nagaya_lua::{FunctionDef, LibraryId};
 
 /// A library whose top level has run once.
 pub struct Library {

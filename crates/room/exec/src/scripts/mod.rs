@@ -9,87 +9,8 @@
 
 pub mod host;
 pub mod library;
+pub mod load_host;
 pub mod run;
 pub mod shared;
+pub mod traits;
 pub mod vm;
-
-use nagaya_lua::ScriptFlag;
-use nagaya_resp::Args;
-
-use nagaya_command_spec::error::CommandError;
-use nagaya_command_spec::table::Command;
-use nagaya_keyspace::shard::Slow;
-
-pub use host::LoadHost;
-pub use run::{Call, run, with_vm};
-pub use shared::Scripts;
-pub use vm::{Target, ThreadVm, refused};
-
-/// What a script or function said about itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traits {
-    /// It has a `#!lua` line, or is a function: the flags it does not set count as refused.
-    pub declared: bool,
-    pub no_writes: bool,
-    pub allow_oom: bool,
-}
-
-impl Traits {
-    /// Reads the flags of a script with a `#!lua` line, or of a function.
-    pub fn declared(flags: &[ScriptFlag]) -> Traits {
-        Traits {
-            declared: true,
-            no_writes: flags.contains(&ScriptFlag::NoWrites),
-            allow_oom: flags.contains(&ScriptFlag::AllowOom),
-        }
-    }
-
-    /// Tells whether a run may only read; an error when it was asked to and does not promise it.
-    pub fn read_only(self, asked: bool) -> Result<bool, CommandError> {
-        if self.declared && !self.no_writes && asked {
-            return Err(CommandError::err(
-                "Can not execute a script with write flag using *_ro command.",
-            ));
-        }
-        Ok(asked || self.no_writes)
-    }
-
-    /// Refuses a run for want of memory, where the script has said which memory it needs.
-    pub fn check_memory(self, out_of_memory: bool) -> Result<(), CommandError> {
-        if out_of_memory && self.declared && !self.allow_oom && !self.no_writes {
-            return Err(CommandError::coded(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Tells whether a request runs a script or function that has declared that it does not write.
-pub fn only_reads(scripts: &Scripts, command: &Command, args: &Args<'_>) -> bool {
-    let Some(name) = args.get(1) else { return false };
-    match command.spec.name {
-        "EVAL" => vm::traits_of(name).is_ok_and(|traits| traits.no_writes),
-        "EVALSHA" => shared::digest(name)
-            .and_then(|digest| scripts.source(&digest))
-            .is_some_and(|source| source.traits.no_writes),
-        "FCALL" => {
-            let libraries = scripts.libraries();
-            let function = libraries.function(name);
-            function.is_some_and(|(_, function)| Traits::declared(&function.flags).no_writes)
-        }
-        _ => false,
-    }
-}
-
-/// The refusal while a script takes too long.
-pub fn busy_error(slow: Slow) -> CommandError {
-    CommandError::coded(match slow {
-        Slow::Script => {
-            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-        }
-        Slow::Function => {
-            "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
-        }
-    })
-}

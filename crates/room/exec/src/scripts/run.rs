@@ -1,12 +1,12 @@
 //! What EVAL and FCALL have in common.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_keyspace::shard::Slow;
 use nagaya_lua::RunOutcome;
 
 use crate::ctx::Ctx;
 use crate::scripts::host::{RunInfo, ScriptHost};
 use crate::scripts::vm::{Target, ThreadVm};
-use nagaya_command_spec::error::CommandError;
-use nagaya_keyspace::shard::Slow;
 
 /// The keys and arguments of a request, one after the other.
 pub struct Call<'c> {

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::table::Command;
+use nagaya_keyspace::shard::Slow;
 use nagaya_lua::LibraryId;
-use nagaya_resp::ArgVec;
+use nagaya_resp::{ArgVec, Args};
 use parking_lot::{Mutex, RwLock};
 
 use crate::scripts::library::Libraries;
-use crate::scripts::{Traits, busy_error};
-use nagaya_command_spec::error::CommandError;
-use nagaya_keyspace::shard::Slow;
+use crate::scripts::traits::{Traits, busy_error, traits_of};
 
 /// A script's digest: forty lower-case hexadecimal digits.
 pub type Digest = [u8; 40];
@@ -171,4 +172,21 @@ pub fn digest(text: &[u8]) -> Option<Digest> {
     let mut digest: Digest = text.try_into().ok()?;
     digest.make_ascii_lowercase();
     Some(digest)
+}
+
+/// Tells whether a request runs a script or function that has declared that it does not write.
+pub fn only_reads(scripts: &Scripts, command: &Command, args: &Args<'_>) -> bool {
+    let Some(name) = args.get(1) else { return false };
+    match command.spec.name {
+        "EVAL" => traits_of(name).is_ok_and(|traits| traits.no_writes),
+        "EVALSHA" => digest(name)
+            .and_then(|digest| scripts.source(&digest))
+            .is_some_and(|source| source.traits.no_writes),
+        "FCALL" => {
+            let libraries = scripts.libraries();
+            let function = libraries.function(name);
+            function.is_some_and(|(_, function)| Traits::declared(&function.flags).no_writes)
+        }
+        _ => false,
+    }
 }

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nagaya_lua::{Host, Limits, RunOutcome, Vm, parse_library_shebang, parse_shebang};
-use nagaya_resp::Out;
-
-use crate::scripts::Traits;
-use crate::scripts::host::LoadHost;
-use crate::scripts::library::{Libraries, Library};
-use crate::scripts::shared::{Digest, Scripts};
 use nagaya_clock::Clock;
 use nagaya_command_spec::error::CommandError;
+use nagaya_lua::{Host, Limits, RunOutcome, Vm, parse_library_shebang};
+use nagaya_resp::Out;
+
+use crate::scripts::library::{Libraries, Library};
+use crate::scripts::load_host::LoadHost;
+use crate::scripts::shared::{Digest, Scripts};
+use crate::scripts::traits::{Traits, refused, traits_of};
 
 /// Compiled scripts kept; beyond it, all are compiled again as they are needed.
 const COMPILED_MAX: usize = 10_000;
@@ -148,17 +148,4 @@ impl ThreadVm {
             Target::Function(library, name) => self.vm.call_function(library.id, name, keys, argv, host, out),
         }
     }
-}
-
-pub(crate) fn traits_of(body: &[u8]) -> Result<Traits, CommandError> {
-    let shebang = parse_shebang(body).map_err(refused)?;
-    Ok(if shebang.engine.is_empty() {
-        Traits::default()
-    } else {
-        Traits::declared(&shebang.flags)
-    })
-}
-
-pub fn refused(error: nagaya_lua::Error) -> CommandError {
-    CommandError::err(error.to_string())
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{parse_f64, parse_i64};
 
 use crate::config::{Config, OutputLimit};
-use crate::settings::{Field, Place, parse_bytes, read_word};
-use nagaya_keyspace::notify::Events;
+use crate::settings::types::{Field, Place, parse_bytes, read_word};
 
 type Set = Result<(), String>;
 

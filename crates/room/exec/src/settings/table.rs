@@ -1,7 +1,10 @@
 //! Every setting, by subject.
+//!
+//! Rows made with [`idle`] are kept for clients and tests that read or set
+//! them, and change nothing here; the comment above them says why.
 
 use crate::settings::special;
-use crate::settings::{Access, Field, Kind, Place, Setting, Unit};
+use crate::settings::types::{Access, Field, Kind, Place, Setting, Unit};
 
 const I32: i128 = i32::MAX as i128;
 const I64: i128 = i64::MAX as i128;

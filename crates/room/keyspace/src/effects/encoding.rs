@@ -3,6 +3,9 @@
 //! An effect is the number of its arguments, then each argument's length and
 //! bytes. Numbers are little-endian base-128 varints.
 
+/// The word before an effect that needs to know when it happened; Unix milliseconds and the command follow.
+pub const AT: &[u8] = b"AT";
+
 /// The bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("record is cut short or malformed at byte {at}")]

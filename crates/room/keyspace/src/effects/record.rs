@@ -4,8 +4,8 @@ use nagaya_resp::Args;
 use nagaya_store::rdb;
 
 use crate::db::Db;
-use crate::effects::{AT, EffectBuf};
-use crate::shard::hash_tag;
+use crate::effects::encoding::{AT, EffectBuf};
+use crate::hash_tag::hash_tag;
 
 /// The effects of the commands that run on a [`Db`].
 #[derive(Default)]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
-
-use crate::keyspace::Keyspace;
-use crate::residency::Tiering;
 use nagaya_command_spec::glob;
 use nagaya_connections::client::{ClientShared, Message};
 use nagaya_connections::cold_query::{Answer, Asked, Question};
+use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
+
+use crate::keyspace::Keyspace;
+use crate::residency::tiering::Tiering;
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;
@@ -26,7 +26,9 @@ impl Tiering {
             let asked = Asked { number, question };
             let client = Arc::clone(client);
             // When nobody takes orders any more, the engine is ending and so are its clients.
-            self.loads.send(super::Order::Ask(asked, client)).ok();
+            self.loads
+                .send(crate::residency::tiering::Order::Ask(asked, client))
+                .ok();
         }
     }
 }

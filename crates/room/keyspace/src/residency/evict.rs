@@ -9,12 +9,13 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 
 use crate::db::Db;
+use crate::hash_tag::hash_tag;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::reclaim::Garbage;
-use crate::residency::Tiering;
 use crate::residency::save::is_key_of;
 use crate::residency::shard::ShardTiers;
-use crate::shard::{Shard, hash_tag};
+use crate::residency::tiering::Tiering;
+use crate::shard::Shard;
 
 /// Keys looked at to find the coldest of them.
 const SAMPLE: usize = 16;

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use nagaya_connections::client::{ClientShared, Message};
 use nagaya_store::entry::SyncFlags;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
@@ -20,19 +21,11 @@ use nagaya_store::value::Value;
 use nagaya_tiering::cold::{ColdError, Loaded};
 
 use crate::db::Db;
+use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
 use crate::residency::shard::Loading;
-use crate::residency::{Order, Tiering};
-use crate::shard::{Shard, hash_tag};
-use nagaya_connections::client::{ClientShared, Message};
-
-/// A tag to be read from the cold tier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadOrder {
-    pub tag: Box<[u8]>,
-    pub shard: usize,
-    token: u64,
-}
+use crate::residency::tiering::{LoadOrder, Order, Tiering};
+use crate::shard::Shard;
 
 /// The keys of a tag, ready to be put in.
 struct Decoded {

@@ -17,10 +17,11 @@ use nagaya_store::value::ValueKind;
 use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 
 use crate::db::Db;
+use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
-use crate::residency::Tiering;
 use crate::residency::queue::Names;
-use crate::shard::{Shard, hash_tag};
+use crate::residency::tiering::Tiering;
+use crate::shard::Shard;
 
 /// Snapshots taken during one hold of a lock, at most: this many tags, and once this many bytes are there.
 const TAGS_PER_HOLD: usize = 128;

@@ -13,9 +13,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::shard::hash_tag;
 use nagaya_connections::client::ClientShared;
 
+use crate::hash_tag::hash_tag;
 use crate::residency::queue::Names;
 
 /// Tags known to be empty that are remembered per shard.

@@ -13,12 +13,13 @@ use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::{ColdError, Row, TagRow};
-use parking_lot::Mutex;
 
+use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
 use crate::residency::evict::{entries, residency};
 use crate::residency::save::rest_of;
-use crate::shard::{Busy, Shard, hash_tag};
+use crate::residency::statistics::{KNOWN_MAX, WalkPlace};
+use crate::shard::{Busy, Shard};
 
 /// Keys that one call walks over.
 const KEYS_PER_CALL: usize = 20_000;
@@ -28,9 +29,6 @@ const KEYS_PER_HOLD: usize = 512;
 const SAMPLE: usize = 32;
 /// Keys of one tag whose sizes are added up; those of the others are taken to be like them.
 const SIZED_KEYS_MAX: usize = 1_000;
-/// Tags that are remembered for having been large.
-const KNOWN_MAX: usize = 256;
-
 /// Where a tag's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagPlace {
@@ -96,54 +94,12 @@ pub enum TagOrder {
     Biggest,
 }
 
-/// How far the walks have got, and what they have met.
-#[derive(Default)]
-pub struct Survey(Mutex<Notes>);
-
-#[derive(Default)]
-struct Notes {
-    place: WalkPlace,
-    /// Tags in memory that were large when last seen.
-    large: Vec<Vec<u8>>,
-    /// The cold tier's last row of the latest page.
-    cold_after: Option<Vec<u8>>,
-    /// Tags that were large on disk when last seen.
-    large_cold: Vec<Vec<u8>>,
-}
-
-/// A place between two keys in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WalkPlace {
-    pub shard: usize,
-    pub cursor: u64,
-}
-
 /// What a walk has seen of a tag, which need not be all of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     keys: u64,
     bytes: u64,
     stamp: u32,
-}
-
-impl Survey {
-    /// What to ask the cold tier next: tags to look at again, and where its page begins.
-    pub fn next_page(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
-        let notes = self.0.lock();
-        (notes.large_cold.clone(), notes.cold_after.clone())
-    }
-
-    /// Notes what the cold tier said, and returns the largest of it.
-    pub fn note_page(&self, known: Vec<TagRow>, page: Vec<TagRow>) -> Vec<TagRow> {
-        let mut notes = self.0.lock();
-        notes.cold_after = page.last().map(|row| row.tag.clone());
-        let mut rows: Vec<TagRow> = known.into_iter().chain(page).filter(|row| row.keys > 0).collect();
-        rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.tag.cmp(&b.tag)));
-        rows.dedup_by(|a, b| a.tag == b.tag);
-        rows.truncate(KNOWN_MAX);
-        notes.large_cold = rows.iter().map(|row| row.tag.clone()).collect();
-        rows
-    }
 }
 
 impl Keyspace {

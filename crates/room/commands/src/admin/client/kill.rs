@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::client::{ClientShared, Mark, Message};
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::parse_i64;
 
 use super::Reply;
 use super::list::ClientType;
-use nagaya_command_spec::error::CommandError;
-use nagaya_connections::client::{ClientShared, Mark, Message};
-use nagaya_exec::ctx::Ctx;
 
 /// Which connections to end: those that fit everything asked for.
 #[derive(Default)]

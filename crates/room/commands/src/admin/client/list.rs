@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use nagaya_resp::{Args, Proto, parse_i64};
-
-use super::Reply;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::client::{ClientShared, Mark};
 use nagaya_connections::tracking::TrackerInfo;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::server::Server;
+use nagaya_resp::{Args, Proto, parse_i64};
+
+use super::Reply;
 
 /// What a connection is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,5 @@
 //! CLIENT: connections seen, named, held up and ended.
 
-use nagaya_resp::parse_i64;
-
-use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 use nagaya_connections::client::{Mark, Message};
@@ -10,6 +7,9 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_exec::help::{container, help};
 use nagaya_exec::session::Replies;
+use nagaya_resp::parse_i64;
+
+use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 
 mod kill;
 mod list;

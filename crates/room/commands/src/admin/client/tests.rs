@@ -1,5 +1,6 @@
-use crate::testing::Session;
 use nagaya_connections::client::Message;
+
+use crate::testing::Session;
 
 #[test]
 fn a_name_is_kept_shown_and_taken_away() {

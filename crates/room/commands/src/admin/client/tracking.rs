@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
-
 use nagaya_connections::tracking::Tracker;
-use nagaya_exec::tracking::{ClientTracking, Mode, disable};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::session::tracking::{ClientTracking, Mode};
+use nagaya_exec::tracking::disable;
 
 type Reply = Result<(), CommandError>;
 

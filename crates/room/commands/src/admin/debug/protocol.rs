@@ -1,10 +1,10 @@
 //! DEBUG PROTOCOL: one reply of every type, for the tests of clients.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Proto;
 
 use super::Reply;
-use nagaya_command_spec::error::CommandError;
-use nagaya_exec::ctx::Ctx;
 
 /// DEBUG PROTOCOL type
 pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {

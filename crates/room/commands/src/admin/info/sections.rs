@@ -4,14 +4,15 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::REDIS_VERSION;
-use super::process::{CpuTimes, human, system_bytes, system_name};
 use nagaya_connections::pubsub::Kind;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::server::Server;
 use nagaya_exec::settings::show_percentile;
 use nagaya_exec::stats::ThreadStats;
 use nagaya_keyspace::memory::resident_bytes;
+
+use super::REDIS_VERSION;
+use super::process::{CpuTimes, human, system_bytes, system_name};
 
 /// One section.
 pub(super) struct Section {

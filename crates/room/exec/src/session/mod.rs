@@ -3,19 +3,23 @@
 //! What other threads need (to publish to it, unblock it, list it, end it) is
 //! in [`ClientShared`].
 
+pub mod identity;
+pub mod subscriptions;
+pub mod tracking;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nagaya_resp::{ArgVec, Out, Proto};
-
-use crate::admission::Identity;
-use crate::subscriptions::Subscriptions;
-use crate::tracking::ClientTracking;
 use nagaya_command_spec::table::Command;
 use nagaya_connections::blocking::{BlockRequest, Wait};
 pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
 use nagaya_connections::cold_query::Question;
 use nagaya_keyspace::shard::Scope;
+use nagaya_resp::{ArgVec, Out, Proto};
+
+use self::identity::Identity;
+use self::subscriptions::Subscriptions;
+use self::tracking::ClientTracking;
 
 /// The state of a connection between requests.
 pub struct Client {
