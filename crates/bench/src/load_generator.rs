@@ -3,11 +3,12 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::options::Test;
 use super::plan::{Plan, VALUE_BYTES};
-use super::servers::{Server, Side, spawn};
+use super::servers::{Server, Side};
 
 /// One run of one test.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +64,7 @@ pub(super) fn run(plan: &Plan, server: &Server, load: Load) -> anyhow::Result<Sa
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let before = server.cpu_seconds()?;
-    let child = spawn(command).context("cannot start redis-benchmark")?;
+    let child = spawn_child(command).context("cannot start redis-benchmark")?;
     let ended = child
         .wait_with_output()
         .context("redis-benchmark cannot be waited for")?;
@@ -96,7 +97,7 @@ pub(super) fn run(plan: &Plan, server: &Server, load: Load) -> anyhow::Result<Sa
 
 /// What redis-benchmark says of a run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct Stats {
     pub(super) requests_per_second: f64,
     p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -104,7 +105,7 @@ pub(super) struct Figures {
 }
 
 /// Reads the columns by their names: their order has changed between versions.
-pub(super) fn parse(output: &str) -> Option<Figures> {
+pub(super) fn parse(output: &str) -> Option<Stats> {
     let mut lines = output.lines().filter(|line| line.starts_with('"'));
     let names = cells(lines.next()?);
     let csv = lines.next()?;
@@ -113,7 +114,7 @@ pub(super) fn parse(output: &str) -> Option<Figures> {
         let at = names.iter().position(|cell| *cell == name)?;
         values.get(at)?.parse().ok()
     };
-    Some(Figures {
+    Some(Stats {
         requests_per_second: column("rps").filter(|rps| *rps > 0.0)?,
         p50_ms: column("p50_latency_ms")?,
         p99_ms: column("p99_latency_ms")?,
@@ -135,7 +136,7 @@ mod tests {
     fn figures_are_found_by_column_name() {
         let row = r#""MSET (10 keys)","99304.87","0.258","0.080","0.255","0.335","0.375","0.983""#;
         let figures = parse(&format!("{HEAD}\n{row}\n")).unwrap();
-        let expected = Figures {
+        let expected = Stats {
             requests_per_second: 99304.87,
             p50_ms: 0.255,
             p99_ms: 0.375,

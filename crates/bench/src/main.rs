@@ -2,9 +2,9 @@
 //!
 //! It starts the binary `nagaya`, which lies beside it or is named, and depends on no code of that crate.
 //! `redis` starts both servers as children and drives them in turn with the same load. Three parts:
-//! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data
-//! costs) and [`scaling`] (whether a command grows dearer with the number of keys). Every figure is a
-//! median over rounds and every verdict a ratio of two figures from the same run.
+//! [`throughput`] (requests a second, latency and the server's own CPU), [`memory`] (what the same data costs)
+//! and [`scaling`] (whether the cost of a command grows with the number of keys). Every figure is a median over
+//! rounds and every verdict a ratio of two figures from the same run.
 //!
 //! `room` measures what keeping data costs; its parts are in [`room`]. `proxy` measures the room on
 //! Redis and PostgreSQL; see [`proxy`]. `jobs` measures the job
@@ -33,7 +33,6 @@ mod load_generator;
 mod loader;
 mod proc;
 mod servers;
-mod signals;
 
 mod machine;
 mod record;
@@ -44,6 +43,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nagaya_process::Signals;
 use tempfile::TempDir;
 
 use fanout::FanoutArgs;
@@ -56,7 +56,6 @@ use record::Record;
 use report::Report;
 use results::ResultsArgs;
 use room::RoomArgs;
-use signals::Signals;
 use subject::Nagaya;
 
 /// The allocator of `nagaya` itself, so that the load generators keep up with it.
@@ -130,7 +129,7 @@ fn fleet(args: &FleetArgs, nagaya: Nagaya) -> anyhow::Result<()> {
     end(&output, &plan.target, || report.record())
 }
 
-/// What every measurement begins with: a folder for its servers that goes when it ends, however it ends.
+/// Prepares a measurement: makes a folder for its servers that is removed when the process ends.
 fn begin() -> anyhow::Result<TempDir> {
     let folder = temporary_folder()?;
     tidy_up_on_signals(&folder)?;
@@ -138,7 +137,7 @@ fn begin() -> anyhow::Result<TempDir> {
     Ok(folder)
 }
 
-/// What it ends with: the figures are printed, and recorded where that is wanted.
+/// Finishes a measurement: prints the results and records them if configured.
 fn end(output: &str, target: &Target, record: impl FnOnce() -> anyhow::Result<Record>) -> anyhow::Result<()> {
     io::stdout().write_all(output.as_bytes())?;
     if let Some(folder) = target.folder()? {
@@ -186,8 +185,8 @@ fn tidy_up_on_signals(folder: &TempDir) -> anyhow::Result<()> {
         .name("nagaya-signals".to_owned())
         .spawn(move || {
             let signal = runtime.block_on(async {
-                match Signals::listen() {
-                    Ok(mut signals) => signals.next().await,
+                match Signals::listen_for_stop() {
+                    Ok(mut signals) => signals.next_name().await,
                     // Without our handler a signal ends the process by itself.
                     Err(_) => std::future::pending().await,
                 }
@@ -201,7 +200,7 @@ fn tidy_up_on_signals(folder: &TempDir) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells the person who waits what is going on.
+/// Prints a line of progress to standard error.
 fn progress(text: &str) {
     eprintln!("bench: {text}");
 }

@@ -1,4 +1,4 @@
-//! What `nagaya bench redis` can be told.
+//! What `nagaya-bench redis` can be told.
 
 use std::path::PathBuf;
 

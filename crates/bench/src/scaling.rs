@@ -1,4 +1,4 @@
-//! Part three: whether a command grows dearer with the number of keys.
+//! Part three: whether the cost of a command grows with the number of keys.
 
 use std::path::Path;
 

@@ -1,14 +1,14 @@
-//! The two servers, as children that end with us.
+//! The two servers, as child processes that end with this one.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::plan::Programs;
@@ -26,7 +26,7 @@ pub(super) const KEEP_NOTHING: &str = "room.persist=false";
 /// Sections of the settings, besides `room`, that have a `listen`.
 const OTHER_LISTENERS: [&str; 3] = ["http", "ids", "fanout"];
 
-/// Whose server it is.
+/// Which of the two servers it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Side {
@@ -74,7 +74,7 @@ impl Pair {
         })
     }
 
-    /// The two in the order of this round: whoever came first last time comes second now.
+    /// Returns both servers in the order of this round, which alternates.
     pub(super) fn in_turn(&self, round: u32) -> [&Server; 2] {
         match round % 2 {
             0 => [&self.ours, &self.redis],
@@ -115,7 +115,7 @@ impl Server {
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
-        let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {name}"))?;
         progress(&format!("{name} runs on {address}, pid {}", child.id()));
         Ok(Server { side, address, child })
     }
@@ -165,18 +165,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing in it is worth keeping, so it need not end in good order.
+        // Its data is not needed, so it need not shut down cleanly.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Where a server's own words go.
+/// Returns the path of a server's log file.
 fn log_of(side: Side, folder: &Path) -> PathBuf {
     folder.join(format!("{}.log", side.name()))
 }
 
-/// Our engine with its defaults. The other listeners of the house get any free port.
+/// Our engine with its defaults. The other listeners of the server get any free port.
 fn our_command(program: &Path, address: SocketAddr, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("up").arg("--data").arg(folder.join("data"));
@@ -194,28 +194,6 @@ fn redis_command(program: &Path, address: SocketAddr) -> Command {
     command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
     command.args(["--save", "", "--appendonly", "no"]);
     command
-}
-
-/// Starts a command that the kernel ends when we end, by whatever cause.
-///
-/// Call it on the main thread only: the signal comes when the thread that started the child ends.
-#[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
-pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
-    let parent = std::process::id();
-    let hook = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // We may have ended before the signal was set; then it would never come.
-        match rustix::process::getppid() {
-            Some(pid) if pid.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
-            _ => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
-        }
-    };
-    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes two plain
-    // system calls and builds errors that allocate nothing.
-    unsafe {
-        command.pre_exec(hook);
-    }
-    command.spawn()
 }
 
 /// Sends one command and returns the first line of its reply.

@@ -17,7 +17,7 @@ use super::{progress, table};
 
 /// What one server did in one test: medians over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Figures {
+pub(super) struct Stats {
     pub(super) requests_per_second: f64,
     pub(super) cpu_seconds_per_million: f64,
     pub(super) p50_ms: f64,
@@ -29,8 +29,8 @@ pub(super) struct Figures {
 pub(super) struct Row {
     pub(super) depth: u32,
     pub(super) test: Test,
-    pub(super) ours: Figures,
-    pub(super) redis: Figures,
+    pub(super) ours: Stats,
+    pub(super) redis: Stats,
     /// Ours over theirs: more is better.
     pub(super) throughput_ratio: f64,
     /// Ours over theirs: less is better.
@@ -79,7 +79,7 @@ fn row(depth: u32, test: Test, samples: &[Sample]) -> Row {
     let of = |side: Side| {
         let same = |sample: &&Sample| (sample.side, sample.depth, sample.test) == (side, depth, test);
         let median_of = |figure: fn(&Sample) -> f64| median(samples.iter().filter(same).map(figure));
-        Figures {
+        Stats {
             requests_per_second: median_of(|sample| sample.requests_per_second),
             cpu_seconds_per_million: median_of(Sample::cpu_per_million),
             p50_ms: median_of(|sample| sample.p50_ms),

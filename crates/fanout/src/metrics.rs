@@ -1,55 +1,55 @@
-//! Metrics of the fan-out, read from its own counters at each scrape.
+//! Metrics of the fan-out, read from its counters at each scrape.
 
 use std::fmt;
 
-use nagaya_telemetry::metrics::{LatencyFigures, Stats};
+use nagaya_telemetry::metrics::{LatencyStats, Stats};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct FanoutFigures {
+pub struct FanoutStats {
     pub accepted: u64,
     /// What became of endpoints, all of them together: answers kept, and those never asked.
     pub answers_ok: u64,
     pub sheds: u64,
-    /// Requests that were not taken, by reason.
+    /// Rejected requests, by reason.
     pub turned_away: Vec<(&'static str, u64)>,
     /// Requests between arrival and reply, requests under way, jobs under way.
     pub handlers: u64,
     pub requests: u64,
     pub jobs: u64,
-    pub store: StoreFigures,
-    pub endpoints: Vec<EndpointFigures>,
+    pub store: StoreStats,
+    pub endpoints: Vec<EndpointStats>,
 }
 
 /// What the store had to do.
 #[derive(Clone, Debug, Default)]
-pub struct StoreFigures {
+pub struct StoreStats {
     pub kind: &'static str,
     pub records: u64,
     pub batches: u64,
     pub answers: u64,
     pub failures: u64,
-    pub latency: LatencyFigures,
+    pub latency: LatencyStats,
 }
 
 /// One endpoint. Its name comes from the settings, so there are few.
 #[derive(Clone, Debug, Default)]
-pub struct EndpointFigures {
+pub struct EndpointStats {
     pub name: String,
     pub outcomes: Vec<(&'static str, u64)>,
     pub in_flight: u64,
     pub queued: u64,
     /// Whether it is left alone because it is down.
     pub is_down: bool,
-    pub latency: LatencyFigures,
+    pub latency: LatencyStats,
 }
 
-impl Stats for FanoutFigures {
+impl Stats for FanoutStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let accepted = ConstCounter::new(self.accepted);
         let help = "Requests taken.";
@@ -101,22 +101,22 @@ fn counters<'a, const N: usize>(
     Ok(())
 }
 
-fn encode_gauges(encoder: &mut DescriptorEncoder<'_>, figures: &FanoutFigures) -> fmt::Result {
+fn encode_gauges(encoder: &mut DescriptorEncoder<'_>, stats: &FanoutStats) -> fmt::Result {
     let gauges = [
         (
             "nagaya_fanout_handlers_busy",
             "Requests between arrival and reply.",
-            figures.handlers,
+            stats.handlers,
         ),
         (
             "nagaya_fanout_requests_open",
             "Requests whose endpoints have not all answered.",
-            figures.requests,
+            stats.requests,
         ),
         (
             "nagaya_fanout_jobs_open",
             "Endpoints being asked or waiting to be.",
-            figures.jobs,
+            stats.jobs,
         ),
     ];
     for (name, help, value) in gauges {
@@ -126,7 +126,7 @@ fn encode_gauges(encoder: &mut DescriptorEncoder<'_>, figures: &FanoutFigures) -
     Ok(())
 }
 
-fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &StoreFigures) -> fmt::Result {
+fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &StoreStats) -> fmt::Result {
     let label = [("store", store.kind)];
     let counts = [
         (
@@ -159,7 +159,7 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &StoreFigures) -> fm
     store.latency.encode(family.encode_family(&label)?)
 }
 
-fn encode_endpoints(encoder: &mut DescriptorEncoder<'_>, endpoints: &[EndpointFigures]) -> fmt::Result {
+fn encode_endpoints(encoder: &mut DescriptorEncoder<'_>, endpoints: &[EndpointStats]) -> fmt::Result {
     let outcomes = endpoints.iter().flat_map(|endpoint| {
         let name = endpoint.name.as_str();
         let outcomes = endpoint.outcomes.iter();
@@ -167,7 +167,7 @@ fn encode_endpoints(encoder: &mut DescriptorEncoder<'_>, endpoints: &[EndpointFi
     });
     let help = "What became of endpoints.";
     counters(encoder, "nagaya_fanout_outcomes", help, outcomes)?;
-    type Read = fn(&EndpointFigures) -> u64;
+    type Read = fn(&EndpointStats) -> u64;
     let gauges: [(&str, &str, Read); 3] = [
         (
             "nagaya_fanout_endpoint_busy",

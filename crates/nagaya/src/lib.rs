@@ -1,7 +1,7 @@
 //! The binary `nagaya`: command line, wiring, signals and exit codes.
 //!
-//! It is a library only so that its tests can reach the settings and the generated pages;
-//! nobody depends on it. This is the one crate that chooses which components run.
+//! It is a library only so that its tests can reach the settings and the generated pages; no crate depends on
+//! it. This is the one crate that chooses which components run.
 
 mod cli;
 

@@ -7,6 +7,8 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use crate::SystemClock;
+
 /// A moment on one machine's boot clock: the time since its start, suspend included. Moments of two
 /// machines, or of two boots, cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,4 +75,9 @@ impl Sub<Duration> for BootTime {
 /// A source of boot time.
 pub trait BootClock: Send + Sync + 'static {
     fn now(&self) -> BootTime;
+}
+
+/// Reads the machine's boot clock.
+pub fn boot_now() -> BootTime {
+    BootClock::now(&SystemClock)
 }

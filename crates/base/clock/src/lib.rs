@@ -14,7 +14,7 @@ mod ticks;
 
 use std::time::{Duration, Instant};
 
-pub use boot::{BootClock, BootTime};
+pub use boot::{BootClock, BootTime, boot_now};
 pub use manual::ManualClock;
 pub use system::SystemClock;
 pub use ticks::{TickRate, ticks};

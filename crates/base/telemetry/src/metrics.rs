@@ -20,7 +20,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::clock::Clock;
+use nagaya_clock::Clock;
+
 use crate::process::ProcessCollector;
 
 /// The media type of [`Metrics::render`].
@@ -63,12 +64,12 @@ impl<S: Stats> Collector for ScrapeCollector<S> {
 
 /// A histogram of durations: counts by upper bound in seconds, and the sum.
 #[derive(Clone, Debug, Default)]
-pub struct LatencyFigures {
+pub struct LatencyStats {
     pub buckets: Vec<(f64, u64)>,
     pub seconds: f64,
 }
 
-impl LatencyFigures {
+impl LatencyStats {
     pub fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let count = self.buckets.iter().map(|(_, count)| count).sum();
         encoder.encode_histogram::<NoLabelSet>(self.seconds, count, &self.buckets, None)
@@ -178,7 +179,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_requests_uptime_and_version() {

@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Ids kept for a look at what was stored.
+/// Maximum number of ids kept for reading back what was stored.
 const IDS_MAX: usize = 4000;
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a load found out.
+/// The result of a load.
 #[derive(Default)]
 pub(super) struct Loaded {
     /// Replies 200, and all others.
@@ -73,9 +73,10 @@ pub(super) async fn run(
                 loaded
                     .waits_us
                     .push(u32::try_from(from.elapsed().as_micros()).unwrap_or(u32::MAX));
-                match taken {
-                    true => loaded.taken += 1,
-                    false => loaded.refused += 1,
+                if taken {
+                    loaded.taken += 1;
+                } else {
+                    loaded.refused += 1;
                 }
             }
             anyhow::Ok(loaded)

@@ -1,4 +1,4 @@
-//! `nagaya bench fanout`: how many requests a second are fanned out, and what that costs.
+//! `nagaya-bench fanout`: how many requests a second are fanned out, and what that costs.
 //!
 //! Redis, the endpoints and the load generator share the machine with the program that is measured, so a
 //! figure by itself says little; ratios of one run say much. A rate counts only if 99 of 100 answers were
@@ -6,7 +6,7 @@
 
 mod options;
 
-mod contender;
+mod competitor;
 mod endpoints;
 mod load;
 mod stored;
@@ -25,7 +25,7 @@ pub(super) use report::Report;
 
 use super::progress;
 use super::servers::{Server, Side};
-use contender::{Contender, Kind};
+use competitor::{Competitor, Kind};
 use endpoints::Endpoints;
 use load::Loaded;
 use stored::Found;
@@ -52,7 +52,7 @@ pub(super) struct Sample {
     share: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// Within what time 99 of 100 answers were there; only ours tells.
+    /// 99th percentile of the time to store an answer; `None` for serinin, which records no times.
     answers_p99_ms: Option<u64>,
     /// CPU milliseconds of the program for each request and for each answer.
     cpu_ms: f64,
@@ -132,12 +132,12 @@ impl Stage<'_> {
             .collect()
     }
 
-    fn start(&self, kind: Kind, endpoints: &[(String, String)]) -> anyhow::Result<Contender> {
+    fn start(&self, kind: Kind, endpoints: &[(String, String)]) -> anyhow::Result<Competitor> {
         self.redis.flush()?;
-        Contender::start(kind, self.plan, self.folder, &self.redis, endpoints)
+        Competitor::start(kind, self.plan, self.folder, &self.redis, endpoints)
     }
 
-    /// The capacity, found out if nobody has said it.
+    /// Returns the capacity; measures it if no option sets it.
     fn known(&mut self, capacity: &mut Option<f64>) -> anyhow::Result<f64> {
         match capacity {
             Some(capacity) => Ok(*capacity),
@@ -160,16 +160,17 @@ impl Stage<'_> {
 
     /// Doubles the rate until it is too much, then halves the distance a few times.
     fn capacity(&mut self, kind: Kind) -> anyhow::Result<f64> {
-        let contender = self.start(kind, &self.named(self.plan.endpoints))?;
+        let competitor = self.start(kind, &self.named(self.plan.endpoints))?;
         let (mut good, mut rate, mut bad) =
             (0.0, self.plan.rate.map_or(FIRST_RATE, |rate| rate as f64), None);
         let mut steps = 0;
         while steps < STEPS {
-            let sample = self.sample(Part::Capacity, kind, &contender, self.plan.endpoints, rate, None)?;
+            let sample = self.sample(Part::Capacity, kind, &competitor, self.plan.endpoints, rate, None)?;
             let kept_up = sample.per_second >= 0.97 * rate;
-            match kept_up && sample.share >= SHARE_MIN {
-                true => good = sample.per_second.min(rate),
-                false => bad = Some(rate),
+            if kept_up && sample.share >= SHARE_MIN {
+                good = sample.per_second.min(rate);
+            } else {
+                bad = Some(rate);
             }
             rate = match bad {
                 None => rate * 2.0,
@@ -188,8 +189,8 @@ impl Stage<'_> {
 
     fn latency(&mut self, rate: f64) -> anyhow::Result<()> {
         for kind in self.kinds() {
-            let contender = self.start(kind, &self.named(self.plan.endpoints))?;
-            self.sample(Part::Latency, kind, &contender, self.plan.endpoints, rate, None)?;
+            let competitor = self.start(kind, &self.named(self.plan.endpoints))?;
+            self.sample(Part::Latency, kind, &competitor, self.plan.endpoints, rate, None)?;
         }
         Ok(())
     }
@@ -202,22 +203,22 @@ impl Stage<'_> {
         let mut with_dead = well.clone();
         with_dead.push((DEAD.to_owned(), self.endpoints.dead_url()));
         for endpoints in [well, with_dead] {
-            let contender = self.start(Kind::Ours, &endpoints)?;
-            self.sample(Part::Dead, Kind::Ours, &contender, count, rate, Some(DEAD))?;
+            let competitor = self.start(Kind::Ours, &endpoints)?;
+            self.sample(Part::Dead, Kind::Ours, &competitor, count, rate, Some(DEAD))?;
         }
         Ok(())
     }
 
     fn memory(&mut self, rate: f64) -> anyhow::Result<()> {
-        let contender = self.start(Kind::Ours, &self.named(self.plan.endpoints))?;
+        let competitor = self.start(Kind::Ours, &self.named(self.plan.endpoints))?;
         let seconds = self.plan.memory_seconds;
         let mut seen = Vec::new();
         let (mut taken, mut refused) = (0, 0);
         for _ in 0..seconds {
-            let loaded = self.load(&contender, rate, 1.0)?;
+            let loaded = self.load(&competitor, rate, 1.0)?;
             taken += loaded.taken;
             refused += loaded.refused;
-            seen.push(contender.resident_bytes()? as f64 / f64::from(1 << 20));
+            seen.push(competitor.resident_bytes()? as f64 / f64::from(1 << 20));
         }
         let quarter = (seen.len() / 4).max(1);
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
@@ -237,33 +238,33 @@ impl Stage<'_> {
     fn numbers(&mut self) -> anyhow::Result<()> {
         for count in [1, 6, 50, 1000] {
             let rate = (ANSWERS_PER_SECOND / count as f64).max(1.0);
-            let contender = self.start(Kind::Ours, &self.named(count))?;
+            let competitor = self.start(Kind::Ours, &self.named(count))?;
             // The first requests open connections, which is not what is asked here.
-            self.load(&contender, rate, self.plan.seconds.min(2) as f64)?;
-            self.sample(Part::Endpoints, Kind::Ours, &contender, count, rate, None)?;
+            self.load(&competitor, rate, self.plan.seconds.min(2) as f64)?;
+            self.sample(Part::Endpoints, Kind::Ours, &competitor, count, rate, None)?;
         }
         Ok(())
     }
 
-    fn load(&self, contender: &Contender, rate: f64, seconds: f64) -> anyhow::Result<Loaded> {
+    fn load(&self, competitor: &Competitor, rate: f64, seconds: f64) -> anyhow::Result<Loaded> {
         self.runtime
-            .block_on(load::run(contender.address, rate, seconds, self.plan.clients))
+            .block_on(load::run(competitor.address, rate, seconds, self.plan.clients))
     }
 
     fn sample(
         &mut self,
         part: Part,
         kind: Kind,
-        contender: &Contender,
+        competitor: &Competitor,
         endpoints: usize,
         rate: f64,
         skip: Option<&str>,
     ) -> anyhow::Result<Sample> {
-        let cpu_before = contender.cpu_seconds()?;
-        let loaded = self.load(contender, rate, self.plan.seconds as f64)?;
+        let cpu_before = competitor.cpu_seconds()?;
+        let loaded = self.load(competitor, rate, self.plan.seconds as f64)?;
         // What is under way has this long to be stored, which is all that it may take.
         std::thread::sleep(std::time::Duration::from_millis(300));
-        let cpu = contender.cpu_seconds()? - cpu_before;
+        let cpu = competitor.cpu_seconds()? - cpu_before;
         let found: Found =
             self.runtime
                 .block_on(stored::look(self.redis.address, &loaded.ids, endpoints, skip))?;

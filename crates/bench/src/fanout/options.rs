@@ -1,4 +1,4 @@
-//! What `nagaya bench fanout` can be told, and the plan that comes of it.
+//! What `nagaya-bench fanout` accepts, and the plan made from it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! A look at what was stored: which share of the answers, and how quickly they came.
+//! Reads back what was stored: the share of the answers, and how quickly they came.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use nagaya_redis_client::{Client, Options, RedisUrl, reply};
 use serde_json::Value;
 
-/// Requests looked at in one go.
+/// Requests read per batch.
 const CHUNK: usize = 200;
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Found {
     /// Answers that are there, of those that should be.
     pub(super) share: f64,
-    /// From acceptance to each answer, sorted, in milliseconds; only ours tells.
+    /// Milliseconds from acceptance to each answer, sorted; empty for serinin, which records no times.
     pub(super) answers_ms: Vec<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Found {
     }
 }
 
-/// Looks at requests with so many endpoints each; `skip` is not counted.
+/// Reads stored requests with this many endpoints each; `skip` is not counted.
 pub(super) async fn look(
     redis: SocketAddr,
     ids: &[String],

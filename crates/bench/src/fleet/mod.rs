@@ -1,4 +1,4 @@
-//! `nagaya bench fleet`: the scenarios that document 000's program was measured with, run by ours.
+//! `nagaya-bench fleet`: the scenarios that document 000's program was measured with, run by ours.
 //!
 //! [`placing`] drives the store and the decision directly, [`moving`] runs managers and agents as
 //! processes. The other program's figures are those of its own measurement, quoted beside ours.
@@ -70,9 +70,10 @@ impl Plan {
             workers: args.workers.unwrap_or(of(10_000, 500)) as usize,
             instances: args.instances as usize,
             unrelated_keys: args.unrelated_keys.unwrap_or(of(1_000_000, 10_000)),
-            planned: match args.quick {
-                true => (10_000, 100),
-                false => (1_000_000, 10_000),
+            planned: if args.quick {
+                (10_000, 100)
+            } else {
+                (1_000_000, 10_000)
             },
             moved: of(20, 4) as usize,
             partition: Duration::from_secs(args.partition.unwrap_or(if args.quick { 8 } else { 120 })),
@@ -105,7 +106,7 @@ impl Row {
     }
 }
 
-/// Everything a run found out.
+/// The results of a run.
 #[derive(Serialize)]
 pub(super) struct Report {
     date: String,
@@ -127,7 +128,7 @@ pub(super) fn measure(plan: &Plan, folder: &TempDir) -> anyhow::Result<Report> {
     progress("moving workers between processes");
     rows.extend(moving::measure(plan, folder.path())?);
     Ok(Report {
-        date: date_of(SystemClock.unix_ms()),
+        date: date_of(SystemClock.unix_ms().unsigned_abs()),
         machine: Machine::this(),
         versions: Versions::of(&plan.programs),
         command: typed_command(),

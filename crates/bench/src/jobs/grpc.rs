@@ -12,7 +12,7 @@ use proto::jobs_client::JobsClient;
 use tonic::transport::{Channel, Endpoint};
 
 use super::caller::{Caller, QUEUE, Taken};
-use super::house::House;
+use super::nagaya_server::NagayaServer;
 
 /// Connections, so that one of them is not the limit.
 const CONNECTIONS: usize = 4;
@@ -24,10 +24,10 @@ pub(super) struct Grpc {
 }
 
 impl Grpc {
-    pub(super) async fn connect(house: &House) -> anyhow::Result<Grpc> {
+    pub(super) async fn connect(server: &NagayaServer) -> anyhow::Result<Grpc> {
         let mut clients = Vec::new();
         for _ in 0..CONNECTIONS {
-            let channel = Endpoint::from_shared(house.url())?
+            let channel = Endpoint::from_shared(server.url())?
                 .tcp_nodelay(true)
                 .connect()
                 .await?;

@@ -6,7 +6,7 @@ use anyhow::bail;
 use nagaya_client::{Claim, Client, Completion, NewJob, RetryPolicy};
 
 use super::caller::{Caller, QUEUE, Taken};
-use super::house::House;
+use super::nagaya_server::NagayaServer;
 
 #[derive(Clone)]
 pub(super) struct Http {
@@ -14,9 +14,9 @@ pub(super) struct Http {
 }
 
 impl Http {
-    pub(super) fn connect(house: &House) -> anyhow::Result<Http> {
-        // What fails here must be seen and not be mended, and a peer's jobs carry no keys either.
-        let client = Client::builder(&house.url())
+    pub(super) fn connect(server: &NagayaServer) -> anyhow::Result<Http> {
+        // Failures must be visible, so nothing is retried, and a peer's jobs carry no keys either.
+        let client = Client::builder(&server.url())
             .retry(RetryPolicy::NONE)
             .without_enqueue_keys();
         Ok(Http {

@@ -1,4 +1,4 @@
-//! `nagaya bench jobs`: our queue beside those that others use, over the same work.
+//! `nagaya-bench jobs`: our queue beside those that others use, over the same work.
 //!
 //! Every subject does the same: [`core`] registers many jobs in batches, burns them down, registers one at a
 //! time from 1, 16 and 256 clients, and measures the time from registration to start at half of its own
@@ -17,7 +17,7 @@ mod caller;
 mod grpc;
 mod http;
 
-pub(super) mod house;
+pub(super) mod nagaya_server;
 pub(super) mod postgres;
 mod report;
 
@@ -32,7 +32,7 @@ use options::{Part, Subject};
 pub(super) use report::Report;
 
 use caller::Caller;
-use house::{House, Store};
+use nagaya_server::{NagayaServer, Store};
 use postgres::Postgres;
 
 use super::progress;
@@ -43,9 +43,10 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let postgres = match plan.needs_postgres() {
-        true => Some(Postgres::start(plan.postgres.as_deref(), folder)?),
-        false => None,
+    let postgres = if plan.needs_postgres() {
+        Some(Postgres::start(plan.postgres.as_deref(), folder)?)
+    } else {
+        None
     };
     let mut report = Report::new(plan, postgres.as_ref());
     for &subject in &plan.subjects {
@@ -65,7 +66,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
         };
         match measured {
             Ok(figures) => report.add(figures),
-            // A peer that cannot be had must not cost the figures of the others.
+            // A peer that cannot be installed must not discard the results of the others.
             Err(error) if subject.ours().is_none() => {
                 progress(&format!("{} was not measured: {error:#}", subject.name()));
                 report.missing.push(format!("{}: {error:#}", subject.name()));
@@ -76,7 +77,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// How a client speaks to us.
+/// The protocol that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Http,
@@ -99,16 +100,16 @@ impl Ours<'_> {
         let mut figures = Vec::new();
         for &part in &self.plan.parts {
             // Each part meets an empty store.
-            let house = House::start(
+            let server = NagayaServer::start(
                 &self.plan.nagaya,
                 store,
                 &folder.join(format!("{part:?}")),
                 self.postgres,
             )?;
             let measured = match protocol {
-                Protocol::Http => self.part(part, store, &http::Http::connect(&house)?)?,
+                Protocol::Http => self.part(part, store, &http::Http::connect(&server)?)?,
                 Protocol::Grpc => {
-                    let caller = self.runtime.block_on(grpc::Grpc::connect(&house))?;
+                    let caller = self.runtime.block_on(grpc::Grpc::connect(&server))?;
                     self.part(part, store, &caller)?
                 }
             };

@@ -1,4 +1,4 @@
-//! What `nagaya bench jobs` can be told, with its defaults filled in.
+//! What `nagaya-bench jobs` accepts, with its defaults filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nagaya_config::with_unit;
 
 use super::Protocol;
-use super::house::Store;
+use super::nagaya_server::Store;
 use crate::plan::Target;
 use crate::subject::Nagaya;
 
@@ -88,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// How we are spoken to and where we keep jobs; nothing for a peer.
+    /// Returns protocol and store of one of our own subjects; `None` for a peer.
     pub(super) fn ours(self) -> Option<(Protocol, Store)> {
         match self {
             Subject::HttpPostgres => Some((Protocol::Http, Store::Postgres)),
@@ -127,9 +127,10 @@ impl Plan {
             [] => vec![of(10_000, 1_000), of(100_000, 3_000)],
             named => named.to_vec(),
         };
-        let single = match args.quick {
-            false => vec![(1, 1_000), (16, 8_000), (256, 40_000)],
-            true => vec![(1, 50), (16, 200), (256, 1_000)],
+        let single = if args.quick {
+            vec![(1, 50), (16, 200), (256, 1_000)]
+        } else {
+            vec![(1, 1_000), (16, 8_000), (256, 40_000)]
         };
         Plan {
             nagaya,

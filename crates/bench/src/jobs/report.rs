@@ -1,4 +1,4 @@
-//! Everything a run found out, and its three forms: text, Markdown, JSON.
+//! The results of a run, and their three forms: text, Markdown, JSON.
 
 use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};
@@ -12,7 +12,7 @@ use crate::plan::date_of;
 use crate::record::{Record, typed_command};
 use crate::table::{Table, ratio};
 
-/// A peer that answers before a job is on disk: shown, but nobody's measure.
+/// A peer that answers before a job is on disk: shown, but no reference for ratios.
 const NOT_SYNCED: &str = Subject::Bullmq.name();
 
 /// One measured figure.
@@ -97,7 +97,7 @@ impl Report {
                 .map(|(name, version)| (name.to_owned(), version.to_owned())),
         );
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions,
             command: typed_command(),
@@ -255,9 +255,10 @@ impl Report {
 }
 
 fn whole(value: f64) -> String {
-    match value.is_finite() {
-        true => format!("{value:.0}"),
-        false => "-".to_owned(),
+    if value.is_finite() {
+        format!("{value:.0}")
+    } else {
+        "-".to_owned()
     }
 }
 

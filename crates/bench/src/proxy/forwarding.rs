@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::engines::{self, Running};
@@ -14,7 +15,6 @@ use super::options::Plan;
 use crate::connection::{Connection, Reply};
 use crate::jobs::postgres::Postgres;
 use crate::options::Test;
-use crate::servers::spawn;
 use crate::throughput::median;
 use crate::{load_generator, progress};
 
@@ -49,7 +49,7 @@ pub(super) struct Sample {
     pub(super) csv: String,
 }
 
-/// One test at one depth over so many servers: medians over the rounds.
+/// One test at one depth and number of servers: medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) nodes: u16,
@@ -86,7 +86,7 @@ pub(super) fn run(plan: &Plan, folder: &Path) -> anyhow::Result<(Vec<Row>, Vec<S
     Ok((rows, samples))
 }
 
-/// What requests can be sent to.
+/// The targets of requests.
 struct Places {
     ours: Running,
     twemproxy: Running,
@@ -172,7 +172,7 @@ fn benchmark(
     test: Test,
     depth: u32,
     requests: u64,
-) -> anyhow::Result<load_generator::Figures> {
+) -> anyhow::Result<load_generator::Stats> {
     let address = match way {
         Way::Ours => places.ours.address,
         Way::Twemproxy => places.twemproxy.address,
@@ -186,7 +186,7 @@ fn benchmark(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let child = spawn(command).context("cannot start redis-benchmark")?;
+    let child = spawn_child(command).context("cannot start redis-benchmark")?;
     let ended = child
         .wait_with_output()
         .context("redis-benchmark cannot be waited for")?;
@@ -221,7 +221,7 @@ fn commands_run(servers: &[Running]) -> anyhow::Result<i64> {
     Ok(calls)
 }
 
-/// Sums the calls that tell of work for requests.
+/// Sums the calls that serve requests.
 fn counted(stats: &str) -> i64 {
     const COUNTED: [&str; 4] = ["get", "set", "evalsha", "eval"];
     let calls = |line: &str| {

@@ -1,4 +1,4 @@
-//! `nagaya bench proxy`: what it costs to be between clients and their servers.
+//! `nagaya-bench proxy`: what it costs to be between clients and their servers.
 //!
 //! [`forwarding`] measures requests through our proxy beside twemproxy and beside none; [`saves`] what saving
 //! and loading costs on Redis and PostgreSQL.

@@ -1,4 +1,4 @@
-//! What `nagaya bench proxy` can be told, and the plan that comes of it.
+//! What `nagaya-bench proxy` accepts, and the plan made from it.
 
 use std::path::PathBuf;
 
@@ -67,9 +67,10 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(args: &ProxyArgs, nagaya: Nagaya) -> anyhow::Result<Plan> {
         let of = |full, quick| if args.quick { quick } else { full };
-        let twemproxy = match args.saves {
-            true => None,
-            false => Some(find_program("nutcracker", "nutcracker")?),
+        let twemproxy = if args.saves {
+            None
+        } else {
+            Some(find_program("nutcracker", "nutcracker")?)
         };
         Ok(Plan {
             saves: args.saves,

@@ -11,30 +11,30 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Houses;
+use super::NagayaServers;
 use super::report::Idle;
 use super::ways::open_stream;
 use super::work;
-use crate::jobs::house::House;
+use crate::jobs::nagaya_server::NagayaServer;
 use crate::{proc, progress};
 
 /// Streams that are opened at a time.
 const OPENING: usize = 64;
 /// File descriptors besides those of the streams.
 const SPARE: usize = 200;
-/// How long all streams may take to tell of a job.
+/// Time limit until every stream has reported a job.
 const LATE: Duration = Duration::from_secs(60);
 
-pub(super) fn run(houses: &mut Houses<'_>) -> anyhow::Result<Idle> {
-    let count = houses.plan.connections;
+pub(super) fn run(servers: &mut NagayaServers<'_>) -> anyhow::Result<Idle> {
+    let count = servers.plan.connections;
     raise_limit(count + SPARE)?;
     let settings = format!("http.connections_max={}", count + SPARE);
-    let house = Arc::new(houses.start(&[settings])?);
-    let before = proc::resident_bytes(house.pid())?;
-    let idle = houses.runtime.block_on(async {
-        let streams = open_all(&house, count).await?;
-        let after = proc::resident_bytes(house.pid())?;
-        let told_after = tell_all(&house, streams).await?;
+    let server = Arc::new(servers.start(&[settings])?);
+    let before = proc::resident_bytes(server.pid())?;
+    let idle = servers.runtime.block_on(async {
+        let streams = open_all(&server, count).await?;
+        let after = proc::resident_bytes(server.pid())?;
+        let told_after = tell_all(&server, streams).await?;
         anyhow::Ok(Idle {
             streams: count,
             before_bytes: before,
@@ -46,7 +46,7 @@ pub(super) fn run(houses: &mut Houses<'_>) -> anyhow::Result<Idle> {
     Ok(idle)
 }
 
-/// Our own descriptors, and those of the house, which inherits the limit.
+/// Our own descriptors, and those of the server, which inherits the limit.
 fn raise_limit(wanted: usize) -> anyhow::Result<()> {
     let wanted = u64::try_from(wanted)?;
     let now = getrlimit(Resource::Nofile);
@@ -63,7 +63,7 @@ fn raise_limit(wanted: usize) -> anyhow::Result<()> {
     setrlimit(Resource::Nofile, raised).context("the limit of open files cannot be raised")
 }
 
-async fn open_all(house: &Arc<House>, count: usize) -> anyhow::Result<Vec<BufReader<TcpStream>>> {
+async fn open_all(server: &Arc<NagayaServer>, count: usize) -> anyhow::Result<Vec<BufReader<TcpStream>>> {
     let places = Arc::new(Semaphore::new(OPENING));
     let mut opening = JoinSet::new();
     for _ in 0..count {
@@ -71,9 +71,9 @@ async fn open_all(house: &Arc<House>, count: usize) -> anyhow::Result<Vec<BufRea
             .acquire_owned()
             .await
             .context("the places were closed")?;
-        let house = Arc::clone(house);
+        let server = Arc::clone(server);
         opening.spawn(async move {
-            let stream = open_stream(&house).await;
+            let stream = open_stream(&server).await;
             drop(place);
             stream
         });
@@ -85,8 +85,8 @@ async fn open_all(house: &Arc<House>, count: usize) -> anyhow::Result<Vec<BufRea
     Ok(streams)
 }
 
-/// Ends a job; returns how long it took until the last stream had told of it.
-async fn tell_all(house: &House, streams: Vec<BufReader<TcpStream>>) -> anyhow::Result<Duration> {
+/// Completes a job; returns how long it took until the last stream had reported it.
+async fn tell_all(server: &NagayaServer, streams: Vec<BufReader<TcpStream>>) -> anyhow::Result<Duration> {
     let mut readers = JoinSet::new();
     for mut stream in streams {
         readers.spawn(async move {
@@ -100,7 +100,7 @@ async fn tell_all(house: &House, streams: Vec<BufReader<TcpStream>>) -> anyhow::
             Ok(())
         });
     }
-    let client = work::connect(house)?;
+    let client = work::connect(server)?;
     let _workers = work::workers(&client);
     let from = SystemClock.now();
     client.enqueue(work::job(0, None)?).await?;

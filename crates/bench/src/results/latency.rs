@@ -8,13 +8,13 @@ use nagaya_client::Client;
 use nagaya_telemetry::{Clock, SystemClock};
 use tokio::task::JoinSet;
 
-use super::Houses;
+use super::NagayaServers;
 use super::ledger::{Ledger, percentile};
 use super::report::Waits;
 use super::target::{self, Targets};
 use super::ways::{self, Way};
 use super::work;
-use crate::jobs::house::House;
+use crate::jobs::nagaya_server::NagayaServer;
 use crate::progress;
 
 /// How long results may take after the last registration.
@@ -22,14 +22,14 @@ const LATE: Duration = Duration::from_secs(60);
 /// Jobs before the measured ones, so that connections are open and statements are prepared.
 const WARM_UP: usize = 50;
 
-pub(super) fn run(houses: &mut Houses<'_>, way: Way) -> anyhow::Result<Waits> {
-    let house = houses.start(&[target::ALLOW.to_owned()])?;
-    let plan = houses.plan;
+pub(super) fn run(servers: &mut NagayaServers<'_>, way: Way) -> anyhow::Result<Waits> {
+    let server = servers.start(&[target::ALLOW.to_owned()])?;
+    let plan = servers.plan;
     let jobs = WARM_UP + ((plan.rate * plan.duration.as_secs_f64()) as usize).max(20);
     let ledger = Arc::new(Ledger::new(jobs));
-    let seconds = houses
+    let seconds = servers
         .runtime
-        .block_on(drive(&house, way, &ledger, jobs, plan.rate))?;
+        .block_on(drive(&server, way, &ledger, jobs, plan.rate))?;
     let waits = ledger.waits_ms(|job| job >= WARM_UP);
     let waits = Waits {
         name: way.name().to_owned(),
@@ -43,12 +43,18 @@ pub(super) fn run(houses: &mut Houses<'_>, way: Way) -> anyhow::Result<Waits> {
 }
 
 /// Returns how long registering the measured jobs took, in seconds.
-async fn drive(house: &House, way: Way, ledger: &Arc<Ledger>, jobs: usize, rate: f64) -> anyhow::Result<f64> {
-    let client = work::connect(house)?;
+async fn drive(
+    server: &NagayaServer,
+    way: Way,
+    ledger: &Arc<Ledger>,
+    jobs: usize,
+    rate: f64,
+) -> anyhow::Result<f64> {
+    let client = work::connect(server)?;
     let targets = Targets::open(1, false, ledger).await?;
     let webhook = |job| (way == Way::Webhook).then(|| targets.url(job));
     let mut tasks = work::workers(&client);
-    listen(house, way, ledger, &mut tasks).await?;
+    listen(server, way, ledger, &mut tasks).await?;
     let then = move |client: Client, ledger: Arc<Ledger>, job, id: String| async move {
         if way == Way::LongPoll && client.wait(&id, LATE).await?.state.is_over() {
             ledger.arrive(job);
@@ -75,7 +81,7 @@ async fn drive(house: &House, way: Way, ledger: &Arc<Ledger>, jobs: usize, rate:
 
 /// Starts the reader of a way that has one.
 async fn listen(
-    house: &House,
+    server: &NagayaServer,
     way: Way,
     ledger: &Arc<Ledger>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
@@ -84,14 +90,14 @@ async fn listen(
     match way {
         Way::LongPoll | Way::Webhook => (),
         Way::Sse => {
-            let stream = ways::open_stream(house).await?;
+            let stream = ways::open_stream(server).await?;
             tasks.spawn(ways::read_stream(stream, ledger));
         }
         Way::Websocket => {
-            tasks.spawn(ways::socket(house, ledger).await?);
+            tasks.spawn(ways::socket(server, ledger).await?);
         }
         Way::Grpc => {
-            tasks.spawn(ways::watch(house, ledger).await?);
+            tasks.spawn(ways::watch(server, ledger).await?);
         }
     }
     Ok(())

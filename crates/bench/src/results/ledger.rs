@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use nagaya_telemetry::{Clock, SystemClock};
 
-/// How often to look whether all has come.
+/// Polling interval while waiting for results.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Jobs are numbered from 0; the number is payload and result.
@@ -14,7 +14,7 @@ pub(super) struct Ledger {
     from: Instant,
     /// Nanoseconds since `from`; 0 while not yet sent.
     sent_ns: Vec<AtomicU64>,
-    /// How long the first word of the result took; 0 while there is none.
+    /// Nanoseconds until the first report of the result; 0 while there is none.
     took_ns: Vec<AtomicU64>,
     arrived: AtomicU64,
 }
@@ -39,7 +39,7 @@ impl Ledger {
         self.sent_ns[job].store(self.now_ns(), Ordering::Relaxed);
     }
 
-    /// Notes the first word of a job's result; later ones are duplicates.
+    /// Records the first report of a job's result; later ones are duplicates.
     pub(super) fn arrive(&self, job: usize) {
         let (Some(sent), Some(took)) = (self.sent_ns.get(job), self.took_ns.get(job)) else {
             return;
@@ -55,7 +55,7 @@ impl Ledger {
         usize::try_from(self.arrived.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// Waits until so many results have come.
+    /// Waits until this many results have arrived.
     pub(super) async fn wait_for(&self, jobs: usize, limit: Duration) -> anyhow::Result<()> {
         let until = SystemClock.now() + limit;
         while self.arrived() < jobs {

@@ -1,4 +1,4 @@
-//! `nagaya bench results`: how long a submitter waits for a result, and what waiting costs the house.
+//! `nagaya-bench results`: how long a submitter waits for a result, and what waiting costs the server.
 //!
 //! [`latency`] registers jobs at an even rate, lets a few workers end them at once, and measures from before the
 //! registration until the submitter has the result, once for each [`ways`] of being told. [`idle`] opens many
@@ -27,7 +27,7 @@ pub(super) use options::Plan;
 pub(crate) use options::ResultsArgs;
 pub(super) use report::Report;
 
-use super::jobs::house::{House, Store};
+use super::jobs::nagaya_server::{NagayaServer, Store};
 use super::jobs::postgres::Postgres;
 use super::progress;
 
@@ -44,7 +44,7 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
         Store::Postgres => Some(Postgres::start(None, folder)?),
         Store::Sqlite => None,
     };
-    let mut houses = Houses {
+    let mut servers = NagayaServers {
         plan,
         folder,
         postgres: postgres.as_ref(),
@@ -57,28 +57,28 @@ pub(super) fn measure(plan: &Plan, folder: &Path) -> anyhow::Result<Report> {
             Part::Latency => {
                 for &way in &plan.ways {
                     progress(&format!("latency by {}", way.name()));
-                    report.ways.push(latency::run(&mut houses, way)?);
+                    report.ways.push(latency::run(&mut servers, way)?);
                 }
             }
             Part::Idle => {
                 progress(&format!("{} idle streams", plan.connections));
-                report.idle = Some(idle::run(&mut houses)?);
+                report.idle = Some(idle::run(&mut servers)?);
             }
             Part::Webhooks => {
                 progress("webhooks to a fast target");
-                report.webhooks = Some(webhooks::speed(&mut houses)?);
+                report.webhooks = Some(webhooks::speed(&mut servers)?);
             }
             Part::Dead => {
                 progress("webhooks to 100 targets, one of them dead");
-                report.targets = webhooks::dead_target(&mut houses)?;
+                report.targets = webhooks::dead_target(&mut servers)?;
             }
         }
     }
     Ok(report)
 }
 
-/// Gives every measurement a house of its own.
-struct Houses<'a> {
+/// Starts a server for each measurement.
+struct NagayaServers<'a> {
     plan: &'a Plan,
     folder: &'a Path,
     postgres: Option<&'a Postgres>,
@@ -86,11 +86,11 @@ struct Houses<'a> {
     started: usize,
 }
 
-impl Houses<'_> {
-    fn start(&mut self, settings: &[String]) -> anyhow::Result<House> {
+impl NagayaServers<'_> {
+    fn start(&mut self, settings: &[String]) -> anyhow::Result<NagayaServer> {
         self.started += 1;
         let folder = self.folder.join(format!("house-{}", self.started));
-        House::start_with(
+        NagayaServer::start_with(
             &self.plan.nagaya,
             self.plan.store,
             &folder,

@@ -1,4 +1,4 @@
-//! What `nagaya bench results` can be told, with its defaults filled in.
+//! What `nagaya-bench results` accepts, with its defaults filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use nagaya_config::with_unit;
 
 use super::ways::Way;
-use crate::jobs::house::Store;
+use crate::jobs::nagaya_server::Store;
 use crate::plan::Target;
 use crate::subject::Nagaya;
 

@@ -1,4 +1,4 @@
-//! Everything a run found out, and its three forms: text, Markdown, JSON.
+//! The results of a run, and their three forms: text, Markdown, JSON.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub(super) struct Idle {
     pub(super) streams: usize,
     pub(super) before_bytes: u64,
     pub(super) after_bytes: u64,
-    /// From a job's registration until all of them had told its result.
+    /// Milliseconds from a job's registration until all streams had reported its result.
     pub(super) told_after_ms: f64,
 }
 
@@ -102,7 +102,7 @@ impl Report {
         let mut versions = vec![("nagaya".to_owned(), plan.nagaya.version.clone())];
         versions.extend(postgres.map(|postgres| ("PostgreSQL".to_owned(), postgres.version())));
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             store: plan.store.name(),
             versions,

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::ledger::Ledger;
 
-/// Lets the house call targets on this machine.
+/// Lets the server call targets on this machine.
 pub(super) const ALLOW: &str = "jobs.webhooks.allow=127.0.0.0/8";
 
 #[derive(Deserialize)]
@@ -33,16 +33,17 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Opens so many; the last one never answers when one is to be dead.
+    /// Opens this many targets; with `one_is_dead` the last one never answers.
     pub(super) async fn open(count: u8, one_is_dead: bool, ledger: &Arc<Ledger>) -> anyhow::Result<Targets> {
         let mut serving = JoinSet::new();
         let mut addresses = Vec::new();
         for place in 1..=count {
             let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, place), 0)).await?;
             addresses.push(listener.local_addr()?);
-            match one_is_dead && place == count {
-                true => serving.spawn(hold(listener)),
-                false => serving.spawn(serve(listener, Arc::clone(ledger))),
+            if one_is_dead && place == count {
+                serving.spawn(hold(listener))
+            } else {
+                serving.spawn(serve(listener, Arc::clone(ledger)))
             };
         }
         Ok(Targets {
@@ -51,7 +52,7 @@ impl Targets {
         })
     }
 
-    /// The URL for a job; jobs go round the targets.
+    /// The URL for a job; jobs are spread over the targets in turn.
     pub(super) fn url(&self, job: usize) -> String {
         format!("http://{}/", self.addresses[job % self.addresses.len()])
     }

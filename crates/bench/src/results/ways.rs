@@ -1,4 +1,4 @@
-//! Ways of being told a result.
+//! The ways in which a result is reported.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tonic::transport::Endpoint;
 
 use super::QUEUE;
 use super::ledger::Ledger;
-use crate::jobs::house::House;
+use crate::jobs::nagaya_server::NagayaServer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Way {
@@ -51,8 +51,8 @@ struct ToldInSocket {
 }
 
 /// Asks for a stream of successes and returns it behind its head.
-pub(super) async fn open_stream(house: &House) -> anyhow::Result<BufReader<TcpStream>> {
-    let mut stream = TcpStream::connect(house.address()).await?;
+pub(super) async fn open_stream(server: &NagayaServer) -> anyhow::Result<BufReader<TcpStream>> {
+    let mut stream = TcpStream::connect(server.address()).await?;
     let request = format!("GET /v1/events?queue={QUEUE}&kind=succeeded HTTP/1.1\r\nhost: bench\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     // Small, for there may be ten thousand.
@@ -72,7 +72,7 @@ pub(super) async fn open_stream(house: &House) -> anyhow::Result<BufReader<TcpSt
     Ok(stream)
 }
 
-/// Notes results as server-sent events tell of them.
+/// Records results as server-sent events report them.
 pub(super) async fn read_stream(mut stream: BufReader<TcpStream>, ledger: Arc<Ledger>) -> anyhow::Result<()> {
     let mut line = String::new();
     while stream.read_line(&mut line).await? > 0 {
@@ -85,13 +85,13 @@ pub(super) async fn read_stream(mut stream: BufReader<TcpStream>, ledger: Arc<Le
     bail!("the stream of events ended")
 }
 
-/// Opens a WebSocket that is told of successes.
+/// Opens a WebSocket that reports successes.
 pub(super) async fn socket(
-    house: &House,
+    server: &NagayaServer,
     ledger: Arc<Ledger>,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
-    let stream = TcpStream::connect(house.address()).await?;
-    let url = format!("ws://{}/v1/ws", house.address());
+    let stream = TcpStream::connect(server.address()).await?;
+    let url = format!("ws://{}/v1/ws", server.address());
     let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await?;
     let hello = serde_json::json!({"type": "hello", "queue": QUEUE, "kinds": ["succeeded"]});
     socket.send(Message::text(hello.to_string())).await?;
@@ -113,10 +113,10 @@ pub(super) async fn socket(
 
 /// Opens a gRPC stream of successes.
 pub(super) async fn watch(
-    house: &House,
+    server: &NagayaServer,
     ledger: Arc<Ledger>,
 ) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
-    let channel = Endpoint::from_shared(house.url())?
+    let channel = Endpoint::from_shared(server.url())?
         .tcp_nodelay(true)
         .connect()
         .await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nagaya_client::Client;
 use nagaya_telemetry::{Clock, SystemClock};
 
-use super::Houses;
+use super::NagayaServers;
 use super::ledger::{Ledger, percentile};
 use super::report::{Speed, Waits};
 use super::target::{self, Targets};
@@ -19,12 +19,12 @@ const TARGETS: u8 = 100;
 const LATE: Duration = Duration::from_secs(120);
 
 /// Deliveries a second to one target that answers at once.
-pub(super) fn speed(houses: &mut Houses<'_>) -> anyhow::Result<Speed> {
-    let house = houses.start(&[target::ALLOW.to_owned()])?;
-    let count = houses.plan.deliveries;
+pub(super) fn speed(servers: &mut NagayaServers<'_>) -> anyhow::Result<Speed> {
+    let server = servers.start(&[target::ALLOW.to_owned()])?;
+    let count = servers.plan.deliveries;
     let ledger = Arc::new(Ledger::new(count));
-    let seconds = houses.runtime.block_on(async {
-        let client = work::connect(&house)?;
+    let seconds = servers.runtime.block_on(async {
+        let client = work::connect(&server)?;
         let target = Targets::open(1, false, &ledger).await?;
         work::at_once(&client, &ledger, &target.url(0), count).await?;
         let from = SystemClock.now();
@@ -41,7 +41,7 @@ pub(super) fn speed(houses: &mut Houses<'_>) -> anyhow::Result<Speed> {
 }
 
 /// Waits of the others with all targets well, and with one that takes connections and never answers.
-pub(super) fn dead_target(houses: &mut Houses<'_>) -> anyhow::Result<Vec<Waits>> {
+pub(super) fn dead_target(servers: &mut NagayaServers<'_>) -> anyhow::Result<Vec<Waits>> {
     let mut both = Vec::new();
     for one_is_dead in [false, true] {
         let name = if one_is_dead {
@@ -49,23 +49,23 @@ pub(super) fn dead_target(houses: &mut Houses<'_>) -> anyhow::Result<Vec<Waits>>
         } else {
             "all 100 are well"
         };
-        let waits = others(houses, name, one_is_dead)?;
+        let waits = others(servers, name, one_is_dead)?;
         progress(&format!("  {waits}"));
         both.push(waits);
     }
     Ok(both)
 }
 
-fn others(houses: &mut Houses<'_>, name: &str, one_is_dead: bool) -> anyhow::Result<Waits> {
-    let house = houses.start(&[target::ALLOW.to_owned()])?;
-    let (rate, duration) = (houses.plan.targets_rate, houses.plan.duration);
+fn others(servers: &mut NagayaServers<'_>, name: &str, one_is_dead: bool) -> anyhow::Result<Waits> {
+    let server = servers.start(&[target::ALLOW.to_owned()])?;
+    let (rate, duration) = (servers.plan.targets_rate, servers.plan.duration);
     let all = usize::from(TARGETS);
     // Whole rounds, so that the last target has its share.
     let rounds = ((rate * duration.as_secs_f64()) as usize / all).max(1);
     let ledger = Arc::new(Ledger::new(rounds * all));
     let is_other = |job: usize| job % all != all - 1;
-    let seconds = houses.runtime.block_on(async {
-        let client = work::connect(&house)?;
+    let seconds = servers.runtime.block_on(async {
+        let client = work::connect(&server)?;
         let targets = Targets::open(TARGETS, one_is_dead, &ledger).await?;
         let _workers = work::workers(&client);
         let from = SystemClock.now();

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::QUEUE;
 use super::ledger::Ledger;
-use crate::jobs::house::House;
+use crate::jobs::nagaya_server::NagayaServer;
 
 /// Loops that claim and complete.
 const WORKERS: usize = 4;
@@ -19,12 +19,12 @@ const WORKERS: usize = 4;
 const CLAIM: usize = 500;
 /// How long a claim waits for jobs.
 const WAIT: Duration = Duration::from_secs(1);
-/// Jobs registered in one call, where nobody measures single ones.
+/// Jobs registered in one call where single registrations are not measured.
 const BATCH: usize = 1000;
 
-pub(super) fn connect(house: &House) -> anyhow::Result<Client> {
-    // What fails here must be seen and not be mended.
-    let client = Client::builder(&house.url()).retry(RetryPolicy::NONE);
+pub(super) fn connect(server: &NagayaServer) -> anyhow::Result<Client> {
+    // Failures must be visible, so nothing is retried.
+    let client = Client::builder(&server.url()).retry(RetryPolicy::NONE);
     Ok(client.without_enqueue_keys().build()?)
 }
 

@@ -1,10 +1,10 @@
 //! Data ten times larger than the memory allowed: what a hit costs, what a load costs, and whether the
 //! limit holds.
 //!
-//! The same load runs twice, first on a house without a limit, then on one with it. A *hot hit* is a GET of
-//! one of the most used keys, a thousandth of all, which are always in memory: their latencies can be
-//! compared between the two. For *cold loads*, now and then a GET of a seldom used key is preceded by
-//! ROOM.STATUS, which says whether it is in memory and does not bring it there.
+//! The same load runs twice, first on a server without a limit, then on one with it. A *hot hit* is a GET of
+//! one of the most used keys, a thousandth of all, which are always in memory: their latencies can be compared
+//! between the two. For *cold loads*, now and then a GET of a seldom used key is preceded by ROOM.STATUS, which
+//! says whether it is in memory and does not bring it there.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,19 +24,19 @@ use crate::progress;
 use crate::servers::{Server, Side};
 use crate::table::{Table, ratio};
 
-/// Values are so many bytes and up to [`VALUE_SPREAD`] more.
+/// Minimum size of a value in bytes; up to [`VALUE_SPREAD`] more.
 const VALUE_BYTES_MIN: usize = 200;
 const VALUE_SPREAD: u64 = 825;
 /// What a key takes in memory on average, for the choice of their number.
 const BYTES_PER_KEY: u64 = 700;
-/// One request in so many is a SET.
+/// One request in this many is a SET.
 const SET_ONE_IN: u64 = 10;
-/// One GET of a seldom used key in so many is looked at first.
+/// Before one in this many GETs of a seldom used key, ROOM.STATUS is asked.
 const PROBE_ONE_IN: u64 = 20;
 
 /// Writes sent before their replies are read while the data goes in.
 const FILL_BATCH: u64 = 200;
-/// Wait after a write was refused for want of memory.
+/// Pause after a write was refused because memory was full.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
 /// One run of the load.
@@ -46,7 +46,7 @@ pub(super) struct Run {
     pub(super) hot: Percentiles,
     pub(super) cold: Percentiles,
     pub(super) memory: MostMemory,
-    /// Writes that were refused for want of memory and sent again, filling included.
+    /// Writes that were refused because memory was full and then retried, including those of the initial load.
     pub(super) refused: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The most memory a server used while somebody watched.
+//! The peak memory use of a server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::servers::Server;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The highest figures of all looks.
+/// The maxima over all samples.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct MostMemory {
     /// `used_memory` of INFO: what counts against the limit.
@@ -25,7 +25,7 @@ pub(super) struct MostMemory {
     pub(super) looks: u64,
 }
 
-/// A thread that looks again and again until it is asked for what it saw.
+/// A thread that samples memory until its result is requested.
 pub(super) struct MemoryWatch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<MostMemory>>,

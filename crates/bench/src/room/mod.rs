@@ -1,4 +1,4 @@
-//! `nagaya bench room`: what it costs to lose nothing, and what it costs to have less memory than data.
+//! `nagaya-bench room`: what it costs to lose nothing, and what it costs to have less memory than data.
 //!
 //! Four parts: [`persisted`] twice, with a sync every second and with one before each answer, beside
 //! redis-server and its append-only file; [`larger`], where the data is ten times the memory allowed;

@@ -1,4 +1,4 @@
-//! Everything a run found out, and its forms.
+//! The results of a run, and their forms.
 
 use anyhow::Context;
 use nagaya_telemetry::{Clock, SystemClock};
@@ -31,7 +31,7 @@ pub(crate) struct Report {
 impl Report {
     pub(super) fn new(plan: &Plan) -> Report {
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions: Versions::of(&plan.programs),
             commands: commands(plan),
@@ -102,9 +102,10 @@ impl Report {
         let Some(larger) = &self.larger else {
             return String::new();
         };
-        let held = match larger.limit_held {
-            true => "stayed under",
-            false => "went over",
+        let held = if larger.limit_held {
+            "stayed under"
+        } else {
+            "went over"
         };
         format!(
             "Memory {held} the limit in all {} looks; {} cold loads were timed.\n",

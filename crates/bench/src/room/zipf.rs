@@ -1,4 +1,4 @@
-//! Which key comes next: few of them most of the time, as in life.
+//! Which key comes next: few of them most of the time, as in real traffic.
 //!
 //! Ranks follow Zipf's law with exponent 0.99, drawn by the method of Gray and others ("Quickly generating
 //! billion-record synthetic databases", 1994). Neighbours in rank are no neighbours as keys.
@@ -18,7 +18,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// Prepares draws among so many keys, less than two thousand million.
+    /// Prepares draws among this many keys; at most two billion.
     pub(super) fn new(keys: u64) -> Zipf {
         let zeta_of = |count: u64| -> f64 { (1..=count).map(|rank| (rank as f64).powf(-THETA)).sum() };
         let zeta = zeta_of(keys);

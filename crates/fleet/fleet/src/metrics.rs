@@ -1,4 +1,4 @@
-//! Metrics of the fleet's manager, read from its own figures at each scrape.
+//! Metrics of the fleet's manager, read from its status at each scrape.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment, as one manager sees the fleet.
+/// Statistics at one moment, as one manager sees the fleet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FleetFigures {
+pub struct FleetStats {
     pub workers: u64,
     pub live_instances: u64,
     /// Workers that fit nowhere.
@@ -32,7 +32,7 @@ pub struct FleetFigures {
     pub double_run: Duration,
 }
 
-impl Stats for FleetFigures {
+impl Stats for FleetStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = [
             (

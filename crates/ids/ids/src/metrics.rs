@@ -1,4 +1,4 @@
-//! Metrics of the maker of ids, read from its own counters at each scrape.
+//! Metrics of the id service, read from its own counters at each scrape.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct IdsFigures {
+pub struct IdsStats {
     /// Memcached connections.
     pub connections: u64,
     pub connections_refused: u64,
@@ -26,7 +26,7 @@ pub struct IdsFigures {
     pub clock_behind_ms: i64,
 }
 
-impl Stats for IdsFigures {
+impl Stats for IdsStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = [
             ("nagaya_ids_issued", "Ids given out.", self.issued),

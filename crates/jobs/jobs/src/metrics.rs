@@ -5,20 +5,20 @@
 
 use std::fmt;
 
-use nagaya_telemetry::metrics::{LatencyFigures, Stats};
+use nagaya_telemetry::metrics::{LatencyStats, Stats};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct JobsFigures {
-    pub queues: Vec<QueueFigures>,
-    pub calls: Vec<CallFigures>,
-    pub until_start: LatencyFigures,
-    pub run: LatencyFigures,
+pub struct JobsStats {
+    pub queues: Vec<QueueStats>,
+    pub calls: Vec<CallStats>,
+    pub until_start: LatencyStats,
+    pub run: LatencyStats,
     pub log_head: u64,
     pub log_lag: u64,
     /// How far the hindmost subscription is behind.
@@ -30,7 +30,7 @@ pub struct JobsFigures {
 
 /// One queue, or all that have no label of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueueFigures {
+pub struct QueueStats {
     pub name: String,
     pub waiting: u64,
     pub blocked: u64,
@@ -49,13 +49,13 @@ pub struct QueueFigures {
 
 /// How often a call went to the store, and with how much.
 #[derive(Clone, Debug, Default)]
-pub struct CallFigures {
+pub struct CallStats {
     pub name: &'static str,
     pub batches: u64,
     pub items: u64,
 }
 
-impl Stats for JobsFigures {
+impl Stats for JobsStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         encode_queues(&mut encoder, &self.queues)?;
         let batches = self
@@ -85,7 +85,7 @@ impl Stats for JobsFigures {
     }
 }
 
-type Read = fn(&QueueFigures) -> u64;
+type Read = fn(&QueueStats) -> u64;
 
 const GAUGES: [(&str, &str, Read); 4] = [
     ("nagaya_jobs_waiting", "Jobs that can be claimed.", |queue| {
@@ -124,7 +124,7 @@ const COUNTERS: [(&str, &str, Read); 5] = [
     ),
 ];
 
-fn encode_queues(encoder: &mut DescriptorEncoder<'_>, queues: &[QueueFigures]) -> fmt::Result {
+fn encode_queues(encoder: &mut DescriptorEncoder<'_>, queues: &[QueueStats]) -> fmt::Result {
     for (name, help, read) in GAUGES {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for queue in queues {
@@ -154,22 +154,22 @@ fn encode_queues(encoder: &mut DescriptorEncoder<'_>, queues: &[QueueFigures]) -
     )
 }
 
-fn encode_log(encoder: &mut DescriptorEncoder<'_>, figures: &JobsFigures) -> fmt::Result {
+fn encode_log(encoder: &mut DescriptorEncoder<'_>, stats: &JobsStats) -> fmt::Result {
     let gauges = [
         (
             "nagaya_jobs_log_position",
             "The last position of the log of events.",
-            figures.log_head,
+            stats.log_head,
         ),
         (
             "nagaya_jobs_log_lag",
             "Positions of the log that this server has not passed on yet.",
-            figures.log_lag,
+            stats.log_lag,
         ),
         (
             "nagaya_jobs_subscription_lag",
             "Positions that the hindmost subscription has not acknowledged.",
-            figures.subscription_lag,
+            stats.subscription_lag,
         ),
     ];
     for (name, help, value) in gauges {
@@ -196,7 +196,7 @@ fn histogram(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    times: &LatencyFigures,
+    times: &LatencyStats,
 ) -> fmt::Result {
     times.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
 }
@@ -212,26 +212,26 @@ mod tests {
     #[test]
     fn a_scrape_tells_of_queues_batches_and_times() {
         let metrics = Metrics::new("1.2.3", Arc::new(ManualClock::at_unix_ms(0)));
-        metrics.register(|| JobsFigures {
-            queues: vec![QueueFigures {
+        metrics.register(|| JobsStats {
+            queues: vec![QueueStats {
                 name: "mail".to_owned(),
                 waiting: 3,
                 enqueued: 9,
                 failed: 2,
-                ..QueueFigures::default()
+                ..QueueStats::default()
             }],
-            calls: vec![CallFigures {
+            calls: vec![CallStats {
                 name: "claim",
                 batches: 4,
                 items: 40,
             }],
-            run: LatencyFigures {
+            run: LatencyStats {
                 buckets: vec![(0.5, 1), (f64::INFINITY, 1)],
                 seconds: 7.5,
             },
             log_lag: 5,
             deliveries: vec![("delivered", 6)],
-            ..JobsFigures::default()
+            ..JobsStats::default()
         });
         let text = metrics.render().unwrap();
         for line in [

@@ -1,4 +1,4 @@
-//! `GET /v1/house/history`, and who keeps it.
+//! `GET /v1/house/history`, and the task that records it.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::House;
+use super::AdminState;
 use crate::http::{Problem, echo};
 
-/// Series in one answer at most.
+/// Maximum number of series in one response.
 const SERIES_MAX: usize = 50;
 const MINUTES_DEFAULT: u64 = 60;
 
@@ -26,29 +26,29 @@ struct Params {
     minutes: Option<u64>,
 }
 
-pub(super) fn routes() -> Router<Arc<House>> {
+pub(super) fn routes() -> Router<Arc<AdminState>> {
     Router::new().route("/v1/house/history", get(history))
 }
 
 /// Reads all metrics every step, the first time at once.
-pub(super) async fn keep(house: Arc<House>) {
+pub(super) async fn keep(state: Arc<AdminState>) {
     let mut steps = interval(Duration::from_secs(STEP_SECONDS));
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         steps.tick().await;
-        let readings = house.readings().await;
-        let mut history = house.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.push(house.clock.unix_ms(), readings);
+        let readings = state.readings().await;
+        let mut history = state.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.push(state.clock.unix_ms().unsigned_abs(), readings);
     }
 }
 
 async fn history(
-    State(house): State<Arc<House>>,
+    State(state): State<Arc<AdminState>>,
     params: Result<Query<Params>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
     let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
-    let history = house.history.lock().unwrap_or_else(PoisonError::into_inner);
+    let history = state.history.lock().unwrap_or_else(PoisonError::into_inner);
     let to_ms = history.to_ms();
     let Some(series) = params.series.filter(|series| !series.is_empty()) else {
         return Ok(Json(

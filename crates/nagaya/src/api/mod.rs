@@ -1,13 +1,13 @@
-//! The house's own REST: what it is, how its services are, and what they were in the last hours.
+//! The admin API: version, state of the services, and their metrics over the last hours.
 //!
-//! Everything here reads what the services keep anyway: their metrics, their handles, and the room through
-//! its own commands. It is served beside the services' own routes and behind the same token.
+//! Handlers read what the services maintain anyway: their metrics, their handles, and the room through its own
+//! commands. It is served beside the services' own routes and behind the same token.
 
 mod history;
 mod overview;
 pub(crate) mod services;
 
-mod absent;
+mod disabled;
 
 pub(crate) mod console;
 
@@ -26,37 +26,37 @@ use tokio::sync::Semaphore;
 
 use crate::app::readiness::Readiness;
 use crate::ids::api::IdsView;
-use crate::room::api::RoomDoor;
+use crate::room::api::EngineHandle;
 use crate::{fanout, ids, room};
 
-/// How long reading the metrics may take.
+/// Time limit for reading all metrics; handlers then use the previous reading.
 const READ_LIMIT: Duration = Duration::from_secs(2);
-/// How many may read them at once: each holds a thread.
+/// Maximum number of concurrent readers. Each one occupies a blocking thread.
 pub(crate) const READERS_MAX: usize = 4;
 
-/// All that the routes look at.
-pub(crate) struct House {
+/// The shared state of the handlers.
+pub(crate) struct AdminState {
     pub(crate) readiness: Readiness,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) started: Instant,
     pub(crate) http: SocketAddr,
-    pub(crate) room: RoomDoor,
+    pub(crate) room: EngineHandle,
     pub(crate) jobs: Option<Jobs>,
     pub(crate) fanout: Option<(Arc<Fanout>, SocketAddr)>,
     pub(crate) ids: Option<(IdsView, SocketAddr)>,
     pub(crate) fleet: Option<ManagerHandle>,
-    /// Locked for moments, never while metrics are read.
+    /// Locked briefly, never while metrics are read.
     pub(crate) history: Mutex<History>,
-    /// What was read last.
+    /// The last complete reading.
     pub(crate) latest: Mutex<Readings>,
     /// With [`READERS_MAX`] permits.
     pub(crate) readers: Arc<Semaphore>,
 }
 
-impl House {
+impl AdminState {
     /// The routes, without fallbacks of their own.
-    pub(crate) fn routes(self: &Arc<House>) -> Router {
+    pub(crate) fn routes(self: &Arc<AdminState>) -> Router {
         let mut routes = overview::routes()
             .merge(history::routes())
             .merge(room::api::routes());
@@ -66,29 +66,29 @@ impl House {
         if self.ids.is_some() {
             routes = routes.merge(ids::api::routes());
         }
-        routes.with_state(Arc::clone(self)).merge(absent::routes(self))
+        routes.with_state(Arc::clone(self)).merge(disabled::routes(self))
     }
 
     /// Adds a point to the history every few seconds. Never ends.
-    pub(crate) async fn keep_history(self: Arc<House>) {
+    pub(crate) async fn keep_history(self: Arc<AdminState>) {
         history::keep(self).await;
     }
 
-    /// The metrics of this moment, and what they were a little earlier.
-    pub(crate) async fn now(self: &Arc<House>) -> Now {
+    /// Returns the current metrics together with an earlier reading, for rates.
+    pub(crate) async fn now(self: &Arc<AdminState>) -> Now {
         let readings = self.readings().await;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.now(self.clock.unix_ms(), readings)
+        history.now(self.clock.unix_ms().unsigned_abs(), readings)
     }
 
-    /// Reads all metrics. On a thread that may wait: a slow script may hold the room. While that takes too
-    /// long, the latest ones that were read stand in.
-    async fn readings(self: &Arc<House>) -> Readings {
-        let house = Arc::clone(self);
+    /// Reads all metrics. Runs on a blocking thread, because a slow script may hold the room. If it exceeds
+    /// [`READ_LIMIT`], returns the previous reading.
+    async fn readings(self: &Arc<AdminState>) -> Readings {
+        let state = Arc::clone(self);
         let reading = async {
-            let permit = Arc::clone(&house.readers).acquire_owned().await.ok()?;
+            let permit = Arc::clone(&state.readers).acquire_owned().await.ok()?;
             let read = tokio::task::spawn_blocking(move || {
-                let text = house.metrics.render();
+                let text = state.metrics.render();
                 drop(permit);
                 text
             });

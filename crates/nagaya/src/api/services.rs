@@ -1,4 +1,4 @@
-//! What `/v1/house` tells of each service but the room, which has a door of its own.
+//! Statistics of each service in `/v1/house`, except those of the room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use nagaya_telemetry::history::Now;
 use serde_json::{Value, json};
 
-use super::House;
+use super::AdminState;
 
-/// How long a store may take to say how it is; a service whose store is slower is told without.
+/// Time limit for a store to report its statistics; a slower one is left out of the response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A rate, to three digits after the point; 0 while it is not known.
@@ -25,8 +25,8 @@ pub(crate) fn count(now: &Now, name: &str) -> Option<u64> {
     now.value(name).map(|value| value.max(0.0) as u64)
 }
 
-pub(crate) async fn jobs(house: &Arc<House>, now: &Now) -> Option<Value> {
-    let jobs = house.jobs.as_ref()?;
+pub(crate) async fn jobs(state: &Arc<AdminState>, now: &Now) -> Option<Value> {
+    let jobs = state.jobs.as_ref()?;
     let asked = tokio::time::timeout(PATIENCE, jobs.store().queues()).await;
     let queues = match asked {
         Ok(Ok(queues)) => Some(queues),
@@ -51,8 +51,8 @@ pub(crate) async fn jobs(house: &Arc<House>, now: &Now) -> Option<Value> {
     }))
 }
 
-pub(crate) fn fanout(house: &House, now: &Now) -> Option<Value> {
-    let (fanout, _) = house.fanout.as_ref()?;
+pub(crate) fn fanout(state: &AdminState, now: &Now) -> Option<Value> {
+    let (fanout, _) = state.fanout.as_ref()?;
     let (_, _, in_flight) = fanout.in_flight();
     Some(json!({
         "endpoints": fanout.endpoints().iter().len(),
@@ -63,15 +63,15 @@ pub(crate) fn fanout(house: &House, now: &Now) -> Option<Value> {
     }))
 }
 
-pub(crate) async fn ids(house: &House, now: &Now) -> Option<Value> {
-    let (ids, _) = house.ids.as_ref()?;
+pub(crate) async fn ids(state: &AdminState, now: &Now) -> Option<Value> {
+    let (ids, _) = state.ids.as_ref()?;
     let report = tokio::time::timeout(PATIENCE, ids.report()).await;
     let stats = match report {
         Ok(Ok(report)) => Some(report.stats()),
         Ok(Err(_)) | Err(_) => None,
     };
     let (number, fence) = ids.number().unzip();
-    let now_ms = house.clock.unix_ms();
+    let now_ms = state.clock.unix_ms().unsigned_abs();
     Some(json!({
         "number": number,
         "fence": fence,
@@ -83,14 +83,14 @@ pub(crate) async fn ids(house: &House, now: &Now) -> Option<Value> {
     }))
 }
 
-pub(crate) fn fleet(house: &House) -> Option<Value> {
-    let status = house.fleet.as_ref()?.status();
+pub(crate) fn fleet(state: &AdminState) -> Option<Value> {
+    let status = state.fleet.as_ref()?.status();
     let status = status.borrow();
     Some(json!({
         "instances": status.live_instances,
         "workers": status.workers,
         "placed": status.workers.saturating_sub(status.unplaced),
-        "spread": status.proof.spread_before,
+        "spread": status.cost.spread_before,
         "moves": status.revoked_total,
         "is_held": status.held.is_some(),
     }))

@@ -1,4 +1,4 @@
-//! What a person sees when the house is up.
+//! What a person sees when the server is up.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::app::terminal::Paint;
 
-/// What the banner tells.
+/// What the banner shows.
 pub(crate) struct Banner<'a> {
     pub(crate) room: SocketAddr,
     /// Whether the room asks for a password, and HTTP for a token.
@@ -35,7 +35,7 @@ pub(crate) enum Fleet {
     Off,
     /// In the data folder, where commands find it.
     InData,
-    /// In a Redis, which commands would have to be told.
+    /// In a Redis, whose URL commands need as a flag.
     Elsewhere,
 }
 
@@ -84,17 +84,20 @@ impl Banner<'_> {
     /// One command to try for each service, in the same order.
     fn commands(&self) -> Vec<String> {
         let (url, room, program) = (local_url(self.http), reachable(self.room), self.program);
-        let there = match self.http_is_default {
-            true => String::new(),
-            false => format!(" --url {url}"),
+        let there = if self.http_is_default {
+            String::new()
+        } else {
+            format!(" --url {url}")
         };
-        let curl = match self.http_has_token {
-            true => "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\"",
-            false => "curl",
+        let curl = if self.http_has_token {
+            "curl -H \"Authorization: Bearer $NAGAYA_HTTP__TOKEN\""
+        } else {
+            "curl"
         };
-        let password = match self.room_has_password {
-            true => " -a \"$NAGAYA_ROOM__PASSWORD\"",
-            false => "",
+        let password = if self.room_has_password {
+            " -a \"$NAGAYA_ROOM__PASSWORD\""
+        } else {
+            ""
         };
         let mut commands = vec![format!(
             "redis-cli -h {} -p {}{password} ping",

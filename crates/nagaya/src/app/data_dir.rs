@@ -1,10 +1,10 @@
 //! The data folder: made private, used by one process at a time.
 //!
-//! The lock is an advisory lock on `nagaya.lock`, which the system drops when its holder
-//! dies, however it dies. The file's first line is the holder's pid, for error messages; the
-//! second, once the house listens, is where Redis clients connect, for the tools. The file is
-//! removed at the end, under the lock. A process that opened it just before sees
-//! by its identity that the name no longer leads to what it locked, and starts over.
+//! The lock is an advisory lock on `nagaya.lock`, which the kernel releases when the holding process ends for
+//! any reason. The file's first line is the holder's pid, for error messages; the second, once the server
+//! listens, is where Redis clients connect, for the tools. The file is removed at the end, under the lock. A
+//! process that opened it just before sees by its identity that the name no longer leads to what it locked, and
+//! starts over.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -26,18 +26,18 @@ pub(crate) struct DataDir {
     created: CreatedFolders,
 }
 
-/// How a tool finds a data folder.
+/// The state in which a tool finds a data folder.
 pub(crate) enum Found {
-    /// Nobody uses it; now the tool does.
+    /// No process used it; the tool now holds the lock.
     Free(DataDir),
     Used(Holder),
 }
 
-/// Who uses a data folder, as far as its lock file tells.
+/// The process that uses a data folder, as recorded in its lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) pid: Option<u32>,
-    /// Where it takes Redis clients.
+    /// The address on which it accepts Redis clients.
     pub(crate) room: Option<SocketAddr>,
 }
 
@@ -71,7 +71,7 @@ impl DataDir {
         Ok(DataDir { path, lock, created })
     }
 
-    /// Locks a folder that exists, or tells who has it.
+    /// Locks an existing folder, or returns the process that holds its lock.
     pub(crate) fn find(path: &Path) -> anyhow::Result<Found> {
         let path = path.canonicalize().map_err(|error| {
             anyhow!(
@@ -89,7 +89,7 @@ impl DataDir {
         }
     }
 
-    /// Writes down where Redis clients connect.
+    /// Records in the lock file where Redis clients connect.
     pub(crate) fn announce(&mut self, room: SocketAddr) -> io::Result<()> {
         writeln!(self.lock.file, "room {room}")
     }
@@ -129,7 +129,7 @@ impl CreatedFolders {
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // A folder that somebody has used by now is not empty and stays.
+            // A folder that another process has used meanwhile is not empty and stays.
             if std::fs::remove_dir(folder).is_err() {
                 return;
             }
@@ -186,7 +186,7 @@ fn try_lock(folder: &Path) -> anyhow::Result<Result<Lock, Holder>> {
 }
 
 impl Holder {
-    /// Nothing is known in the moment before the holder wrote it.
+    /// Empty until the holder has written its process id.
     fn read(file: &mut File) -> Holder {
         let mut text = String::new();
         if file.read_to_string(&mut text).is_err() {

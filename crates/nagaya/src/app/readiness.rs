@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// Where a component is in its life.
+/// The lifecycle state of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
@@ -19,7 +19,7 @@ pub(crate) enum State {
 pub(crate) struct Component {
     pub(crate) name: String,
     pub(crate) state: State,
-    /// What else there is to know, in the component's own words.
+    /// Free text from the component, shown beside its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Readiness {
     components: watch::Sender<Vec<Component>>,
 }
 
-/// With which one component reports that it is ready.
+/// The handle with which one component reports its state.
 #[derive(Debug)]
 pub struct Ready {
     readiness: Readiness,
@@ -60,7 +60,7 @@ impl Readiness {
         self.components.borrow().clone()
     }
 
-    /// The state of the house: that of its components if they agree, else the worst.
+    /// The state of the server: that of its components if they agree, else the worst.
     pub(crate) fn overall(components: &[Component]) -> State {
         let any = |state: State| components.iter().any(|component| component.state == state);
         match () {
@@ -109,7 +109,7 @@ impl Readiness {
 }
 
 impl Ready {
-    /// Says that the component does its work from now on. Too late while draining.
+    /// Marks the component as ready. Has no effect while draining.
     pub fn ready(&self) {
         self.readiness.components.send_modify(|components| {
             let component = &mut components[self.index];
@@ -119,8 +119,8 @@ impl Ready {
         });
     }
 
-    /// Says something beside the state, for people.
-    pub fn tell(&self, detail: impl Into<String>) {
+    /// Sets the text that is shown beside the state.
+    pub fn set_detail(&self, detail: impl Into<String>) {
         let detail = Some(detail.into());
         self.readiness.components.send_if_modified(|components| {
             let component = &mut components[self.index];
@@ -130,7 +130,7 @@ impl Ready {
         });
     }
 
-    /// Says that the component cannot do its work until it says otherwise.
+    /// Marks the component as failed until it reports ready again.
     pub fn failed(&self) {
         self.readiness.components.send_modify(|components| {
             let component = &mut components[self.index];

@@ -1,8 +1,8 @@
-//! The one shape of every component that `up` runs.
+//! The interface of every component that `up` runs.
 //!
-//! A component is built from its config (binding its listeners), then run. It says when it
-//! is ready and ends when it is told to. It may be a task, or own threads: then its future
-//! waits for them, and they look at the same [`Shutdown`], which is cheap to ask.
+//! A component is built from its config (binding its listeners), then run. It reports when it is ready and ends
+//! when shutdown is signalled. It may be a task, or own threads: then its future waits for them, and they look
+//! at the same [`Shutdown`], which is cheap to ask.
 
 use std::pin::Pin;
 
@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::readiness::Ready;
 
-/// What a running component gives back: nothing, or words for what it had to cut off.
+/// The result of a component: descriptions of the work that it had to abort, usually none.
 pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<Vec<String>>> + Send>>;
 
-/// A component of the house.
+/// A component of the server.
 pub trait Service: Send + 'static {
     /// The name in `/readyz`, logs and errors.
     fn name(&self) -> &'static str;
@@ -22,11 +22,11 @@ pub trait Service: Send + 'static {
     fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running;
 }
 
-/// How a component learns that the end is near, in three steps.
+/// The shutdown signal of a component, in three steps.
 ///
-/// 1. *draining*: take no new work; finish what is open. Told to all components at once.
-/// 2. *stop*: everything that depends on this component has ended: flush and end.
-/// 3. *cut*: the time is up: drop what is open, say what it was, and end.
+/// 1. *draining*: take no new work; finish what is open. Signalled to all components at once. 2. *stop*:
+/// everything that depends on this component has ended: flush and end. 3. *cut*: the time is up: drop open
+/// work, report what was dropped, and end.
 ///
 /// A component that others do not depend on may end as soon as it has drained.
 #[derive(Clone, Debug, Default)]

@@ -107,7 +107,7 @@ impl Started {
         started
     }
 
-    /// Waits for the next component to end and books how it ended. Cancel safe.
+    /// Waits for the next component to end and records its result. Cancel safe.
     async fn next_end(&mut self) -> Option<(usize, Result<(), ()>)> {
         let (id, result) = match self.tasks.join_next_with_id().await? {
             Ok((id, result)) => (id, result),
@@ -133,7 +133,7 @@ impl Started {
         }
     }
 
-    /// Keeps the first failure, which is the cause; later ones are often its echo.
+    /// Keeps the first failure, which is the cause; later ones are usually consequences.
     fn fail(&mut self, failure: anyhow::Error) {
         error!(error = format!("{failure:#}"), "a component failed");
         self.failure.get_or_insert(failure);

@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use nagaya_config::Flag;
+use nagaya_process::Signals;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry, TelemetryConfig};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::api::{House, READERS_MAX};
+use crate::api::{AdminState, READERS_MAX};
 use crate::app::banner::{Banner, Fleet};
 use crate::app::data_dir::DataDir;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, HouseConfig, Settings};
-use crate::app::signals::Signals;
 use crate::app::supervisor::Supervisor;
 use crate::app::terminal;
 use crate::cli::GlobalArgs;
@@ -30,8 +30,8 @@ use crate::fleet::FleetService;
 use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState};
 use crate::ids::{IdsService, Source};
 use crate::jobs::JobsService;
-use crate::room::api::{RoomDoor, RoomPlace};
-use crate::room::distributed::{Places, Roles, TieredRoom};
+use crate::room::api::{EngineBackend, EngineHandle};
+use crate::room::distributed::{Backends, Roles, TieredRoom};
 use crate::room::embedded::RoomService;
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -64,13 +64,13 @@ where
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::listen_for_stop().context("cannot listen for signals")?;
         let stop = CancellationToken::new();
         let second_signal = async {
-            let name = signals.next().await;
+            let name = signals.next_name().await;
             info!(signal = name, "stopping");
             stop.cancel();
-            signals.next().await
+            signals.next_name().await
         };
         tokio::select! {
             result = logged(&telemetry, components(stop.clone())) => result.map(|()| ExitCode::SUCCESS),
@@ -98,7 +98,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let mut data = DataDir::claim(&settings.house.data)?;
 
     let manages = settings.fleet.enabled;
-    let places = Places::of(&settings)?;
+    let backends = Backends::of(&settings)?;
     let needs_backroom = settings.house.redis.is_none()
         && ((settings.ids.enabled && settings.ids.redis.is_none())
             || (manages && settings.fleet.redis.is_none()));
@@ -113,37 +113,37 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     ];
     let names: Vec<&str> = names.into_iter().flatten().collect();
     let readiness = Readiness::new(&names);
-    let (room, room_address, inside): (Box<dyn Service>, _, _) = match places {
+    let (room, room_address, inside): (Box<dyn Service>, _, _) = match backends {
         None => {
             let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
-            let (address, inside) = (room.address(), RoomPlace::Embedded(room.inside()));
+            let (address, inside) = (room.address(), EngineBackend::Embedded(room.inside()));
             (Box::new(room), address, inside)
         }
-        Some(places) => {
+        Some(backends) => {
             let roles = Roles {
                 serves: true,
                 collects_at: None,
                 keeps: true,
             };
-            let room = TieredRoom::open(places, roles, Arc::clone(&metrics)).await?;
+            let room = TieredRoom::open(backends, roles, Arc::clone(&metrics)).await?;
             let address = room.address().context("the room has no address")?;
             let inside = room.inside()?;
             (Box::new(room), address, inside)
         }
     };
-    let door = RoomDoor::new(room_address, settings.room.password.clone(), inside)?;
-    let ids = match settings.ids.enabled {
-        true => {
-            let source = Source::of_house(&settings, data.path(), &readiness)?;
-            Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
-        }
-        false => None,
+    let engine_handle = EngineHandle::new(room_address, settings.room.password.clone(), inside)?;
+    let ids = if settings.ids.enabled {
+        let source = Source::of_house(&settings, data.path(), &readiness)?;
+        Some(IdsService::bind(&settings.ids, source, Arc::clone(&metrics))?)
+    } else {
+        None
     };
     let ids_address = ids.as_ref().map(IdsService::address);
     let ids_view = ids.as_ref().map(IdsService::view).transpose()?.flatten();
-    let fleet = match manages {
-        true => Some(FleetService::of_house(&settings, data.path(), &readiness)?),
-        false => None,
+    let fleet = if manages {
+        Some(FleetService::of_house(&settings, data.path(), &readiness)?)
+    } else {
+        None
     };
     let mut routes = ids.as_ref().map(IdsService::routes).unwrap_or_default();
     if let Some(fleet) = &fleet {
@@ -154,19 +154,20 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let fanout = FanoutService::of_house(&settings, room_address, mint, &readiness, reload, &metrics).await?;
     let fanout_address = fanout.as_ref().map(FanoutService::address);
     let listener = HttpListener::bind(&settings.http).await?;
-    // Makes a file: nothing may fail for want of a port after it.
-    let jobs = match settings.jobs.enabled {
-        true => Some(JobsService::open(&settings, data.path(), &metrics).await?),
-        false => None,
+    // Creates a file, so every port must be bound before.
+    let jobs = if settings.jobs.enabled {
+        Some(JobsService::open(&settings, data.path(), &metrics).await?)
+    } else {
+        None
     };
     let address = listener.address().context("cannot tell the HTTP address")?;
-    let house = Arc::new(House {
+    let admin = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics: Arc::clone(&metrics),
         clock: Arc::clone(&clock),
         started: clock.now(),
         http: address,
-        room: door,
+        room: engine_handle,
         jobs: jobs.as_ref().map(JobsService::jobs),
         fanout: fanout.as_ref().map(|fanout| (fanout.fanout(), fanout.address())),
         ids: ids_view.zip(ids_address),
@@ -179,16 +180,17 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         config: settings.http.clone(),
         readiness: readiness.clone(),
         metrics,
-        started: house.started,
+        started: admin.started,
         clock,
-        routes: routes.merge(house.routes()),
+        routes: routes.merge(admin.routes()),
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
         tokens: jobs.as_ref().map(JobsService::api),
     };
     let http = HttpServer::on(listener, Arc::new(state));
-    let backroom = match needs_backroom {
-        true => Some(RoomService::backroom(data.path())?),
-        false => None,
+    let backroom = if needs_backroom {
+        Some(RoomService::backroom(data.path())?)
+    } else {
+        None
     };
     data.keep();
     data.announce(room_address)
@@ -235,6 +237,6 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     };
     tokio::select! {
         ended = supervisor.run(stop, on_ready) => ended,
-        () = house.keep_history() => unreachable!("it never ends"),
+        () = admin.keep_history() => unreachable!("it never ends"),
     }
 }

@@ -42,7 +42,7 @@ impl Screen {
             }
             false => return,
         };
-        // Whoever closed standard error does not want to see it.
+        // A closed standard error is ignored.
         io::stderr().write_all(text.as_bytes()).ok();
     }
 

@@ -11,7 +11,7 @@ use nagaya_fanout::{Endpoint, Fanout, Latency, RecentRequest, State as Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::api::House;
+use crate::api::AdminState;
 use crate::api::services::rounded;
 use crate::http::{Problem, echo};
 
@@ -22,15 +22,15 @@ struct Params {
     limit: Option<usize>,
 }
 
-pub(crate) fn routes() -> Router<Arc<House>> {
+pub(crate) fn routes() -> Router<Arc<AdminState>> {
     Router::new()
         .route("/v1/fanout", get(overview))
         .route("/v1/fanout/requests", get(requests))
         .route("/v1/fanout/requests/{id}", get(request))
 }
 
-async fn overview(State(house): State<Arc<House>>) -> Result<Json<Value>, Problem> {
-    let fanout = fanout(&house)?;
+async fn overview(State(state): State<Arc<AdminState>>) -> Result<Json<Value>, Problem> {
+    let fanout = fanout(&state)?;
     let (_, in_progress, jobs) = fanout.in_flight();
     let endpoints = fanout.endpoints();
     let endpoints: Vec<Value> = endpoints.iter().map(|endpoint| show_endpoint(endpoint)).collect();
@@ -65,13 +65,13 @@ fn latency(latency: &Latency) -> Option<Value> {
 }
 
 async fn requests(
-    State(house): State<Arc<House>>,
+    State(state): State<Arc<AdminState>>,
     params: Result<Query<Params>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
     let bad = |rejection: QueryRejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text());
     let Query(params) = params.map_err(bad)?;
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
-    let recent = fanout(&house)?.recent(limit);
+    let recent = fanout(&state)?.recent(limit);
     let recent: Vec<Value> = recent.iter().map(show_request).collect();
     Ok(Json(json!({"requests": recent})))
 }
@@ -89,8 +89,11 @@ fn show_request(request: &RecentRequest) -> Value {
     })
 }
 
-async fn request(State(house): State<Arc<House>>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let found = fanout(&house)?.read_back(&id).await.map_err(|error| {
+async fn request(
+    State(state): State<Arc<AdminState>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let found = fanout(&state)?.read_back(&id).await.map_err(|error| {
         let detail = format!("the store cannot be read: {}", error.chain());
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     })?;
@@ -100,8 +103,8 @@ async fn request(State(house): State<Arc<House>>, Path(id): Path<String>) -> Res
     })
 }
 
-fn fanout(house: &House) -> Result<&Fanout, Problem> {
-    let fanout = house.fanout.as_ref().map(|(fanout, _)| &**fanout);
+fn fanout(state: &AdminState) -> Result<&Fanout, Problem> {
+    let fanout = state.fanout.as_ref().map(|(fanout, _)| &**fanout);
     fanout.ok_or_else(|| {
         let detail = "the fan-out is switched off; set `fanout.enabled` to true";
         Problem::new(StatusCode::NOT_FOUND, detail)

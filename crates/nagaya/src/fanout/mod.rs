@@ -1,7 +1,6 @@
-//! `fanout` in the binary: its commands and its part of the house.
+//! `fanout` in the binary: its commands and its component of `nagaya up`.
 //!
-//! What becomes of a request is the business of `nagaya-fanout`; here it is chosen which store it has,
-//! where it listens, and when its endpoints are read again.
+//! `nagaya-fanout` handles requests; this module chooses the store and the listener, and reloads the endpoints.
 
 mod service;
 

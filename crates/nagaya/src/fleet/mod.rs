@@ -1,7 +1,7 @@
-//! `fleet` in the binary: its section, its commands, and its part of the house.
+//! `fleet` in the binary: its settings, its commands, and its component of `nagaya up`.
 //!
-//! What is decided and how is the business of `nagaya-fleet`; here it is chosen which Redis holds the
-//! fleet, where its API is served, and what people read on a terminal.
+//! `nagaya-fleet` makes the decisions; this module chooses the Redis, serves the API and prints for the
+//! terminal.
 
 mod config;
 mod target;

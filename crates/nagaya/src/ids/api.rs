@@ -14,10 +14,10 @@ use nagaya_ids::server::Stats;
 use nagaya_ids::utc;
 use serde_json::{Value, json};
 
-use crate::api::House;
+use crate::api::AdminState;
 use crate::http::Problem;
 
-/// What the routes know of the maker of ids.
+/// The state that the routes of ids share.
 #[derive(Clone)]
 pub(crate) struct IdsView {
     pub(crate) mint: Arc<Mint>,
@@ -62,14 +62,14 @@ impl IdsView {
     }
 }
 
-pub(crate) fn routes() -> Router<Arc<House>> {
+pub(crate) fn routes() -> Router<Arc<AdminState>> {
     Router::new()
         .route("/v1/ids/numbers", get(numbers))
         .route("/v1/ids/decode/{id}", get(decode))
 }
 
-async fn numbers(State(house): State<Arc<House>>) -> Result<Json<Value>, Problem> {
-    let ids = view(&house)?;
+async fn numbers(State(state): State<Arc<AdminState>>) -> Result<Json<Value>, Problem> {
+    let ids = view(&state)?;
     let report = ids.report().await.map_err(|error| {
         let detail = format!("the pool of numbers cannot be read: {}", error.chain());
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
@@ -84,9 +84,13 @@ async fn numbers(State(house): State<Arc<House>>) -> Result<Json<Value>, Problem
     })))
 }
 
-async fn decode(State(house): State<Arc<House>>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let ids = view(&house)?;
-    let decoded = parse_id(&id).and_then(|id| decode::decode(id, ids.mint.layout(), house.clock.unix_ms()));
+async fn decode(
+    State(state): State<Arc<AdminState>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let ids = view(&state)?;
+    let decoded = parse_id(&id)
+        .and_then(|id| decode::decode(id, ids.mint.layout(), state.clock.unix_ms().unsigned_abs()));
     let decoded = decoded.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let parts = decoded.parts;
     Ok(Json(json!({
@@ -98,8 +102,8 @@ async fn decode(State(house): State<Arc<House>>, Path(id): Path<String>) -> Resu
     })))
 }
 
-fn view(house: &House) -> Result<&IdsView, Problem> {
-    let view = house.ids.as_ref().map(|(view, _)| view);
+fn view(state: &AdminState) -> Result<&IdsView, Problem> {
+    let view = state.ids.as_ref().map(|(view, _)| view);
     view.ok_or_else(|| {
         Problem::new(
             StatusCode::NOT_FOUND,

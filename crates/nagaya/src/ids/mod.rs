@@ -1,7 +1,7 @@
-//! `ids` in the binary: its section, its commands, and its part of the house.
+//! `ids` in the binary: its settings, its commands, and its component of `nagaya up`.
 //!
-//! What numbers and ids are is the business of `nagaya-ids`; here it is chosen which Redis holds the
-//! pool, where ids are served, and what people read on a terminal.
+//! `nagaya-ids` makes the ids; this module chooses the Redis of the pool, serves ids and prints for the
+//! terminal.
 
 mod config;
 mod target;

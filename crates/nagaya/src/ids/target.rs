@@ -1,4 +1,4 @@
-//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running house.
+//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::room::embedded::backroom_socket;
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A pool, and how to speak of it when it does not answer.
+/// A pool, and how error messages name it.
 pub(super) struct Target {
     pub(super) url: RedisUrl,
     is_house: bool,
@@ -60,8 +60,8 @@ impl Target {
         Ok(Pool::new(Arc::new(client))?)
     }
 
-    /// Tries once whether the house is there: waiting for one that nobody starts helps nobody. Another
-    /// Redis may well come later.
+    /// Checks once that the server runs, because waiting for a server that was never started does not help. Any
+    /// other Redis may come up later.
     pub(super) async fn expect_house(&self, pool: &Pool) -> anyhow::Result<()> {
         match pool.range().await {
             Err(error @ Error::Redis(RedisError::Connect { .. })) if self.is_house => {
@@ -85,7 +85,7 @@ impl Target {
     }
 }
 
-/// The pool in the house's own engine.
+/// The pool in the built-in engine.
 pub(super) fn house_url(ids: &IdsConfig, data: &Path) -> RedisUrl {
     let mut url = RedisUrl::single("", 0);
     url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));

@@ -1,4 +1,4 @@
-//! The engine as a component of the house.
+//! The engine as a component of the server.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::server::Server;
 use nagaya_commands::table;
 use nagaya_commands::tiering::LOAD_BOUNDS_US;
-use nagaya_engine::metrics::{CommandFigures, RoomFigures, TierFigures};
+use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
 use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, Storage, used_bytes};
 use nagaya_telemetry::metrics::Metrics;
 
@@ -22,7 +22,7 @@ pub(crate) const ROOM_FOLDER: &str = "room";
 pub(crate) const COLD_FILE: &str = "cold.sqlite";
 pub(crate) const LOG_FOLDER: &str = "log";
 
-/// The part of the data folder for the engine that the house itself uses, and its socket there.
+/// The part of the data folder for the engine that the server itself uses, and its socket there.
 pub(crate) const BACKROOM_FOLDER: &str = "backroom";
 const BACKROOM_SOCKET: &str = "redis.sock";
 
@@ -30,7 +30,7 @@ const BACKROOM_SOCKET: &str = "redis.sock";
 pub(crate) struct RoomService {
     name: &'static str,
     bound: Bound,
-    /// Nothing for an engine that only the house uses.
+    /// Nothing for an engine that only the server uses.
     metrics: Option<Arc<Metrics>>,
     /// Where the data is kept.
     folder: PathBuf,
@@ -38,14 +38,14 @@ pub(crate) struct RoomService {
     inside: Arc<OnceLock<Figures>>,
 }
 
-/// The socket of the engine that the house itself uses.
+/// The socket of the engine that the server itself uses.
 pub(crate) fn backroom_socket(data_dir: &Path) -> PathBuf {
     data_dir.join(BACKROOM_FOLDER).join(BACKROOM_SOCKET)
 }
 
 impl RoomService {
-    /// An engine for the house itself, on a socket in the data folder: what the services keep there is
-    /// neither seen nor flushed by those who use the room.
+    /// An engine for the server itself, on a socket in the data folder: what the services keep there is neither
+    /// visible to clients of the room nor flushed by them.
     pub(crate) fn backroom(data_dir: &Path) -> anyhow::Result<RoomService> {
         let folder = data_dir.join(BACKROOM_FOLDER);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -85,7 +85,7 @@ impl RoomService {
         }
     }
 
-    /// A look inside the engine, there once it runs.
+    /// Returns the slot for the engine's view, which is set once the engine runs.
     pub(crate) fn inside(&self) -> Arc<OnceLock<Figures>> {
         Arc::clone(&self.inside)
     }
@@ -124,7 +124,7 @@ impl Service for RoomService {
                 () = shutdown.stopped() => {}
                 () = watch_health(figures.clone(), &ready) => {}
                 () = asked_to_end(figures) => {
-                    // The same way out as for everybody else: all components drain and stop in turn.
+                    // Uses the regular shutdown, so that all components drain and stop in order.
                     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
                         .context("SHUTDOWN could not be passed on")?;
                     shutdown.stopped().await;
@@ -147,7 +147,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
     let max_memory = bound.config().max_memory.0;
     let mut options = nagaya_cold::sqlite::Options {
         decode: bound.config().decode,
-        // Pages of the file would count as ours for whoever watches the process.
+        // Mapped pages of the file would count as memory of this process.
         mmap_bytes: 0,
         ..Default::default()
     };
@@ -159,7 +159,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
     bound.start(Some(storage)).context("room")
 }
 
-/// Says that the room is not ready while writes are refused or saving fails. Never ends.
+/// Reports the room as failed while writes are refused or saving fails. Never returns.
 async fn watch_health(figures: Figures, ready: &Ready) {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -184,12 +184,12 @@ async fn asked_to_end(figures: Figures) {
 }
 
 /// Reads the engine's counters for a scrape.
-fn read(figures: &Figures) -> RoomFigures {
+fn read(figures: &Figures) -> RoomStats {
     let server = figures.server();
     let every = table::all()
         .iter()
         .flat_map(|command| std::iter::once(command).chain(&command.subcommands));
-    RoomFigures {
+    RoomStats {
         connections: figures.connections() as u64,
         connections_refused: figures.connections_refused(),
         keys: server.keyspace.shards.keys() as u64,
@@ -200,7 +200,7 @@ fn read(figures: &Figures) -> RoomFigures {
         limit_bytes: Some(server.config().maxmemory).filter(|limit| *limit > 0),
         tags: server.keyspace.tags_in_memory(),
         commands: every
-            .map(|command| CommandFigures {
+            .map(|command| CommandStats {
                 name: &command.full_name,
                 calls: server.sum(|stats| stats.commands[command.number].calls.get()),
                 failed: server.sum(|stats| stats.commands[command.number].failed.get()),
@@ -210,16 +210,16 @@ fn read(figures: &Figures) -> RoomFigures {
     }
 }
 
-fn read_tiers(server: &Server) -> TierFigures {
+fn read_tiers(server: &Server) -> TierStats {
     let Some(tiering) = server.keyspace.tiering.get() else {
-        return TierFigures::default();
+        return TierStats::default();
     };
     let counters = &tiering.counters;
-    // A tier that does not answer has other metrics that say so.
+    // Other metrics show a tier that does not answer.
     let totals = tiering.cold.totals().unwrap_or_default();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let bounds = LOAD_BOUNDS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);
-    TierFigures {
+    TierStats {
         cold_keys: tiering.cold_keys(),
         cold_tags: totals.tags,
         cold_bytes: totals.disk_bytes,

@@ -1,4 +1,4 @@
-//! `nagaya status`: asks a running house how it is, once or again and again.
+//! `nagaya status`: shows the state of a running server, once or repeatedly.
 
 mod ask;
 mod report;
@@ -69,24 +69,26 @@ pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) ->
         return watch::watch(target, every, args.json);
     }
     let report = target.ask()?;
-    let text = match args.json {
-        true => format!("{:#}\n", report.to_json()),
-        false => report.to_table(terminal::stdout()),
+    let text = if args.json {
+        format!("{:#}\n", report.to_json())
+    } else {
+        report.to_table(terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(exit_code(&report))
 }
 
 fn exit_code(report: &Report) -> ExitCode {
-    match report.is_ready() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if report.is_ready() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
 impl Target {
-    /// Asks everything that there is to know; what an older house or one without our token does not tell is
-    /// left out.
+    /// Asks everything that there is to know; fields that an older server or one with another token does not
+    /// return are left out.
     fn ask(&self) -> anyhow::Result<Report> {
         let url = self.url.trim_end_matches('/');
         let get = |path: &str| ask::get(url, path, self.token.as_ref());

@@ -87,7 +87,7 @@ pub(super) async fn create(loaded: &Loaded, args: CreateArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each scope once: the house takes no more than there are.
+/// Each scope once: the server takes no more than there are.
 fn scopes(asked: &[ScopeArg]) -> Vec<ScopeArg> {
     let all = ScopeArg::value_variants().iter();
     all.copied().filter(|scope| asked.contains(scope)).collect()

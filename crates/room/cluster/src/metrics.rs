@@ -1,4 +1,4 @@
-//! Metrics of a room on real engines, read from its own counters at each scrape.
+//! Metrics of a distributed room, read from its counters at each scrape.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// The figures at one moment; zero for roles that this process does not have.
+/// Statistics at one moment; zero for roles that this process does not have.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TiersFigures {
+pub struct TiersStats {
     pub connections: u64,
     pub nodes_open: u64,
     pub commands: u64,
@@ -38,7 +38,7 @@ pub struct TiersFigures {
     pub news_dropped: u64,
 }
 
-impl Stats for TiersFigures {
+impl Stats for TiersStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters = [
             (

@@ -1,4 +1,4 @@
-//! Metrics of the engine, read from its own counters at each scrape.
+//! Metrics of the engine, read from its counters at each scrape.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// What one command did so far.
+/// Counters of one command.
 #[derive(Clone, Copy, Debug)]
-pub struct CommandFigures {
+pub struct CommandStats {
     /// A name of the command table: a closed set.
     pub name: &'static str,
     pub calls: u64,
     pub failed: u64,
 }
 
-/// The engine's figures at one moment.
+/// Statistics of the engine at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct RoomFigures {
+pub struct RoomStats {
     pub connections: u64,
     pub connections_refused: u64,
     pub keys: u64,
@@ -28,17 +28,17 @@ pub struct RoomFigures {
     pub misses: u64,
     pub expired: u64,
     pub used_bytes: u64,
-    /// Nothing when memory has no limit.
+    /// `None` when memory has no limit.
     pub limit_bytes: Option<u64>,
-    /// Tags in memory, where somebody counts them.
+    /// Tags in memory; `None` where they are not counted.
     pub tags: Option<u64>,
-    pub commands: Vec<CommandFigures>,
-    pub tiers: TierFigures,
+    pub commands: Vec<CommandStats>,
+    pub tiers: TierStats,
 }
 
-/// What lies in which tier, and what moved between them.
+/// The contents of the tiers and the movements between them.
 #[derive(Clone, Debug, Default)]
-pub struct TierFigures {
+pub struct TierStats {
     pub cold_keys: u64,
     /// Tags that the cold tier has, those in memory as well.
     pub cold_tags: u64,
@@ -49,12 +49,12 @@ pub struct TierFigures {
     pub loads_failed: u64,
     pub evicted_tags: u64,
     pub saved_keys: u64,
-    /// Loads by their time: upper bounds in seconds and how many took no longer, the last without bound.
+    /// A histogram of load times: upper bounds in seconds and counts; the last has no bound.
     pub load_times: Vec<(f64, u64)>,
     pub load_seconds: f64,
 }
 
-impl Stats for RoomFigures {
+impl Stats for RoomStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let gauges = [
             (
@@ -176,7 +176,7 @@ impl Stats for RoomFigures {
 }
 
 /// Encodes how long loads took as a histogram.
-fn encode_loads(encoder: &mut DescriptorEncoder<'_>, tiers: &TierFigures) -> fmt::Result {
+fn encode_loads(encoder: &mut DescriptorEncoder<'_>, tiers: &TierStats) -> fmt::Result {
     let mut loads = encoder.encode_descriptor(
         "nagaya_room_load",
         "Time to load a tag from the cold tier.",
@@ -192,8 +192,8 @@ fn encode_commands(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    commands: &[CommandFigures],
-    count: impl Fn(&CommandFigures) -> u64,
+    commands: &[CommandStats],
+    count: impl Fn(&CommandStats) -> u64,
 ) -> fmt::Result {
     let kind = ConstCounter::new(0u64).metric_type();
     let mut family = encoder.encode_descriptor(name, help, None, kind)?;

@@ -120,6 +120,7 @@ impl Entry {
     }
 
     /// Returns the type of the value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self.tag() & KIND_MASK {
             LIST => ValueKind::List,
@@ -175,7 +176,7 @@ impl Entry {
             .store(stamp, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Tells whether any of the flags is set.
+    /// Returns whether any of the flags is set.
     #[inline]
     pub fn has_flag(&self, flags: SyncFlags) -> bool {
         self.tag() & flags.0 != 0
@@ -188,6 +189,7 @@ impl Entry {
     }
 
     /// Clears flags.
+    #[inline]
     pub fn clear_flag(&mut self, flags: SyncFlags) {
         self.header_mut().tag &= !flags.0;
     }
@@ -205,6 +207,7 @@ impl Entry {
     }
 
     /// Borrows the value.
+    #[inline]
     pub fn value(&self) -> ValueRef<'_> {
         match self.tag() & KIND_MASK {
             // SAFETY (all arms): the tag names the type behind the payload pointer.
@@ -217,7 +220,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a string, or returns nothing when it is a collection.
+    /// Borrows the value as a string, or returns `None` when it is a collection.
     #[inline]
     pub fn string(&self) -> Option<StrRef<'_>> {
         match self.tag() & KIND_MASK {
@@ -229,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a collection of one type, or returns nothing when it is another.
+    /// Borrows the value as a collection of one type, or returns `None` when it is another.
     #[inline]
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         // SAFETY: the kind was compared, and a collection's payload points to its type.
@@ -245,7 +248,7 @@ impl Entry {
 
     /// Borrows a string as a growable buffer, moving it out of the block first if need be.
     ///
-    /// From then on it is a "raw" string until it is set anew.
+    /// From then on it is a "raw" string until it is set again.
     pub fn string_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self.tag() & KIND_MASK {
             INT | INLINE => {

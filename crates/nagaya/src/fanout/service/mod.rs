@@ -1,8 +1,8 @@
-//! The fan-out as a component of the house.
+//! The fan-out as a component of the server.
 
-mod figures;
 mod monitor;
 mod reload;
+mod stats;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct FanoutService {
 }
 
 impl FanoutService {
-    /// The fan-out of a house, unless it is switched off.
+    /// The fan-out of a server, unless it is switched off.
     pub(crate) async fn of_house(
         settings: &Settings,
         room: SocketAddr,
@@ -78,7 +78,7 @@ impl FanoutService {
             .address()
             .context("cannot tell the address of the fan-out")?;
         let read = Arc::clone(&fanout);
-        metrics.register(move || figures::read(&read));
+        metrics.register(move || stats::read(&read));
         Ok(FanoutService {
             fanout,
             server,
@@ -95,7 +95,7 @@ impl FanoutService {
         self
     }
 
-    /// The service behind the listener, for those who look at it.
+    /// Returns the service behind the listener.
     pub(crate) fn fanout(&self) -> Arc<Fanout> {
         Arc::clone(&self.fanout)
     }
@@ -128,7 +128,7 @@ impl Service for FanoutService {
                 }
             }
             ready.ready();
-            ready.tell(match fanout.endpoints().iter().len() {
+            ready.set_detail(match fanout.endpoints().iter().len() {
                 0 => "no endpoints yet; name them in [fanout.endpoints]".to_owned(),
                 endpoints => format!("{endpoints} endpoints, store {}", fanout.store().kind()),
             });

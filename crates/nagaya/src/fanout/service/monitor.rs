@@ -1,4 +1,4 @@
-//! serinin's counters as it logs them, every so many seconds and from zero each time.
+//! serinin's counters as it logs them, at a fixed interval and from zero each time.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -16,7 +16,7 @@ pub(crate) fn reload_from_settings(global: GlobalArgs, flags: Vec<Flag>) -> Relo
     Box::new(move || Ok(settings::load(&global, flags.clone())?.section()))
 }
 
-/// Reads the endpoints again at every SIGHUP. Never ends. What cannot be used changes nothing.
+/// Reloads the endpoints at every SIGHUP. Never returns. Invalid settings change nothing.
 pub(super) async fn on_hangup(fanout: &Fanout, reload: &Reload) {
     let mut hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => hangups,

@@ -13,7 +13,7 @@ use super::args::GetArgs;
 use crate::app::banner::local_url;
 use crate::status::get_within;
 
-/// Beyond the wait that is asked for, which the other side bounds.
+/// Added to the requested wait, which the server bounds.
 const PATIENCE: Duration = Duration::from_secs(3700);
 /// More than the answers of a thousand endpoints with a megabyte each.
 const ANSWER_MAX: u64 = 2 << 30;

@@ -1,4 +1,4 @@
-//! `nagaya fanout serve`: the fan-out without the rest of the house.
+//! `nagaya fanout serve`: the fan-out without the other services.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use anyhow::{Context, ensure};
 use nagaya_config::{Flag, Loaded, Raw, Secret, Value};
 use nagaya_fanout::serinin::{self, Imported, Overrides};
 use nagaya_fanout::{EndpointConfig, FanoutConfig, IdSource, NodeChoice, RequestIdKind, StoreKind};
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::FixedPermit;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
@@ -27,10 +27,10 @@ use crate::cli::GlobalArgs;
 use crate::fanout::{FanoutService, Reload};
 use crate::http::{HttpConfig, HttpServer, HttpState};
 
-/// As long as it takes: serinin waits for ever when its file sets no limit.
+/// Practically unlimited: serinin waits forever when its file sets no limit.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     config: FanoutConfig,
     drain_timeout: Duration,
@@ -38,7 +38,7 @@ struct Plan {
     ids: IdSource,
     monitor: Option<Duration>,
     reload: Reload,
-    /// Told once logging has begun.
+    /// Logged once logging has started.
     warnings: Vec<String>,
 }
 
@@ -73,12 +73,13 @@ impl Plan {
         let mut config = imported.config;
         let mut warnings = imported.warnings;
         if imported.listens_to_all && args.listen.is_none() {
-            match house.insecure || config.token.is_some() {
-                true => config.listen.0.set_ip([0, 0, 0, 0].into()),
-                false => warnings.push(format!(
+            if house.insecure || config.token.is_some() {
+                config.listen.0.set_ip([0, 0, 0, 0].into())
+            } else {
+                warnings.push(format!(
                     "\"addr\" names no host; only this machine is let in, at {}, unless --insecure is given",
                     config.listen
-                )),
+                ))
             }
         }
         ensure!(
@@ -216,7 +217,7 @@ fn from_flags(args: &ServeArgs, mut config: FanoutConfig) -> anyhow::Result<Fano
     Ok(config)
 }
 
-/// Random ids, or those of a number given by hand: a leased one needs the house.
+/// Random ids, or those of a number given by hand: a leased one needs `nagaya up`.
 fn id_source(config: &FanoutConfig, ids: &IdsConfig, worker: Option<u64>) -> anyhow::Result<IdSource> {
     let Some(worker) = worker else {
         ensure!(

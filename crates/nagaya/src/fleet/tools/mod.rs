@@ -6,7 +6,7 @@ mod examples;
 mod agent;
 mod manager;
 
-mod look;
+mod list;
 mod operate;
 #[cfg(feature = "simulator")]
 mod simulate;
@@ -26,9 +26,9 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: FleetCommand) 
     match command {
         FleetCommand::Manager(args) => manager::run(&loaded, args),
         FleetCommand::Agent(args) => agent::run(&loaded, args),
-        FleetCommand::List(args) => look::list(&loaded, &args),
-        FleetCommand::Plan(args) => look::plan(&loaded, &args),
-        FleetCommand::Events(args) => look::events(&loaded, &args),
+        FleetCommand::List(args) => list::list(&loaded, &args),
+        FleetCommand::Plan(args) => list::plan(&loaded, &args),
+        FleetCommand::Events(args) => list::events(&loaded, &args),
         FleetCommand::Relocate(args) => operate::relocate(&loaded, &args),
         FleetCommand::Drain(args) => operate::drain(&loaded, &args),
         FleetCommand::Ask(args) => operate::ask(&loaded, &args),

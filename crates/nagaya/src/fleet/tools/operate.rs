@@ -8,7 +8,7 @@ use nagaya_fleet::plan::SeedRules;
 use serde_json::json;
 
 use super::args::{AskArgs, ConfirmArgs, DrainArgs, PolicyName, RelocateArgs};
-use super::look::{ask as talk, print, print_json, tidy};
+use super::list::{ask as talk, print, print_json, tidy};
 
 pub(super) fn relocate(loaded: &Loaded, args: &RelocateArgs) -> anyhow::Result<ExitCode> {
     let Some(worker) = &args.worker else {
@@ -17,9 +17,10 @@ pub(super) fn relocate(loaded: &Loaded, args: &RelocateArgs) -> anyhow::Result<E
     let to = talk(loaded, &args.store, async |store| {
         commands::relocate(store, worker, args.force).await
     })?;
-    match args.json {
-        true => print_json(&json!({"worker": worker.as_str(), "to": to.as_str()})),
-        false => print(&format!("{worker} goes to {to}\n")),
+    if args.json {
+        print_json(&json!({"worker": worker.as_str(), "to": to.as_str()}))
+    } else {
+        print(&format!("{worker} goes to {to}\n"))
     }
 }
 
@@ -32,9 +33,10 @@ fn relocate_all(loaded: &Loaded, args: &RelocateArgs) -> anyhow::Result<ExitCode
     let moves = talk(loaded, &args.store, async |store| {
         commands::relocate_all(store, policy).await
     })?;
-    match args.json {
-        true => print_json(&json!({"moves": moves})),
-        false => print(&format!("{moves} workers are asked to move\n")),
+    if args.json {
+        print_json(&json!({"moves": moves}))
+    } else {
+        print(&format!("{moves} workers are asked to move\n"))
     }
 }
 
@@ -54,13 +56,15 @@ pub(super) fn ask(loaded: &Loaded, args: &AskArgs) -> anyhow::Result<ExitCode> {
     let answers = talk(loaded, &args.store, async |store| {
         commands::run_ask(store, &args.key, args.worker.as_ref(), args.timeout).await
     })?;
-    match args.json {
-        true => print_json(&answers.to_json())?,
-        false => print(&tidy(&answers.to_table()))?,
+    if args.json {
+        print_json(&answers.to_json())?
+    } else {
+        print(&tidy(&answers.to_table()))?
     };
-    Ok(match answers.is_whole() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if answers.is_whole() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

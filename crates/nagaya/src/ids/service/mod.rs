@@ -1,11 +1,11 @@
-//! Ids as a component of the house: holds a number, makes ids of it, serves them.
+//! Ids as a component of the server: holds a number, makes ids of it, serves them.
 //!
 //! The memcached listener is bound at once and read from when the first number may be used: a client
 //! that comes earlier is not refused, it waits. From then on it is always served, with errors while no
 //! number is held. The component is ready as soon as a number is granted, and failed while one that was
 //! in use is not renewed or lost.
 
-mod opening;
+mod readiness_gate;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
-use nagaya_ids::clock::{BootClock, SystemBootClock};
+use nagaya_clock::boot_now;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
-use nagaya_ids::metrics::IdsFigures;
+use nagaya_ids::metrics::IdsStats;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::{FixedPermit, Permit};
 use nagaya_ids::pool::{Error as PoolError, Pool};
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
@@ -37,25 +37,25 @@ use crate::ids::IdsConfig;
 use crate::ids::api::IdsView;
 use crate::ids::target::house_url;
 use crate::ids::tools::run::describe_end;
-use opening::Opening;
+use readiness_gate::ReadinessGate;
 
-/// How often it is looked whether the number may still be used.
+/// Interval of the check whether the number may still be used.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often the engine of the house is asked at the start before it counts as broken.
+/// Number of attempts to reach the built-in engine at start before it counts as broken.
 const OWN_ROOM_TRIES: u32 = 20;
-/// What a request for ids waits beyond the delay of a new number.
+/// How much longer than the delay of a new number a request for ids waits.
 const OPENING_SLACK: Duration = Duration::from_secs(2);
 
 /// Where the number comes from.
 pub(crate) enum Source {
-    /// Given by hand; nobody watches that it is given once.
+    /// Set in the configuration; its uniqueness is not checked.
     Fixed(u64),
     /// Leased from a pool.
     Leased(Box<Leased>),
 }
 
 impl Source {
-    /// The number of a house: from the configured Redis, else from the house's own engine.
+    /// The number of a server: from the configured Redis, else from the built-in engine.
     pub(crate) fn of_house(
         settings: &Settings,
         data: &Path,
@@ -111,11 +111,11 @@ pub(crate) struct Leased {
 pub(crate) struct OwnRoom {
     /// To wait for the engine, when it is in this process.
     pub(crate) readiness: Option<Readiness>,
-    /// The range of the pool, which the house makes if it is missing.
+    /// The range of the pool, which the server makes if it is missing.
     pub(crate) range: (u64, u64),
 }
 
-/// The listener, bound, and the maker of ids, still without a number.
+/// The bound listener and the id generator, which has no number yet.
 pub(crate) struct IdsService {
     listener: Listener,
     address: SocketAddr,
@@ -124,7 +124,7 @@ pub(crate) struct IdsService {
     mint: Arc<Mint>,
     stats: Arc<Stats>,
     opened: watch::Sender<bool>,
-    opening: Opening,
+    readiness_gate: ReadinessGate,
     metrics: Arc<Metrics>,
     held_since_ms: Arc<AtomicU64>,
 }
@@ -165,7 +165,7 @@ impl IdsService {
         }
         let mint = Arc::new(Mint::new(layout, clock).with_wait_max(config.wait_max));
         let stats = Arc::new(Stats::new(&mint, env!("CARGO_PKG_VERSION")));
-        let (opened, opening) = Opening::new(waits + OPENING_SLACK);
+        let (opened, readiness_gate) = ReadinessGate::new(waits + OPENING_SLACK);
         let server_config = ServerConfig {
             connections_max: config.connections_max,
             idle_timeout: config.idle_timeout,
@@ -179,13 +179,13 @@ impl IdsService {
             mint,
             stats,
             opened,
-            opening,
+            readiness_gate,
             metrics,
             held_since_ms: Arc::default(),
         })
     }
 
-    /// What the house's own routes look at; nothing when the number was given by hand.
+    /// Returns the state for the admin routes; `None` when the number is set in the configuration.
     pub(crate) fn view(&self) -> anyhow::Result<Option<IdsView>> {
         let Source::Leased(leased) = &self.source else {
             return Ok(None);
@@ -204,12 +204,12 @@ impl IdsService {
         self.address
     }
 
-    /// The maker of ids, for other components.
+    /// Returns the id generator, for other components.
     pub(crate) fn mint(&self) -> Arc<Mint> {
         Arc::clone(&self.mint)
     }
 
-    /// The HTTP and gRPC interfaces, to be served by somebody else.
+    /// Returns the HTTP and gRPC routes. The HTTP listener serves them.
     pub(crate) fn routes(&self) -> Router {
         let api = IdsApi {
             mint: Arc::clone(&self.mint),
@@ -218,7 +218,7 @@ impl IdsService {
         let routes = nagaya_ids_api::router(api.clone())
             .merge(nagaya_ids_api::katsubushi_router(api.clone()))
             .merge(nagaya_ids_api::grpc_router(api));
-        self.opening.clone().guard(routes)
+        self.readiness_gate.clone().guard(routes)
     }
 }
 
@@ -265,7 +265,7 @@ impl Service for IdsService {
     }
 }
 
-/// Holds a number until told to stop; returns what was cut.
+/// Holds a number until shutdown; returns the work that was aborted.
 async fn lease(
     leased: Leased,
     mut front: Front,
@@ -293,7 +293,7 @@ async fn lease(
     loop {
         let now = status.borrow_and_update().clone();
         if let (Status::Seeking { trouble: Some(_) }, Some(room)) = (&now, &leased.own_room) {
-            // Somebody has flushed the engine under us. A failure is told by the holder as well.
+            // A client has flushed the engine. The holder reports a failure as well.
             if let Err(error) = make_missing_pool(&pool, room.range).await {
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }
@@ -301,7 +301,7 @@ async fn lease(
         front.follow(now)?;
         tokio::select! {
             () = shutdown.draining() => break,
-            // The holder tells its end before its task does.
+            // The holder publishes its end before its task returns.
             Ok(()) = status.changed() => (),
             _ = looks.tick() => (),
         }
@@ -340,7 +340,7 @@ async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Resul
     match pool.range().await {
         Ok(_) => Ok(()),
         Err(PoolError::NotInitialized { .. }) => match pool.init(min, max).await {
-            // Somebody else was quicker.
+            // Another process created it first.
             Ok(()) | Err(PoolError::AlreadyInitialized { .. }) => Ok(()),
             Err(error) => Err(anyhow!("the pool could not be made: {}", error.chain())),
         },
@@ -348,7 +348,7 @@ async fn make_missing_pool(pool: &Pool, (min, max): (u64, u64)) -> anyhow::Resul
     }
 }
 
-/// What faces the clients.
+/// The parts that serve clients.
 struct Front {
     /// Until the first number may be used.
     unstarted: Option<(Listener, ServerConfig)>,
@@ -361,7 +361,7 @@ struct Front {
 }
 
 impl Front {
-    /// Does what a holder's status asks for.
+    /// Applies a change of the holder's status.
     fn follow(&mut self, status: Status) -> anyhow::Result<()> {
         match status {
             Status::Open(window) => {
@@ -370,14 +370,15 @@ impl Front {
                     info!(number, fence, "ids are made with this number");
                     self.use_number(window.clone())?;
                 }
-                match window.check(SystemBootClock.now()) {
+                match window.check(boot_now()) {
                     Ok(_) => {
                         self.ready.ready();
-                        self.ready.tell(format!("number {number}, fence {fence}"));
+                        self.ready.set_detail(format!("number {number}, fence {fence}"));
                     }
                     Err(stop) => {
                         self.ready.failed();
-                        self.ready.tell(format!("number {number}, fence {fence}: {stop}"));
+                        self.ready
+                            .set_detail(format!("number {number}, fence {fence}: {stop}"));
                     }
                 }
             }
@@ -387,12 +388,13 @@ impl Front {
                 opens_after,
             } => {
                 self.mint.set_permit(None);
-                match *self.opened.borrow() {
-                    false => self.ready.ready(),
-                    true => self.ready.failed(),
+                if *self.opened.borrow() {
+                    self.ready.failed()
+                } else {
+                    self.ready.ready()
                 }
-                let left = opens_after.since(SystemBootClock.now()).as_secs_f64();
-                self.ready.tell(format!(
+                let left = opens_after.since(boot_now()).as_secs_f64();
+                self.ready.set_detail(format!(
                     "number {number}, fence {fence}, to be used in {left:.1} s"
                 ));
             }
@@ -400,7 +402,7 @@ impl Front {
                 self.mint.set_permit(None);
                 self.ready.failed();
                 self.ready
-                    .tell(trouble.unwrap_or_else(|| "no number yet".to_owned()));
+                    .set_detail(trouble.unwrap_or_else(|| "no number yet".to_owned()));
             }
             Status::Ended(end) => bail!("no number: {}", describe_end(&end)),
         }
@@ -410,7 +412,8 @@ impl Front {
     /// Makes ids with a number from now on, and begins to serve if it is the first.
     fn use_number(&mut self, permit: Arc<dyn Permit>) -> anyhow::Result<()> {
         self.mint.set_permit(Some(permit));
-        self.held_since_ms.store(SystemClock.unix_ms(), Ordering::Relaxed);
+        self.held_since_ms
+            .store(SystemClock.unix_ms().unsigned_abs(), Ordering::Relaxed);
         self.opened.send_replace(true);
         if let Some((listener, config)) = self.unstarted.take() {
             let (mint, stats) = (Arc::clone(&self.mint), Arc::clone(&self.stats));
@@ -438,10 +441,10 @@ impl Front {
             let usable = match &status {
                 None => true,
                 Some(status) => {
-                    matches!(&*status.borrow(), Status::Open(window) if window.check(SystemBootClock.now()).is_ok())
+                    matches!(&*status.borrow(), Status::Open(window) if window.check(boot_now()).is_ok())
                 }
             };
-            IdsFigures {
+            IdsStats {
                 connections: stats.curr_connections,
                 connections_refused: stats.rejected_connections,
                 requests: stats.cmd_get,

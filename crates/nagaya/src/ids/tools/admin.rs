@@ -17,9 +17,10 @@ const NEW_MAX: u64 = 1023;
 
 pub(super) fn init(loaded: &Loaded, args: &InitArgs) -> anyhow::Result<ExitCode> {
     let (namespace, (min, max)) = ask(loaded, &args.pool, async |pool| {
-        let (old_min, old_max) = match args.grow || args.shrink {
-            true => pool.range().await?,
-            false => (NEW_MIN, NEW_MAX),
+        let (old_min, old_max) = if args.grow || args.shrink {
+            pool.range().await?
+        } else {
+            (NEW_MIN, NEW_MAX)
         };
         let (min, max) = (args.min.unwrap_or(old_min), args.max.unwrap_or(old_max));
         match (args.grow, args.shrink) {
@@ -34,17 +35,19 @@ pub(super) fn init(loaded: &Loaded, args: &InitArgs) -> anyhow::Result<ExitCode>
 
 pub(super) fn stats(loaded: &Loaded, args: &StatsArgs) -> anyhow::Result<ExitCode> {
     let stats = ask(loaded, &args.pool, report)?.stats();
-    match args.json {
-        true => print_json(&stats.to_json()),
-        false => print(&ended(stats_table(&stats))),
+    if args.json {
+        print_json(&stats.to_json())
+    } else {
+        print(&ended(stats_table(&stats)))
     }
 }
 
 pub(super) fn list(loaded: &Loaded, args: &ListArgs) -> anyhow::Result<ExitCode> {
     let report = ask(loaded, &args.pool, report)?;
-    match args.json {
-        true => print_json(&report.to_json()),
-        false => print(&ended(list_table(&report, args.all))),
+    if args.json {
+        print_json(&report.to_json())
+    } else {
+        print(&ended(list_table(&report, args.all)))
     }
 }
 

@@ -21,51 +21,56 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn decode(loaded: &Loaded, args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let layout = layout(loaded)?;
-    let now_ms = SystemClock.unix_ms();
+    let now_ms = SystemClock.unix_ms().unsigned_abs();
     let mut decoded = Vec::new();
     for text in &args.ids {
         let id = decoding::parse_id(text)?;
         decoded.push(decoding::decode(id, &layout, now_ms)?);
     }
-    match args.json {
-        true => print_json(&decoding::json(&decoded)),
-        false => print(&decoding::table(&decoded)),
+    if args.json {
+        print_json(&decoding::json(&decoded))
+    } else {
+        print(&decoding::table(&decoded))
     }
 }
 
 pub(super) fn audit(loaded: &Loaded, args: AuditArgs) -> anyhow::Result<ExitCode> {
-    let mut options = AuditOptions::new(layout(loaded)?, SystemClock.unix_ms());
+    let mut options = AuditOptions::new(layout(loaded)?, SystemClock.unix_ms().unsigned_abs());
     options.memory_bytes = args.memory.as_usize();
     options.named_max = args.named;
     if args.log || args.field.is_some() {
         options.source = Source::Log { field: args.field };
     }
-    let mut teller = Teller::new(&args.file);
-    let report = match args.file.as_os_str() == "-" {
-        true => examine(io::stdin().lock(), &options, &mut teller)?,
-        false => {
-            let file =
-                File::open(&args.file).with_context(|| format!("cannot open {}", args.file.display()))?;
-            examine(
-                BufReader::with_capacity(BUFFER_BYTES, file),
-                &options,
-                &mut teller,
-            )?
-        }
+    let mut progress_line = ProgressLine::new(&args.file);
+    let report = if args.file.as_os_str() == "-" {
+        examine(io::stdin().lock(), &options, &mut progress_line)?
+    } else {
+        let file = File::open(&args.file).with_context(|| format!("cannot open {}", args.file.display()))?;
+        examine(
+            BufReader::with_capacity(BUFFER_BYTES, file),
+            &options,
+            &mut progress_line,
+        )?
     };
-    match args.json {
-        true => print_json(&report.json())?,
-        false => print(&report.text())?,
+    if args.json {
+        print_json(&report.json())?
+    } else {
+        print(&report.text())?
     };
-    Ok(match report.is_clean() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
-fn examine(input: impl BufRead, options: &AuditOptions, teller: &mut Teller) -> anyhow::Result<Report> {
-    let report = auditing::audit(input, options, &mut |progress| teller.tell(progress));
-    teller.wipe();
+fn examine(
+    input: impl BufRead,
+    options: &AuditOptions,
+    progress_line: &mut ProgressLine,
+) -> anyhow::Result<Report> {
+    let report = auditing::audit(input, options, &mut |progress| progress_line.show(progress));
+    progress_line.wipe();
     Ok(report?)
 }
 
@@ -73,35 +78,35 @@ fn layout(loaded: &Loaded) -> anyhow::Result<Layout> {
     loaded.section::<IdsConfig>().layout()
 }
 
-/// Tells a person at a terminal how far it is, on one line that is wiped at the end.
-struct Teller {
+/// Shows progress on a terminal, on one line that is cleared at the end.
+struct ProgressLine {
     is_terminal: bool,
-    /// The file's length; unknown for what is no plain file.
+    /// The length of the file; `None` unless it is a regular file.
     total_bytes: Option<u64>,
-    told: bool,
+    is_shown: bool,
 }
 
-impl Teller {
-    fn new(file: &Path) -> Teller {
+impl ProgressLine {
+    fn new(file: &Path) -> ProgressLine {
         let metadata = std::fs::metadata(file).ok().filter(|metadata| metadata.is_file());
-        Teller {
+        ProgressLine {
             is_terminal: io::stderr().is_terminal(),
             total_bytes: metadata
                 .map(|metadata| metadata.len())
                 .filter(|length| *length > 0),
-            told: false,
+            is_shown: false,
         }
     }
 
-    fn tell(&mut self, progress: Progress) {
+    fn show(&mut self, progress: Progress) {
         if self.is_terminal {
-            self.told = true;
+            self.is_shown = true;
             eprint!("\r\x1b[K{}", line(progress, self.total_bytes));
         }
     }
 
     fn wipe(&self) {
-        if self.told {
+        if self.is_shown {
             eprint!("\r\x1b[K");
         }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use nagaya_config::Loaded;
-use nagaya_ids::lease::{End, HolderOptions, Wish};
+use nagaya_ids::lease::{End, HolderOptions, TimingOptions};
 use nagaya_ids::run::{RunError, RunOptions, run as supervise, run_timing};
 use nagaya_telemetry::{Telemetry, TelemetryConfig};
 
@@ -16,7 +16,7 @@ use crate::ids::target::Target;
 pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
     let target = Target::choose(loaded, args.pool.redis.as_deref())?;
     let (ids, telemetry): (IdsConfig, TelemetryConfig) = (loaded.section(), loaded.section());
-    // The command's own threads are elsewhere; ours renew a lease. Two, because trace export blocks one.
+    // This runtime only renews the lease; the command is a child process. Two, because trace export blocks one.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -31,7 +31,7 @@ pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (timing, changes) = run_timing(wish(&args.holder), args.grace);
+    let (timing, changes) = run_timing(timing_options(&args.holder), args.grace);
     for change in changes {
         tracing::warn!("{change}");
     }
@@ -66,8 +66,8 @@ pub(super) fn holder_options(ids: &IdsConfig, args: HolderArgs) -> HolderOptions
     }
 }
 
-pub(super) fn wish(args: &HolderArgs) -> Wish {
-    Wish {
+pub(super) fn timing_options(args: &HolderArgs) -> TimingOptions {
+    TimingOptions {
         interval: args.interval,
         delay: args.delay,
         reserve: args.expire,

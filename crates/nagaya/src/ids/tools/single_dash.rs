@@ -45,7 +45,7 @@ struct Flag {
 }
 
 impl Flag {
-    /// Nothing for `--` and for what is no flag: there the flags end.
+    /// Returns `None` for `--` and for words that are no flags, where the flags end.
     fn read(word: &OsStr, command: &Command) -> Option<Flag> {
         let text = word.to_str()?;
         let bare = text

@@ -49,7 +49,7 @@ settings! {
 }
 
 impl JobsConfig {
-    /// Where the jobs rest, when it is not the data folder.
+    /// Returns the PostgreSQL URL of the jobs; `None` when they are in the data folder.
     pub(crate) fn postgres_url(&self, house: &HouseConfig) -> anyhow::Result<Option<PostgresUrl>> {
         let (name, url) = match (&self.postgres, &house.postgres) {
             (Some(url), _) => ("jobs.postgres", url),

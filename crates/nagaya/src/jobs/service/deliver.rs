@@ -1,4 +1,4 @@
-//! What goes out of the house: webhooks to submitters, notices to administrators.
+//! Outgoing calls: webhooks to submitters, notices to administrators.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
 use nagaya_config::{ByteSize, Secret, Unset, choices, settings};
-use nagaya_deliver::api::{Authorize, Caller, Need};
+use nagaya_deliver::api::{Authorize, Permission, Principal};
 use nagaya_deliver::guard::{Allow, Client, Limits};
 use nagaya_deliver::notify::{
     ChatConfig, Config, MailConfig, MailTls, Notifier, RouteConfig, RouteKind, Timing,
@@ -20,7 +20,7 @@ use nagaya_jobs::service::Jobs;
 use nagaya_jobs_api::Api;
 use tokio_util::sync::CancellationToken;
 
-use super::figures::Gauges;
+use super::stats::StatsReader;
 
 settings! {
     /// Webhooks that tell submitters what became of their jobs.
@@ -202,9 +202,9 @@ impl Outgoing {
         })
     }
 
-    /// What there is to count.
-    pub(super) fn gauges(&self) -> Gauges {
-        Gauges::new(&self.jobs, &self.deliverer, &self.notifier)
+    /// Returns the reader of the statistics.
+    pub(super) fn gauges(&self) -> StatsReader {
+        StatsReader::new(&self.jobs, &self.deliverer, &self.notifier)
     }
 
     /// Deliveries, secrets and notices over HTTP; who may is asked of the jobs' API.
@@ -227,26 +227,26 @@ impl Outgoing {
     }
 }
 
-/// Asks the jobs' API who somebody is.
+/// Authenticates callers through the jobs API.
 struct Door(Api);
 
 impl Authorize for Door {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        need: Need,
-    ) -> BoxFuture<'a, Result<Caller, Response>> {
-        let need = match need {
-            Need::Read => nagaya_jobs_api::Need::Read,
-            Need::Enqueue => nagaya_jobs_api::Need::Enqueue,
-            Need::Admin => nagaya_jobs_api::Need::Admin,
+        permission: Permission,
+    ) -> BoxFuture<'a, Result<Principal, Response>> {
+        let permission = match permission {
+            Permission::Read => nagaya_jobs_api::Permission::Read,
+            Permission::Enqueue => nagaya_jobs_api::Permission::Enqueue,
+            Permission::Admin => nagaya_jobs_api::Permission::Admin,
         };
         Box::pin(async move {
-            let visitor = self.0.admit(headers, need).await?;
-            Ok(Caller {
-                tenant: visitor.tenant,
-                is_admin: visitor.is_admin,
-                queues: visitor.queues,
+            let principal = self.0.admit(headers, permission).await?;
+            Ok(Principal {
+                tenant: principal.tenant,
+                is_admin: principal.is_admin,
+                queues: principal.queues,
             })
         })
     }

@@ -1,11 +1,11 @@
-//! Jobs as a component of the house: opens the store, runs the service, hands out the routes.
+//! Jobs as a component of the server: opens the store, runs the service, hands out the routes.
 //!
-//! At the end, workers who wait are sent home and streams are ended first, so that the HTTP server can drain;
-//! then what is under way is finished, and the store is closed.
+//! At shutdown, waiting workers get empty answers and streams are ended first, so that the HTTP server can
+//! drain; then what is under way is finished, and the store is closed.
 
 mod config;
 mod deliver;
-mod figures;
+mod stats;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::app::settings::Settings;
 pub use config::JobsConfig;
 use deliver::Outgoing;
 pub use deliver::{NotifyConfig, WebhooksConfig};
-use figures::Gauges;
+use stats::StatsReader;
 
 /// The jobs' part of the data folder, and the file in it.
 const FOLDER: &str = "jobs";
@@ -38,7 +38,7 @@ pub(crate) struct JobsService {
     jobs: Jobs,
     api: Api,
     outgoing: Outgoing,
-    gauges: Gauges,
+    gauges: StatsReader,
     push: PushConfig,
     closing: CancellationToken,
     place: &'static str,
@@ -84,8 +84,8 @@ impl JobsService {
             .await
             .context("jobs cannot be served")?;
         let auth = AuthConfig {
-            house_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
-            // The house was let listen like this: on loopback, or by a clear word.
+            server_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
+            // The settings allow this only on loopback or with `house.insecure`.
             open: http.token.is_none(),
         };
         let closing = CancellationToken::new();
@@ -105,17 +105,17 @@ impl JobsService {
         })
     }
 
-    /// Tells who a request is from, for routes that others serve.
+    /// Returns the API handle that authenticates requests for other routes.
     pub(crate) fn api(&self) -> Api {
         self.api.clone()
     }
 
-    /// The service itself, for those who look at it.
+    /// Returns the service itself.
     pub(crate) fn jobs(&self) -> Jobs {
         self.jobs.clone()
     }
 
-    /// The interfaces, to be served by somebody else. They check tokens themselves.
+    /// Returns the routes. The HTTP listener serves them; they check tokens themselves.
     pub(crate) fn routes(&self) -> Router {
         nagaya_jobs_api::routes(self.api.clone()).merge(self.outgoing.routes(&self.api))
     }
@@ -141,7 +141,7 @@ impl Service for JobsService {
             let gauges = tokio::spawn(gauges.run(closing.child_token()));
             let push = PushDelivery::new(jobs.clone(), push);
             let push = tokio::spawn(push.run(closing.child_token()));
-            ready.tell(format!("in {place}"));
+            ready.set_detail(format!("in {place}"));
             ready.ready();
             shutdown.draining().await;
             jobs.release_waiting_workers();

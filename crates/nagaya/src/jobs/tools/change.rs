@@ -9,7 +9,7 @@ use nagaya_config::Loaded;
 
 use super::connect::{ConnectArgs, connect};
 use super::list::{FilterArgs, PAGE};
-use crate::room::tools::confirm::{Said, ask};
+use crate::room::tools::confirm::{Confirmation, ask};
 
 /// Jobs changed at a time.
 const AT_A_TIME: usize = 16;
@@ -52,15 +52,16 @@ pub(super) async fn change(loaded: &Loaded, change: Change, args: ChangeArgs) ->
         "name jobs by id, or say which with --queue, --state, --kind or --tag"
     );
     let client = connect(loaded, &args.connect)?;
-    let ids = match by_filter {
-        false => args.ids,
-        true => found(&client, args.filter.filter()).await?,
+    let ids = if by_filter {
+        found(&client, args.filter.filter()).await?
+    } else {
+        args.ids
     };
     if by_filter && !args.yes && !ids.is_empty() {
         match ask(&format!("{verb} {} jobs?", ids.len()))? {
-            Said::Yes => (),
-            Said::No => bail!("nothing was changed"),
-            Said::NoTerminal => bail!(
+            Confirmation::Yes => (),
+            Confirmation::No => bail!("nothing was changed"),
+            Confirmation::NoTerminal => bail!(
                 "{} jobs would be changed and nobody can be asked; pass --yes to {verb} them",
                 ids.len()
             ),
@@ -91,8 +92,8 @@ async fn found(client: &Client, filter: Filter) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Changes some jobs at a time; returns how many the house refused. What keeps it from answering at all is
-/// an error.
+/// Changes some jobs at a time; returns how many the server refused. What keeps it from answering at all is an
+/// error.
 async fn change_all(client: &Client, change: Change, ids: &[String]) -> anyhow::Result<usize> {
     let mut refused = 0;
     for some in ids.chunks(AT_A_TIME) {

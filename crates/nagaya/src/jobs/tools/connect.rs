@@ -1,4 +1,4 @@
-//! The running house that the tools speak to.
+//! The running server that the tools speak to.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub(crate) struct ConnectArgs {
     pub(crate) url: Option<String>,
 }
 
-/// Prepares a client for the house of the flags and settings. The token comes from the environment or is
-/// the one of the settings.
+/// Prepares a client for the server of the flags and settings. The token comes from the environment or is the
+/// one of the settings.
 pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
     let http: HttpConfig = loaded.section();
     let url = args.url.clone().unwrap_or_else(|| local_url(http.listen.0));
@@ -37,7 +37,7 @@ pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Cli
     builder.build().context("the house cannot be spoken to")
 }
 
-/// The token of the environment, or the house's own of the settings.
+/// The token of the environment, or the server's own of the settings.
 pub(crate) fn token(http: &HttpConfig) -> Option<Secret> {
     let told = std::env::var(TOKEN_VARIABLE)
         .ok()

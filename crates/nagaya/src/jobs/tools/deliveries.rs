@@ -126,9 +126,10 @@ async fn list(loaded: &Loaded, args: ListArgs) -> anyhow::Result<ExitCode> {
             break;
         }
     }
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&json!({ "deliveries": found }))? + "\n",
-        false => as_table(&found),
+    let text = if args.json {
+        serde_json::to_string_pretty(&json!({ "deliveries": found }))? + "\n"
+    } else {
+        as_table(&found)
     };
     io::stdout().write_all(text.as_bytes())?;
     if !args.json && cursor.is_some() {
@@ -154,9 +155,10 @@ async fn show(loaded: &Loaded, args: ShowArgs) -> anyhow::Result<ExitCode> {
     let Some(delivery) = found else {
         bail!("there is no delivery {}", args.id);
     };
-    let text = match args.json {
-        true => serde_json::to_string_pretty(delivery)? + "\n",
-        false => as_text(delivery),
+    let text = if args.json {
+        serde_json::to_string_pretty(delivery)? + "\n"
+    } else {
+        as_text(delivery)
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -17,7 +17,7 @@ use super::connect::{ConnectArgs, connect};
 
 /// Jobs in one registration of many.
 const BATCH: usize = 500;
-/// Bytes of payload in one registration of many; well below what a house takes as one body.
+/// Bytes of payload in one registration of many; well below what a server takes as one body.
 const BATCH_BYTES: usize = 512 << 10;
 
 #[derive(Args)]
@@ -124,16 +124,16 @@ pub(super) async fn enqueue(loaded: &Loaded, args: EnqueueArgs) -> anyhow::Resul
         job = job.idempotency_key(key);
     }
     let enqueued = client.enqueue(job).await?;
-    match args.wait {
-        true => wait_and_print(&client, &enqueued.id, &args).await,
-        false => {
-            let text = match args.json {
-                true => json!({"id": enqueued.id, "state": enqueued.state}).to_string(),
-                false => enqueued.id,
-            };
-            writeln!(io::stdout(), "{text}")?;
-            Ok(ExitCode::SUCCESS)
-        }
+    if args.wait {
+        wait_and_print(&client, &enqueued.id, &args).await
+    } else {
+        let text = if args.json {
+            json!({"id": enqueued.id, "state": enqueued.state}).to_string()
+        } else {
+            enqueued.id
+        };
+        writeln!(io::stdout(), "{text}")?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -184,13 +184,15 @@ async fn wait_and_print(client: &Client, id: &str, args: &EnqueueArgs) -> anyhow
 
 /// Registers the lines of a file in batches and prints the ids. What was registered before a bad line stays.
 async fn enqueue_lines(client: &Client, args: &EnqueueArgs, path: &PathBuf) -> anyhow::Result<ExitCode> {
-    let input: Box<dyn Read> = match path.as_os_str() == "-" {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?),
+    let input: Box<dyn Read> = if path.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).with_context(|| format!("cannot read {}", path.display()))?)
     };
-    let progress = match io::stderr().is_terminal() {
-        true => ProgressBar::no_length(),
-        false => ProgressBar::hidden(),
+    let progress = if io::stderr().is_terminal() {
+        ProgressBar::no_length()
+    } else {
+        ProgressBar::hidden()
     };
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut count = 0;
@@ -225,9 +227,10 @@ async fn send(client: &Client, batch: Vec<NewJob>, as_json: bool, before: u64) -
     let total = enqueued.len() as u64;
     for (number, one) in (before + 1..).zip(enqueued) {
         let one = one.map_err(|problem| anyhow!("job {number} was refused: {problem}"))?;
-        match as_json {
-            true => writeln!(stdout, "{}", json!({"id": one.id}))?,
-            false => writeln!(stdout, "{}", one.id)?,
+        if as_json {
+            writeln!(stdout, "{}", json!({"id": one.id}))?
+        } else {
+            writeln!(stdout, "{}", one.id)?
         }
     }
     Ok(total)

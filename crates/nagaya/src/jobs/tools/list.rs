@@ -10,7 +10,7 @@ use nagaya_config::Loaded;
 use super::connect::{ConnectArgs, connect};
 use super::show_value::{plain, short, table, time};
 
-/// Jobs asked for at a time; the house may give fewer.
+/// Jobs asked for at a time; the server may give fewer.
 pub(super) const PAGE: u32 = 200;
 
 #[derive(Args)]
@@ -98,9 +98,10 @@ pub(super) async fn list(loaded: &Loaded, args: ListArgs) -> anyhow::Result<Exit
             break;
         }
     }
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&page)? + "\n",
-        false => as_table(&page.jobs),
+    let text = if args.json {
+        serde_json::to_string_pretty(&page)? + "\n"
+    } else {
+        as_table(&page.jobs)
     };
     io::stdout().write_all(text.as_bytes())?;
     if !args.json && page.next_cursor.is_some() {

@@ -1,6 +1,6 @@
-//! `nagaya jobs`: registering, watching, working and mending, through the REST interface of a running house.
+//! `nagaya jobs`: registering, watching, working and mending, through the REST interface of a running server.
 //!
-//! The tools are clients like any other: they need an address and a token, and nothing of the house's data.
+//! The tools are clients like any other: they need an address and a token, and nothing of the server's data.
 
 mod change;
 pub(crate) mod connect;
@@ -162,7 +162,7 @@ pub(crate) fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyh
     runtime.block_on(task).map_err(with_remedy)
 }
 
-/// Says what to do about a house that is not there.
+/// Adds a remedy to the error of an unreachable server.
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<nagaya_client::Error>() {
         Some(nagaya_client::Error::Unreachable { .. }) => {

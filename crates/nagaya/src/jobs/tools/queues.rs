@@ -34,9 +34,10 @@ pub(super) async fn queues(loaded: &Loaded, args: QueuesArgs) -> anyhow::Result<
         client.resume(queue).await?;
     }
     let queues = client.queues().await?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&queues)? + "\n",
-        false => as_table(&queues),
+    let text = if args.json {
+        serde_json::to_string_pretty(&queues)? + "\n"
+    } else {
+        as_table(&queues)
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -69,9 +69,10 @@ pub(super) async fn schedule(loaded: &Loaded, command: ScheduleCommand) -> anyho
     match command {
         ScheduleCommand::List(args) => {
             let schedules = connect(loaded, &args.connect)?.schedules().await?;
-            let text = match args.json {
-                true => serde_json::to_string_pretty(&schedules)? + "\n",
-                false => as_table(&schedules),
+            let text = if args.json {
+                serde_json::to_string_pretty(&schedules)? + "\n"
+            } else {
+                as_table(&schedules)
             };
             io::stdout().write_all(text.as_bytes())?;
         }

@@ -1,4 +1,4 @@
-//! `nagaya jobs serve`: an API server without the rest of the house.
+//! `nagaya jobs serve`: an API server without the other services.
 //!
 //! Any number of them may stand behind a load balancer when they share a PostgreSQL; on SQLite it is one.
 

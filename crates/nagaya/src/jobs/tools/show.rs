@@ -28,9 +28,10 @@ pub(crate) struct ShowArgs {
 pub(super) async fn show(loaded: &Loaded, args: ShowArgs) -> anyhow::Result<ExitCode> {
     let client = connect(loaded, &args.connect)?;
     let job = client.job(&args.id).await?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&job)? + "\n",
-        false => described(&job, terminal::stdout()),
+    let text = if args.json {
+        serde_json::to_string_pretty(&job)? + "\n"
+    } else {
+        described(&job, terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -79,7 +80,7 @@ fn described(job: &Job, paint: Paint) -> String {
     text
 }
 
-/// What the house says about why a job does not run: words, or an object that has some.
+/// What the server says about why a job does not run: words, or an object that has some.
 fn explained(why: &Value) -> String {
     match why {
         Value::Object(fields) => match fields.get("text").or_else(|| fields.get("detail")) {
@@ -116,9 +117,10 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn shown(name: &str, value: &Value) -> String {
-    match name.ends_with("_at") {
-        true => time(Some(value)),
-        false => plain(Some(value)),
+    if name.ends_with("_at") {
+        time(Some(value))
+    } else {
+        plain(Some(value))
     }
 }
 

@@ -1,4 +1,4 @@
-//! JSON from the house as people read it.
+//! JSON from the server as people read it.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// A time as the house tells it, without its fraction of a second.
+/// A time from the API, without fractions of a second.
 pub(crate) fn time(value: Option<&Value>) -> String {
     match value {
         Some(Value::Number(ms)) => {

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::lists::{ListedTag, key_at_rest, key_in_memory, key_json, parse_tags};
-use super::{RoomDoor, RoomPlace, bytes};
-use crate::api::House;
+use super::{EngineBackend, EngineHandle, bytes};
+use crate::api::AdminState;
 use crate::http::{Problem, echo};
 use crate::room::tools::export_line;
 
@@ -26,7 +26,7 @@ const KEYS_LISTED: usize = 200;
 const SIZED_BYTES_MAX: u64 = 8 << 20;
 const LIMIT_TOP: usize = 20;
 const LIMIT_PREFIX: usize = 50;
-/// How long pages without a hit are turned before they are answered as they are.
+/// How long empty pages are skipped before an empty one is returned.
 const SEARCH_LIMIT: Duration = Duration::from_millis(300);
 /// Keys removed by one command when a tag has to be erased key by key.
 const ERASE_AT_ONCE: usize = 500;
@@ -41,20 +41,20 @@ pub(super) struct Params {
     cursor: Option<String>,
 }
 
-pub(super) async fn overview(State(house): State<Arc<House>>) -> Json<Value> {
-    let now = house.now().await;
-    Json(house.room.more_figures(&now).await)
+pub(super) async fn overview(State(state): State<Arc<AdminState>>) -> Json<Value> {
+    let now = state.now().await;
+    Json(state.room.detailed_stats(&now).await)
 }
 
 pub(super) async fn tags(
-    State(house): State<Arc<House>>,
+    State(state): State<Arc<AdminState>>,
     params: Result<Query<Params>, QueryRejection>,
 ) -> Answer {
     let Query(params) = params.map_err(|rejection| bad(rejection.body_text()))?;
     let (cursor, tags) = match (params.by.as_deref(), &params.prefix) {
         (Some(_), Some(_)) => return Err(bad("`by` and `prefix` do not go together")),
-        (Some("hottest") | None, None) => top(&house.room, b"HOTTEST", params.limit).await?,
-        (Some("biggest"), None) => top(&house.room, b"BIGGEST", params.limit).await?,
+        (Some("hottest") | None, None) => top(&state.room, b"HOTTEST", params.limit).await?,
+        (Some("biggest"), None) => top(&state.room, b"BIGGEST", params.limit).await?,
         (Some(other), None) => {
             let other = echo(other);
             return Err(bad(format!("`by` must be hottest or biggest, not {other}")));
@@ -65,7 +65,7 @@ pub(super) async fn tags(
                 bytes::from_cursor(cursor).ok_or_else(|| bad("`cursor` is not one that was given here"))
             });
             let limit = params.limit.unwrap_or(LIMIT_PREFIX);
-            search(&house, prefix.as_bytes(), limit, cursor.transpose()?).await?
+            search(&state, prefix.as_bytes(), limit, cursor.transpose()?).await?
         }
     };
     let tags: Vec<Value> = tags.iter().map(|tag| Value::from(tag.to_json())).collect();
@@ -75,33 +75,33 @@ pub(super) async fn tags(
 
 type Page = (Option<Vec<u8>>, Vec<ListedTag>);
 
-async fn top(room: &RoomDoor, order: &[u8], limit: Option<usize>) -> Result<Page, Problem> {
+async fn top(room: &EngineHandle, order: &[u8], limit: Option<usize>) -> Result<Page, Problem> {
     let limit = limit.unwrap_or(LIMIT_TOP).max(1).to_string();
     list(room, &[b"ROOM.TAGS", order, b"LIMIT", limit.as_bytes()]).await
 }
 
 async fn search(
-    house: &House,
+    state: &AdminState,
     prefix: &[u8],
     limit: usize,
     mut cursor: Option<Vec<u8>>,
 ) -> Result<Page, Problem> {
     let limit = limit.max(1).to_string();
-    let until = house.clock.now() + SEARCH_LIMIT;
+    let until = state.clock.now() + SEARCH_LIMIT;
     loop {
         let mut args = vec![&b"ROOM.TAGS"[..], b"PREFIX", prefix, b"LIMIT", limit.as_bytes()];
         if let Some(cursor) = &cursor {
             args.extend([&b"CURSOR"[..], cursor]);
         }
-        let (next, tags) = list(&house.room, &args).await?;
-        if next.is_none() || !tags.is_empty() || house.clock.now() >= until {
+        let (next, tags) = list(&state.room, &args).await?;
+        if next.is_none() || !tags.is_empty() || state.clock.now() >= until {
             return Ok((next, tags));
         }
         cursor = next;
     }
 }
 
-async fn list(room: &RoomDoor, args: &[&[u8]]) -> Result<Page, Problem> {
+async fn list(room: &EngineHandle, args: &[&[u8]]) -> Result<Page, Problem> {
     let frame = room.call(args).await?;
     parse_tags(&frame).ok_or_else(|| {
         let detail = "the room's reply to ROOM.TAGS is not understood";
@@ -116,11 +116,11 @@ struct Detail {
     keys: Vec<Value>,
 }
 
-pub(super) async fn tag(State(house): State<Arc<House>>, uri: Uri) -> Answer {
+pub(super) async fn tag(State(state): State<Arc<AdminState>>, uri: Uri) -> Answer {
     let tag = tag_of(&uri)?;
-    let detail = match &house.room.place {
-        RoomPlace::Embedded(_) => detail_inside(&house.room, &tag).await?,
-        RoomPlace::Tiered { .. } => detail_tiered(&house.room, &tag).await?,
+    let detail = match &state.room.backend {
+        EngineBackend::Embedded(_) => detail_inside(&state.room, &tag).await?,
+        EngineBackend::Tiered { .. } => detail_tiered(&state.room, &tag).await?,
     };
     let detail = detail.ok_or_else(|| nowhere(&tag))?;
     let mut shown = detail.tag.to_json();
@@ -130,13 +130,13 @@ pub(super) async fn tag(State(house): State<Arc<House>>, uri: Uri) -> Answer {
     Ok(Json(Value::from(shown)))
 }
 
-async fn detail_inside(room: &RoomDoor, tag: &[u8]) -> Result<Option<Detail>, Problem> {
+async fn detail_inside(room: &EngineHandle, tag: &[u8]) -> Result<Option<Detail>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
-        let Some((figures, row)) = server.keyspace.tag_figures(&tag)? else {
+        let Some((stats, row)) = server.keyspace.tag_figures(&tag)? else {
             return Ok(None);
         };
-        let keys = match (figures.place, server.keyspace.tiering.get()) {
+        let keys = match (stats.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => keys_at_rest(&*tiering.cold, &tag, row.as_ref())?,
             _ => {
                 let (keys, _) = server.keyspace.tag_keys_in_memory(&tag, KEYS_LISTED)?;
@@ -144,7 +144,7 @@ async fn detail_inside(room: &RoomDoor, tag: &[u8]) -> Result<Option<Detail>, Pr
             }
         };
         Ok(Some(Detail {
-            tag: figures.into(),
+            tag: stats.into(),
             saved_ms: row.and_then(|row| row.saved_at_ms),
             keys,
         }))
@@ -152,7 +152,7 @@ async fn detail_inside(room: &RoomDoor, tag: &[u8]) -> Result<Option<Detail>, Pr
     asked.await.unwrap_or(Ok(None))
 }
 
-async fn detail_tiered(room: &RoomDoor, tag: &[u8]) -> Result<Option<Detail>, Problem> {
+async fn detail_tiered(room: &EngineHandle, tag: &[u8]) -> Result<Option<Detail>, Problem> {
     let status = room.call(&[b"ROOM.STATUS", tag]).await?;
     let status = reply::pairs(&status);
     let field = |name: &str| {
@@ -205,22 +205,22 @@ fn keys_at_rest(cold: &dyn ColdTier, tag: &[u8], row: Option<&TagRow>) -> Result
         .collect())
 }
 
-pub(super) async fn warm(State(house): State<Arc<House>>, uri: Uri) -> Answer {
+pub(super) async fn warm(State(state): State<Arc<AdminState>>, uri: Uri) -> Answer {
     let tag = tag_of(&uri)?;
-    house.room.call(&[b"ROOM.WARM", &tag]).await?;
-    let keys = keys_in_memory(&house.room, &tag).await?;
+    state.room.call(&[b"ROOM.WARM", &tag]).await?;
+    let keys = keys_in_memory(&state.room, &tag).await?;
     Ok(changed(&tag, keys))
 }
 
-pub(super) async fn evict(State(house): State<Arc<House>>, uri: Uri) -> Answer {
+pub(super) async fn evict(State(state): State<Arc<AdminState>>, uri: Uri) -> Answer {
     let tag = tag_of(&uri)?;
-    let keys = house.room.call_apart(&[b"ROOM.EVICT", &tag]).await?;
+    let keys = state.room.call_apart(&[b"ROOM.EVICT", &tag]).await?;
     Ok(changed(&tag, reply::unsigned(&keys).unwrap_or(0)))
 }
 
-pub(super) async fn erase(State(house): State<Arc<House>>, uri: Uri) -> Answer {
+pub(super) async fn erase(State(state): State<Arc<AdminState>>, uri: Uri) -> Answer {
     let tag = tag_of(&uri)?;
-    let room = &house.room;
+    let room = &state.room;
     if let Some(names) = names_without_cold_tier(room, &tag).await? {
         let mut removed = 0;
         for some in names.chunks(ERASE_AT_ONCE) {
@@ -236,7 +236,7 @@ pub(super) async fn erase(State(house): State<Arc<House>>, uri: Uri) -> Answer {
 }
 
 /// The keys of a tag where there is no cold tier, and so no command that knows them.
-async fn names_without_cold_tier(room: &RoomDoor, tag: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Problem> {
+async fn names_without_cold_tier(room: &EngineHandle, tag: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
         if server.keyspace.tiering.get().is_some() {
@@ -248,7 +248,7 @@ async fn names_without_cold_tier(room: &RoomDoor, tag: &[u8]) -> Result<Option<V
     asked.await.unwrap_or(Ok(None))
 }
 
-async fn keys_in_memory(room: &RoomDoor, tag: &[u8]) -> Result<u64, Problem> {
+async fn keys_in_memory(room: &EngineHandle, tag: &[u8]) -> Result<u64, Problem> {
     let name = tag.to_vec();
     let inside = room.inside(move |server| {
         Ok(server
@@ -267,15 +267,15 @@ async fn keys_in_memory(room: &RoomDoor, tag: &[u8]) -> Result<u64, Problem> {
 }
 
 /// All keys of a tag as `nagaya room export` writes them, to be kept as a file.
-pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Result<Response, Problem> {
     let tag = tag_of(&uri)?;
     let name = tag.clone();
-    let inside = house.room.inside(move |server| {
-        // What was just erased may still be at rest.
-        let Some((figures, _)) = server.keyspace.tag_figures(&name)? else {
+    let inside = state.room.inside(move |server| {
+        // A tag that was just erased may still have rows in the cold tier.
+        let Some((stats, _)) = server.keyspace.tag_figures(&name)? else {
             return Ok(Vec::new());
         };
-        match (figures.place, server.keyspace.tiering.get()) {
+        match (stats.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => Ok(rows_at_rest(&*tiering.cold, &name)?),
             _ => Ok(server.keyspace.tag_rows_in_memory(&name)?),
         }
@@ -284,13 +284,13 @@ pub(super) async fn export(State(house): State<Arc<House>>, uri: Uri) -> Result<
         Some(rows) => rows?,
         None => {
             let wait: [&[u8]; 3] = [b"ROOM.WAITCOLD", b"10000", b"ALL"];
-            house.room.call_apart(&wait).await?;
+            state.room.call_apart(&wait).await?;
             let name = tag.clone();
-            let at_rest = house.room.cold(move |cold| rows_at_rest(cold, &name));
+            let at_rest = state.room.cold(move |cold| rows_at_rest(cold, &name));
             at_rest.await.unwrap_or(Ok(Vec::new()))?
         }
     };
-    let now_ms = house.clock.unix_ms() as i64;
+    let now_ms = state.clock.unix_ms() as i64;
     let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
     let lines: String = rows
         .iter()

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::bytes;
 
-/// A tag, from wherever it was learnt.
+/// A tag, from any source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedTag {
     pub(super) tag: Vec<u8>,
@@ -49,14 +49,14 @@ impl ListedTag {
 }
 
 impl From<TagFigures> for ListedTag {
-    fn from(figures: TagFigures) -> ListedTag {
+    fn from(stats: TagFigures) -> ListedTag {
         ListedTag {
-            tag: figures.tag,
-            keys: figures.keys,
-            bytes: figures.bytes,
-            idle_seconds: figures.idle_s,
-            place: figures.place.name().to_owned(),
-            is_dirty: figures.is_dirty,
+            tag: stats.tag,
+            keys: stats.keys,
+            bytes: stats.bytes,
+            idle_seconds: stats.idle_s,
+            place: stats.place.name().to_owned(),
+            is_dirty: stats.is_dirty,
         }
     }
 }

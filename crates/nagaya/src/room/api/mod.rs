@@ -1,21 +1,21 @@
 //! `/v1/room`: the room's figures, its tags, and what can be done to one.
 
 mod bytes;
-mod door;
-mod figures;
+mod engine_handle;
 mod handlers;
 mod lists;
+mod stats;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
 
-use crate::api::House;
+use crate::api::AdminState;
 
-pub(crate) use door::{RoomDoor, RoomPlace};
+pub(crate) use engine_handle::{EngineBackend, EngineHandle};
 
-pub(crate) fn routes() -> Router<Arc<House>> {
+pub(crate) fn routes() -> Router<Arc<AdminState>> {
     Router::new()
         .route("/v1/room", get(handlers::overview))
         .route("/v1/room/tags", get(handlers::tags))

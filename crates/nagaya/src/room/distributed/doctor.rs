@@ -2,11 +2,11 @@
 
 use nagaya_tiering::cold::{ColdTier, Finding, Totals};
 
-use super::open::Places;
+use super::open::Backends;
 
-/// What was found at one of the two places.
+/// Findings of one of the two backends.
 pub(crate) struct Examined<T> {
-    /// What is well, when the place could be asked.
+    /// A fact about the backend, when it answered.
     pub(crate) fact: Option<T>,
     pub(crate) findings: Vec<Finding>,
 }
@@ -18,8 +18,8 @@ pub(crate) struct Examination {
     pub(crate) cold: Examined<Totals>,
 }
 
-impl Places {
-    /// Asks Redis and PostgreSQL what is wrong with them. Blocks; a place that does not answer is a finding.
+impl Backends {
+    /// Examines Redis and PostgreSQL. Blocks. A backend that does not answer is a finding.
     pub(crate) fn examine(&self) -> anyhow::Result<Examination> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

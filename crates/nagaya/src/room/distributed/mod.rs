@@ -10,6 +10,6 @@ mod roles;
 mod service;
 
 pub use config::TiersConfig;
-pub(crate) use open::Places;
+pub(crate) use open::Backends;
 pub(crate) use roles::{RoleArgs, run};
 pub(crate) use service::{Roles, TieredRoom};

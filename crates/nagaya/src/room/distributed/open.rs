@@ -17,14 +17,14 @@ use tokio::runtime::Handle;
 use super::TiersConfig;
 use crate::app::settings::Settings;
 
-/// Where the tiers are, and how they are used.
+/// Addresses and settings of both tiers.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub(crate) struct Backends {
     pub(super) redis: RedisUrl,
     postgres: Secret,
     pub(super) tiers: TiersConfig,
     pub(super) room: RoomConfig,
-    /// What names of the house's other services on the same Redis begin with.
+    /// What names of the server's other services on the same Redis begin with.
     pub(super) hidden: Vec<Vec<u8>>,
 }
 
@@ -41,9 +41,9 @@ fn hidden(settings: &Settings) -> Vec<Vec<u8>> {
         .collect()
 }
 
-impl Places {
-    /// The places that the settings name; none when the room is in this process.
-    pub(crate) fn of(settings: &Settings) -> anyhow::Result<Option<Places>> {
+impl Backends {
+    /// Returns the backends of the settings; `None` when the room is embedded.
+    pub(crate) fn of(settings: &Settings) -> anyhow::Result<Option<Backends>> {
         let house = &settings.house;
         let (redis, postgres) = match (&house.redis, &house.postgres) {
             (Some(redis), Some(postgres)) => (redis, postgres.clone()),
@@ -55,7 +55,7 @@ impl Places {
             }
             (None, _) => return Ok(None),
         };
-        Ok(Some(Places {
+        Ok(Some(Backends {
             redis: redis.reveal().parse().context("`house.redis` cannot be used")?,
             postgres,
             tiers: settings.tiers.clone(),

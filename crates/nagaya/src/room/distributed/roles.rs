@@ -1,4 +1,4 @@
-//! `nagaya room serve`, `collect` and `task`: one role each, without the rest of the house.
+//! `nagaya room serve`, `collect` and `task`: one role each, without the other services.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::{Places, Roles, TieredRoom};
+use super::{Backends, Roles, TieredRoom};
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, Settings};
@@ -152,7 +152,7 @@ pub(crate) fn run(global: &GlobalArgs, base: Vec<Flag>, args: RoleArgs) -> anyho
             .filter_map(|(name, key, value)| Some(flag(name, key, value?))),
     );
     let settings = Settings::new(&settings::load(global, flags)?)?;
-    let Some(places) = Places::of(&settings)? else {
+    let Some(backends) = Backends::of(&settings)? else {
         bail!("this role needs --redis and --postgres (or house.redis and house.postgres in the settings)");
     };
     let roles = role.roles(&settings)?;
@@ -173,7 +173,7 @@ pub(crate) fn run(global: &GlobalArgs, base: Vec<Flag>, args: RoleArgs) -> anyho
     };
     let plan = Plan {
         settings,
-        places,
+        backends,
         roles,
         http,
     };
@@ -213,10 +213,10 @@ impl Role {
     }
 }
 
-/// What the flags and the settings amount to.
+/// The effective configuration from flags and settings.
 struct Plan {
     settings: Settings,
-    places: Places,
+    backends: Backends,
     roles: Roles,
     http: Option<HttpConfig>,
 }
@@ -225,7 +225,7 @@ impl Plan {
     async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::new(up::VERSION, Arc::clone(&clock)));
-        let room = TieredRoom::open(self.places, self.roles, Arc::clone(&metrics)).await?;
+        let room = TieredRoom::open(self.backends, self.roles, Arc::clone(&metrics)).await?;
         let (address, collector) = (room.address(), room.collector_address());
         let names: &[&str] = match self.http {
             Some(_) => &["room", "http"],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use nagaya_cluster::metrics::TiersFigures;
+use nagaya_cluster::metrics::TiersStats;
 use nagaya_cluster::proxy::{self, Error};
 use nagaya_cluster::roles::{
     AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
@@ -20,17 +20,17 @@ use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::saver::SaverConfig;
 use tokio::runtime::Handle;
 
-use super::open::{Places, Tiers};
+use super::open::{Backends, Tiers};
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
-use crate::room::api::RoomPlace;
+use crate::room::api::EngineBackend;
 
-/// How often the component looks whether its servers answer, while they do and while they do not.
+/// Interval of the health checks, while the servers answer and while they do not.
 const LOOK_WELL: Duration = Duration::from_secs(3);
 const LOOK_UNWELL: Duration = Duration::from_millis(300);
-/// How long a shard stays with a task process that is not heard of.
+/// How long a shard stays assigned to a task process without heartbeats.
 const SHARD_LEASE: Duration = Duration::from_secs(10);
-/// Senders of news at a time.
+/// Maximum number of servers that send access news.
 const SENDERS_MAX: usize = 1_000;
 
 /// Which roles a process has.
@@ -47,7 +47,7 @@ pub(crate) struct Roles {
 /// What was opened and bound; threads start with [`Service::run`].
 pub(crate) struct TieredRoom {
     tiers: Tiers,
-    places: Places,
+    backends: Backends,
     roles: Roles,
     front: Option<Front>,
     collector: Option<Collector>,
@@ -63,26 +63,27 @@ struct Front {
 impl TieredRoom {
     /// Opens the tiers and binds what the roles listen on. Takes as long as PostgreSQL does.
     pub(crate) async fn open(
-        places: Places,
+        backends: Backends,
         roles: Roles,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<TieredRoom> {
         let runtime = Handle::current();
         let opened = tokio::task::spawn_blocking(move || {
-            let tiers = places.open("nagaya-room", runtime.clone())?;
-            let accesses = accesses(&places, &tiers, runtime)?;
-            let front = match roles.serves {
-                true => Some(Front::bind(&places, &tiers, &accesses)?),
-                false => None,
+            let tiers = backends.open("nagaya-room", runtime.clone())?;
+            let accesses = accesses(&backends, &tiers, runtime)?;
+            let front = if roles.serves {
+                Some(Front::bind(&backends, &tiers, &accesses)?)
+            } else {
+                None
             };
-            anyhow::Ok((places, tiers, accesses, front))
+            anyhow::Ok((backends, tiers, accesses, front))
         });
-        let (places, tiers, accesses, front) = opened.await.context("opening the tiers was cut off")??;
+        let (backends, tiers, accesses, front) = opened.await.context("opening the tiers was cut off")??;
         let collector = match roles.collects_at {
             Some(listen) => {
                 let config = CollectorConfig {
                     listen,
-                    password: places.room.password.clone(),
+                    password: backends.room.password.clone(),
                     senders_max: SENDERS_MAX,
                 };
                 let bound = Collector::bind(config, Arc::clone(&accesses)).await;
@@ -92,7 +93,7 @@ impl TieredRoom {
         };
         Ok(TieredRoom {
             tiers,
-            places,
+            backends,
             roles,
             front,
             collector,
@@ -101,14 +102,14 @@ impl TieredRoom {
         })
     }
 
-    /// A look at the two tiers, beside the room's own commands.
-    pub(crate) fn inside(&self) -> anyhow::Result<RoomPlace> {
+    /// Returns the backend for the admin API.
+    pub(crate) fn inside(&self) -> anyhow::Result<EngineBackend> {
         let options = Options {
             client_name: "nagaya-house".to_owned(),
             ..Options::default()
         };
-        let redis = Client::new(self.places.redis.clone(), options)?;
-        Ok(RoomPlace::Tiered {
+        let redis = Client::new(self.backends.redis.clone(), options)?;
+        Ok(EngineBackend::Tiered {
             redis: Box::new(redis),
             cold: Arc::clone(&self.tiers.cold),
         })
@@ -128,7 +129,7 @@ impl TieredRoom {
 }
 
 impl Front {
-    fn bind(places: &Places, tiers: &Tiers, accesses: &Arc<AccessDesk>) -> anyhow::Result<Front> {
+    fn bind(backends: &Backends, tiers: &Tiers, accesses: &Arc<AccessDesk>) -> anyhow::Result<Front> {
         let loader = Loader::new(
             Arc::new(tiers.hot.clone()),
             Arc::clone(&tiers.cold),
@@ -136,7 +137,7 @@ impl Front {
             LoaderConfig::default(),
         );
         let config = LoadConfig {
-            threads: places.tiers.loaders,
+            threads: backends.tiers.loaders,
             ..LoadConfig::default()
         };
         let loads =
@@ -153,7 +154,7 @@ impl Front {
             Arc::clone(&tiers.clock),
             Arc::clone(&loads),
         );
-        let room = &places.room;
+        let room = &backends.room;
         let config = proxy::Config {
             password: room
                 .password
@@ -162,20 +163,20 @@ impl Front {
             io_threads: usize::try_from(room.io_threads).unwrap_or(0).max(1),
             max_clients: room.max_clients,
             output_bytes_max: usize::try_from(room.output_buffer_max.0).unwrap_or(usize::MAX),
-            reply_limit: places.tiers.allowance,
-            allow_split_mset: places.tiers.split_mset,
+            reply_limit: backends.tiers.allowance,
+            allow_split_mset: backends.tiers.split_mset,
             require_hash_tag: room.require_hash_tag,
-            hidden: places.hidden.clone(),
+            hidden: backends.hidden.clone(),
             tiering: Some(proxy::Tiering {
-                lease: places.tiers.lease,
-                margin: places.tiers.lease / 10,
-                allowance: places.tiers.allowance,
+                lease: backends.tiers.lease,
+                margin: backends.tiers.lease / 10,
+                allowance: backends.tiers.allowance,
                 loads: Arc::clone(&loads) as _,
                 accesses: Arc::clone(accesses) as _,
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
                 keeper: Arc::new(keeper),
             }),
-            ..proxy::Config::new(room.listen.0, places.redis.clone())
+            ..proxy::Config::new(room.listen.0, backends.redis.clone())
         };
         let service = match proxy::Service::bind(config) {
             Ok(service) => service,
@@ -191,17 +192,17 @@ impl Front {
     }
 }
 
-/// Starts carrying news of used tags to where it goes.
-fn accesses(places: &Places, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessDesk>> {
+/// Starts the delivery of access news.
+fn accesses(backends: &Backends, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessDesk>> {
     let (clock, config) = (Arc::clone(&tiers.clock), AccessConfig::default());
-    let desk = match places.tiers.collector {
+    let desk = match backends.tiers.collector {
         None => {
             let cold = Arc::clone(&tiers.cold);
             AccessDesk::start(ColdOutlet { cold }, clock, config)
         }
         Some(collector) => {
             let mut url = RedisUrl::single(collector.0.ip().to_string(), collector.0.port());
-            url.password = places.room.password.clone();
+            url.password = backends.room.password.clone();
             let options = Options {
                 client_name: "nagaya-room".to_owned(),
                 ..Options::default()
@@ -222,7 +223,7 @@ impl Service for TieredRoom {
         Box::pin(async move {
             let TieredRoom {
                 tiers,
-                places,
+                backends,
                 roles,
                 front,
                 collector,
@@ -231,11 +232,11 @@ impl Service for TieredRoom {
             } = *self;
             let loads = front.as_ref().map(|front| Arc::clone(&front.loads));
             let hot = tiers.hot.clone();
-            let started = tokio::task::spawn_blocking(move || start(tiers, &places, roles, front));
+            let started = tokio::task::spawn_blocking(move || start(tiers, &backends, roles, front));
             let (proxy, tasks) = started.await.context("the room's start was cut off")??;
             let tasks = tasks.map(Arc::new);
             let handle = proxy.as_ref().map(proxy::Proxy::handle);
-            let figures = Figures {
+            let figures = StatsReader {
                 handle,
                 tasks: tasks.clone(),
                 loads,
@@ -255,7 +256,8 @@ impl Service for TieredRoom {
             }
             let ended = tokio::task::spawn_blocking(move || {
                 let open = proxy.map_or(0, proxy::Proxy::stop);
-                // The metrics hold on to it; its threads end with the process, their shards by their lease.
+                // The metrics keep a reference. The threads end with the process, and shards are released by
+                // their lease.
                 drop(tasks);
                 drop(accesses);
                 open
@@ -269,34 +271,33 @@ impl Service for TieredRoom {
 
 fn start(
     tiers: Tiers,
-    places: &Places,
+    backends: &Backends,
     roles: Roles,
     front: Option<Front>,
 ) -> anyhow::Result<(Option<proxy::Proxy>, Option<Tasks>)> {
-    let tasks = match roles.keeps {
-        true => {
-            let memory = places.tiers.memory_max.0;
-            let config = TasksConfig {
-                name: worker_name(),
-                save: SaverConfig {
-                    max_staleness: places.room.max_staleness,
-                    ..SaverConfig::default()
-                },
-                clean: CleanConfig {
-                    idle_after: places.idle_after(),
-                    every: places
-                        .idle_after()
-                        .clamp(Duration::from_secs(1), Duration::from_secs(10)),
-                    memory_percent: places.tiers.memory_percent,
-                    memory_bytes: (memory > 0).then_some(memory),
-                    ..CleanConfig::default()
-                },
-                savers: places.tiers.savers,
-                shard_lease: SHARD_LEASE,
-            };
-            Some(Tasks::start(tiers.hot, tiers.cold, tiers.clock, config).context("cannot start threads")?)
-        }
-        false => None,
+    let tasks = if roles.keeps {
+        let memory = backends.tiers.memory_max.0;
+        let config = TasksConfig {
+            name: worker_name(),
+            save: SaverConfig {
+                max_staleness: backends.room.max_staleness,
+                ..SaverConfig::default()
+            },
+            clean: CleanConfig {
+                idle_after: backends.idle_after(),
+                every: backends
+                    .idle_after()
+                    .clamp(Duration::from_secs(1), Duration::from_secs(10)),
+                memory_percent: backends.tiers.memory_percent,
+                memory_bytes: (memory > 0).then_some(memory),
+                ..CleanConfig::default()
+            },
+            savers: backends.tiers.savers,
+            shard_lease: SHARD_LEASE,
+        };
+        Some(Tasks::start(tiers.hot, tiers.cold, tiers.clock, config).context("cannot start threads")?)
+    } else {
+        None
     };
     let proxy = front
         .map(|front| front.service.start().context("room"))
@@ -304,7 +305,7 @@ fn start(
     Ok((proxy, tasks))
 }
 
-/// Asks every node now and then whether it answers, and says so. Never ends.
+/// Checks every node periodically and publishes the result. Never returns.
 async fn watch(hot: RedisHotTier, ready: &Ready) {
     let mut was_well = None;
     loop {
@@ -321,11 +322,11 @@ async fn watch(hot: RedisHotTier, ready: &Ready) {
             match trouble {
                 None => {
                     ready.ready();
-                    ready.tell("Redis answers".to_owned());
+                    ready.set_detail("Redis answers".to_owned());
                 }
                 Some(why) => {
                     ready.failed();
-                    ready.tell(format!("not every node of Redis answers: {why}"));
+                    ready.set_detail(format!("not every node of Redis answers: {why}"));
                 }
             }
         }
@@ -341,17 +342,17 @@ fn worker_name() -> String {
     format!("{}-{}-{drawn:016x}", host.to_string_lossy(), std::process::id())
 }
 
-/// Where a scrape finds its figures.
-struct Figures {
+/// Reads the statistics for a scrape.
+struct StatsReader {
     handle: Option<proxy::Handle>,
     tasks: Option<Arc<Tasks>>,
     loads: Option<Arc<LoadDesk>>,
     accesses: Arc<AccessDesk>,
 }
 
-impl Figures {
-    fn read(&self) -> TiersFigures {
-        let mut figures = TiersFigures::default();
+impl StatsReader {
+    fn read(&self) -> TiersStats {
+        let mut figures = TiersStats::default();
         if let Some(handle) = &self.handle {
             let metrics = handle.metrics();
             figures.connections = handle.connections() as u64;

@@ -1,4 +1,4 @@
-//! A connection to the running house, as any Redis client has it.
+//! A connection to the running server, as any Redis client has it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

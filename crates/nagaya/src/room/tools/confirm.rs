@@ -1,19 +1,19 @@
-//! Asking before something is gone.
+//! Confirmation before data is removed.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// What the person said.
-pub(crate) enum Said {
+/// The answer to a question on the terminal.
+pub(crate) enum Confirmation {
     Yes,
     No,
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     NoTerminal,
 }
 
 /// Asks on the terminal; anything but yes is no.
-pub(crate) fn ask(question: &str) -> io::Result<Said> {
+pub(crate) fn ask(question: &str) -> io::Result<Confirmation> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(Said::NoTerminal);
+        return Ok(Confirmation::NoTerminal);
     }
     let mut stderr = io::stderr();
     write!(stderr, "{question} [y/N] ")?;
@@ -21,7 +21,7 @@ pub(crate) fn ask(question: &str) -> io::Result<Said> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     Ok(match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Said::Yes,
-        _ => Said::No,
+        "y" | "yes" => Confirmation::Yes,
+        _ => Confirmation::No,
     })
 }

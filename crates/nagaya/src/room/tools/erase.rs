@@ -1,8 +1,8 @@
 //! `nagaya room erase`: a tag goes from memory and from disk.
 //!
-//! Beside a running house the house removes the keys itself, so that its log knows of it, and saves; then
-//! the tombstones and the tag's row go from the file. On a folder that nobody uses, the log is saved first
-//! and its files are removed with the tag: old writes of it would still be in them.
+//! Beside a running server the server removes the keys itself, so that its log knows of it, and saves; then the
+//! tombstones and the tag's row go from the file. On a folder that is not in use, the log is saved first and
+//! its files are removed with the tag: old writes of it would still be in them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -17,9 +17,9 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_tiering::tag::tag_of;
 
 use super::client::Client;
-use super::confirm::{self, Said};
+use super::confirm::{self, Confirmation};
 use super::copy::wait_until_saved;
-use super::place::{Place, User};
+use super::room_data::{DataUse, RoomData};
 use super::size::{count, human, shown};
 use super::stopped::Stopped;
 use crate::cli::GlobalArgs;
@@ -47,11 +47,11 @@ struct Stored {
 }
 
 pub(super) fn erase(global: &GlobalArgs, args: EraseArgs) -> anyhow::Result<ExitCode> {
-    let place = Place::new(global, args.data.clone())?;
+    let room_data = RoomData::new(global, args.data.clone())?;
     let tag = tag_of(args.tag.as_bytes());
-    match place.user()? {
-        User::Nobody(stopped) => from_folder(&stopped, tag, args.yes),
-        User::House(holder) => from_house(&place, place.connect(&holder)?, tag, args.yes),
+    match room_data.user()? {
+        DataUse::Stopped(stopped) => from_folder(&stopped, tag, args.yes),
+        DataUse::Running(holder) => from_house(&room_data, room_data.connect(&holder)?, tag, args.yes),
     }
 }
 
@@ -76,13 +76,13 @@ fn from_folder(stopped: &Stopped, tag: &[u8], yes: bool) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-fn from_house(place: &Place, mut client: Client, tag: &[u8], yes: bool) -> anyhow::Result<ExitCode> {
+fn from_house(room_data: &RoomData, mut client: Client, tag: &[u8], yes: bool) -> anyhow::Result<ExitCode> {
     let stored = ask_stored(&mut client, tag)?;
     if let Some(refused) = refusal(tag, &stored, yes)? {
         return Ok(refused);
     }
     let keys = client.ask_number(&[b"ROOM.ERASE", tag])?;
-    let cold = SqliteCold::open(place.cold_file(), Options::default())?;
+    let cold = SqliteCold::open(room_data.cold_file(), Options::default())?;
     for _ in 0..TRIES {
         wait_until_saved(&mut client)?;
         let checkpoint = nagaya_engine::checkpoint(&cold)?;
@@ -101,7 +101,7 @@ fn from_house(place: &Place, mut client: Client, tag: &[u8], yes: bool) -> anyho
     )
 }
 
-/// Asks a person if need be; returns how to end when it is not to be done.
+/// Asks for confirmation unless `yes`; returns the exit code when the answer is no.
 fn refusal(tag: &[u8], stored: &Stored, yes: bool) -> anyhow::Result<Option<ExitCode>> {
     if yes {
         return Ok(None);
@@ -109,12 +109,12 @@ fn refusal(tag: &[u8], stored: &Stored, yes: bool) -> anyhow::Result<Option<Exit
     let (keys, bytes) = (count(stored.keys, "key"), human(stored.bytes));
     let question = format!("Erase the tag {} with {keys} ({bytes} on disk)?", shown(tag));
     Ok(match confirm::ask(&question)? {
-        Said::Yes => None,
-        Said::No => {
+        Confirmation::Yes => None,
+        Confirmation::No => {
             eprintln!("nothing was erased");
             Some(ExitCode::FAILURE)
         }
-        Said::NoTerminal => {
+        Confirmation::NoTerminal => {
             eprintln!("error: there is no terminal to ask on; pass --yes to erase without asking");
             Some(ExitCode::from(2))
         }

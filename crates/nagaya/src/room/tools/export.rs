@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::copy::Copy;
-use super::place::Place;
+use super::room_data::RoomData;
 use super::size::{count, human, shown};
 use crate::cli::GlobalArgs;
 
@@ -63,8 +63,8 @@ struct Counts {
 
 pub(super) fn export(global: &GlobalArgs, args: ExportArgs) -> anyhow::Result<ExitCode> {
     let Format::Jsonl = args.format;
-    let place = Place::new(global, args.data.clone())?;
-    let copy = Copy::fresh(&place)?;
+    let room_data = RoomData::new(global, args.data.clone())?;
+    let copy = Copy::fresh(&room_data)?;
     let counts = match &args.output {
         None => export_to(&copy.cold, &args, BufWriter::new(io::stdout().lock()))?,
         Some(path) => to_file(&copy.cold, &args, path)?,
@@ -97,7 +97,7 @@ fn export_to(cold: &SqliteCold, args: &ExportArgs, out: impl Write) -> anyhow::R
         cold,
         out,
         payload: args.payload,
-        now_ms: SystemClock.unix_ms() as i64,
+        now_ms: SystemClock.unix_ms(),
         counts: Counts::default(),
         bar: bar(keys),
     };

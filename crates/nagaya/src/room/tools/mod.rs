@@ -1,8 +1,8 @@
 //! `nagaya room`: the roles of a room on real engines, and tools for the data of one in this process.
 //!
-//! Each tool works beside a running house, which is found by the lock file of its data folder, and on a folder
-//! that nobody uses, which is then locked meanwhile. The write-ahead log is never left out: a running
-//! house is asked to save first, a stopped folder's log is replayed as the next start would do.
+//! Each tool works beside a running server, which is found by the lock file of its data folder, and on a folder
+//! that is not in use, which it locks. The write-ahead log is never left out: a running server is asked to save
+//! first, a stopped folder's log is replayed as the next start would do.
 
 mod client;
 pub(crate) mod confirm;
@@ -10,7 +10,7 @@ mod copy;
 mod doctor;
 mod erase;
 mod export;
-mod place;
+mod room_data;
 mod size;
 mod stopped;
 

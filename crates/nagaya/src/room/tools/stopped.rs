@@ -1,4 +1,4 @@
-//! A data folder that nobody uses: its log is brought into the cold tier by an engine that listens nowhere.
+//! A data folder that is not in use: its log is brought into the cold tier by an engine that listens nowhere.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use nagaya_cold::sqlite::{Options, SqliteCold};
 use nagaya_engine::{Bound, Engine, RoomConfig, Storage};
 use nagaya_wal::{Inspection, OsFiles, Position, ReadOnlyFiles};
 
-use super::place::Place;
+use super::room_data::RoomData;
 use super::size::count;
 use crate::app::data_dir::DataDir;
 
-/// A folder that is ours until this is dropped.
+/// A folder locked by this process until the value is dropped.
 pub(super) struct Stopped {
     _lock: DataDir,
     cold_file: PathBuf,
@@ -21,16 +21,16 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    pub(super) fn new(lock: DataDir, place: &Place) -> Stopped {
+    pub(super) fn new(lock: DataDir, room_data: &RoomData) -> Stopped {
         Stopped {
             _lock: lock,
-            cold_file: place.cold_file(),
-            log_folder: place.log_folder(),
-            room: place.room.clone(),
+            cold_file: room_data.cold_file(),
+            log_folder: room_data.log_folder(),
+            room: room_data.room.clone(),
         }
     }
 
-    /// Brings everything that the log has into the cold tier, as the next start of the house would do.
+    /// Brings everything that the log has into the cold tier, as the next start of the server would do.
     pub(super) fn settle(&self) -> anyhow::Result<()> {
         let before = self.unsaved()?;
         match before {
@@ -68,7 +68,7 @@ impl Stopped {
         SqliteCold::open(&self.cold_file, options).context("room")
     }
 
-    /// Removes the log, all of which must be saved; tells whether it was.
+    /// Removes the log, all of which must be saved; returns whether it was.
     pub(super) fn discard_log(&self, cold: &SqliteCold) -> anyhow::Result<bool> {
         let checkpoint = Position(nagaya_engine::checkpoint(cold)?);
         Ok(nagaya_wal::discard(&self.log_folder, &OsFiles, checkpoint)?)

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 
@@ -103,7 +103,7 @@ impl Cleaner {
     }
 
     /// Cleans one node; returns whether it was full.
-    fn clean(&self, tier: &RedisHotTier) -> Result<bool, RoomError> {
+    fn clean(&self, tier: &RedisHotTier) -> Result<bool, TieringError> {
         let needed = self.tags_to_free(tier)?;
         let tags = match needed {
             // Tags in use would be called off; leave them out as far as their last touch tells.
@@ -125,7 +125,7 @@ impl Cleaner {
     }
 
     /// Returns how many tags should go for want of memory; nothing when there is enough.
-    fn tags_to_free(&self, tier: &RedisHotTier) -> Result<Option<usize>, RoomError> {
+    fn tags_to_free(&self, tier: &RedisHotTier) -> Result<Option<usize>, TieringError> {
         let Some(memory) = tier.memory()?.pop() else {
             return Ok(None);
         };
@@ -139,7 +139,7 @@ impl Cleaner {
         Ok(Some(count.clamp(1, PRESSED_TAGS_MAX)))
     }
 
-    fn note_error(&self, error: &RoomError) {
+    fn note_error(&self, error: &TieringError) {
         if self.stop.is_told() {
             return;
         }

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{ColdTier, Status, TagRow};
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 
 use crate::proxy::{ColdKeys, CountDone, Kinds, ScanDone};
 use crate::tier::RedisHotTier;
@@ -157,7 +157,7 @@ impl Desk {
         place: Option<Place>,
         count: usize,
         kinds: Kinds,
-    ) -> Result<(Vec<Vec<u8>>, Option<Place>), RoomError> {
+    ) -> Result<(Vec<Vec<u8>>, Option<Place>), TieringError> {
         let after = place.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
         let rows = self.cold.keys_after(after, count)?;
         let next = rows.last().filter(|_| rows.len() == count);
@@ -193,7 +193,7 @@ impl Desk {
     }
 
     /// Counts the keys in memory, and those of tags that were evicted and are not in memory again.
-    fn count(&self) -> Result<u64, RoomError> {
+    fn count(&self) -> Result<u64, TieringError> {
         let (mut keys, mut after) = (self.tier.keys()?, None::<Vec<u8>>);
         loop {
             let page = self.cold.tags_after(after.as_deref(), TAGS_PAGE)?;

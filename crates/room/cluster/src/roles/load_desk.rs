@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nagaya_redis_client::Backoff;
 use nagaya_tiering::clock::Clock;
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 use nagaya_tiering::loader::{LoadCoalescer, Loader};
 
 use crate::stop::Stop;
@@ -187,7 +187,7 @@ impl Shared {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let may_pass = matches!(&*error, RoomError::Hot(error) if error.is_retryable());
+            let may_pass = matches!(&*error, TieringError::Hot(error) if error.is_retryable());
             let is_over = self.clock.now().saturating_sub(start) >= self.config.retry_for;
             if !may_pass || is_over || self.stop.wait(backoff.next_wait()) {
                 tracing::debug!(error = %error, "a load failed");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{ColdTier, TagRow};
-use nagaya_tiering::error::RoomError;
+use nagaya_tiering::error::TieringError;
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
@@ -53,11 +53,11 @@ pub(super) struct Shared {
 
 /// Why an errand failed: trouble in a tier, or something to tell the client.
 pub(super) enum Failure {
-    Tier(RoomError),
+    Tier(TieringError),
     Told(String),
 }
 
-impl<E: Into<RoomError>> From<E> for Failure {
+impl<E: Into<TieringError>> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Tier(error.into())
     }

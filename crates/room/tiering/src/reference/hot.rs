@@ -78,7 +78,7 @@ impl MemoryHot {
         self.node().tags.values().map(|tag| tag.keys.len()).sum()
     }
 
-    /// Begins a new life of the node, as a restart or promotion that lost nothing.
+    /// Begins a new run of the node, as a restart or promotion that lost nothing.
     pub fn begin_new_life(&self) {
         self.node().run.0 += 1;
     }
@@ -166,7 +166,7 @@ impl HotTier for MemoryHot {
     fn dirty_tags(&self, from: Option<u64>, limit: usize) -> Result<DirtyPage, HotError> {
         let (node, now) = (self.node(), self.clock.now());
         let start = usize::try_from(from.unwrap_or(0)).unwrap_or(usize::MAX);
-        // Places are counted over all tags, so that one that is saved meanwhile moves nobody else.
+        // Places are counted over all tags, so that a tag that is saved meanwhile moves no other.
         let page = node.tags.iter().skip(start).take(limit);
         let dirty = page
             .filter(|(_, tag)| tag.state.in_index)

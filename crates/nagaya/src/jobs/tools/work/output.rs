@@ -13,7 +13,7 @@ const LINE_BYTES_MAX: u64 = 4096;
 const LINES_MAX: usize = 10_000;
 /// Most lines in one report.
 const REPORT_LINES_MAX: usize = 200;
-/// How many of the last lines are told as the error of an attempt that failed.
+/// Number of last log lines that become the error of a failed attempt.
 const TAIL_LINES: usize = 10;
 
 /// Reads standard output, up to one byte more than a result may have; the rest is thrown away.

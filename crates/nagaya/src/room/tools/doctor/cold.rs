@@ -6,12 +6,12 @@ use nagaya_cold::{OpenError, SchemaError};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::report::{Part, Remedy, Report};
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::{count, human};
 
 /// Checks the file and returns how far it has the log, if it can be read.
-pub(super) fn check(place: &Place, scope: Scope, report: &mut Report) -> Option<u64> {
-    let path = place.cold_file();
+pub(super) fn check(room_data: &RoomData, scope: Scope, report: &mut Report) -> Option<u64> {
+    let path = room_data.cold_file();
     if !path.exists() {
         report.note(Part::Cold, "there is none yet; the next start makes it");
         return Some(0);
@@ -64,9 +64,10 @@ fn look(cold: &SqliteCold, scope: Scope, report: &mut Report) -> Result<(), Cold
     }
     for finding in findings {
         let counts = finding.remedy == nagaya_cold::sqlite::COUNT_ANEW;
-        let (remedy, fix) = match counts {
-            true => (format!("use --fix to {}", finding.remedy), Remedy::Recount),
-            false => (finding.remedy, Remedy::ByHand),
+        let (remedy, fix) = if counts {
+            (format!("use --fix to {}", finding.remedy), Remedy::Recount)
+        } else {
+            (finding.remedy, Remedy::ByHand)
         };
         report.find_fixable(Part::Cold, finding.what, remedy, fix);
     }

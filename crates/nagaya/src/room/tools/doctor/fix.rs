@@ -10,16 +10,16 @@ use nagaya_wal::OsFiles;
 
 use super::folder::others_can_read;
 use super::report::{Remedy, Report};
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::count;
 use crate::room::tools::stopped::Stopped;
 
 /// Mends what the report found and says what was done.
-pub(super) fn fix(place: &Place, stopped: &Stopped, report: &Report) -> anyhow::Result<Vec<String>> {
+pub(super) fn fix(room_data: &RoomData, stopped: &Stopped, report: &Report) -> anyhow::Result<Vec<String>> {
     let asked = |remedy: Remedy| report.findings.iter().any(|finding| finding.fix == remedy);
     let mut done = Vec::new();
     if asked(Remedy::MakePrivate) {
-        for path in [place.data.clone(), place.folder()] {
+        for path in [room_data.data.clone(), room_data.folder()] {
             if others_can_read(&path) {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
                     .with_context(|| format!("cannot change the rights of {}", path.display()))?;
@@ -28,7 +28,7 @@ pub(super) fn fix(place: &Place, stopped: &Stopped, report: &Report) -> anyhow::
         }
     }
     if asked(Remedy::Salvage) {
-        done.push(salvage(place)?);
+        done.push(salvage(room_data)?);
     }
     if asked(Remedy::Recount) {
         stopped.open()?.recount()?;
@@ -38,10 +38,12 @@ pub(super) fn fix(place: &Place, stopped: &Stopped, report: &Report) -> anyhow::
 }
 
 /// Copies the log out of the room's folder, then cuts it before the damage.
-fn salvage(place: &Place) -> anyhow::Result<String> {
+fn salvage(room_data: &RoomData) -> anyhow::Result<String> {
     let (log, copy) = (
-        place.log_folder(),
-        place.data.join(format!("damaged-log-{}", SystemClock.unix_ms())),
+        room_data.log_folder(),
+        room_data
+            .data
+            .join(format!("damaged-log-{}", SystemClock.unix_ms())),
     );
     copy_folder(&log, &copy).with_context(|| format!("cannot copy the log to {}", copy.display()))?;
     let salvaged = nagaya_wal::salvage(&log, &OsFiles)?;

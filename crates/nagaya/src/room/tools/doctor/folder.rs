@@ -1,25 +1,25 @@
-//! The files themselves: rights, strangers, and room on the disk.
+//! The files: permissions, unknown files, and free disk space.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::report::{Part, Remedy, Report};
 use crate::room::embedded::{COLD_FILE, LOG_FOLDER};
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::human;
 
-/// Free space below which saving may soon fail: this many bytes, or a part of the disk of one in so many.
+/// Free space below which saving may soon fail: this many bytes, or this fraction of the disk.
 const FREE_BYTES_MIN: u64 = 512 << 20;
 const FREE_PART: u64 = 50;
 
-pub(super) fn check(place: &Place, report: &mut Report) {
-    rights(place, report);
-    strangers(place, report);
-    space(place, report);
+pub(super) fn check(room_data: &RoomData, report: &mut Report) {
+    rights(room_data, report);
+    strangers(room_data, report);
+    space(room_data, report);
 }
 
-fn rights(place: &Place, report: &mut Report) {
-    let open = [place.data.clone(), place.folder()];
+fn rights(room_data: &RoomData, report: &mut Report) {
+    let open = [room_data.data.clone(), room_data.folder()];
     let mut private = true;
     for path in open.iter().filter(|path| others_can_read(path)) {
         private = false;
@@ -31,11 +31,11 @@ fn rights(place: &Place, report: &mut Report) {
         );
     }
     if private {
-        report.note(Part::Folder, format!("{} is private", place.data.display()));
+        report.note(Part::Folder, format!("{} is private", room_data.data.display()));
     }
 }
 
-/// Tells whether others than the owner may enter a folder. Inside a private one nothing is open.
+/// Returns whether users other than the owner may enter a folder. A private folder protects its contents.
 pub(super) fn others_can_read(path: &Path) -> bool {
     let mode = path.metadata().map_or(0, |file| file.permissions().mode());
     let above = path.parent().and_then(|parent| parent.metadata().ok());
@@ -43,7 +43,7 @@ pub(super) fn others_can_read(path: &Path) -> bool {
     mode & 0o077 != 0 && !covered
 }
 
-fn strangers(place: &Place, report: &mut Report) {
+fn strangers(room_data: &RoomData, report: &mut Report) {
     let known = |name: &str| {
         name == LOG_FOLDER
             || [COLD_FILE.to_owned(), wal(), shm()]
@@ -52,8 +52,8 @@ fn strangers(place: &Place, report: &mut Report) {
     };
     let in_log = |name: &str| name.ends_with(".wal");
     for (folder, known) in [
-        (place.folder(), &known as &dyn Fn(&str) -> bool),
-        (place.log_folder(), &in_log),
+        (room_data.folder(), &known as &dyn Fn(&str) -> bool),
+        (room_data.log_folder(), &in_log),
     ] {
         let names = folder.read_dir().into_iter().flatten().flatten();
         for name in names.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
@@ -76,8 +76,8 @@ fn shm() -> String {
     format!("{COLD_FILE}-shm")
 }
 
-fn space(place: &Place, report: &mut Report) {
-    let Ok(disk) = rustix::fs::statvfs(&place.data) else {
+fn space(room_data: &RoomData, report: &mut Report) {
+    let Ok(disk) = rustix::fs::statvfs(&room_data.data) else {
         report.find(
             Part::Disk,
             "the free space cannot be told",

@@ -6,15 +6,15 @@ use nagaya_cold::sqlite::Scope;
 use nagaya_wal::{Inspection, OpenError, Position, ReadOnlyFiles};
 
 use super::report::{Part, Remedy, Report};
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::{count, human};
 
-/// How often a log is read anew because the house has removed a file of it meanwhile.
+/// Number of attempts to read a log of which the running server removes files.
 const TRIES: usize = 5;
 
 /// Reads the whole log. `checkpoint` is how far the cold tier has it, if that is known.
-pub(super) fn check(place: &Place, scope: Scope, checkpoint: Option<u64>, report: &mut Report) {
-    match inspect(place, checkpoint.unwrap_or(0)) {
+pub(super) fn check(room_data: &RoomData, scope: Scope, checkpoint: Option<u64>, report: &mut Report) {
+    match inspect(room_data, checkpoint.unwrap_or(0)) {
         Ok(found) => judge(&found, scope, checkpoint, report),
         Err(OpenError::Version { path, found }) => report.find(
             Part::Log,
@@ -32,8 +32,8 @@ pub(super) fn check(place: &Place, scope: Scope, checkpoint: Option<u64>, report
     }
 }
 
-fn inspect(place: &Place, checkpoint: u64) -> Result<Inspection, OpenError> {
-    let folder = place.log_folder();
+fn inspect(room_data: &RoomData, checkpoint: u64) -> Result<Inspection, OpenError> {
+    let folder = room_data.log_folder();
     let mut tries = 1;
     loop {
         match nagaya_wal::inspect(&folder, &ReadOnlyFiles, Position(checkpoint)) {

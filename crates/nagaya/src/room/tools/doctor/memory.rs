@@ -1,4 +1,4 @@
-//! What a running house says of its memory, against what its keys take.
+//! What a running server says of its memory, against what its keys take.
 
 use anyhow::Context;
 use nagaya_resp::Frame;
@@ -6,7 +6,7 @@ use nagaya_resp::Frame;
 use super::report::{Part, Report};
 use crate::app::data_dir::Holder;
 use crate::room::tools::client::Client;
-use crate::room::tools::place::Place;
+use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::{count, human};
 
 /// Random keys whose size is asked for.
@@ -17,7 +17,7 @@ const UNCOUNTED_MAX: u64 = 128 << 20;
 const SAMPLE_ERROR: f64 = 1.25;
 
 #[derive(Debug, Default)]
-struct Figures {
+struct MemoryStats {
     used: u64,
     resident: u64,
     limit: u64,
@@ -28,10 +28,10 @@ struct Figures {
     bytes_per_key: f64,
 }
 
-pub(super) fn check(place: &Place, holder: &Holder, report: &mut Report) {
-    let figures = place.connect(holder).and_then(|mut client| ask(&mut client));
-    match figures {
-        Ok(figures) => judge(&figures, report),
+pub(super) fn check(room_data: &RoomData, holder: &Holder, report: &mut Report) {
+    let stats = room_data.connect(holder).and_then(|mut client| ask(&mut client));
+    match stats {
+        Ok(stats) => judge(&stats, report),
         Err(error) => report.find(
             Part::Memory,
             format!("the running house could not be asked: {error:#}"),
@@ -40,7 +40,7 @@ pub(super) fn check(place: &Place, holder: &Holder, report: &mut Report) {
     }
 }
 
-fn ask(client: &mut Client) -> anyhow::Result<Figures> {
+fn ask(client: &mut Client) -> anyhow::Result<MemoryStats> {
     let info = client
         .ask_bytes(&[b"INFO", b"memory", b"room"])?
         .unwrap_or_default();
@@ -53,7 +53,7 @@ fn ask(client: &mut Client) -> anyhow::Result<Figures> {
             .with_context(|| format!("INFO has no field {name}"))
     };
     let hot_keys = field("room_hot_keys")?;
-    Ok(Figures {
+    Ok(MemoryStats {
         used: field("used_memory")?,
         resident: field("used_memory_rss")?,
         limit: field("maxmemory")?,
@@ -80,15 +80,15 @@ fn sample(client: &mut Client, hot_keys: u64) -> anyhow::Result<f64> {
     Ok(bytes as f64 / f64::from(keys.max(1)))
 }
 
-fn judge(figures: &Figures, report: &mut Report) {
-    let Figures {
+fn judge(stats: &MemoryStats, report: &mut Report) {
+    let MemoryStats {
         used,
         resident,
         limit,
         hot_keys,
         loads_failed,
         bytes_per_key,
-    } = *figures;
+    } = *stats;
     let data = (hot_keys as f64 * bytes_per_key) as u64;
     let before = report.findings.len();
     if data as f64 > used as f64 * SAMPLE_ERROR {
@@ -154,15 +154,15 @@ fn judge(figures: &Figures, report: &mut Report) {
 mod tests {
     use super::*;
 
-    fn findings(figures: Figures) -> usize {
+    fn findings(stats: MemoryStats) -> usize {
         let mut report = Report::default();
-        judge(&figures, &mut report);
+        judge(&stats, &mut report);
         report.findings.len()
     }
 
     #[test]
     fn memory_that_is_not_counted_is_found() {
-        let fine = || Figures {
+        let fine = || MemoryStats {
             used: 100 << 20,
             resident: 120 << 20,
             limit: 200 << 20,
@@ -172,21 +172,21 @@ mod tests {
         };
         assert_eq!(findings(fine()), 0);
         assert_eq!(
-            findings(Figures {
+            findings(MemoryStats {
                 bytes_per_key: 200_000.0,
                 ..fine()
             }),
             1
         );
         assert_eq!(
-            findings(Figures {
+            findings(MemoryStats {
                 limit: 50 << 20,
                 ..fine()
             }),
             1
         );
         assert_eq!(
-            findings(Figures {
+            findings(MemoryStats {
                 resident: 900 << 20,
                 ..fine()
             }),

@@ -1,9 +1,9 @@
 //! `nagaya room doctor`: looks at everything that can go wrong with the data, and says what to do.
 //!
-//! A folder that nobody uses is locked and read whole; what `--fix` can mend is mended, and then all of it
-//! is looked at again. Beside a running house nothing is changed: the log is read, a sample of the cold
-//! tier is checked, and the house is asked about its memory. A room on Redis and PostgreSQL has no folder; its
-//! servers are asked instead.
+//! A folder that is not in use is locked and read in full; `--fix` repairs what it can and checks everything
+//! again. Beside a running server nothing is changed: the log is read, a sample of the cold tier is checked,
+//! and the server is asked about its memory. A room on Redis and PostgreSQL has no folder; its servers are
+//! asked instead.
 
 mod cold;
 mod fix;
@@ -20,15 +20,14 @@ use clap::Args;
 use nagaya_cold::sqlite::Scope;
 use nagaya_config::Flag;
 
-use super::place::{Place, User};
+use super::room_data::{DataUse, RoomData};
 use crate::app::settings::{self, Settings};
 use crate::app::terminal;
 use crate::cli::GlobalArgs;
-use crate::room::distributed::Places;
+use crate::room::distributed::Backends;
 use report::Report;
 
-/// Tags that are looked at while the house runs: a longer look would keep SQLite's own log from being
-/// emptied.
+/// Tags that are looked at while the server runs: a longer look would keep SQLite's own log from being emptied.
 const SAMPLE_TAGS: u64 = 10_000;
 
 #[derive(Args)]
@@ -56,7 +55,7 @@ pub(super) fn doctor(global: &GlobalArgs, args: DoctorArgs) -> anyhow::Result<Ex
             eprintln!("error: --fix mends a data folder; this room is on Redis and PostgreSQL");
             return Ok(ExitCode::from(2));
         }
-        Some(places) => tiered::examine(&places)?,
+        Some(backends) => tiered::examine(&backends)?,
         None => match of_folder(global, &args)? {
             Some(report) => report,
             None => {
@@ -71,14 +70,15 @@ pub(super) fn doctor(global: &GlobalArgs, args: DoctorArgs) -> anyhow::Result<Ex
         report.text(terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
-    Ok(match report.is_clean() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
 /// The servers that the flags or the settings name; none when the room is in a folder.
-fn tiers_of(global: &GlobalArgs, args: &DoctorArgs) -> anyhow::Result<Option<Places>> {
+fn tiers_of(global: &GlobalArgs, args: &DoctorArgs) -> anyhow::Result<Option<Backends>> {
     let flag = |name: &str, key: &str, value: &Option<String>| {
         value.clone().map(|value| Flag {
             name: name.to_owned(),
@@ -91,27 +91,27 @@ fn tiers_of(global: &GlobalArgs, args: &DoctorArgs) -> anyhow::Result<Option<Pla
         flag("--postgres", "house.postgres", &args.postgres),
     ];
     let loaded = settings::load(global, flags.into_iter().flatten().collect())?;
-    Places::of(&Settings::new(&loaded)?)
+    Backends::of(&Settings::new(&loaded)?)
 }
 
 /// Looks at a data folder; nothing when it is to be mended and cannot be, because it is in use.
 fn of_folder(global: &GlobalArgs, args: &DoctorArgs) -> anyhow::Result<Option<Report>> {
-    let place = Place::new(global, args.data.clone())?;
-    let report = match place.user()? {
-        User::Nobody(stopped) => {
-            let mut report = examine(&place, Scope::Whole);
+    let room_data = RoomData::new(global, args.data.clone())?;
+    let report = match room_data.user()? {
+        DataUse::Stopped(stopped) => {
+            let mut report = examine(&room_data, Scope::Whole);
             if args.fix && !report.is_clean() {
-                let mended = fix::fix(&place, &stopped, &report)?;
-                report = examine(&place, Scope::Whole);
+                let mended = fix::fix(&room_data, &stopped, &report)?;
+                report = examine(&room_data, Scope::Whole);
                 report.mended = mended;
             }
             report
         }
-        User::House(_) if args.fix => return Ok(None),
-        User::House(holder) => {
-            let mut report = examine(&place, Scope::Sample { tags: SAMPLE_TAGS });
+        DataUse::Running(_) if args.fix => return Ok(None),
+        DataUse::Running(holder) => {
+            let mut report = examine(&room_data, Scope::Sample { tags: SAMPLE_TAGS });
             report.running = true;
-            memory::check(&place, &holder, &mut report);
+            memory::check(&room_data, &holder, &mut report);
             report
         }
     };
@@ -119,10 +119,10 @@ fn of_folder(global: &GlobalArgs, args: &DoctorArgs) -> anyhow::Result<Option<Re
 }
 
 /// Looks at all that is on disk.
-fn examine(place: &Place, scope: Scope) -> Report {
+fn examine(room_data: &RoomData, scope: Scope) -> Report {
     let mut report = Report::default();
-    folder::check(place, &mut report);
-    let checkpoint = cold::check(place, scope, &mut report);
-    log::check(place, scope, checkpoint, &mut report);
+    folder::check(room_data, &mut report);
+    let checkpoint = cold::check(room_data, scope, &mut report);
+    log::check(room_data, scope, checkpoint, &mut report);
     report
 }

@@ -57,7 +57,7 @@ pub(super) struct Finding {
 /// Everything that was looked at.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    /// The house was running, so the cold tier was looked at in part only.
+    /// The server was running, so the cold tier was looked at in part only.
     pub(super) running: bool,
     /// What is well, in words.
     facts: Vec<(Part, String)>,

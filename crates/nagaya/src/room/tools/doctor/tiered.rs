@@ -3,12 +3,12 @@
 use nagaya_tiering::cold::Finding;
 
 use super::report::{Part, Report};
-use crate::room::distributed::Places;
+use crate::room::distributed::Backends;
 use crate::room::tools::size::{count, human};
 
 /// Asks both places.
-pub(super) fn examine(places: &Places) -> anyhow::Result<Report> {
-    let found = places.examine()?;
+pub(super) fn examine(backends: &Backends) -> anyhow::Result<Report> {
+    let found = backends.examine()?;
     let mut report = Report::default();
     if let Some(nodes) = found.hot.fact {
         report.note(
