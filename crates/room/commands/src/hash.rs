@@ -11,7 +11,7 @@ use nagaya_resp::{Extended, Out};
 use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
+use crate::collection::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod random;
 

@@ -7,7 +7,7 @@
 
 pub mod table;
 
-mod members;
+mod collection;
 pub mod pubsub;
 pub mod tiering;
 
@@ -32,14 +32,19 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-// Names that the engine and the proxy still take from here.
+// What the proxy takes from the layers below, under the names it uses.
 pub use nagaya_clock as clock;
 pub use nagaya_command_spec::{glob, key_positions as keyfind, spec};
-pub use nagaya_exec::{config, dispatch, executor, replay, server, stats};
-pub use nagaya_keyspace::{effects, reclaim, shard};
+pub use nagaya_exec::{config, dispatch, server};
+pub use nagaya_keyspace::reclaim;
 
 /// A connection, from both sides.
 pub mod client {
-    pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
-    pub use nagaya_exec::session::Client;
+    pub use nagaya_connections::client::{Client as ClientShared, Mailbox, Message};
+    pub use nagaya_exec::session::Session as Client;
+}
+
+/// One thread's way into the engine.
+pub mod executor {
+    pub use nagaya_exec::executor::Executor as Core;
 }

@@ -144,7 +144,7 @@ fn ssubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn listen(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     for name in ctx.args.iter().skip(1) {
-        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
+        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -168,17 +168,17 @@ fn sunsubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     if ctx.args.len() > 1 {
         for name in ctx.args.iter().skip(1) {
-            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
+            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, name);
             confirm(ctx, kind, word, Some(name));
         }
         return Ok(());
     }
-    let names = subscriptions::names(ctx.client, kind);
+    let names = subscriptions::names(ctx.session, kind);
     if names.is_empty() {
         confirm(ctx, kind, word, None);
     }
     for name in names {
-        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, &name);
+        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, &name);
         confirm(ctx, kind, word, Some(&name));
     }
     Ok(())
@@ -192,7 +192,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str, name: Option<&[u8]>) {
         Some(name) => ctx.out.bulk(name),
         None => ctx.out.nil(),
     }
-    ctx.out.int(subscriptions::confirmed_count(ctx.client, kind));
+    ctx.out.int(subscriptions::confirmed_count(ctx.session, kind));
 }
 
 /// PUBLISH channel message

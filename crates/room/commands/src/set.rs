@@ -11,7 +11,7 @@ use nagaya_keyspace::effects::same_tag;
 use nagaya_keyspace::notify::Events;
 use nagaya_store::set::Set;
 
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
+use crate::collection::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod algebra;
 mod random;

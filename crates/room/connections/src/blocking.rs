@@ -44,7 +44,7 @@ pub struct Wait {
 }
 
 /// What a handler asks for when it wants to wait.
-pub struct BlockRequest {
+pub struct BlockingWait {
     pub keys: Vec<Vec<u8>>,
     pub wake_on: ValueKind,
     pub wake_on_loss: bool,
@@ -55,7 +55,7 @@ pub struct BlockRequest {
 }
 
 impl Wait {
-    pub fn new(proto: Proto, command: &'static Command, args: ArgVec, request: BlockRequest) -> Wait {
+    pub fn new(proto: Proto, command: &'static Command, args: ArgVec, request: BlockingWait) -> Wait {
         Wait {
             proto,
             command,

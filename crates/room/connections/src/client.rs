@@ -22,7 +22,7 @@ pub enum Message {
     /// The reply of the command that the client is blocked in.
     Unblocked(Vec<u8>),
     /// What the latest request waited for is there, or this is why it is to be refused: hand it in again.
-    GoOn(Option<Arc<str>>),
+    Resume(Option<Arc<str>>),
     /// Close the connection once what it is owed has been written.
     Close,
 }
@@ -37,7 +37,7 @@ pub trait Mailbox: Send + Sync {
 ///
 /// The numbers are written by the thread that owns the connection, without any order among them: they
 /// are for people who look at CLIENT LIST.
-pub struct ClientShared {
+pub struct Client {
     pub id: u64,
     /// The other end's address, and ours: `127.0.0.1:6380`, or a path and `:0` for a unix socket.
     pub peer: Box<str>,
@@ -56,7 +56,7 @@ pub struct ClientShared {
     pub subscriptions: SharedCounts,
     name: Mutex<Option<Box<[u8]>>>,
     user: Mutex<Arc<str>>,
-    marks: AtomicU32,
+    flags: AtomicU32,
     /// When the connection was made and last used, in Unix seconds.
     pub connected_s: AtomicI64,
     pub active_s: AtomicI64,
@@ -74,30 +74,30 @@ pub struct ClientShared {
 
 /// Something that is or is not so with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(u32);
+pub struct ClientFlag(u32);
 
-impl Mark {
+impl ClientFlag {
     /// It gets every command that runs (MONITOR).
-    pub const MONITOR: Mark = Mark(1);
+    pub const MONITOR: ClientFlag = ClientFlag(1);
     /// Its request waits for the end of a pause.
-    pub const POSTPONED: Mark = Mark(1 << 1);
+    pub const POSTPONED: ClientFlag = ClientFlag(1 << 1);
     /// It is about to be closed.
-    pub const CLOSING: Mark = Mark(1 << 2);
+    pub const CLOSING: ClientFlag = ClientFlag(1 << 2);
     /// It asked not to be closed for want of memory.
-    pub const NO_EVICT: Mark = Mark(1 << 3);
+    pub const NO_EVICT: ClientFlag = ClientFlag(1 << 3);
     /// Its request waits on another server.
-    pub const WAITS_ELSEWHERE: Mark = Mark(1 << 4);
+    pub const WAITS_ELSEWHERE: ClientFlag = ClientFlag(1 << 4);
 }
 
-impl ClientShared {
+impl Client {
     /// Makes what other threads see of a new connection.
     pub fn new(
         id: u64,
         mailbox: Arc<dyn Mailbox>,
         peer: impl Into<Box<str>>,
         local: impl Into<Box<str>>,
-    ) -> ClientShared {
-        ClientShared {
+    ) -> Client {
+        Client {
             id,
             peer: peer.into(),
             local: local.into(),
@@ -111,7 +111,7 @@ impl ClientShared {
             subscriptions: SharedCounts::default(),
             name: Mutex::new(None),
             user: Mutex::new(Arc::from("default")),
-            marks: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
             connected_s: AtomicI64::new(0),
             active_s: AtomicI64::new(0),
             last_command: AtomicU32::new(0),
@@ -160,16 +160,16 @@ impl ClientShared {
         *self.user.lock() = user;
     }
 
-    pub fn set_mark(&self, mark: Mark, on: bool) {
+    pub fn set_flag(&self, flag: ClientFlag, on: bool) {
         if on {
-            self.marks.fetch_or(mark.0, Ordering::Relaxed);
+            self.flags.fetch_or(flag.0, Ordering::Relaxed);
         } else {
-            self.marks.fetch_and(!mark.0, Ordering::Relaxed);
+            self.flags.fetch_and(!flag.0, Ordering::Relaxed);
         }
     }
 
-    pub fn has_mark(&self, mark: Mark) -> bool {
-        self.marks.load(Ordering::Relaxed) & mark.0 != 0
+    pub fn has_flag(&self, flag: ClientFlag) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag.0 != 0
     }
 
     /// Tells whether the connection came through a unix socket.
@@ -179,14 +179,14 @@ impl ClientShared {
 
     /// Tells whether it waits, for a key or for the end of a pause.
     pub fn is_waiting(&self) -> bool {
-        self.has_mark(Mark::POSTPONED)
-            || self.has_mark(Mark::WAITS_ELSEWHERE)
+        self.has_flag(ClientFlag::POSTPONED)
+            || self.has_flag(ClientFlag::WAITS_ELSEWHERE)
             || self.blocked.lock().is_some()
     }
 
     /// Notes whether its request waits for a key on another server.
     pub fn set_waits_elsewhere(&self, waits: bool) {
-        self.set_mark(Mark::WAITS_ELSEWHERE, waits);
+        self.set_flag(ClientFlag::WAITS_ELSEWHERE, waits);
     }
 
     pub fn mark_gone(&self) {

@@ -7,7 +7,7 @@ use nagaya_tiering::cold::{KeyRow, TagRow};
 
 /// What a command wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ColdQuery {
     /// Some keys, after a place.
     Page {
         after: Option<(Vec<u8>, Vec<u8>)>,
@@ -35,7 +35,7 @@ pub enum Question {
 
 /// What the cold tier says.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ColdAnswer {
     Keys(Vec<KeyRow>),
     Tag(Option<TagRow>),
     Tags(Vec<TagRow>),
@@ -45,9 +45,9 @@ pub enum Answer {
 
 /// A question on its way, with its number among those of its client.
 #[derive(Debug)]
-pub struct Asked {
+pub struct NumberedQuery {
     pub number: u64,
-    pub question: Question,
+    pub query: ColdQuery,
 }
 
 /// What a client has asked and was told.
@@ -57,7 +57,7 @@ pub struct Answers {
     latest: u64,
     /// The first question of the request at hand, while it has no answer.
     first: Option<u64>,
-    got: Option<(u64, Answer)>,
+    got: Option<(u64, ColdAnswer)>,
 }
 
 impl Answers {
@@ -69,7 +69,7 @@ impl Answers {
     }
 
     /// Takes the answer to the request at hand; one to a request before it is dropped.
-    pub fn take(&mut self) -> Option<Answer> {
+    pub fn take(&mut self) -> Option<ColdAnswer> {
         let (number, answer) = self.got.take()?;
         if number < self.first? {
             return None;
@@ -84,7 +84,7 @@ impl Answers {
     }
 
     /// Keeps the answer to a question.
-    pub fn put(&mut self, number: u64, answer: Answer) {
+    pub fn put(&mut self, number: u64, answer: ColdAnswer) {
         self.got = Some((number, answer));
     }
 }

@@ -7,32 +7,32 @@ use nagaya_connections::acl::check::{Denied, Reason};
 use nagaya_connections::acl::log::{Context, Entry};
 use nagaya_resp::Args;
 
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Checks that a client may run a command with these arguments.
     #[inline]
     pub fn check_rights(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        if client.identity.free_at == self.turn.acl_version {
+        if session.identity.free_at == self.turn.acl_version {
             return Ok(());
         }
-        self.check_rights_closely(client, command, args)
+        self.check_rights_closely(session, command, args)
     }
 
     #[cold]
     fn check_rights_closely(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        let checked = self.admit_user(client, command, args);
+        let checked = self.admit_user(session, command, args);
         if checked.is_err() {
             self.stats.commands[command.number].rejected.add(1);
         }
@@ -41,24 +41,24 @@ impl Core<'_> {
 
     fn admit_user(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        if client.identity.removed {
-            client.close_after_reply = true;
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        if session.identity.removed {
+            session.close_after_reply = true;
             return Err(CommandError::coded("NOAUTH Authentication required."));
         }
-        if client.identity.must_authenticate && !command.spec.flags.has(NO_AUTH) {
+        if session.identity.must_authenticate && !command.spec.flags.has(NO_AUTH) {
             return Err(CommandError::coded("NOAUTH Authentication required."));
         }
-        let in_transaction = client.transaction.is_some();
+        let in_transaction = session.transaction.is_some();
         if in_transaction && command.spec.flags.has(NO_MULTI) {
             // The transaction refuses it with a better reason.
             return Ok(());
         }
-        let Err(denied) = client.identity.check(command, args) else {
+        let Err(denied) = session.identity.check(command, args) else {
             return Ok(());
         };
         let context = if in_transaction {
@@ -66,7 +66,7 @@ impl Core<'_> {
         } else {
             Context::Toplevel
         };
-        self.log_denied(client, command, args, denied, context);
+        self.log_denied(session, command, args, denied, context);
         Err(refusal(denied, command))
     }
 
@@ -74,18 +74,18 @@ impl Core<'_> {
     #[inline]
     pub fn check_rights_at_exec(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        if client.identity.free_at == self.turn.acl_version {
+        if session.identity.free_at == self.turn.acl_version {
             return Ok(());
         }
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        let Err(denied) = client.identity.check(command, args) else {
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        let Err(denied) = session.identity.check(command, args) else {
             return Ok(());
         };
-        self.log_denied(client, command, args, denied, Context::Multi);
+        self.log_denied(session, command, args, denied, Context::Multi);
         let reason = match denied.reason {
             Reason::Command => "no permission to execute the command or subcommand",
             Reason::Key => "no permission to touch the specified keys",
@@ -102,17 +102,17 @@ impl Core<'_> {
     /// script".
     pub fn check_rights_in_script(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), &'static str> {
-        if self.may_run(client, command, args) {
+        if self.may_run(session, command, args) {
             return Ok(());
         }
-        let Err(denied) = client.identity.check(command, args) else {
+        let Err(denied) = session.identity.check(command, args) else {
             return Ok(());
         };
-        self.log_denied(client, command, args, denied, Context::Lua);
+        self.log_denied(session, command, args, denied, Context::Lua);
         Err(match denied.reason {
             Reason::Command => "can't run this command or subcommand",
             Reason::Key => "can't access at least one of the keys mentioned in the command arguments",
@@ -122,66 +122,66 @@ impl Core<'_> {
     }
 
     /// Tells whether a client may run a command, without a trace in the log (`redis.acl_check_cmd`).
-    pub fn may_run(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
-        if client.identity.free_at == self.turn.acl_version {
+    pub fn may_run(&mut self, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
+        if session.identity.free_at == self.turn.acl_version {
             return true;
         }
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        client.identity.check(command, args).is_ok()
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        session.identity.check(command, args).is_ok()
     }
 
     /// Tells whether a client may run a command that reads keys which its arguments do not name.
     pub fn may_read_all_keys(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
     ) -> bool {
-        if client.identity.free_at == self.turn.acl_version {
+        if session.identity.free_at == self.turn.acl_version {
             return true;
         }
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        let rules = client.identity.rules.as_ref();
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        let rules = session.identity.rules.as_ref();
         rules.is_some_and(|rules| rules.allow_reading_all_keys(command, args))
     }
 
     /// Tells whether a client has yet to authenticate before it may do anything, so that the sizes of
     /// its requests are to be limited.
-    pub fn must_authenticate(&self, client: &mut Client) -> bool {
-        if client.identity.free_at == self.turn.acl_version {
+    pub fn must_authenticate(&self, session: &mut Session) -> bool {
+        if session.identity.free_at == self.turn.acl_version {
             return false;
         }
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        client.identity.must_authenticate
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        session.identity.must_authenticate
     }
 
     /// Tells whether a client has authenticated, or did not have to when it came.
-    pub fn is_authenticated(&self, client: &mut Client) -> bool {
-        client.identity.refresh(&self.server.acl, self.turn.acl_version);
-        client.identity.authenticated
+    pub fn is_authenticated(&self, session: &mut Session) -> bool {
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        session.identity.authenticated
     }
 
     /// Logs a client in; wrong attempts are kept in the log.
     pub fn log_in(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         args: &Args<'_>,
         command: &'static Command,
         (user, password): (&[u8], &[u8]),
     ) -> Result<(), CommandError> {
         let account = self.server.acl.account(user);
         if let Some(account) = account.filter(|account| account.rules().accept(password)) {
-            client.act_for(account);
+            session.act_for(account);
             return Ok(());
         }
-        let in_transaction = client.transaction.is_some() || client.nesting > 0;
+        let in_transaction = session.transaction.is_some() || session.nesting > 0;
         let context = if in_transaction {
             Context::Multi
         } else {
             Context::Toplevel
         };
         let name = args.get(0).unwrap_or_default().to_vec();
-        self.log(client, command, Reason::Auth, context, (user, name));
+        self.log(session, command, Reason::Auth, context, (user, name));
         Err(CommandError::coded(
             "WRONGPASS invalid username-password pair or user is disabled.",
         ))
@@ -194,7 +194,7 @@ impl Core<'_> {
 
     fn log_denied(
         &self,
-        client: &Client,
+        session: &Session,
         command: &'static Command,
         args: &Args<'_>,
         denied: Denied,
@@ -202,17 +202,17 @@ impl Core<'_> {
     ) {
         let object = denied.object(command, args);
         self.log(
-            client,
+            session,
             command,
             denied.reason,
             context,
-            (client.user_name(), object),
+            (session.user_name(), object),
         );
     }
 
     fn log(
         &self,
-        client: &Client,
+        session: &Session,
         command: &'static Command,
         reason: Reason,
         context: Context,
@@ -225,7 +225,7 @@ impl Core<'_> {
             object,
             user: user.to_vec(),
             at_ms: self.now_ms(),
-            client_info: client_info(client, command),
+            client_info: client_info(session, command),
         };
         self.server.acl.log.add(entry, self.turn.config.acllog_max_len);
     }
@@ -249,19 +249,19 @@ fn refusal(denied: Denied, command: &Command) -> CommandError {
 }
 
 /// Describes a connection for the log, in the form of CLIENT LIST.
-fn client_info(client: &Client, command: &Command) -> String {
+fn client_info(session: &Session, command: &Command) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!(
         "id={} name={} db=0 multi={} cmd={} user={} resp={}",
-        client.id(),
-        lossy(&client.shared.name().unwrap_or_default()),
-        client
+        session.id(),
+        lossy(&session.shared.name().unwrap_or_default()),
+        session
             .transaction
             .as_ref()
             .map_or(-1, |transaction| transaction.commands.len() as i64),
         command.full_name,
-        lossy(client.user_name()),
-        if client.proto() == nagaya_resp::Proto::Resp3 {
+        lossy(session.user_name()),
+        if session.proto() == nagaya_resp::Proto::Resp3 {
             3
         } else {
             2

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_keyspace::shard::Scope;
+use nagaya_keyspace::shard::LockScope;
 
-use crate::deferred::Postponed;
-use crate::executor::Core;
-use crate::session::Client;
+use crate::deferred::Deferred;
+use crate::executor::Executor;
+use crate::session::Session;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Reads the clock and the settings for the commands to come.
     pub fn begin_batch(&mut self) {
         self.timer.forget_end();
@@ -18,7 +18,7 @@ impl Core<'_> {
         }
         self.turn.acl_version = self.server.acl.version();
         self.turn.out_of_memory = self.turn.config.maxmemory > 0 && self.is_out_of_memory();
-        if self.server.postponed.is_any() && self.server.keyspace.shards.slow().is_none() {
+        if self.server.deferred.is_any() && self.server.keyspace.shards.slow().is_none() {
             self.catch_up();
         }
     }
@@ -31,11 +31,11 @@ impl Core<'_> {
     /// Does what had to wait for a slow script to end.
     #[cold]
     fn catch_up(&mut self) {
-        for work in self.server.postponed.take() {
+        for work in self.server.deferred.take() {
             match work {
-                Postponed::Serve(key) => self.serve(vec![key]),
-                Postponed::Forget(wait) => self.forget(&wait),
-                Postponed::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
+                Deferred::Serve(key) => self.serve(vec![key]),
+                Deferred::Forget(wait) => self.forget(&wait),
+                Deferred::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
             }
         }
     }
@@ -47,7 +47,7 @@ impl Core<'_> {
         self.trim_tracking();
     }
 
-    /// Tells whether replies have to wait for [`Core::commit`].
+    /// Tells whether replies have to wait for [`Executor::commit`].
     #[inline]
     pub fn wants_commit(&self) -> bool {
         self.server
@@ -74,9 +74,9 @@ impl Core<'_> {
 
     /// Tells whether all that a client has written is durable, so that it can be answered though the journal
     /// has failed.
-    pub fn is_durable(&self, client: &Client) -> bool {
+    pub fn is_durable(&self, session: &Session) -> bool {
         let journal = self.server.journal();
-        journal.is_none_or(|journal| journal.is_durable(client.journal_position))
+        journal.is_none_or(|journal| journal.is_durable(session.journal_position))
     }
 
     /// Removes some of the keys of one shard whose time has come; true when there may be more.
@@ -85,7 +85,7 @@ impl Core<'_> {
             return false;
         }
         let mut removed = 0;
-        let done = self.with_db(Scope::One(shard), 0, |_, db| {
+        let done = self.with_db(LockScope::One(shard), 0, |_, db| {
             removed = db.expire_due(shard, limit)
         });
         // While a script is slow, its keys stay as they are.

@@ -14,28 +14,28 @@ use nagaya_keyspace::shard::{Busy, Waiter};
 use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
-use crate::deferred::Postponed;
-use crate::executor::Core;
-use crate::session::Client;
+use crate::deferred::Deferred;
+use crate::executor::Executor;
+use crate::session::Session;
 
-impl<'s> Core<'s> {
+impl<'s> Executor<'s> {
     /// Ends a client's wait because its time is up; false when another thread is just trying to serve
     /// it. Then its reply comes as a message, or, when there was nothing for it, asking again works.
-    pub fn time_out(&mut self, client: &mut Client, out: &mut Out) -> bool {
-        let Some(wait) = client.blocked.clone() else {
+    pub fn time_out(&mut self, session: &mut Session, out: &mut Out) -> bool {
+        let Some(wait) = session.blocked.clone() else {
             return false;
         };
         if !wait.claim() {
             return false;
         }
         self.forget(&wait);
-        client.unblocked();
+        session.unblocked();
         wait.on_timeout.write(out);
         true
     }
 
     /// Leaves a wait with all its keys. The caller holds their shards.
-    pub fn block(&mut self, client: &mut Client, wait: Wait, db: &mut Db<'s>) {
+    pub fn block(&mut self, session: &mut Session, wait: Wait, db: &mut Db<'s>) {
         let wait = Arc::new(wait);
         let mut keys: Vec<&Vec<u8>> = wait.keys.iter().collect();
         keys.sort_unstable();
@@ -48,11 +48,11 @@ impl<'s> Core<'s> {
                 .or_default();
             queue.push_back(Waiter {
                 wait: Arc::clone(&wait),
-                client: Arc::clone(&client.shared),
+                client: Arc::clone(&session.shared),
             });
         }
-        *client.shared.blocked.lock() = Some(Arc::clone(&wait));
-        client.blocked = Some(wait);
+        *session.shared.blocked.lock() = Some(Arc::clone(&wait));
+        session.blocked = Some(wait);
     }
 
     /// Takes a wait, already claimed, out of its keys' queues, later when a slow script holds them.
@@ -62,10 +62,10 @@ impl<'s> Core<'s> {
                 .server
                 .keyspace
                 .shards
-                .lock_one(self.server.keyspace.shards.place(key).shard)
+                .lock_one(self.server.keyspace.shards.locate(key).shard)
             else {
-                let later = Postponed::Forget(Arc::clone(wait));
-                return self.server.postponed.put(later);
+                let later = Deferred::Forget(Arc::clone(wait));
+                return self.server.deferred.put(later);
             };
             if let Some(queue) = shard.waiters.get_mut(key.as_slice()) {
                 queue.retain(|other| !Arc::ptr_eq(&other.wait, wait));
@@ -79,7 +79,7 @@ impl<'s> Core<'s> {
     /// Runs the commands of those who wait for the given keys, longest waiting first, until none of
     /// them can go on. Keys that a slow script holds are left for later.
     pub fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
-        self.send_changes();
+        self.send_invalidations();
         let mut at = 0;
         while at < ready.len() {
             let key = std::mem::take(&mut ready[at]);
@@ -89,9 +89,9 @@ impl<'s> Core<'s> {
                     .server
                     .keyspace
                     .shards
-                    .lock_one(self.server.keyspace.shards.place(&key).shard)
+                    .lock_one(self.server.keyspace.shards.locate(&key).shard)
                 else {
-                    self.server.postponed.put(Postponed::Serve(key));
+                    self.server.deferred.put(Deferred::Serve(key));
                     continue;
                 };
                 shard
@@ -101,7 +101,7 @@ impl<'s> Core<'s> {
             };
             for waiter in waiters {
                 ready.extend(self.retry(&waiter, &key));
-                self.send_changes();
+                self.send_invalidations();
             }
         }
     }
@@ -109,13 +109,13 @@ impl<'s> Core<'s> {
     /// Runs a waiter's command once more; returns the keys that this made ready.
     fn retry(&mut self, waiter: &Waiter, key: &[u8]) -> Vec<Vec<u8>> {
         let wait = &waiter.wait;
-        let mut client = Client::with_shared(Arc::clone(&waiter.client));
-        client.woken_by = Some(key.to_vec());
+        let mut session = Session::with_shared(Arc::clone(&waiter.client));
+        session.woken_by = Some(key.to_vec());
         let args = wait.args.as_args();
-        let scope = self.scope(wait.command, &args, &client);
+        let scope = self.scope(wait.command, &args, &session);
         let mut out = Out::new(wait.proto);
         let mut served = false;
-        let done = self.with_db(scope, client.id(), |core, db| {
+        let done = self.with_db(scope, session.id(), |executor, db| {
             let kind = db.peek(key).map(Entry::kind);
             let wakes = kind == Some(wait.wake_on) || wait.wake_on_loss;
             if !wakes || wait.is_claimed() {
@@ -126,8 +126,8 @@ impl<'s> Core<'s> {
             if waiter.client.is_gone() || !wait.claim() {
                 return;
             }
-            core.call(&mut client, wait.command, args, db, &mut out);
-            served = client.block_request.take().is_none();
+            executor.call(&mut session, wait.command, args, db, &mut out);
+            served = session.blocking_wait.take().is_none();
             if !served {
                 wait.unclaim();
             }
@@ -147,7 +147,7 @@ impl<'s> Core<'s> {
             waiter.client.deliver(Message::Unblocked(out.buf));
         }
         done.unwrap_or_else(|Busy| {
-            self.server.postponed.put(Postponed::Serve(key.to_vec()));
+            self.server.deferred.put(Deferred::Serve(key.to_vec()));
             Vec::new()
         })
     }

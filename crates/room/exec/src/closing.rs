@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use nagaya_connections::acl::Account;
 use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::selector::Selector;
-use nagaya_connections::client::{ClientShared, Message};
+use nagaya_connections::client::{Client, Message};
 use nagaya_connections::pubsub::Kind;
 
 use crate::server::Server;
-use crate::session::Client;
+use crate::session::Session;
 
 /// Ends the connections of users that were removed. The one that asked for it gets its reply first.
-pub fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {
-    let is_removed = |client: &ClientShared| {
+pub fn close_clients_of_the_removed(server: &Server, asker: &mut Session) {
+    let is_removed = |client: &Client| {
         let account = client.account.lock();
         account
             .as_ref()
@@ -34,7 +34,7 @@ pub fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, b
     if still_allows_all(&rules, before) {
         return;
     }
-    let mut suspects: Vec<Arc<ClientShared>> = Vec::new();
+    let mut suspects: Vec<Arc<Client>> = Vec::new();
     for kind in Kind::ALL {
         let is_pattern = kind == Kind::Pattern;
         server.subscribers.pubsub.each(kind, |name, listeners| {

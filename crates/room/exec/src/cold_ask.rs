@@ -6,30 +6,30 @@
 //! transaction must not wait, so it asks the cold tier in place.
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_connections::cold_query::{Answer, Question};
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
 use nagaya_keyspace::residency::{Tiering, reply_to};
 
 use crate::ctx::Ctx;
-use crate::session::Client;
+use crate::session::Session;
 
 /// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
-pub fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {
+pub fn ask(ctx: &mut Ctx<'_, '_>, query: ColdQuery) -> Result<Option<ColdAnswer>, CommandError> {
     let Some(tiering) = ctx.db.tiering else {
         return Ok(None);
     };
-    if let Some(answer) = ctx.client.shared.answers.lock().take() {
+    if let Some(answer) = ctx.session.shared.answers.lock().take() {
         return Ok(Some(answer));
     }
-    if ctx.client.nesting > 0 {
-        let answer = reply_to(&*tiering.cold, &question);
+    if ctx.session.nesting > 0 {
+        let answer = reply_to(&*tiering.cold, &query);
         let answer = answer.map_err(|error| CommandError::coded(format!("TRYAGAIN {error}")))?;
         return Ok(Some(answer));
     }
-    ctx.client.question = Some(question);
+    ctx.session.query = Some(query);
     Ok(None)
 }
 
-impl Client {
+impl Session {
     /// The request at hand has ended: whatever comes for it now is for nobody.
     pub fn ends_asking(&mut self) {
         if std::mem::take(&mut self.asks) {
@@ -46,7 +46,7 @@ impl Client {
             return true;
         }
         (tiering.save_soon)();
-        self.question = Some(Question::Saved);
+        self.query = Some(ColdQuery::Saved);
         false
     }
 }

@@ -2,35 +2,35 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 use crate::tracking;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Makes a new connection known to the others.
-    pub fn connect(&mut self, client: &Client) {
-        client
+    pub fn connect(&mut self, session: &Session) {
+        session
             .shared
             .connected_s
             .store(self.turn.now_s, Ordering::Relaxed);
-        client.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
-        self.server.subscribers.clients.add(&client.shared);
+        session.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
+        self.server.subscribers.clients.add(&session.shared);
     }
 
     /// Cleans up after a connection that is gone.
-    pub fn disconnect(&mut self, client: &mut Client) {
-        client.shared.mark_gone();
-        self.server.subscribers.clients.remove(client.id());
-        self.server.monitors.leave(&client.shared);
-        if let Some(wait) = client.blocked.take()
+    pub fn disconnect(&mut self, session: &mut Session) {
+        session.shared.mark_gone();
+        self.server.subscribers.clients.remove(session.id());
+        self.server.monitors.leave(&session.shared);
+        if let Some(wait) = session.blocked.take()
             && wait.claim()
         {
             self.forget(&wait);
         }
-        crate::transaction::unwatch(self.server, client);
-        client.leave_account();
-        crate::subscriptions::unsubscribe_all(&self.server.subscribers.pubsub, client);
-        tracking::disable(&self.server.subscribers.tracking, client);
-        self.server.subscribers.clients.remove(client.id());
+        crate::transaction::unwatch(self.server, session);
+        session.leave_account();
+        crate::subscriptions::unsubscribe_all(&self.server.subscribers.pubsub, session);
+        tracking::disable(&self.server.subscribers.tracking, session);
+        self.server.subscribers.clients.remove(session.id());
     }
 }

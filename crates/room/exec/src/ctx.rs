@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::{Command, CommandTable};
-use nagaya_connections::blocking::{BlockRequest, TimeoutReply, Wait};
+use nagaya_connections::blocking::{BlockingWait, TimeoutReply, Wait};
 use nagaya_keyspace::db::Db;
 use nagaya_resp::{ArgVec, Args, Out, parse_f64, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::value::ValueKind;
 
 use crate::config::Config;
-use crate::executor::Core;
+use crate::executor::Executor;
 use crate::server::Server;
-use crate::session::Client;
+use crate::session::Session;
 use crate::stats::ThreadStats;
 
 /// The surroundings of one command.
@@ -24,9 +24,9 @@ pub struct Ctx<'c, 's> {
     pub out: &'c mut Out,
     /// The keys named by the request, locked.
     pub db: &'c mut Db<'s>,
-    pub client: &'c mut Client,
+    pub session: &'c mut Session,
     /// The thread that runs the command. Handlers use it through the methods below.
-    pub(crate) executor: &'c mut Core<'s>,
+    pub(crate) executor: &'c mut Executor<'s>,
     pub command: &'static Command,
 }
 
@@ -70,7 +70,7 @@ impl<'s> Ctx<'_, 's> {
     /// Returns whether the client may read keys that the arguments of this command do not name.
     pub fn may_read_all_keys(&mut self) -> bool {
         self.executor
-            .may_read_all_keys(self.client, self.command, &self.args)
+            .may_read_all_keys(self.session, self.command, &self.args)
     }
 
     /// Returns whether more memory is used than `maxmemory` allows.
@@ -89,13 +89,13 @@ impl<'s> Ctx<'_, 's> {
     }
 
     /// Returns the thread that runs the command. For commands about the server itself.
-    pub fn executor(&mut self) -> &mut Core<'s> {
+    pub fn executor(&mut self) -> &mut Executor<'s> {
         self.executor
     }
 
     /// Runs another command on the same keys and writes its reply.
     pub fn call(&mut self, command: &'static Command, args: Args<'_>) {
-        self.executor.call(self.client, command, args, self.db, self.out);
+        self.executor.call(self.session, command, args, self.db, self.out);
     }
 
     /// Checks a queued command once more before EXEC runs it.
@@ -104,17 +104,17 @@ impl<'s> Ctx<'_, 's> {
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        self.executor.check_rights_at_exec(self.client, command, args)
+        self.executor.check_rights_at_exec(self.session, command, args)
     }
 
     /// Logs the client in as a user, given its name and password.
     pub fn log_in(&mut self, pair: (&[u8], &[u8])) -> Result<(), CommandError> {
-        self.executor.log_in(self.client, &self.args, self.command, pair)
+        self.executor.log_in(self.session, &self.args, self.command, pair)
     }
 
     /// Returns whether the client has authenticated, or did not have to when it came.
     pub fn is_authenticated(&mut self) -> bool {
-        self.executor.is_authenticated(self.client)
+        self.executor.is_authenticated(self.session)
     }
 
     /// Takes a wait that this command has ended out of its keys' queues once no shard is held.
@@ -175,7 +175,7 @@ impl<'c> Ctx<'c, '_> {
 
     /// Tells whether this command may wait: not inside a transaction or script.
     pub fn may_wait(&self) -> bool {
-        self.client.nesting == 0
+        self.session.nesting == 0
     }
 
     /// Leaves the client waiting for its keys; where waiting is not possible, replies as if the time
@@ -188,7 +188,7 @@ impl<'c> Ctx<'c, '_> {
             return;
         }
         let deadline_ms = (wait.timeout_ms > 0).then(|| self.db.now_ms() + wait.timeout_ms);
-        self.client.block_request = Some(BlockRequest {
+        self.session.blocking_wait = Some(BlockingWait {
             keys: wait.keys.into_iter().map(<[u8]>::to_vec).collect(),
             wake_on: wait.wake_on,
             wake_on_loss: wait.wake_on_loss,

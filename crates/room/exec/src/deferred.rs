@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::session::Watch;
 
 /// Something to be done when the keys can be had again.
-pub enum Postponed {
+pub enum Deferred {
     /// Serve those who wait for a key.
     Serve(Vec<u8>),
     /// Take an ended wait out of its keys' queues.
@@ -25,14 +25,14 @@ pub enum Postponed {
 
 /// All that is to be done later. No longer than the waits, watches and changed keys of the moment.
 #[derive(Default)]
-pub struct PostponedWork {
+pub struct DeferredWork {
     any: AtomicBool,
-    work: Mutex<Vec<Postponed>>,
+    work: Mutex<Vec<Deferred>>,
 }
 
-impl PostponedWork {
+impl DeferredWork {
     /// Leaves something for later.
-    pub fn put(&self, work: Postponed) {
+    pub fn put(&self, work: Deferred) {
         let mut all = self.work.lock();
         all.push(work);
         self.any.store(true, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl PostponedWork {
     }
 
     /// Takes everything.
-    pub fn take(&self) -> Vec<Postponed> {
+    pub fn take(&self) -> Vec<Deferred> {
         let mut all = self.work.lock();
         self.any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *all)

@@ -1,9 +1,9 @@
 //! Takes a request through its checks to its handler.
 //!
-//! A [`Core`] is one thread's way into the engine. It has no socket: the I/O
-//! loop, the tests and the benches all call [`Core::execute`] with a client, a
+//! A [`Executor`] is one thread's way into the engine. It has no socket: the I/O
+//! loop, the tests and the benches all call [`Executor::execute`] with a client, a
 //! request and a buffer for the reply. Once per batch they call
-//! [`Core::begin_batch`], which reads the clock and the settings.
+//! [`Executor::begin_batch`], which reads the clock and the settings.
 
 use std::sync::atomic::Ordering;
 
@@ -12,18 +12,18 @@ use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::blocking::Wait;
-use nagaya_connections::client::Mark;
+use nagaya_connections::client::ClientFlag;
 use nagaya_keyspace::db::{Db, DbTurn};
 use nagaya_keyspace::effects::Effects;
-use nagaya_keyspace::shard::{Busy, Place, Scope, Slow};
+use nagaya_keyspace::shard::{Busy, KeyLocation, LockScope, LongScript};
 use nagaya_resp::{ArgVec, Args, Out};
 
 use crate::ctx::Ctx;
-use crate::executor::Core;
+use crate::executor::Executor;
 use crate::paused::holds_up;
 use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
 use crate::scripts::traits::busy_error;
-use crate::session::{Client, Replies};
+use crate::session::{Replies, Session};
 use crate::tracking;
 
 /// What became of a request.
@@ -35,94 +35,94 @@ pub enum Executed {
     /// Clients are paused: nothing happened; hand the same request in again later.
     Postponed,
     /// What it needs is on its way: nothing happened; hand the same request in again when
-    /// [`Message::GoOn`](nagaya_connections::client::Message::GoOn) comes.
+    /// [`Message::Resume`](nagaya_connections::client::Message::GoOn) comes.
     Waiting,
 }
 
-impl<'s> Core<'s> {
+impl<'s> Executor<'s> {
     /// Runs one request of a client that is not blocked. Afterwards the client may be blocked (no reply
     /// was written), or want to be closed.
-    pub fn execute(&mut self, client: &mut Client, args: Args<'_>, out: &mut Out) -> Executed {
+    pub fn execute(&mut self, session: &mut Session, args: Args<'_>, out: &mut Out) -> Executed {
         let start = out.buf.len();
-        if self.turn.out_of_memory && self.make_room() && client.tracking.is_some() {
+        if self.turn.out_of_memory && self.free_memory() && session.tracking.is_some() {
             // The client is to hear of the keys it may have cached before it gets its reply: they are on
             // their way, and the request comes again after them.
             return Executed::Postponed;
         }
-        if let Some(refusal) = client.refusal.take() {
-            client.ends_asking();
-            self.refuse(client, &args, &CommandError::coded(refusal.to_string()), out);
+        if let Some(refusal) = session.refusal.take() {
+            session.ends_asking();
+            self.refuse(session, &args, &CommandError::coded(refusal.to_string()), out);
             return Executed::Done;
         }
-        if self.turn.out_of_memory && self.waits_for_memory(client, &args) {
-            client.waiting_since_ms.get_or_insert(self.now_ms());
+        if self.turn.out_of_memory && self.waits_for_memory(session, &args) {
+            session.waiting_since_ms.get_or_insert(self.now_ms());
             return Executed::Waiting;
         }
-        self.timer.begin(client.id());
-        let executed = match self.admit(client, &args) {
+        self.timer.begin(session.id());
+        let executed = match self.admit(session, &args) {
             Ok(command) => {
-                if (self.server.keyspace.pause.is_on() || client.postponed)
-                    && self.postpones(client, command, &args)
+                if (self.server.keyspace.pause.is_on() || session.postponed)
+                    && self.postpones(session, command, &args)
                 {
                     return Executed::Postponed;
                 }
-                client.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
-                client
+                session.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
+                session
                     .shared
                     .last_command
                     .store(command.number as u32 + 1, Ordering::Relaxed);
-                let executed = if self.queue(client, command, &args, out) {
+                let executed = if self.queue(session, command, &args, out) {
                     self.count_refusal(&out.buf[start..]);
                     Executed::Done
                 } else {
                     let known = command
                         .only_key
-                        .map(|at| (at, self.server.keyspace.shards.place(&args[at])));
+                        .map(|at| (at, self.server.keyspace.shards.locate(&args[at])));
                     let scope = match known {
-                        Some((_, place)) => Scope::One(place.shard),
-                        None => self.scope(command, &args, client),
+                        Some((_, location)) => LockScope::One(location.shard),
+                        None => self.scope(command, &args, session),
                     };
-                    self.run(client, command, args, scope, known, out)
+                    self.run(session, command, args, scope, known, out)
                 };
-                if client.tracking.is_some() && executed == Executed::Done {
-                    tracking::end_request(client, Some(command));
+                if session.tracking.is_some() && executed == Executed::Done {
+                    tracking::end_request(session, Some(command));
                 }
                 executed
             }
             Err(error) => {
-                self.refuse(client, &args, &error, out);
+                self.refuse(session, &args, &error, out);
                 Executed::Done
             }
         };
         if executed == Executed::Waiting {
-            client.waiting_since_ms.get_or_insert(self.now_ms());
+            session.waiting_since_ms.get_or_insert(self.now_ms());
             return executed;
         }
-        client.waiting_since_ms = None;
-        client.show_transaction();
-        if client.replies != Replies::On {
-            client.mute(resolve(&self.server.registry.table, &args).ok(), out, start);
+        session.waiting_since_ms = None;
+        session.show_transaction();
+        if session.replies != Replies::On {
+            session.mute(resolve(&self.server.registry.table, &args).ok(), out, start);
         }
         Executed::Done
     }
 
     /// Replies to a request that may not run. One that belongs to a transaction ends that, too.
     #[cold]
-    fn refuse(&mut self, client: &mut Client, args: &Args<'_>, error: &CommandError, out: &mut Out) {
-        tracking::end_request(client, None);
+    fn refuse(&mut self, session: &mut Session, args: &Args<'_>, error: &CommandError, out: &mut Out) {
+        tracking::end_request(session, None);
         let name = args.get(0).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") {
             // A web page makes a browser send this; what follows may look like commands.
-            client.close_after_reply = true;
+            session.close_after_reply = true;
             return;
         }
         let is_exec = name.eq_ignore_ascii_case(b"exec");
-        if is_exec && client.transaction.take().is_some() {
-            crate::transaction::unwatch(self.server, client);
+        if is_exec && session.transaction.take().is_some() {
+            crate::transaction::unwatch(self.server, session);
             out.error(&format!("EXECABORT Transaction discarded because of: {error}"));
             return;
         }
-        if let Some(transaction) = &mut client.transaction {
+        if let Some(transaction) = &mut session.transaction {
             transaction.broken = true;
         }
         let start = out.buf.len();
@@ -139,36 +139,40 @@ impl<'s> Core<'s> {
 
     /// Tells whether a request has to wait for the end of a pause.
     #[cold]
-    fn postpones(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
+    fn postpones(&mut self, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
         let postponed = holds_up(
             &self.server.keyspace.pause,
             &self.server.scripts,
-            client,
+            session,
             command,
             args,
             self.now_ms(),
         );
-        if postponed != client.postponed {
-            client.postponed = postponed;
-            client.shared.set_mark(Mark::POSTPONED, postponed);
+        if postponed != session.postponed {
+            session.postponed = postponed;
+            session.shared.set_flag(ClientFlag::POSTPONED, postponed);
         }
         postponed
     }
 
     /// Finds the command and checks that this client may run it with these arguments.
-    pub fn admit(&mut self, client: &mut Client, args: &Args<'_>) -> Result<&'static Command, CommandError> {
+    pub fn admit(
+        &mut self,
+        session: &mut Session,
+        args: &Args<'_>,
+    ) -> Result<&'static Command, CommandError> {
         let command = self.find_command(args)?;
         if !command.spec.accepts(args.len()) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::wrong_arity(&command.full_name));
         }
-        self.check_rights(client, command, args)?;
-        if self.turn.out_of_memory && needs_memory(client, command) {
+        self.check_rights(session, command, args)?;
+        if self.turn.out_of_memory && needs_memory(session, command) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::coded(OUT_OF_MEMORY));
         }
-        self.check_journal(client, command)?;
-        client.check_subscribed_mode(command)?;
+        self.check_journal(session, command)?;
+        session.check_subscribed_mode(command)?;
         if let Some(slow) = self.server.keyspace.shards.slow()
             && !command.spec.flags.has(ALLOW_BUSY)
         {
@@ -200,41 +204,41 @@ impl<'s> Core<'s> {
     /// those who wait. When it needs tags that are not in memory, it is left waiting for them instead.
     fn run(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: Args<'_>,
-        scope: Scope,
-        known: Option<(usize, Place)>,
+        scope: LockScope,
+        known: Option<(usize, KeyLocation)>,
         out: &mut Out,
     ) -> Executed {
         let mut executed = Executed::Done;
         let (start, position) = (out.buf.len(), self.journal.position);
-        let done = self.with_db(scope, client.id(), |core, db| {
-            if let Some((at, place)) = known {
-                db.know(&args[at], place);
+        let done = self.with_db(scope, session.id(), |executor, db| {
+            if let Some((at, location)) = known {
+                db.cache_location(&args[at], location);
             }
-            if db.is_any_cold() && waits_for_load(client, command, &args, db) {
+            if db.is_any_cold() && waits_for_load(session, command, &args, db) {
                 executed = Executed::Waiting;
                 return;
             }
-            core.call(client, command, args, db, out);
-            if let Some(question) = client.question.take()
+            executor.call(session, command, args, db, out);
+            if let Some(query) = session.query.take()
                 && let Some(tiering) = db.tiering
             {
-                tiering.pass_on(question, &client.shared);
-                client.asks = true;
+                tiering.pass_on(query, &session.shared);
+                session.asks = true;
                 executed = Executed::Waiting;
             } else {
-                client.ends_asking();
+                session.ends_asking();
             }
-            if let Some(request) = client.block_request.take() {
+            if let Some(request) = session.blocking_wait.take() {
                 let owned = ArgVec::from(&args);
-                let wait = Wait::new(client.proto(), command, owned, request);
-                core.block(client, wait, db);
+                let wait = Wait::new(session.proto(), command, owned, request);
+                executor.block(session, wait, db);
             }
         });
         if self.journal.position != position {
-            client.journal_position = self.journal.position;
+            session.journal_position = self.journal.position;
         }
         if self.journal.refused {
             self.refuse_unrecorded(command, out, start);
@@ -243,8 +247,8 @@ impl<'s> Core<'s> {
             Ok(ready) => self.serve(ready),
             Err(Busy) => {
                 self.stats.commands[command.number].rejected.add(1);
-                let slow = self.server.keyspace.shards.slow().unwrap_or(Slow::Script);
-                self.refuse(client, &args, &busy_error(slow), out);
+                let slow = self.server.keyspace.shards.slow().unwrap_or(LongScript::Script);
+                self.refuse(session, &args, &busy_error(slow), out);
             }
         }
         if !self.after.ended_waits.is_empty() {
@@ -260,7 +264,7 @@ impl<'s> Core<'s> {
     /// Transactions and scripts run their commands through this too.
     pub fn call(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: Args<'_>,
         db: &mut Db<'s>,
@@ -273,29 +277,29 @@ impl<'s> Core<'s> {
             return;
         }
         // Neither inside of others nor on behalf of somebody who is blocked can one wait.
-        if (client.nesting > 0 || client.woken_by.is_some())
+        if (session.nesting > 0 || session.woken_by.is_some())
             && db.is_any_cold()
             && let Err(error) = load_in_place(command, &args, db)
         {
             out.error(&format!("TRYAGAIN {error}"));
             return;
         }
-        if client.tracking.is_some() {
-            tracking::begin_call(client, command);
+        if session.tracking.is_some() {
+            tracking::begin_call(session, command);
         }
         let started = self.timer.started();
         let result = (self.server.registry.handler(command))(&mut Ctx {
             args,
             out,
             db,
-            client,
+            session,
             executor: self,
             command,
         });
         db.purge_expired();
         db.end_effects(&args);
-        if client.tracking.is_some() {
-            self.track_reads(client, command, &args);
+        if session.tracking.is_some() {
+            self.track_reads(session, command, &args);
         }
         if let Err(error) = result {
             out.buf.truncate(start);
@@ -312,31 +316,31 @@ impl<'s> Core<'s> {
         // A command that waits is counted now and measured when it goes on.
         stats
             .calls
-            .add(u64::from(client.woken_by.is_none() && client.question.is_none()));
-        if client.block_request.is_none() {
+            .add(u64::from(session.woken_by.is_none() && session.query.is_none()));
+        if session.blocking_wait.is_none() {
             if self.turn.config.latency_tracking {
                 stats.histogram.get_or_init(Default::default).record(spent_ns);
             }
             if spent_ns >= self.turn.slow_ns {
-                self.note_slow(client, command, &args, spent_ns);
+                self.note_slow(session, command, &args, spent_ns);
             }
         }
-        if self.server.monitors.any() && client.woken_by.is_none() {
+        if self.server.monitors.any() && session.woken_by.is_none() {
             self.server
                 .monitors
-                .feed_command(self.turn.now_us, client, command, &args);
+                .feed_command(self.turn.now_us, session, command, &args);
         }
     }
 
     /// Logs a command that took long, where the settings ask for it.
     #[cold]
-    fn note_slow(&self, client: &Client, command: &Command, args: &Args<'_>, spent_ns: u64) {
+    fn note_slow(&self, session: &Session, command: &Command, args: &Args<'_>, spent_ns: u64) {
         self.server
             .latency
             .note_command(&self.turn.config, command, spent_ns, self.turn.now_s);
         self.server.slowlog.note_command(
             &self.turn.config,
-            client,
+            session,
             command,
             args,
             spent_ns,
@@ -348,9 +352,9 @@ impl<'s> Core<'s> {
     /// holds a part of it, nothing happens.
     pub fn with_db(
         &mut self,
-        scope: Scope,
+        scope: LockScope,
         client_id: u64,
-        work: impl FnOnce(&mut Core<'s>, &mut Db<'s>),
+        work: impl FnOnce(&mut Executor<'s>, &mut Db<'s>),
     ) -> Result<Vec<Vec<u8>>, Busy> {
         let locked = self.server.keyspace.shards.lock(scope)?;
         let turn = DbTurn {
@@ -375,30 +379,32 @@ impl<'s> Core<'s> {
             self.append_effects(&mut db);
         }
         self.stats.keyspace.changes.add(db.dirty);
-        self.keep_changes(db.changes.take());
+        self.keep_invalidations(db.changes.take());
         Ok(db.ready)
     }
 
     /// Tells which shards a request needs.
-    pub fn scope(&self, command: &'static Command, args: &Args<'_>, client: &Client) -> Scope {
+    pub fn scope(&self, command: &'static Command, args: &Args<'_>, session: &Session) -> LockScope {
         if let Some(at) = command.only_key {
-            return Scope::One(self.server.keyspace.shards.place(&args[at]).shard);
+            return LockScope::One(self.server.keyspace.shards.locate(&args[at]).shard);
         }
         if command.spec.flags.has(ALL_SHARDS) {
-            return Scope::All;
+            return LockScope::All;
         }
         if command.spec.flags.has(OWN_LOCKS) {
-            return crate::transaction::scope(client);
+            return crate::transaction::scope(session);
         }
         if command.spec.keys.is_empty() && command.spec.more_keys.is_none() {
-            return Scope::None;
+            return LockScope::None;
         }
-        let mut scope = Scope::None;
+        let mut scope = LockScope::None;
         let found = each_key(command.spec, args, |at, _| {
-            scope = scope.join(Scope::One(self.server.keyspace.shards.place(&args[at]).shard));
+            scope = scope.join(LockScope::One(
+                self.server.keyspace.shards.locate(&args[at]).shard,
+            ));
         });
         // The handler will say what is wrong with the arguments; it may look at some keys first.
-        if found.is_ok() { scope } else { Scope::All }
+        if found.is_ok() { scope } else { LockScope::All }
     }
 }
 
@@ -406,11 +412,11 @@ impl<'s> Core<'s> {
 pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// Tells whether a command, or one that EXEC would run, could need more memory.
-pub fn needs_memory(client: &Client, command: &Command) -> bool {
+pub fn needs_memory(session: &Session, command: &Command) -> bool {
     if command.spec.name != "EXEC" {
         return command.spec.flags.has(DENYOOM);
     }
-    let queued = client
+    let queued = session
         .transaction
         .iter()
         .flat_map(|transaction| &transaction.commands);

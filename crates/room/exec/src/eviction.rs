@@ -5,14 +5,14 @@
 //! while one key is chosen and removed, and the removed value is freed at once,
 //! since its memory is what is wanted.
 
-use nagaya_keyspace::shard::Scope;
+use nagaya_keyspace::shard::LockScope;
 use nagaya_keyspace::victim::Order;
 use nagaya_resp::Args;
 use nagaya_store::rng::with_thread_rng;
 
 use crate::dispatch::{needs_memory, resolve};
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 
 /// Keys removed for one request at most; more pressure than that is met by refusing it.
 const KEYS_PER_REQUEST_MAX: usize = 1000;
@@ -20,11 +20,11 @@ const KEYS_PER_REQUEST_MAX: usize = 1000;
 /// How long a request waits for memory before it is refused.
 const STARVING_MS_MAX: i64 = 5_000;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Removes keys, if `maxmemory` is exceeded and the policy allows it. Called now and then.
     pub fn relieve_memory(&mut self) {
         if self.turn.out_of_memory {
-            self.make_room();
+            self.free_memory();
         }
     }
 
@@ -33,7 +33,7 @@ impl Core<'_> {
     /// Under the policy `noeviction`, saved tags go to the cold tier instead: nobody can tell, so nobody is
     /// told.
     #[cold]
-    pub fn make_room(&mut self) -> bool {
+    pub fn free_memory(&mut self) -> bool {
         let policy = self.turn.config.maxmemory_policy;
         if policy == "noeviction" {
             self.server
@@ -50,23 +50,23 @@ impl Core<'_> {
     /// Lets a client wait whose request needs memory, when saving would free some; false when it has
     /// waited for long enough or saving would not help.
     #[cold]
-    pub fn waits_for_memory(&mut self, client: &mut Client, args: &Args<'_>) -> bool {
+    pub fn waits_for_memory(&mut self, session: &mut Session, args: &Args<'_>) -> bool {
         let Some(tiering) = self.server.keyspace.tiering_for_memory() else {
             return false;
         };
         let needs =
-            resolve(&self.server.registry.table, args).is_ok_and(|command| needs_memory(client, command));
+            resolve(&self.server.registry.table, args).is_ok_and(|command| needs_memory(session, command));
         let now_ms = self.now_ms();
-        if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX {
+        if !needs || session.waited_ms(now_ms) > STARVING_MS_MAX {
             return false;
         }
         if !self.server.keyspace.has_unsaved() {
             // The save may have ended since memory was last looked at: what it saved can go now.
-            self.make_room();
+            self.free_memory();
             return false;
         }
         (tiering.save_soon)();
-        tiering.wait_for_memory(&client.shared);
+        tiering.wait_for_memory(&session.shared);
         true
     }
 
@@ -100,10 +100,10 @@ impl Core<'_> {
     fn evict_from(&mut self, shard: usize, order: Order, only_volatile: bool) -> bool {
         let samples = self.turn.config.maxmemory_samples.max(1);
         let mut evicted = false;
-        let done = self.with_db(Scope::One(shard), 0, |core, db| {
+        let done = self.with_db(LockScope::One(shard), 0, |executor, db| {
             if let Some(key) = db.choose_victim(shard, samples, order, only_volatile) {
                 evicted = db.evict(&key);
-                core.stats.keyspace.evicted_keys.add(u64::from(evicted));
+                executor.stats.keyspace.evicted_keys.add(u64::from(evicted));
             }
         });
         // Those who wait for a removed key are told once no slow script is in the way.

@@ -1,8 +1,8 @@
 //! One thread's way into the engine: what it keeps between commands.
 //!
-//! A [`Core`] has no socket. The I/O loop, the tests and the benches all call
-//! [`Core::execute`] with a client, a request and a buffer for the reply. Once
-//! per batch they call [`Core::begin_batch`], which reads the clock and the
+//! A [`Executor`] has no socket. The I/O loop, the tests and the benches all call
+//! [`Executor::execute`] with a client, a request and a buffer for the reply. Once
+//! per batch they call [`Executor::begin_batch`], which reads the clock and the
 //! settings.
 
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nagaya_clock::{TickRate, ticks};
 use nagaya_command_spec::table::Command;
 use nagaya_connections::blocking::Wait;
-use nagaya_connections::tracking::Changes;
+use nagaya_connections::tracking::PendingInvalidations;
 use nagaya_keyspace::effects::EffectBuf;
 
 use crate::config::Config;
@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::stats::ThreadStats;
 
 /// One thread's way into the engine.
-pub struct Core<'s> {
+pub struct Executor<'s> {
     pub server: &'s Server,
     pub(crate) stats: &'s ThreadStats,
     pub(crate) turn: Turn,
@@ -170,7 +170,7 @@ pub struct ScriptState<'s> {
 /// Serves a thread's other connections while a script holds it up.
 pub trait Pump<'s> {
     /// Serves what there is to serve, without waiting. The way in given is another than the script's.
-    fn pump(&self, core: &mut Core<'s>);
+    fn pump(&self, executor: &mut Executor<'s>);
 
     /// Returns whether the thread is to end, and the script with it.
     fn is_stopping(&self) -> bool;
@@ -191,29 +191,29 @@ pub(crate) struct JournalState {
 #[derive(Default)]
 pub(crate) struct AfterCommand {
     /// Messages about changed keys that wait for the end of the command.
-    pub invalidations: Option<Box<Changes>>,
+    pub invalidations: Option<Box<PendingInvalidations>>,
     /// Waits that the command has ended; the queues of their keys still name them.
     pub ended_waits: Vec<Arc<Wait>>,
 }
 
-impl<'s> Core<'s> {
-    /// Joins an engine. `stats` are this thread's own, made with [`Core::new_stats`].
-    pub fn new(server: &'s Server, stats: &'s Arc<ThreadStats>) -> Core<'s> {
+impl<'s> Executor<'s> {
+    /// Joins an engine. `stats` are this thread's own, made with [`Executor::new_stats`].
+    pub fn new(server: &'s Server, stats: &'s Arc<ThreadStats>) -> Executor<'s> {
         server.register_thread(Arc::clone(stats));
         let turn = Turn::new(server.config(), server.config_version());
-        let mut core = Core::with(server, stats, turn, TickRate::get());
-        core.trim_tracking();
-        core.begin_batch();
-        core
+        let mut executor = Executor::with(server, stats, turn, TickRate::get());
+        executor.trim_tracking();
+        executor.begin_batch();
+        executor
     }
 
     /// Makes a second way in for the same thread, to be used while a command of the first is under way.
-    pub fn beside(&self) -> Core<'s> {
-        Core::with(self.server, self.stats, self.turn.clone(), self.timer.rate)
+    pub fn beside(&self) -> Executor<'s> {
+        Executor::with(self.server, self.stats, self.turn.clone(), self.timer.rate)
     }
 
-    fn with(server: &'s Server, stats: &'s ThreadStats, turn: Turn, rate: TickRate) -> Core<'s> {
-        Core {
+    fn with(server: &'s Server, stats: &'s ThreadStats, turn: Turn, rate: TickRate) -> Executor<'s> {
+        Executor {
             server,
             stats,
             turn,

@@ -7,13 +7,13 @@ use nagaya_keyspace::db::Db;
 use nagaya_keyspace::effects::JournalError;
 use nagaya_resp::Out;
 
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 
 /// A record's buffer keeps this much room for the next one.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Hands the record of a database to the journal. Its shards are still locked.
     pub fn append_effects(&mut self, db: &mut Db<'_>) {
         self.journal.refused = false;
@@ -58,17 +58,17 @@ impl Core<'_> {
 
     /// Refuses a command that would write, or would run one that does, once the journal has failed.
     #[inline]
-    pub fn check_journal(&self, client: &Client, command: &Command) -> Result<(), CommandError> {
+    pub fn check_journal(&self, session: &Session, command: &Command) -> Result<(), CommandError> {
         match self.server.journal_failure() {
             None => Ok(()),
-            Some(failure) => refuse_write(&failure, client, command),
+            Some(failure) => refuse_write(&failure, session, command),
         }
     }
 }
 
 #[cold]
-fn refuse_write(failure: &JournalError, client: &Client, command: &Command) -> Result<(), CommandError> {
-    let queued = client
+fn refuse_write(failure: &JournalError, session: &Session, command: &Command) -> Result<(), CommandError> {
+    let queued = session
         .transaction
         .iter()
         .flat_map(|transaction| &transaction.commands);

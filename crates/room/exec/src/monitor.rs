@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nagaya_command_spec::spec::{ADMIN, SKIP_MONITOR};
 use nagaya_command_spec::table::Command;
-use nagaya_connections::client::{ClientShared, Mark, Message};
+use nagaya_connections::client::{Client, ClientFlag, Message};
 use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::redact;
-use crate::session::Client;
+use crate::session::Session;
 
 /// The connections that watch.
 #[derive(Default)]
 pub struct Monitors {
     /// How many there are, so that a command need not take the lock to find none.
     count: AtomicUsize,
-    clients: Mutex<Vec<Arc<ClientShared>>>,
+    clients: Mutex<Vec<Arc<Client>>>,
 }
 
 impl Monitors {
@@ -30,25 +30,25 @@ impl Monitors {
 
     /// Shows a command that has just run, unless it is one that is never shown.
     #[cold]
-    pub fn feed_command(&self, now_us: i64, client: &Client, command: &Command, args: &Args<'_>) {
+    pub fn feed_command(&self, now_us: i64, session: &Session, command: &Command, args: &Args<'_>) {
         if !command.spec.flags.has(SKIP_MONITOR.and(ADMIN)) {
-            self.feed(now_us, client, command, args);
+            self.feed(now_us, session, command, args);
         }
     }
 
     /// Shows a command. Scripts call this themselves before they begin, so that they come before what
     /// they run.
-    pub fn feed(&self, now_us: i64, client: &Client, command: &Command, args: &Args<'_>) {
-        let line: Arc<[u8]> = line(now_us, client, command, args).into_bytes().into();
+    pub fn feed(&self, now_us: i64, session: &Session, command: &Command, args: &Args<'_>) {
+        let line: Arc<[u8]> = line(now_us, session, command, args).into_bytes().into();
         for watcher in self.clients.lock().iter() {
             watcher.deliver(Message::Push(Arc::clone(&line)));
         }
     }
 
     /// Ends a connection's watch (RESET, and when it closes).
-    pub fn leave(&self, client: &ClientShared) {
-        if client.has_mark(Mark::MONITOR) {
-            client.set_mark(Mark::MONITOR, false);
+    pub fn leave(&self, client: &Client) {
+        if client.has_flag(ClientFlag::MONITOR) {
+            client.set_flag(ClientFlag::MONITOR, false);
             let mut clients = self.clients.lock();
             clients.retain(|other| other.id != client.id);
             self.count.store(clients.len(), Ordering::Relaxed);
@@ -56,22 +56,22 @@ impl Monitors {
     }
 
     /// Adds a connection.
-    pub fn join(&self, client: &Arc<ClientShared>) {
-        client.set_mark(Mark::MONITOR, true);
+    pub fn join(&self, client: &Arc<Client>) {
+        client.set_flag(ClientFlag::MONITOR, true);
         let mut clients = self.clients.lock();
         clients.push(Arc::clone(client));
         self.count.store(clients.len(), Ordering::Relaxed);
     }
 }
 
-fn line(now_us: i64, client: &Client, command: &Command, args: &Args<'_>) -> String {
+fn line(now_us: i64, session: &Session, command: &Command, args: &Args<'_>) -> String {
     let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
-    let source = if client.in_script {
+    let source = if session.in_script {
         "lua".to_owned()
-    } else if client.shared.is_unix() {
-        format!("unix:{}", client.shared.local.trim_end_matches(":0"))
+    } else if session.shared.is_unix() {
+        format!("unix:{}", session.shared.local.trim_end_matches(":0"))
     } else {
-        client.shared.peer.to_string()
+        session.shared.peer.to_string()
     };
     let mut line = format!("+{seconds}.{micros:06} [0 {source}]");
     for arg in redact::shown(command, args) {

@@ -9,7 +9,7 @@ use nagaya_resp::Args;
 
 use crate::scripts::shared::Scripts;
 use crate::scripts::shared::only_reads;
-use crate::session::Client;
+use crate::session::Session;
 
 const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 
@@ -17,14 +17,14 @@ const CHANGES: Flags = WRITE.and(MAY_REPLICATE);
 pub(crate) fn holds_up(
     pause: &PauseState,
     scripts: &Scripts,
-    client: &Client,
+    session: &Session,
     command: &Command,
     args: &Args<'_>,
     now_ms: i64,
 ) -> bool {
     match pause.mode_at(now_ms) {
         None => false,
-        Some(PauseMode::Writes) => changes_data(scripts, client, command, args),
+        Some(PauseMode::Writes) => changes_data(scripts, session, command, args),
         // CLIENT goes through: otherwise no client could end the pause.
         Some(PauseMode::All) => !command.full_name.starts_with("client"),
     }
@@ -32,11 +32,11 @@ pub(crate) fn holds_up(
 
 /// Tells whether a command may change something: EXEC does what its commands do, and a script may
 /// have promised not to.
-fn changes_data(scripts: &Scripts, client: &Client, command: &Command, args: &Args<'_>) -> bool {
+fn changes_data(scripts: &Scripts, session: &Session, command: &Command, args: &Args<'_>) -> bool {
     let changes = |command: &Command, args: &Args<'_>| {
         command.spec.flags.has(CHANGES) && !only_reads(scripts, command, args)
     };
-    let queued = client
+    let queued = session
         .transaction
         .as_ref()
         .filter(|_| command.full_name == "exec");

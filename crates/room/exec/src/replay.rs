@@ -13,8 +13,8 @@ use nagaya_resp::{Args, Out, Proto, parse_i64};
 
 use crate::ctx::Ctx;
 use crate::dispatch::resolve;
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 
 /// Why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +39,7 @@ impl Mailbox for Nobody {
     fn deliver(&self, _: u64, _: Message) {}
 }
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Applies the effects of a record, in order, as far as they are wanted; returns how many were.
     ///
     /// `wanted` is asked with the hash tag of each effect, or with nothing for one that concerns
@@ -51,9 +51,9 @@ impl Core<'_> {
         record: &[u8],
         wanted: &mut dyn FnMut(Option<&[u8]>) -> bool,
     ) -> Result<usize, ReplayError> {
-        let mut client = Client::new(0, Arc::new(Nobody), "replay", "replay");
+        let mut session = Session::new(0, Arc::new(Nobody), "replay", "replay");
         // Nothing waits inside a transaction, nor here.
-        client.nesting = 1;
+        session.nesting = 1;
         let mut out = Out::new(Proto::Resp2);
         let mut words = Vec::new();
         let mut applied = 0;
@@ -68,7 +68,7 @@ impl Core<'_> {
                 continue;
             }
             out.buf.clear();
-            self.apply(&mut client, command, args, now_ms, &mut out)?;
+            self.apply(&mut session, command, args, now_ms, &mut out)?;
             applied += 1;
         }
         Ok(applied)
@@ -76,13 +76,13 @@ impl Core<'_> {
 
     fn apply(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: Args<'_>,
         now_ms: i64,
         out: &mut Out,
     ) -> Result<(), ReplayError> {
-        let scope = self.scope(command, &args, client);
+        let scope = self.scope(command, &args, session);
         let locked = self
             .server
             .keyspace
@@ -107,7 +107,7 @@ impl Core<'_> {
             args,
             out,
             db: &mut db,
-            client,
+            session,
             executor: self,
             command,
         });

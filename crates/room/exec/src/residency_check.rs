@@ -9,7 +9,7 @@ use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_resp::Args;
 use nagaya_tiering::cold::ColdError;
 
-use crate::session::Client;
+use crate::session::Session;
 
 /// Refuses keys without braces where the settings say so.
 #[inline]
@@ -39,19 +39,19 @@ const LOAD_WAITS_MAX: usize = 8;
 /// With little memory, tags may leave it again for those that others wait for, each time before the request
 /// has run. One that has waited too often reads its tags in place, and then runs at once.
 pub(crate) fn waits_for_load(
-    client: &mut Client,
+    session: &mut Session,
     command: &'static Command,
     args: &Args<'_>,
     db: &mut Db<'_>,
 ) -> bool {
     let mut waits = false;
-    let (waited, mut keys) = (client.load_waits, 0);
+    let (waited, mut keys) = (session.load_waits, 0);
     let mut need = |key: &[u8]| {
         keys += 1;
         let is_patient = waited <= LOAD_WAITS_MAX + 2 * keys;
         if !db.is_resident(key) && (is_patient || db.load_in_place(key).is_err()) {
             // All are ordered at once; the client waits for one of them, then for the next.
-            db.order_load(key, (!waits).then_some(&client.shared));
+            db.order_load(key, (!waits).then_some(&session.shared));
             waits = true;
         }
     };
@@ -61,14 +61,14 @@ pub(crate) fn waits_for_load(
     };
     need_all(command, args);
     if command.spec.flags.has(OWN_LOCKS) {
-        if let Some(transaction) = &client.transaction {
+        if let Some(transaction) = &session.transaction {
             for (queued, args) in &transaction.commands {
                 need_all(queued, &args.as_args());
             }
         }
-        client.watched_keys().for_each(need);
+        session.watched_keys().for_each(need);
     }
-    client.load_waits = if waits { waited + 1 } else { 0 };
+    session.load_waits = if waits { waited + 1 } else { 0 };
     waits
 }
 

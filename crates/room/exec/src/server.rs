@@ -14,7 +14,7 @@ use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::Config;
-use crate::deferred::PostponedWork;
+use crate::deferred::DeferredWork;
 use crate::entry::Registry;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
@@ -32,7 +32,7 @@ pub struct Server {
     pub clock: Arc<dyn Clock>,
     pub acl: Acl,
     pub scripts: Scripts,
-    pub postponed: PostponedWork,
+    pub deferred: DeferredWork,
     pub monitors: Monitors,
     pub slowlog: SlowLog,
     pub latency: LatencyMonitor,
@@ -103,7 +103,7 @@ impl Server {
             clock,
             acl: Acl::new(&registry.table, config.requirepass.as_bytes()),
             scripts: Scripts::default(),
-            postponed: PostponedWork::default(),
+            deferred: DeferredWork::default(),
             monitors: Monitors::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::config::Config;
 use crate::redact;
-use crate::session::Client;
+use crate::session::Session;
 
 /// Arguments kept of a command; the last one says how many are missing.
 const ARGS_MAX: usize = 32;
@@ -45,7 +45,7 @@ impl SlowLog {
     pub fn note_command(
         &self,
         config: &Config,
-        client: &Client,
+        session: &Session,
         command: &Command,
         args: &Args<'_>,
         spent_ns: u64,
@@ -63,8 +63,8 @@ impl SlowLog {
             at_s: now_s,
             spent_us,
             args,
-            peer: client.shared.peer.clone(),
-            client_name: client.shared.name().unwrap_or_default(),
+            peer: session.shared.peer.clone(),
+            client_name: session.shared.name().unwrap_or_default(),
         };
         log.next_id += 1;
         log.entries.push_front(entry);

@@ -10,9 +10,9 @@ use nagaya_command_spec::table::Command;
 use nagaya_connections::pubsub::{Kind, PubSub};
 use nagaya_resp::Proto;
 
-use crate::session::Client;
+use crate::session::Session;
 
-impl Client {
+impl Session {
     /// Tells whether the connection listens to anything.
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions.is_some()
@@ -59,35 +59,35 @@ fn allowed_while_subscribed(command: &Command) -> bool {
 }
 
 /// Makes a client listen; nothing changes when it does already.
-pub fn subscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
-    let subscriptions = client.subscriptions.get_or_insert_default();
+pub fn subscribe(pubsub: &PubSub, session: &mut Session, kind: Kind, name: &[u8]) {
+    let subscriptions = session.subscriptions.get_or_insert_default();
     let names = &mut subscriptions.names[kind as usize];
     if names.contains_key(name) {
         return;
     }
-    names.insert(pubsub.add(kind, name, &client.shared), subscriptions.next);
+    names.insert(pubsub.add(kind, name, &session.shared), subscriptions.next);
     subscriptions.next += 1;
-    client.shared.subscriptions.set(kind, names.len());
+    session.shared.subscriptions.set(kind, names.len());
 }
 
 /// Makes a client stop listening; nothing changes when it did not listen.
-pub fn unsubscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
-    let Some(subscriptions) = &mut client.subscriptions else {
+pub fn unsubscribe(pubsub: &PubSub, session: &mut Session, kind: Kind, name: &[u8]) {
+    let Some(subscriptions) = &mut session.subscriptions else {
         return;
     };
     let names = &mut subscriptions.names[kind as usize];
     if names.remove(name).is_some() {
-        pubsub.remove(kind, name, client.shared.id);
-        client.shared.subscriptions.set(kind, names.len());
+        pubsub.remove(kind, name, session.shared.id);
+        session.shared.subscriptions.set(kind, names.len());
     }
     if subscriptions.names.iter().all(HashMap::is_empty) {
-        client.subscriptions = None;
+        session.subscriptions = None;
     }
 }
 
 /// Returns what a client listens to, in the order in which it subscribed.
-pub fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
-    let Some(subscriptions) = &client.subscriptions else {
+pub fn names(session: &Session, kind: Kind) -> Vec<Arc<[u8]>> {
+    let Some(subscriptions) = &session.subscriptions else {
         return Vec::new();
     };
     let mut names: Vec<_> = subscriptions.names[kind as usize].iter().collect();
@@ -95,7 +95,7 @@ pub fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
     names.into_iter().map(|(name, _)| Arc::clone(name)).collect()
 }
 
-impl Client {
+impl Session {
     /// Returns all that the connection listens to.
     pub fn topics(&self) -> Vec<(Kind, Arc<[u8]>)> {
         let of_kind = |kind: Kind| names(self, kind).into_iter().map(move |name| (kind, name));
@@ -104,8 +104,8 @@ impl Client {
 }
 
 /// Returns the count that a confirmation carries: shard channels are counted apart from the rest.
-pub fn confirmed_count(client: &Client, kind: Kind) -> i64 {
-    let counts = client.shared.subscriptions.get();
+pub fn confirmed_count(session: &Session, kind: Kind) -> i64 {
+    let counts = session.shared.subscriptions.get();
     match kind {
         Kind::Channel | Kind::Pattern => i64::from(counts.channels + counts.patterns),
         Kind::ShardChannel => i64::from(counts.shard_channels),
@@ -113,14 +113,14 @@ pub fn confirmed_count(client: &Client, kind: Kind) -> i64 {
 }
 
 /// Makes a client stop listening to everything, without a word to it (RESET, disconnect).
-pub fn unsubscribe_all(pubsub: &PubSub, client: &mut Client) {
-    let Some(subscriptions) = client.subscriptions.take() else {
+pub fn unsubscribe_all(pubsub: &PubSub, session: &mut Session) {
+    let Some(subscriptions) = session.subscriptions.take() else {
         return;
     };
     for kind in Kind::ALL {
         for name in subscriptions.names[kind as usize].keys() {
-            pubsub.remove(kind, name, client.shared.id);
+            pubsub.remove(kind, name, session.shared.id);
         }
-        client.shared.subscriptions.set(kind, 0);
+        session.shared.subscriptions.set(kind, 0);
     }
 }

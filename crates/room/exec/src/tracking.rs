@@ -3,28 +3,28 @@
 use nagaya_command_spec::key_positions::each_key;
 use nagaya_command_spec::spec::{Category, READONLY};
 use nagaya_command_spec::table::Command;
-use nagaya_connections::tracking::{Changes, Tracking};
+use nagaya_connections::tracking::{PendingInvalidations, Tracking};
 use nagaya_resp::Args;
 
-use crate::executor::Core;
-use crate::session::Client;
+use crate::executor::Executor;
+use crate::session::Session;
 use crate::session::tracking::Mode;
 
 /// Most keys forgotten after one command while there are more than the limit allows.
 const EVICTIONS_PER_COMMAND: usize = 100;
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Takes over the invalidations that wait for the end of the current command.
     #[inline]
-    pub fn keep_changes(&mut self, changes: Option<Box<Changes>>) {
+    pub fn keep_invalidations(&mut self, changes: Option<Box<PendingInvalidations>>) {
         if let Some(changes) = changes {
-            Changes::join(&mut self.after.invalidations, changes);
+            PendingInvalidations::join(&mut self.after.invalidations, changes);
         }
     }
 
     /// Sends the invalidations that waited for the end of a command. No shard is held.
     #[inline]
-    pub fn send_changes(&mut self) {
+    pub fn send_invalidations(&mut self) {
         if let Some(changes) = self.after.invalidations.take() {
             self.server
                 .subscribers
@@ -35,8 +35,8 @@ impl Core<'_> {
 
     /// Remembers the keys that a tracking client has just read. The keys' shards are still held, so no
     /// change can slip in between.
-    pub fn track_reads(&mut self, client: &mut Client, command: &Command, args: &Args<'_>) {
-        let Some(tracking) = &mut client.tracking else {
+    pub fn track_reads(&mut self, session: &mut Session, command: &Command, args: &Args<'_>) {
+        let Some(tracking) = &mut session.tracking else {
             return;
         };
         if is_script(command) {
@@ -81,8 +81,8 @@ impl Core<'_> {
 }
 
 /// Notes that a tracking client's script begins.
-pub fn begin_call(client: &mut Client, command: &Command) {
-    if let Some(tracking) = &mut client.tracking
+pub fn begin_call(session: &mut Session, command: &Command) {
+    if let Some(tracking) = &mut session.tracking
         && is_script(command)
     {
         tracking.script_reads = Some(false);
@@ -90,9 +90,9 @@ pub fn begin_call(client: &mut Client, command: &Command) {
 }
 
 /// Ends what CLIENT CACHING announced: it holds for one command, or one transaction.
-pub fn end_request(client: &mut Client, command: Option<&Command>) {
-    let in_transaction = client.transaction.is_some();
-    let Some(tracking) = &mut client.tracking else {
+pub fn end_request(session: &mut Session, command: Option<&Command>) {
+    let in_transaction = session.transaction.is_some();
+    let Some(tracking) = &mut session.tracking else {
         return;
     };
     let is_client = command.is_some_and(|command| command.full_name.starts_with("client|"));
@@ -102,8 +102,8 @@ pub fn end_request(client: &mut Client, command: Option<&Command>) {
 }
 
 /// Stops a client's tracking (CLIENT TRACKING OFF, RESET, disconnect).
-pub fn disable(shared: &Tracking, client: &mut Client) {
-    if let Some(tracking) = client.tracking.take() {
+pub fn disable(shared: &Tracking, session: &mut Session) {
+    if let Some(tracking) = session.tracking.take() {
         shared.dismiss(&tracking.tracker, &tracking.prefixes);
     }
 }

@@ -6,28 +6,28 @@ use std::sync::atomic::AtomicBool;
 use nagaya_command_spec::spec::NO_MULTI;
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::{Busy, Scope, Shard};
+use nagaya_keyspace::shard::{Busy, LockScope, Shard};
 use nagaya_resp::{ArgVec, Args, Out};
 
-use crate::deferred::Postponed;
-use crate::executor::Core;
+use crate::deferred::Deferred;
+use crate::executor::Executor;
 use crate::server::Server;
-use crate::session::{Client, Watch};
+use crate::session::{Session, Watch};
 
-impl Core<'_> {
+impl Executor<'_> {
     /// Queues a command of a client that is putting a transaction together; false when it is to run now.
     pub fn queue(
         &mut self,
-        client: &mut Client,
+        session: &mut Session,
         command: &'static Command,
         args: &Args<'_>,
         out: &mut Out,
     ) -> bool {
-        if client.transaction.is_none() || runs_at_once(command) {
+        if session.transaction.is_none() || runs_at_once(command) {
             return false;
         }
-        let scope = self.scope(command, args, client);
-        let Some(transaction) = &mut client.transaction else {
+        let scope = self.scope(command, args, session);
+        let Some(transaction) = &mut session.transaction else {
             return false;
         };
         if command.spec.flags.has(NO_MULTI) {
@@ -48,17 +48,20 @@ fn runs_at_once(command: &Command) -> bool {
 }
 
 /// Returns the shards that EXEC needs: those of the queued commands and of the watched keys.
-pub fn scope(client: &Client) -> Scope {
-    let Some(transaction) = &client.transaction else {
-        return Scope::None;
+pub fn scope(session: &Session) -> LockScope {
+    let Some(transaction) = &session.transaction else {
+        return LockScope::None;
     };
-    let watched = client.watch.as_ref().map_or(Scope::None, |watch| watch.scope);
+    let watched = session
+        .watch
+        .as_ref()
+        .map_or(LockScope::None, |watch| watch.scope);
     transaction.scope.map_or(watched, |scope| scope.join(watched))
 }
 
 /// Forgets all watched keys of a client, later when a slow script holds them. The caller holds no shard.
-pub fn unwatch(server: &Server, client: &mut Client) {
-    if let Some(watch) = client.watch.take() {
+pub fn unwatch(server: &Server, session: &mut Session) {
+    if let Some(watch) = session.watch.take() {
         forget_watch(server, watch);
     }
 }
@@ -69,17 +72,17 @@ pub fn forget_watch(server: &Server, watch: Box<Watch>) {
         match server
             .keyspace
             .shards
-            .lock_one(server.keyspace.shards.place(key).shard)
+            .lock_one(server.keyspace.shards.locate(key).shard)
         {
             Ok(mut shard) => forget(&mut shard, key, &watch.changed),
-            Err(Busy) => return server.postponed.put(Postponed::Unwatch(watch)),
+            Err(Busy) => return server.deferred.put(Deferred::Unwatch(watch)),
         }
     }
 }
 
 /// Forgets all watched keys of a client. The caller holds their shards.
-pub fn unwatch_locked(db: &mut Db<'_>, client: &mut Client) {
-    let Some(watch) = client.watch.take() else { return };
+pub fn unwatch_locked(db: &mut Db<'_>, session: &mut Session) {
+    let Some(watch) = session.watch.take() else { return };
     for key in &watch.keys {
         forget(db.shard_mut(key), key, &watch.changed);
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use nagaya_command_spec::error::CommandError;
 use nagaya_connections::client::Message;
 use nagaya_connections::subscribers::Subscribers;
-use nagaya_connections::tracking::Changes;
+use nagaya_connections::tracking::PendingInvalidations;
 use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::key_table::{KeyTable, Put};
 use nagaya_store::rng::with_thread_rng;
@@ -26,10 +26,10 @@ use crate::effects::record::Effects;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::notify::Events;
 use crate::recency::Recency;
-use crate::reclaim::Garbage;
-use crate::residency::shard::ShardTiers;
+use crate::reclaim::Reclaimable;
+use crate::residency::shard::ShardResidency;
 use crate::residency::tiering::Tiering;
-use crate::shard::{Locked, Place, Shard};
+use crate::shard::{KeyLocation, Locked, Shard};
 use crate::stats::KeyspaceStats;
 
 /// What happens to a key's expiry when its value is replaced.
@@ -82,9 +82,9 @@ pub struct Db<'s> {
     /// Keys changed while somebody waits for them.
     pub ready: Vec<Vec<u8>>,
     /// Messages about changed keys that wait for the end of the command.
-    pub changes: Option<Box<Changes>>,
+    pub changes: Option<Box<PendingInvalidations>>,
     /// The key of the request, when it has exactly one: start, length, and where it lives.
-    known: (*const u8, usize, Place),
+    known: (*const u8, usize, KeyLocation),
 }
 
 impl<'s> Db<'s> {
@@ -114,7 +114,7 @@ impl<'s> Db<'s> {
             expired: RefCell::default(),
             ready: Vec::new(),
             changes: None,
-            known: (std::ptr::null(), 0, Place { hash: 0, shard: 0 }),
+            known: (std::ptr::null(), 0, KeyLocation { hash: 0, shard: 0 }),
         }
     }
 
@@ -135,8 +135,8 @@ impl<'s> Db<'s> {
     /// The request's bytes stay where they are while its command runs, so a key at the same address and
     /// of the same length is the same key.
     #[inline]
-    pub fn know(&mut self, key: &[u8], place: Place) {
-        self.known = (key.as_ptr(), key.len(), place);
+    pub fn cache_location(&mut self, key: &[u8], location: KeyLocation) {
+        self.known = (key.as_ptr(), key.len(), location);
     }
 
     /// Returns the time at which the command (or the transaction or script around it) began, in Unix
@@ -173,14 +173,14 @@ impl<'s> Db<'s> {
     /// Finds a key to change its value (not its expiry: see [`Db::set_expiry`]).
     #[inline]
     pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
-        let place = self.place(key);
-        self.drop_if_expired(key, place);
-        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
-        let entry = keys.get_mut(place.hash, key)?;
+        let location = self.locate(key);
+        self.drop_if_expired(key, location);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let entry = keys.get_mut(location.hash, key)?;
         entry.set_stamp(self.recency.used(entry.stamp()));
         if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
             entry.set_flag(SyncFlags::UNSAVED);
-            tiers.changed(key, place.hash, self.now_ms);
+            tiers.changed(key, location.hash, self.now_ms);
         }
         Some(entry)
     }
@@ -225,19 +225,24 @@ impl<'s> Db<'s> {
 
     /// Finds a collection of one type to change it, made empty when the key is missing.
     pub fn write_or_create<T: Collection>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
-        let place = self.place(key);
-        self.drop_if_expired(key, place);
-        let missing = self.locked.get(place.shard).keys.get(place.hash, key).is_none();
+        let location = self.locate(key);
+        self.drop_if_expired(key, location);
+        let missing = self
+            .locked
+            .get(location.shard)
+            .keys
+            .get(location.hash, key)
+            .is_none();
         if missing {
             let value = Box::<T>::default().into_value();
-            self.put(key, place, |keys, marks| {
-                keys.insert(place.hash, key, value, None, marks)
+            self.put(key, location, |keys, marks| {
+                keys.insert(location.hash, key, value, None, marks)
             });
             self.notify(Events::NEW, "new", key);
         }
         let recency = self.recency;
-        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
-        let entry = keys.get_mut(place.hash, key);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
+        let entry = keys.get_mut(location.hash, key);
         let entry = entry.expect("the key was found or made just above, and its shard is ours");
         entry.set_stamp(if missing {
             recency.fresh()
@@ -246,7 +251,7 @@ impl<'s> Db<'s> {
         });
         if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
             entry.set_flag(SyncFlags::UNSAVED);
-            tiers.changed(key, place.hash, self.now_ms);
+            tiers.changed(key, location.hash, self.now_ms);
         }
         entry.collection_mut().ok_or(CommandError::WrongType)
     }
@@ -256,19 +261,19 @@ impl<'s> Db<'s> {
     fn put(
         &mut self,
         key: &[u8],
-        place: Place,
+        location: KeyLocation,
         put: impl FnOnce(&mut KeyTable, SyncFlags) -> Put,
     ) -> Option<Entry> {
-        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
         if self.tiering.is_none() {
             return put(keys, SyncFlags::NONE).old;
         }
         let put = put(keys, SyncFlags::UNSAVED);
         if put.is_new {
-            tiers.created(key, place.hash);
+            tiers.created(key, location.hash);
         }
         if !put.was_flagged {
-            tiers.changed(key, place.hash, self.now_ms);
+            tiers.changed(key, location.hash, self.now_ms);
         }
         put.old
     }
@@ -285,20 +290,20 @@ impl<'s> Db<'s> {
     /// Sets a key to a string, whatever it held.
     #[inline]
     pub fn set_str(&mut self, key: &[u8], bytes: &[u8], expiry: Expiry) {
-        let place = self.place(key);
-        let at = self.expiry_for(key, place, expiry);
+        let location = self.locate(key);
+        let at = self.expiry_for(key, location, expiry);
         if self.notify.has(Events::NEW) && !self.exists(key) {
             self.notify(Events::NEW, "new", key);
         }
         let stamp = match self.recency {
             Recency::Seconds(now_s) => now_s,
             recency => {
-                let keys = &self.locked.get(place.shard).keys;
-                recency.replaced(keys.get(place.hash, key).map(Entry::stamp))
+                let keys = &self.locked.get(location.shard).keys;
+                recency.replaced(keys.get(location.hash, key).map(Entry::stamp))
             }
         };
-        let old = self.put(key, place, |keys, marks| {
-            keys.insert_str(place.hash, key, bytes, at, stamp, marks)
+        let old = self.put(key, location, |keys, marks| {
+            keys.insert_str(location.hash, key, bytes, at, stamp, marks)
         });
         if let Some(old) = old {
             self.replaced(key, old);
@@ -307,15 +312,15 @@ impl<'s> Db<'s> {
 
     /// Sets a key to a value, whatever it held.
     pub fn set(&mut self, key: &[u8], value: Value, expiry: Expiry) {
-        let place = self.place(key);
-        let at = self.expiry_for(key, place, expiry);
+        let location = self.locate(key);
+        let at = self.expiry_for(key, location, expiry);
         if self.notify.has(Events::NEW) && !self.exists(key) {
             self.notify(Events::NEW, "new", key);
         }
-        let old = self.put(key, place, |keys, marks| {
-            keys.insert(place.hash, key, value, at, marks)
+        let old = self.put(key, location, |keys, marks| {
+            keys.insert(location.hash, key, value, at, marks)
         });
-        if let Some(entry) = self.locked.get(place.shard).keys.get(place.hash, key) {
+        if let Some(entry) = self.locked.get(location.shard).keys.get(location.hash, key) {
             entry.set_stamp(self.recency.replaced(old.as_ref().map(Entry::stamp)));
         }
         if let Some(old) = old {
@@ -327,7 +332,7 @@ impl<'s> Db<'s> {
     #[inline]
     fn replaced(&mut self, key: &[u8], old: Entry) {
         if self.tells_effects() && self.is_expired(&old) {
-            self.effect_lost(key);
+            self.record_removal(key);
         }
         self.discard(old);
     }
@@ -345,20 +350,24 @@ impl<'s> Db<'s> {
 
     /// Removes a key and returns its value with its expiry (RENAME).
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
-        let place = self.place(key);
-        self.drop_if_expired(key, place);
-        let entry = self.locked.get_mut(place.shard).keys.remove(place.hash, key)?;
-        self.note_removed(&entry, place);
+        let location = self.locate(key);
+        self.drop_if_expired(key, location);
+        let entry = self
+            .locked
+            .get_mut(location.shard)
+            .keys
+            .remove(location.hash, key)?;
+        self.note_removed(&entry, location);
         Some(entry)
     }
 
     /// Tells the cold tier's keeper that a key is gone.
-    fn note_removed(&mut self, entry: &Entry, place: Place) {
+    fn note_removed(&mut self, entry: &Entry, location: KeyLocation) {
         if self.tiering.is_some() {
-            let tiers = &mut self.locked.get_mut(place.shard).tiers;
+            let tiers = &mut self.locked.get_mut(location.shard).tiers;
             tiers.removed(
                 entry.key(),
-                place.hash,
+                location.hash,
                 entry.has_flag(SyncFlags::COPIED),
                 self.now_ms,
             );
@@ -386,23 +395,23 @@ impl<'s> Db<'s> {
 
     /// Sets or clears the expiry of a key; false when it is missing.
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
-        let place = self.place(key);
-        self.drop_if_expired(key, place);
-        let Shard { keys, tiers, .. } = self.locked.get_mut(place.shard);
+        let location = self.locate(key);
+        self.drop_if_expired(key, location);
+        let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
         if self.tiering.is_some()
-            && let Some(entry) = keys.get_mut(place.hash, key)
+            && let Some(entry) = keys.get_mut(location.hash, key)
             && !entry.has_flag(SyncFlags::UNSAVED)
         {
             entry.set_flag(SyncFlags::UNSAVED);
-            tiers.changed(key, place.hash, self.now_ms);
+            tiers.changed(key, location.hash, self.now_ms);
         }
-        keys.set_expiry(place.hash, key, at_ms)
+        keys.set_expiry(location.hash, key, at_ms)
     }
 
     /// Frees an entry, elsewhere when that takes long.
     pub fn discard(&self, entry: Entry) {
         if entry.free_effort() > FREE_EFFORT_MAX {
-            self.data.reclaim(Garbage::Entry(entry), 1);
+            self.data.reclaim(Reclaimable::Entry(entry), 1);
         }
     }
 
@@ -426,8 +435,8 @@ impl<'s> Db<'s> {
 
     /// Tells the transactions that watch a key and the clients that wait for it.
     fn touch(&mut self, key: &[u8]) {
-        let place = self.place(key);
-        let shard = self.locked.get_mut(place.shard);
+        let location = self.locate(key);
+        let shard = self.locked.get_mut(location.shard);
         if !shard.watchers.is_empty()
             && let Some(flags) = shard.watchers.get(key)
         {
@@ -575,12 +584,12 @@ impl<'s> Db<'s> {
             };
             let keys = self.locked.get_mut(shard).keys.take_all();
             for waiter in self.locked.get_mut(shard).tiers.clear() {
-                waiter.deliver(Message::GoOn(None));
+                waiter.deliver(Message::Resume(None));
             }
             removed += keys.len();
             if keys.len() > FREE_EFFORT_MAX {
                 let count = keys.len();
-                self.data.reclaim(Garbage::Keys(keys), count);
+                self.data.reclaim(Reclaimable::Keys(keys), count);
             }
             watched.iter().for_each(|key| self.touch(key));
         }
@@ -609,8 +618,8 @@ impl<'s> Db<'s> {
             return;
         }
         for key in std::mem::take(self.expired.get_mut()) {
-            let place = self.place(&key);
-            self.drop_if_expired(&key, place);
+            let location = self.locate(&key);
+            self.drop_if_expired(&key, location);
         }
     }
 
@@ -621,11 +630,11 @@ impl<'s> Db<'s> {
             let Some(entry) = self.locked.get_mut(shard).keys.take_due(self.now_ms) else {
                 break;
             };
-            let place = Place {
+            let location = KeyLocation {
                 hash: entry.hash(),
                 shard,
             };
-            self.expired_entry(entry, place);
+            self.expired_entry(entry, location);
             removed += 1;
         }
         removed
@@ -638,13 +647,13 @@ impl<'s> Db<'s> {
 
     /// Finds a key even when its time has come and nobody has met it since.
     pub fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
-        let place = self.place(key);
-        self.locked.get(place.shard).keys.get(place.hash, key)
+        let location = self.locate(key);
+        self.locked.get(location.shard).keys.get(location.hash, key)
     }
 
     pub fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
-        let place = self.place(key);
-        self.locked.get_mut(place.shard)
+        let location = self.locate(key);
+        self.locked.get_mut(location.shard)
     }
 
     /// Returns a held shard.
@@ -653,14 +662,14 @@ impl<'s> Db<'s> {
     }
 
     pub fn shard_of(&self, key: &[u8]) -> usize {
-        self.place(key).shard
+        self.locate(key).shard
     }
 
-    pub fn tiers_of(&self, key: &[u8]) -> &ShardTiers {
-        &self.locked.get(self.place(key).shard).tiers
+    pub fn tiers_of(&self, key: &[u8]) -> &ShardResidency {
+        &self.locked.get(self.locate(key).shard).tiers
     }
 
-    pub fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardTiers {
+    pub fn tiers_mut(&mut self, key: &[u8]) -> &mut ShardResidency {
         &mut self.shard_mut(key).tiers
     }
 
@@ -670,8 +679,8 @@ impl<'s> Db<'s> {
 
     #[inline]
     fn live(&self, key: &[u8]) -> Option<&Entry> {
-        let place = self.place(key);
-        let entry = self.locked.get(place.shard).keys.get(place.hash, key)?;
+        let location = self.locate(key);
+        let entry = self.locked.get(location.shard).keys.get(location.hash, key)?;
         if self.is_expired(entry) {
             self.expired.borrow_mut().push(key.to_vec());
             return None;
@@ -684,53 +693,53 @@ impl<'s> Db<'s> {
         entry.expiry().is_some_and(|at| at < self.expired_before_ms)
     }
 
-    fn drop_if_expired(&mut self, key: &[u8], place: Place) {
-        let keys = &mut self.locked.get_mut(place.shard).keys;
+    fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
+        let keys = &mut self.locked.get_mut(location.shard).keys;
         if keys.volatile() == 0 {
             return;
         }
         let before_ms = self.expired_before_ms;
         let expired = keys
-            .get(place.hash, key)
+            .get(location.hash, key)
             .and_then(Entry::expiry)
             .is_some_and(|at| at < before_ms);
-        if expired && let Some(entry) = keys.remove(place.hash, key) {
-            self.expired_entry(entry, place);
+        if expired && let Some(entry) = keys.remove(location.hash, key) {
+            self.expired_entry(entry, location);
         }
     }
 
-    fn expired_entry(&mut self, entry: Entry, place: Place) {
+    fn expired_entry(&mut self, entry: Entry, location: KeyLocation) {
         self.stats.expired_keys.add(1);
-        self.note_removed(&entry, place);
+        self.note_removed(&entry, location);
         let key = entry.key().to_vec();
         self.discard(entry);
         self.notify(Events::EXPIRED, "expired", &key);
         self.changed(&key, 0);
         self.forget_change();
-        self.effect_lost(&key);
+        self.record_removal(&key);
     }
 
-    fn expiry_for(&mut self, key: &[u8], place: Place, expiry: Expiry) -> Option<i64> {
+    fn expiry_for(&mut self, key: &[u8], location: KeyLocation, expiry: Expiry) -> Option<i64> {
         match expiry {
             Expiry::Clear => None,
             Expiry::At(at) => Some(at),
             Expiry::Keep => {
-                self.drop_if_expired(key, place);
+                self.drop_if_expired(key, location);
                 self.locked
-                    .get(place.shard)
+                    .get(location.shard)
                     .keys
-                    .get(place.hash, key)
+                    .get(location.hash, key)
                     .and_then(Entry::expiry)
             }
         }
     }
 
     #[inline]
-    fn place(&self, key: &[u8]) -> Place {
-        let (start, length, place) = self.known;
+    fn locate(&self, key: &[u8]) -> KeyLocation {
+        let (start, length, location) = self.known;
         if std::ptr::eq(start, key.as_ptr()) && length == key.len() {
-            return place;
+            return location;
         }
-        self.data.shards.place(key)
+        self.data.shards.locate(key)
     }
 }

@@ -7,8 +7,8 @@ use nagaya_clock::Clock;
 
 use crate::memory::MemoryGauge;
 use crate::pause::PauseState;
-use crate::reclaim::{Garbage, Reclaimer};
-use crate::residency::statistics::Survey;
+use crate::reclaim::{Reclaimable, Reclaimer};
+use crate::residency::statistics::TagStatistics;
 use crate::residency::tiering::Tiering;
 use crate::shard::Shards;
 
@@ -23,7 +23,7 @@ pub struct Keyspace {
     pub memory: MemoryGauge,
     pub pause: PauseState,
     /// What is known of large tags.
-    pub survey: Survey,
+    pub tag_statistics: TagStatistics,
     pub clock: Arc<dyn Clock>,
     reclaimer: Box<dyn Reclaimer>,
     /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
@@ -38,7 +38,7 @@ impl Keyspace {
             tiering: OnceLock::new(),
             memory: MemoryGauge::default(),
             pause: PauseState::default(),
-            survey: Survey::default(),
+            tag_statistics: TagStatistics::default(),
             clock,
             reclaimer,
             reclaimed: AtomicU64::new(0),
@@ -46,13 +46,13 @@ impl Keyspace {
     }
 
     /// Frees values on another thread, counted as `values` of them.
-    pub fn reclaim(&self, garbage: Garbage, values: usize) {
+    pub fn reclaim(&self, garbage: Reclaimable, values: usize) {
         self.reclaimed.fetch_add(values as u64, Ordering::Relaxed);
         self.reclaimer.reclaim(garbage);
     }
 
     /// Frees values on another thread, uncounted.
-    pub fn reclaim_uncounted(&self, garbage: Garbage) {
+    pub fn reclaim_uncounted(&self, garbage: Reclaimable) {
         self.reclaimer.reclaim(garbage);
     }
 

@@ -6,11 +6,11 @@ use nagaya_store::key_table::KeyTable;
 /// Takes values that are too large to free while a client waits.
 pub trait Reclaimer: Send + Sync {
     /// Frees the values, some time, somewhere else.
-    fn reclaim(&self, garbage: Garbage);
+    fn reclaim(&self, garbage: Reclaimable);
 }
 
 /// Something large to be dropped off the request path.
-pub enum Garbage {
+pub enum Reclaimable {
     Entry(Entry),
     Keys(KeyTable),
 }
@@ -19,7 +19,7 @@ pub enum Garbage {
 pub struct ReclaimInline;
 
 impl Reclaimer for ReclaimInline {
-    fn reclaim(&self, garbage: Garbage) {
+    fn reclaim(&self, garbage: Reclaimable) {
         drop(garbage);
     }
 }

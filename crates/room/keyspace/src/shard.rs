@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nagaya_connections::blocking::Wait;
-use nagaya_connections::client::ClientShared;
+use nagaya_connections::client::Client;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::key_table::KeyTable;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hash_tag::hash_tag;
-use crate::residency::shard::ShardTiers;
+use crate::residency::shard::ShardResidency;
 
 /// One shard's keys and who waits for or watches them.
 #[derive(Default)]
@@ -33,14 +33,14 @@ pub struct Shard {
     /// Flags to raise when a watched key changes.
     pub watchers: HashMap<Box<[u8]>, Vec<Arc<AtomicBool>>, ahash::RandomState>,
     /// Which tags are resident, which have changed, which are being loaded.
-    pub tiers: ShardTiers,
+    pub tiers: ShardResidency,
 }
 
 /// A blocked command in the queue of a key, with the client that gets its reply.
 #[derive(Clone)]
 pub struct Waiter {
     pub wait: Arc<Wait>,
-    pub client: Arc<ClientShared>,
+    pub client: Arc<Client>,
 }
 
 /// Keeps neighbouring locks out of each other's cache line.
@@ -61,7 +61,7 @@ pub struct Shards {
 /// What has been holding every shard for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Slow {
+pub enum LongScript {
     /// A script of EVAL.
     Script = 1,
     /// A function of FCALL.
@@ -74,7 +74,7 @@ pub struct Busy;
 
 /// Where a key lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct KeyLocation {
     pub hash: u64,
     pub shard: usize,
 }
@@ -98,32 +98,32 @@ impl ShardSet {
 
 /// Which shards a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum LockScope {
     None,
     One(usize),
     Some(ShardSet),
     All,
 }
 
-impl Scope {
+impl LockScope {
     /// Returns the scope that covers both.
-    pub fn join(self, other: Scope) -> Scope {
+    pub fn join(self, other: LockScope) -> LockScope {
         match (self, other) {
-            (Scope::None, scope) | (scope, Scope::None) => scope,
-            (Scope::All, _) | (_, Scope::All) => Scope::All,
-            (Scope::One(a), Scope::One(b)) if a == b => Scope::One(a),
+            (LockScope::None, scope) | (scope, LockScope::None) => scope,
+            (LockScope::All, _) | (_, LockScope::All) => LockScope::All,
+            (LockScope::One(a), LockScope::One(b)) if a == b => LockScope::One(a),
             (a, b) => {
                 let mut set = ShardSet::default();
                 for scope in [a, b] {
                     match scope {
-                        Scope::One(shard) => set.insert(shard),
-                        Scope::Some(more) => {
+                        LockScope::One(shard) => set.insert(shard),
+                        LockScope::Some(more) => {
                             set.0.iter_mut().zip(more.0).for_each(|(all, more)| *all |= more)
                         }
-                        Scope::None | Scope::All => unreachable!("both were handled above"),
+                        LockScope::None | LockScope::All => unreachable!("both were handled above"),
                     }
                 }
-                Scope::Some(set)
+                LockScope::Some(set)
             }
         }
     }
@@ -142,16 +142,16 @@ impl Shards {
 
     /// Tells what makes everybody else wait too long, if anything does.
     #[inline]
-    pub fn slow(&self) -> Option<Slow> {
+    pub fn slow(&self) -> Option<LongScript> {
         match self.slow.load(Ordering::Relaxed) {
             0 => None,
-            1 => Some(Slow::Script),
-            _ => Some(Slow::Function),
+            1 => Some(LongScript::Script),
+            _ => Some(LongScript::Function),
         }
     }
 
     /// Makes everybody who wants a shard be refused, or wait again. The caller holds every shard.
-    pub fn set_slow(&self, slow: Option<Slow>) {
+    pub fn set_slow(&self, slow: Option<LongScript>) {
         self.slow
             .store(slow.map_or(0, |slow| slow as u8), Ordering::Relaxed);
     }
@@ -173,7 +173,7 @@ impl Shards {
 
     /// Returns where a key lives.
     #[inline]
-    pub fn place(&self, key: &[u8]) -> Place {
+    pub fn locate(&self, key: &[u8]) -> KeyLocation {
         let hash = hash_bytes(key);
         let tag = hash_tag(key);
         let tag_hash = if tag.len() == key.len() {
@@ -182,28 +182,28 @@ impl Shards {
             hash_bytes(tag)
         };
         // The table inside a shard uses the low and the topmost bits.
-        Place {
+        KeyLocation {
             hash,
             shard: (tag_hash >> 40) as usize & (self.shards.len() - 1),
         }
     }
 
     /// Returns the shard of a tag.
-    pub fn place_of_tag(&self, tag: &[u8]) -> usize {
+    pub fn shard_of_tag(&self, tag: &[u8]) -> usize {
         (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
     }
 
     /// Takes the locks of a scope, in order.
-    pub fn lock(&self, scope: Scope) -> Result<Locked<'_>, Busy> {
+    pub fn lock(&self, scope: LockScope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
-            Scope::None => Locked::None,
-            Scope::One(shard) => Locked::One(shard, self.lock_one(shard)?),
-            Scope::Some(set) => {
+            LockScope::None => Locked::None,
+            LockScope::One(shard) => Locked::One(shard, self.lock_one(shard)?),
+            LockScope::Some(set) => {
                 let held = (0..self.count()).filter(|&shard| set.contains(shard));
                 let held = held.map(|shard| Ok((shard, self.lock_one(shard)?)));
                 Locked::Some(held.collect::<Result<_, Busy>>()?)
             }
-            Scope::All => {
+            LockScope::All => {
                 let held = (0..self.count()).map(|shard| self.lock_one(shard));
                 Locked::All(held.collect::<Result<_, Busy>>()?)
             }
@@ -280,30 +280,30 @@ mod tests {
     #[test]
     fn keys_of_one_tag_share_a_shard() {
         let shards = Shards::new(64);
-        let place = shards.place(b"app:{user1}:a").shard;
-        assert_eq!(shards.place(b"{user1}").shard, place);
-        assert_eq!(shards.place(b"user1").shard, place);
+        let location = shards.locate(b"app:{user1}:a").shard;
+        assert_eq!(shards.locate(b"{user1}").shard, location);
+        assert_eq!(shards.locate(b"user1").shard, location);
     }
 
     #[test]
     fn a_taken_shard_is_refused_while_a_script_is_slow() {
         let shards = Shards::new(4);
-        let held = shards.lock(Scope::All);
+        let held = shards.lock(LockScope::All);
         assert!(held.is_ok());
-        shards.set_slow(Some(Slow::Script));
-        assert!(matches!(shards.lock(Scope::One(2)), Err(Busy)));
-        assert!(matches!(shards.lock(Scope::None), Ok(Locked::None)));
+        shards.set_slow(Some(LongScript::Script));
+        assert!(matches!(shards.lock(LockScope::One(2)), Err(Busy)));
+        assert!(matches!(shards.lock(LockScope::None), Ok(Locked::None)));
         shards.set_slow(None);
         drop(held);
-        assert!(shards.lock(Scope::One(2)).is_ok());
+        assert!(shards.lock(LockScope::One(2)).is_ok());
     }
 
     #[test]
     fn scopes_join_to_what_covers_both() {
-        assert_eq!(Scope::One(1).join(Scope::One(1)), Scope::One(1));
-        assert_eq!(Scope::None.join(Scope::One(3)), Scope::One(3));
-        assert_eq!(Scope::One(1).join(Scope::All), Scope::All);
-        let Scope::Some(set) = Scope::One(1).join(Scope::One(200)) else {
+        assert_eq!(LockScope::One(1).join(LockScope::One(1)), LockScope::One(1));
+        assert_eq!(LockScope::None.join(LockScope::One(3)), LockScope::One(3));
+        assert_eq!(LockScope::One(1).join(LockScope::All), LockScope::All);
+        let LockScope::Some(set) = LockScope::One(1).join(LockScope::One(200)) else {
             panic!("two shards")
         };
         assert!(set.contains(1) && set.contains(200) && !set.contains(2));

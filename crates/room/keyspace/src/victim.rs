@@ -68,7 +68,7 @@ impl Db<'_> {
         drop(entry);
         self.notify(Events::EVICTED, "evicted", key);
         self.modified(key);
-        self.effect_lost(key);
+        self.record_removal(key);
         true
     }
 }

@@ -92,7 +92,7 @@ fn deluser(ctx: &mut Ctx<'_, '_>) -> Reply {
         .iter()
         .filter(|name| server.acl.remove_user(name).is_some())
         .count();
-    close_clients_of_the_removed(server, ctx.client);
+    close_clients_of_the_removed(server, ctx.session);
     ctx.executor().refresh_users();
     ctx.out.int(removed as i64);
     Ok(())
@@ -209,7 +209,7 @@ fn users(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL WHOAMI
 fn whoami(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.bulk(ctx.client.user_name());
+    ctx.out.bulk(ctx.session.user_name());
     Ok(())
 }
 
@@ -222,7 +222,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
         .acl
         .load(path, config.acl_pubsub_default_all)
         .map_err(CommandError::err)?;
-    close_clients_of_the_removed(server, ctx.client);
+    close_clients_of_the_removed(server, ctx.session);
     ctx.executor().refresh_users();
     ctx.out.ok();
     Ok(())

@@ -109,7 +109,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
             ctx.log_in(pair)?;
             at += 3;
         } else if ctx.is(at, "SETNAME") && at + 1 < ctx.args.len() {
-            ctx.client.shared.set_name(ctx.key(at + 1))?;
+            ctx.session.shared.set_name(ctx.key(at + 1))?;
             at += 2;
         } else {
             let option = String::from_utf8_lossy(ctx.key(at)).into_owned();
@@ -126,7 +126,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     if let Some(proto) = proto {
-        ctx.client.set_proto(proto);
+        ctx.session.set_proto(proto);
         ctx.out.proto = proto;
     }
     write_greeting(ctx);
@@ -142,7 +142,7 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
     ctx.out.bulk_str("proto");
     ctx.out.int(if ctx.out.proto == Proto::Resp3 { 3 } else { 2 });
     ctx.out.bulk_str("id");
-    ctx.out.int(ctx.client.id() as i64);
+    ctx.out.int(ctx.session.id() as i64);
     ctx.out.bulk_str("mode");
     ctx.out.bulk_str("standalone");
     ctx.out.bulk_str("role");
@@ -153,27 +153,27 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
 
 /// RESET
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.client.transaction = None;
+    ctx.session.transaction = None;
     let server = ctx.server();
-    nagaya_exec::transaction::unwatch(server, ctx.client);
-    nagaya_exec::tracking::disable(&server.subscribers.tracking, ctx.client);
-    nagaya_exec::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
-    server.monitors.leave(&ctx.client.shared);
-    ctx.client.replies = nagaya_exec::session::Replies::On;
-    ctx.client
+    nagaya_exec::transaction::unwatch(server, ctx.session);
+    nagaya_exec::tracking::disable(&server.subscribers.tracking, ctx.session);
+    nagaya_exec::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.session);
+    server.monitors.leave(&ctx.session.shared);
+    ctx.session.replies = nagaya_exec::session::Replies::On;
+    ctx.session
         .shared
-        .set_mark(nagaya_connections::client::Mark::NO_EVICT, false);
-    ctx.client.set_proto(Proto::Resp2);
+        .set_flag(nagaya_connections::client::ClientFlag::NO_EVICT, false);
+    ctx.session.set_proto(Proto::Resp2);
     ctx.out.proto = Proto::Resp2;
-    ctx.client.leave_account();
-    ctx.client.shared.set_name(b"")?;
+    ctx.session.leave_account();
+    ctx.session.shared.set_name(b"")?;
     ctx.out.simple("RESET");
     Ok(())
 }
 
 /// QUIT
 fn quit(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.client.close_after_reply = true;
+    ctx.session.close_after_reply = true;
     ctx.out.ok();
     Ok(())
 }
@@ -200,7 +200,7 @@ fn ping(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.args.len() > 2 {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     }
-    if ctx.client.in_subscribed_mode() {
+    if ctx.session.in_subscribed_mode() {
         ctx.out.array(2);
         ctx.out.bulk_str("pong");
         ctx.out.bulk(ctx.key(1));

@@ -198,11 +198,11 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn usage_grows_with_the_value() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("MEMORY USAGE k", "$-1\r\n");
         session.text("SET k v");
         let short = session.text("MEMORY USAGE k SAMPLES 0");
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn stats_is_a_whole_map() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for pairs in [27, 28] {
             session.client.set_proto(nagaya_resp::Proto::Resp3);
             let reply = session.run(&[b"MEMORY", b"STATS"]);

@@ -258,11 +258,11 @@ impl Field {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn fields_lie_at_any_bit_and_at_multiples_of_their_width() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check(
             "BITFIELD k SET u8 #2 255 GET u8 16 GET u4 18",
             "*3\r\n:0\r\n:255\r\n:15\r\n",
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn every_overflow_mode_ends_where_it_should() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("BITFIELD k SET u8 0 250", "*1\r\n:0\r\n");
         session.check("BITFIELD k INCRBY u8 0 10", "*1\r\n:4\r\n");
         session.check("BITFIELD k OVERFLOW SAT INCRBY u8 0 1000", "*1\r\n:255\r\n");
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_before_anything_is_written() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("BITFIELD k SET u8 0 1 GET u64 0", "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.\r\n");
         session.check(
             "BITFIELD k SET u8 -1 1",

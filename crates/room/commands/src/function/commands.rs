@@ -9,7 +9,7 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help;
 use nagaya_exec::scripts::traits::busy_error;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::FunctionDef;
 use nagaya_resp::Out;
 
@@ -104,7 +104,7 @@ const SUBCOMMANDS: &[Entry] = &[
 
 /// FUNCTION KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.server().scripts.kill(Slow::Function)?;
+    ctx.server().scripts.kill(LongScript::Function)?;
     ctx.out.ok();
     Ok(())
 }
@@ -172,8 +172,8 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
-    if server.keyspace.shards.slow() == Some(Slow::Script) {
-        return Err(busy_error(Slow::Script));
+    if server.keyspace.shards.slow() == Some(LongScript::Script) {
+        return Err(busy_error(LongScript::Script));
     }
     let out = &mut *ctx.out;
     out.map(2);

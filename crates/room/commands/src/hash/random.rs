@@ -7,7 +7,7 @@ use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 use nagaya_store::rng::{Rng, with_thread_rng};
 
-use crate::members::{Drawn, bulk_item, choose, random_count};
+use crate::collection::{Drawn, bulk_item, choose, random_count};
 
 /// A hash larger than this many times the wish is drawn from; a smaller one is walked.
 const DRAW_FACTOR: usize = 3;

@@ -83,7 +83,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Reply {
             elements
         }
         Some(ValueRef::Set(set)) => {
-            if unsorted && (options.store.is_some() || ctx.client.in_script) {
+            if unsorted && (options.store.is_some() || ctx.session.in_script) {
                 // What is stored, or what a script sees, must not depend on the set's inner order.
                 (unsorted, options.alpha, options.by) = (false, true, None);
             }

@@ -119,7 +119,7 @@ fn pop_first_or_wait(
     timeout_ms: i64,
 ) -> Reply {
     // A woken client is served from the key that woke it, whatever its other keys hold.
-    let woken_by = ctx.client.woken_by.take();
+    let woken_by = ctx.session.woken_by.take();
     let popped = match &woken_by {
         Some(key) => pop_first(ctx, &[key], end, count)?,
         None => pop_first(ctx, &keys, end, count)?,

@@ -10,7 +10,7 @@ use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help;
 use nagaya_exec::scripts::run::with_vm;
 use nagaya_exec::scripts::shared::digest;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::sha1_hex;
 
 use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
@@ -145,7 +145,7 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SCRIPT KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.server().scripts.kill(Slow::Script)?;
+    ctx.server().scripts.kill(LongScript::Script)?;
     ctx.out.ok();
     Ok(())
 }

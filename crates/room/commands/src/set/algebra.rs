@@ -10,7 +10,7 @@ use nagaya_store::listpack::Item;
 use nagaya_store::set::Set;
 use nagaya_store::value::Value;
 
-use crate::members::bulk_item;
+use crate::collection::bulk_item;
 
 type Reply = Result<(), CommandError>;
 

@@ -8,7 +8,7 @@ use nagaya_store::listpack::Item;
 use nagaya_store::rng::{Rng, with_thread_rng};
 use nagaya_store::set::Set;
 
-use crate::members::{Drawn, bulk_item, choose, random_count};
+use crate::collection::{Drawn, bulk_item, choose, random_count};
 
 type Reply = Result<(), CommandError>;
 

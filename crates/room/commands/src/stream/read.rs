@@ -128,7 +128,7 @@ fn parse<'c>(ctx: &Ctx<'c, '_>, as_group: bool) -> Result<Request<'c>, CommandEr
     while at < ctx.args.len() {
         let more = ctx.args.len() - 1 - at;
         if ctx.is(at, "BLOCK") && more > 0 {
-            if ctx.client.in_script {
+            if ctx.session.in_script {
                 let name = String::from_utf8_lossy(ctx.key(0));
                 return Err(CommandError::err(format!(
                     "{name} command is not allowed with BLOCK option from scripts"
@@ -184,7 +184,7 @@ fn start_of(ctx: &Ctx<'_, '_>, request: &Request<'_>, index: usize) -> Result<Fr
     let key = ctx.key(request.streams_at + index);
     let id = ctx.key(request.streams_at + request.streams + index);
     let stream = match ctx.db.read::<Stream>(key) {
-        Err(_) if ctx.client.woken_by.is_some() => None,
+        Err(_) if ctx.session.woken_by.is_some() => None,
         stream => stream?,
     };
     if let Some((group, _)) = request.reader
@@ -212,7 +212,7 @@ fn start_of(ctx: &Ctx<'_, '_>, request: &Request<'_>, index: usize) -> Result<Fr
 }
 
 fn no_group(ctx: &Ctx<'_, '_>, stream: Option<&Stream>, key: &[u8], group: &[u8]) -> CommandError {
-    if ctx.client.woken_by.is_some() {
+    if ctx.session.woken_by.is_some() {
         return CommandError::coded(match stream {
             None => "UNBLOCKED the stream key no longer exists",
             Some(_) => "NOGROUP the consumer group this client was blocked on no longer exists",

@@ -228,11 +228,11 @@ fn deadline(ctx: &Ctx<'_, '_>, at: usize, unit: Unit) -> Result<i64, CommandErro
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn set_options_exclude_each_other() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for options in [
             "NX XX",
             "XX NX",
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn set_with_get_returns_the_old_value_even_when_it_does_not_set() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k one GET", "$-1\r\n");
         session.check("SET k two NX GET", "$3\r\none\r\n");
         session.check("GET k", "$3\r\none\r\n");
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_string_lives_until_its_deadline_and_no_longer() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k v PX 10", "+OK\r\n");
         session.advance_ms(10);
         session.check("GET k", "$1\r\nv\r\n");

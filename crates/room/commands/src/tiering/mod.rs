@@ -1,7 +1,8 @@
 //! ROOM.*: where tags are, and how they come and go.
 
 pub use nagaya_keyspace::residency::{
-    GENERATION, KeyFigures, LOAD_BOUNDS_US, LoadOrder, Order, TagError, TagFigures, TagPlace, Taken, Tiering,
+    ColdRequest, GENERATION, KeyFigures, LOAD_BOUNDS_US, LoadOrder, TagError, TagFigures, TagPlace, Taken,
+    Tiering,
 };
 
 pub(crate) mod commands;

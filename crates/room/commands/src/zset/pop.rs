@@ -9,7 +9,7 @@ use nagaya_store::value::ValueKind;
 use nagaya_store::zset::Zset;
 
 use super::result::Reply;
-use crate::members::bulk_item;
+use crate::collection::bulk_item;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -166,7 +166,7 @@ fn mpop(ctx: &mut Ctx<'_, '_>, at: usize, end: End, count: usize) -> Result<bool
 /// A client that has begun to wait is no longer told that another of its keys holds something else.
 fn size(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> Result<Option<usize>, CommandError> {
     match ctx.db.write::<Zset>(key) {
-        Err(_) if ctx.client.woken_by.is_some() => Ok(None),
+        Err(_) if ctx.session.woken_by.is_some() => Ok(None),
         found => Ok(found?.map(|set| set.len())),
     }
 }

@@ -8,7 +8,7 @@ use nagaya_store::rng::with_thread_rng;
 use nagaya_store::zset::Zset;
 
 use super::result::{Reply, write_entry, write_header};
-use crate::members::{bulk_item, choose, random_count};
+use crate::collection::{bulk_item, choose, random_count};
 
 /// ZRANDMEMBER key [count [WITHSCORES]]
 pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> Reply {

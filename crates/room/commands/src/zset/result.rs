@@ -6,7 +6,7 @@ use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Out, Proto};
 use nagaya_store::zset::{Entry, Zset};
 
-use crate::members::bulk_item;
+use crate::collection::bulk_item;
 
 pub(super) type Reply = Result<(), CommandError>;
 

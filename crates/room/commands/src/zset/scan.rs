@@ -6,7 +6,7 @@ use nagaya_store::listpack::Item;
 use nagaya_store::zset::Zset;
 
 use super::result::Reply;
-use crate::members::{ScanOptions, ScanReply, empty_scan, parse_cursor};
+use crate::collection::{ScanOptions, ScanReply, empty_scan, parse_cursor};
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn zscan(ctx: &mut Ctx<'_, '_>) -> Reply {

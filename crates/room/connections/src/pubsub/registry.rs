@@ -13,7 +13,7 @@ use nagaya_resp::{Out, Proto};
 use nagaya_store::hasher::hash_bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::client::{ClientShared, Message};
+use crate::client::{Client, Message};
 
 /// Parts of a channel table that are locked on their own.
 const STRIPES: usize = 32;
@@ -51,7 +51,7 @@ pub enum Relayed<'a> {
 }
 
 /// The listeners of one channel or pattern, by the number of their connection.
-pub type Listeners = HashMap<u64, Arc<ClientShared>, ahash::RandomState>;
+pub type Listeners = HashMap<u64, Arc<Client>, ahash::RandomState>;
 
 type Topics = HashMap<Arc<[u8]>, Listeners, ahash::RandomState>;
 
@@ -129,7 +129,7 @@ impl PubSub {
     }
 
     /// Adds a listener; returns the name to keep for it.
-    pub fn add(&self, kind: Kind, name: &[u8], client: &Arc<ClientShared>) -> Arc<[u8]> {
+    pub fn add(&self, kind: Kind, name: &[u8], client: &Arc<Client>) -> Arc<[u8]> {
         self.with_topics(kind, name, |topics| {
             let name = match topics.get_key_value(name) {
                 Some((known, _)) => Arc::clone(known),

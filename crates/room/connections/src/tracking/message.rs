@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nagaya_resp::{Out, Proto};
 
-use crate::client::{ClientShared, Message};
-use crate::registry::Clients;
+use crate::client::{Client, Message};
+use crate::registry::ClientRegistry;
 use crate::tracking::tracker::Tracker;
 
 /// The channel on which RESP2 connections hear of invalidations that are redirected to them.
@@ -21,13 +21,13 @@ pub(crate) enum Invalid<'a> {
 
 /// Sends one invalidation to any number of clients, encoded once per protocol.
 pub(crate) struct Sender<'a> {
-    clients: &'a Clients,
+    clients: &'a ClientRegistry,
     invalid: Invalid<'a>,
     encoded: [Option<Arc<[u8]>>; 2],
 }
 
 impl<'a> Sender<'a> {
-    pub(crate) fn new(clients: &'a Clients, invalid: Invalid<'a>) -> Sender<'a> {
+    pub(crate) fn new(clients: &'a ClientRegistry, invalid: Invalid<'a>) -> Sender<'a> {
         Sender {
             clients,
             invalid,
@@ -53,7 +53,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn deliver(&mut self, client: &ClientShared) {
+    fn deliver(&mut self, client: &Client) {
         let (proto, invalid) = (client.proto(), self.invalid);
         let slot = &mut self.encoded[usize::from(proto == Proto::Resp3)];
         let bytes = slot.get_or_insert_with(|| encode(proto, invalid));

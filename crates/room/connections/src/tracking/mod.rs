@@ -10,7 +10,7 @@
 //!
 //! Messages go to the mailbox of the tracking client or of the one it redirects
 //! to, and those that a command causes for its own client are held back until
-//! that command's reply is on its way ([`Changes`]).
+//! that command's reply is on its way ([`PendingInvalidations`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::registry::Clients;
+use crate::registry::ClientRegistry;
 
 mod message;
 mod table;
@@ -56,22 +56,22 @@ pub struct TrackingStats {
 
 /// Invalidations that wait for the end of the command that caused them.
 #[derive(Default)]
-pub struct Changes {
+pub struct PendingInvalidations {
     /// For the client that runs the command.
-    own: Vec<Own>,
+    own: Vec<SelfInvalidation>,
     /// Keys to broadcast, each with the client that changed it last (0: nobody, it expired).
     broadcast: BTreeMap<Box<[u8]>, u64>,
 }
 
 /// A message for the client that runs a command.
-struct Own {
+struct SelfInvalidation {
     tracker: Arc<Tracker>,
     /// Nothing stands for all keys.
     key: Option<Box<[u8]>>,
 }
 
-impl Changes {
-    pub fn join(into: &mut Option<Box<Changes>>, more: Box<Changes>) {
+impl PendingInvalidations {
+    pub fn join(into: &mut Option<Box<PendingInvalidations>>, more: Box<PendingInvalidations>) {
         match into {
             None => *into = Some(more),
             Some(all) => {
@@ -98,11 +98,11 @@ impl Tracking {
     /// caller holds the key's shard.
     pub fn changed(
         &self,
-        clients: &Clients,
+        clients: &ClientRegistry,
         key: &[u8],
         by: u64,
         runs: u64,
-        changes: &mut Option<Box<Changes>>,
+        changes: &mut Option<Box<PendingInvalidations>>,
     ) {
         if self.prefix_count.load(Ordering::Relaxed) > 0 && self.is_broadcast(key) {
             let changes = changes.get_or_insert_default();
@@ -121,7 +121,7 @@ impl Tracking {
             if own {
                 let changes = changes.get_or_insert_default();
                 let key = Some(key.into());
-                changes.own.push(Own { tracker, key });
+                changes.own.push(SelfInvalidation { tracker, key });
             } else {
                 sender.send(&tracker);
             }
@@ -129,13 +129,18 @@ impl Tracking {
     }
 
     /// Invalidates everything because of a flush by the client `runs`. The caller holds all shards.
-    pub fn flushed(&self, clients: &Clients, runs: u64, changes: &mut Option<Box<Changes>>) {
+    pub fn flushed(
+        &self,
+        clients: &ClientRegistry,
+        runs: u64,
+        changes: &mut Option<Box<PendingInvalidations>>,
+    ) {
         let mut sender = Sender::new(clients, Invalid::Everything);
         for tracker in self.trackers.lock().values() {
             if tracker.client.id == runs {
                 let changes = changes.get_or_insert_default();
                 let tracker = Arc::clone(tracker);
-                changes.own.push(Own { tracker, key: None });
+                changes.own.push(SelfInvalidation { tracker, key: None });
             } else {
                 sender.send(tracker);
             }
@@ -144,8 +149,8 @@ impl Tracking {
     }
 
     /// Sends what waited for the end of a command.
-    pub fn send(&self, clients: &Clients, changes: &Changes) {
-        for Own { tracker, key } in &changes.own {
+    pub fn send(&self, clients: &ClientRegistry, changes: &PendingInvalidations) {
+        for SelfInvalidation { tracker, key } in &changes.own {
             match key {
                 Some(key) => Sender::new(clients, Invalid::Keys(&[key])).send(tracker),
                 None => Sender::new(clients, Invalid::Everything).send(tracker),
@@ -181,7 +186,7 @@ impl Tracking {
 
     /// Forgets keys until no more than `keys_max` (0: any number) are left, `evictions_max` at most;
     /// whoever may have one of them cached is told.
-    pub fn trim(&self, clients: &Clients, keys_max: usize, evictions_max: usize) {
+    pub fn trim(&self, clients: &ClientRegistry, keys_max: usize, evictions_max: usize) {
         if keys_max == 0 {
             return;
         }

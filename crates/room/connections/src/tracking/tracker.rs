@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::client::ClientShared;
+use crate::client::Client;
 
 /// A client that tracks, with what whoever changes a key must know about it.
 ///
 /// The key table keeps it alive for as long as it remembers a key for the client, switched off.
 pub struct Tracker {
-    pub client: Arc<ClientShared>,
+    pub client: Arc<Client>,
     /// Takes invalidations of the keys it has read.
     keys: AtomicBool,
     broadcast: AtomicBool,
@@ -31,7 +31,7 @@ pub struct TrackerInfo {
 }
 
 impl Tracker {
-    pub fn new(client: Arc<ClientShared>) -> Tracker {
+    pub fn new(client: Arc<Client>) -> Tracker {
         Tracker {
             client,
             keys: AtomicBool::new(false),

@@ -7,15 +7,15 @@ use nagaya_command_spec::spec::{
 };
 use nagaya_command_spec::table::Command;
 use nagaya_keyspace::db::Db;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::{Host, LogLevel, Tick};
 use nagaya_resp::{ArgVec, Args, Out, Proto};
 
 use crate::dispatch::{OUT_OF_MEMORY, resolve};
-use crate::executor::Core;
+use crate::executor::Executor;
 use crate::scripts::load_host::log;
 use crate::scripts::shared::SlowRun;
-use crate::session::Client;
+use crate::session::Session;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;
@@ -24,21 +24,21 @@ const STOPPED: &str = "Script stopped because the server shuts down";
 
 /// What a script's commands run on.
 pub(crate) struct ScriptHost<'h, 's> {
-    core: &'h mut Core<'s>,
+    executor: &'h mut Executor<'s>,
     db: &'h mut Db<'s>,
-    client: &'h mut Client,
+    session: &'h mut Session,
     run: RunInfo<'h>,
     started_us: u64,
     wrote: bool,
     /// The second way into the engine, once the script is slow.
-    beside: Option<Box<Core<'s>>>,
+    beside: Option<Box<Executor<'s>>>,
     pumped_us: u64,
 }
 
 /// Which script this is and what it may do.
 #[derive(Clone, Copy)]
 pub(crate) struct RunInfo<'h> {
-    pub(crate) kind: Slow,
+    pub(crate) kind: LongScript,
     /// The script's digest or the function's name.
     pub(crate) name: &'h [u8],
     /// The request that started it.
@@ -50,18 +50,18 @@ pub(crate) struct RunInfo<'h> {
 
 impl<'h, 's> ScriptHost<'h, 's> {
     pub(crate) fn new(
-        core: &'h mut Core<'s>,
+        executor: &'h mut Executor<'s>,
         db: &'h mut Db<'s>,
-        client: &'h mut Client,
+        session: &'h mut Session,
         run: RunInfo<'h>,
     ) -> ScriptHost<'h, 's> {
-        client.nesting += 1;
-        client.in_script = true;
+        session.nesting += 1;
+        session.in_script = true;
         ScriptHost {
-            started_us: core.server.clock.steady_us(),
-            core,
+            started_us: executor.server.clock.steady_us(),
+            executor,
             db,
-            client,
+            session,
             run,
             wrote: false,
             beside: None,
@@ -71,14 +71,14 @@ impl<'h, 's> ScriptHost<'h, 's> {
 
     /// Runs a command, or says why the script may not.
     fn run_command(&mut self, args: Args<'_>, out: &mut Out) -> Result<(), Cow<'static, str>> {
-        let command = resolve(&self.core.server.registry.table, &args)
+        let command = resolve(&self.executor.server.registry.table, &args)
             .map_err(|_| "ERR Unknown Redis command called from script")?;
         if let Err(refusal) = self.check(command, &args) {
-            self.core.stats.commands[command.number].rejected.add(1);
+            self.executor.stats.commands[command.number].rejected.add(1);
             return Err(refusal);
         }
-        self.core.timer.forget_end();
-        self.core.call(self.client, command, args, self.db, out);
+        self.executor.timer.forget_end();
+        self.executor.call(self.session, command, args, self.db, out);
         Ok(())
     }
 
@@ -89,23 +89,23 @@ impl<'h, 's> ScriptHost<'h, 's> {
         }
         // Some take locks that the script holds, whatever DEBUG says.
         let never = ALLOW_BUSY.and(OWN_LOCKS).and(SKIP_MONITOR);
-        if flags.has(NOSCRIPT) && (flags.has(never) || !self.core.server.scripts.are_limits_lifted()) {
+        if flags.has(NOSCRIPT) && (flags.has(never) || !self.executor.server.scripts.are_limits_lifted()) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
-        if let Err(denied) = self.core.check_rights_in_script(self.client, command, args) {
+        if let Err(denied) = self.executor.check_rights_in_script(self.session, command, args) {
             return Err(format!("ERR The user executing the script {denied}").into());
         }
-        if let Err(failed) = self.core.check_journal(self.client, command) {
+        if let Err(failed) = self.executor.check_journal(self.session, command) {
             return Err(failed.to_string().into());
         }
         if self.run.read_only && flags.has(WRITE.and(MAY_REPLICATE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if self.core.turn.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
+        if self.executor.turn.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
             return Err(OUT_OF_MEMORY.into());
         }
         if flags.has(WRITE) && !self.wrote {
-            if self.beside.is_some() && !self.core.server.scripts.note_write() {
+            if self.beside.is_some() && !self.executor.server.scripts.note_write() {
                 return Err("ERR Script killed by user with SCRIPT KILL...".into());
             }
             self.wrote = true;
@@ -123,7 +123,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
             script = %name.escape_ascii(),
             "slow script: it can be ended with SCRIPT KILL or FUNCTION KILL until it writes"
         );
-        self.core.server.scripts.set_slow(Some(SlowRun {
+        self.executor.server.scripts.set_slow(Some(SlowRun {
             kind,
             name: name.to_vec(),
             command: ArgVec::from(&command),
@@ -131,8 +131,8 @@ impl<'h, 's> ScriptHost<'h, 's> {
             wrote: self.wrote,
             killed: false,
         }));
-        self.core.server.keyspace.shards.set_slow(Some(kind));
-        self.beside = Some(Box::new(self.core.beside()));
+        self.executor.server.keyspace.shards.set_slow(Some(kind));
+        self.beside = Some(Box::new(self.executor.beside()));
     }
 }
 
@@ -145,7 +145,7 @@ impl Host for ScriptHost<'_, '_> {
         let start = out.buf.len();
         if let Err(refusal) = self.run_command(Args::from_slices(args), &mut out) {
             out.error(&refusal);
-            self.core.stats.count_error(&out.buf[start..]);
+            self.executor.stats.count_error(&out.buf[start..]);
         }
         *reply = out.buf;
     }
@@ -156,21 +156,21 @@ impl Host for ScriptHost<'_, '_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Result<bool, String> {
         let args = Args::from_slices(args);
-        match resolve(&self.core.server.registry.table, &args) {
-            Ok(command) => Ok(self.core.may_run(self.client, command, &args)),
+        match resolve(&self.executor.server.registry.table, &args) {
+            Ok(command) => Ok(self.executor.may_run(self.session, command, &args)),
             Err(_) => Err("Invalid command passed to redis.acl_check_cmd()".to_owned()),
         }
     }
 
     fn tick(&mut self) -> Tick {
-        let pump = self.core.scripts.pump.clone();
+        let pump = self.executor.scripts.pump.clone();
         if pump.as_ref().is_some_and(|pump| pump.is_stopping()) {
             return Tick::Kill(STOPPED.to_owned());
         }
-        let now_us = self.core.server.clock.steady_us();
+        let now_us = self.executor.server.clock.steady_us();
         if self.beside.is_none() {
             let elapsed_ms = (now_us.saturating_sub(self.started_us) / 1000) as i64;
-            if elapsed_ms < self.core.turn.config.busy_reply_threshold {
+            if elapsed_ms < self.executor.turn.config.busy_reply_threshold {
                 return Tick::Continue;
             }
             self.become_slow(elapsed_ms);
@@ -181,7 +181,7 @@ impl Host for ScriptHost<'_, '_> {
             self.pumped_us = now_us;
             pump.pump(beside);
         }
-        if self.core.server.scripts.is_killed() {
+        if self.executor.server.scripts.is_killed() {
             tracing::warn!("script killed on request");
             return Tick::Kill(KILLED.to_owned());
         }
@@ -191,11 +191,11 @@ impl Host for ScriptHost<'_, '_> {
 
 impl Drop for ScriptHost<'_, '_> {
     fn drop(&mut self) {
-        self.client.nesting -= 1;
-        self.client.in_script = false;
+        self.session.nesting -= 1;
+        self.session.in_script = false;
         if self.beside.is_some() {
-            self.core.server.keyspace.shards.set_slow(None);
-            self.core.server.scripts.set_slow(None);
+            self.executor.server.keyspace.shards.set_slow(None);
+            self.executor.server.scripts.set_slow(None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What EVAL and FCALL have in common.
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::RunOutcome;
 
 use crate::ctx::Ctx;
@@ -53,8 +53,8 @@ pub fn run(
     allow_oom: bool,
 ) {
     let (kind, name) = match target {
-        Target::Script(digest) => (Slow::Script, digest.as_slice()),
-        Target::Function(_, name) => (Slow::Function, name.as_bytes()),
+        Target::Script(digest) => (LongScript::Script, digest.as_slice()),
+        Target::Function(_, name) => (LongScript::Function, name.as_bytes()),
     };
     let info = RunInfo {
         kind,
@@ -66,10 +66,10 @@ pub fn run(
     let monitors = &ctx.executor.server.monitors;
     if monitors.any() {
         // Before the commands that it calls.
-        monitors.feed(ctx.executor.now_us(), ctx.client, ctx.command, &ctx.args);
+        monitors.feed(ctx.executor.now_us(), ctx.session, ctx.command, &ctx.args);
     }
     let start = ctx.out.buf.len();
-    let mut host = ScriptHost::new(ctx.executor, ctx.db, ctx.client, info);
+    let mut host = ScriptHost::new(ctx.executor, ctx.db, ctx.session, info);
     let (keys, argv) = call.words.split_at(call.keys);
     let outcome = vm.run(target, keys, argv, &mut host, ctx.out);
     drop(host);

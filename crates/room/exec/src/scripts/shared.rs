@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::table::Command;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::LibraryId;
 use nagaya_resp::{ArgVec, Args};
 use parking_lot::{Mutex, RwLock};
@@ -40,7 +40,7 @@ pub struct Scripts {
 
 /// A script that takes too long.
 pub struct SlowRun {
-    pub kind: Slow,
+    pub kind: LongScript,
     /// The script's digest or the function's name.
     pub name: Vec<u8>,
     /// The request that started it.
@@ -147,7 +147,7 @@ impl Scripts {
     }
 
     /// Ends the slow script (SCRIPT KILL, FUNCTION KILL), which it notices soon.
-    pub fn kill(&self, kind: Slow) -> Result<(), CommandError> {
+    pub fn kill(&self, kind: LongScript) -> Result<(), CommandError> {
         let mut slow = self.slow.lock();
         let Some(run) = slow.as_mut() else {
             return Err(CommandError::coded("NOTBUSY No scripts in execution right now."));

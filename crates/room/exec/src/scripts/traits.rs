@@ -1,7 +1,7 @@
 //! What a script or function said about itself, and refusals that all scripts share.
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_keyspace::shard::Slow;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::{ScriptFlag, parse_shebang};
 
 /// What a script or function said about itself.
@@ -45,12 +45,12 @@ impl Traits {
 }
 
 /// The refusal while a script takes too long.
-pub fn busy_error(slow: Slow) -> CommandError {
+pub fn busy_error(slow: LongScript) -> CommandError {
     CommandError::coded(match slow {
-        Slow::Script => {
+        LongScript::Script => {
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
         }
-        Slow::Function => {
+        LongScript::Function => {
             "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
         }
     })

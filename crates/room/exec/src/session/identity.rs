@@ -9,7 +9,7 @@ use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::{Account, Acl, DEFAULT_USER};
 use nagaya_resp::Args;
 
-use super::Client;
+use super::Session;
 
 /// Who a connection acts for, with the rules as last seen.
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Identity {
     }
 }
 
-impl Client {
+impl Session {
     /// Makes the connection act for a user from now on.
     pub fn act_for(&mut self, account: Arc<Account>) {
         self.shared

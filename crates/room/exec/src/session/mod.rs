@@ -1,7 +1,7 @@
 //! A connection's state that belongs to the thread that serves it.
 //!
 //! What other threads need (to publish to it, unblock it, list it, end it) is
-//! in [`ClientShared`].
+//! in [`Client`].
 
 pub mod identity;
 pub mod subscriptions;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_command_spec::table::Command;
-use nagaya_connections::blocking::{BlockRequest, Wait};
-pub use nagaya_connections::client::{ClientShared, Mailbox, Message};
-use nagaya_connections::cold_query::Question;
-use nagaya_keyspace::shard::Scope;
+use nagaya_connections::blocking::{BlockingWait, Wait};
+pub use nagaya_connections::client::{Client, Mailbox, Message};
+use nagaya_connections::cold_query::ColdQuery;
+use nagaya_keyspace::shard::LockScope;
 use nagaya_resp::{ArgVec, Out, Proto};
 
 use self::identity::Identity;
@@ -22,15 +22,15 @@ use self::subscriptions::Subscriptions;
 use self::tracking::ClientTracking;
 
 /// The state of a connection between requests.
-pub struct Client {
-    pub shared: Arc<ClientShared>,
+pub struct Session {
+    pub shared: Arc<Client>,
     proto: Proto,
     pub identity: Identity,
     /// Commands queued since MULTI.
     pub transaction: Option<Box<Transaction>>,
     pub watch: Option<Box<Watch>>,
     /// Set by a handler that wants to wait; taken by the dispatcher.
-    pub block_request: Option<BlockRequest>,
+    pub blocking_wait: Option<BlockingWait>,
     /// The key whose change made this command run again after a wait.
     pub woken_by: Option<Vec<u8>>,
     /// Set while the connection waits.
@@ -54,7 +54,7 @@ pub struct Client {
     /// How often the request at hand has waited for tags.
     pub load_waits: usize,
     /// What its handler wants to know of the cold tier before it can reply.
-    pub question: Option<Question>,
+    pub query: Option<ColdQuery>,
     /// Why the request at hand is to be refused: what it waited for did not come.
     pub refusal: Option<Arc<str>>,
     /// Whether the request at hand has asked the cold tier something.
@@ -85,38 +85,38 @@ pub struct Watch {
     pub changed: Arc<AtomicBool>,
     pub keys: Vec<Vec<u8>>,
     /// The shards of the keys.
-    pub scope: Scope,
+    pub scope: LockScope,
 }
 
 /// A transaction being put together.
 #[derive(Default)]
 pub struct Transaction {
     pub commands: Vec<(&'static Command, ArgVec)>,
-    pub scope: Option<Scope>,
+    pub scope: Option<LockScope>,
     /// A command was refused while queueing: EXEC will abort.
     pub broken: bool,
 }
 
-impl Client {
+impl Session {
     /// Makes the state of a new connection.
     pub fn new(
         id: u64,
         mailbox: Arc<dyn Mailbox>,
         peer: impl Into<Box<str>>,
         local: impl Into<Box<str>>,
-    ) -> Client {
-        Client::with_shared(Arc::new(ClientShared::new(id, mailbox, peer, local)))
+    ) -> Session {
+        Session::with_shared(Arc::new(Client::new(id, mailbox, peer, local)))
     }
 
     /// Makes a stand-in that runs a blocked client's command on another thread.
-    pub fn with_shared(shared: Arc<ClientShared>) -> Client {
-        Client {
+    pub fn with_shared(shared: Arc<Client>) -> Session {
+        Session {
             proto: shared.proto(),
             shared,
             identity: Identity::default(),
             transaction: None,
             watch: None,
-            block_request: None,
+            blocking_wait: None,
             woken_by: None,
             blocked: None,
             subscriptions: None,
@@ -128,7 +128,7 @@ impl Client {
             waiting_since_ms: None,
             save_up_to: None,
             load_waits: 0,
-            question: None,
+            query: None,
             refusal: None,
             asks: false,
             nesting: 0,

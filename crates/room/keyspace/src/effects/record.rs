@@ -86,7 +86,7 @@ impl Db<'_> {
     }
 
     /// Says that a key is gone for a reason of its own, beside what the command did.
-    pub fn effect_lost(&mut self, key: &[u8]) {
+    pub fn record_removal(&mut self, key: &[u8]) {
         if self.effects.on {
             self.effects.buf.push(&[b"DEL", key]);
         }

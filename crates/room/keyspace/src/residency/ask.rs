@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_command_spec::glob;
-use nagaya_connections::client::{ClientShared, Message};
-use nagaya_connections::cold_query::{Answer, Asked, Question};
+use nagaya_connections::client::{Client, Message};
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery, NumberedQuery};
 use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
 use crate::keyspace::Keyspace;
@@ -18,16 +18,16 @@ const TAG_PAGE: usize = 64;
 
 impl Tiering {
     /// Passes a question on to whoever asks the cold tier.
-    pub fn pass_on(&self, question: Question, client: &Arc<ClientShared>) {
-        if question == Question::Saved {
+    pub fn pass_on(&self, query: ColdQuery, client: &Arc<Client>) {
+        if query == ColdQuery::Saved {
             self.wait_for_save(client);
         } else {
             let number = client.answers.lock().number();
-            let asked = Asked { number, question };
+            let asked = NumberedQuery { number, query };
             let client = Arc::clone(client);
             // When nobody takes orders any more, the engine is ending and so are its clients.
             self.loads
-                .send(crate::residency::tiering::Order::Ask(asked, client))
+                .send(crate::residency::tiering::ColdRequest::Ask(asked, client))
                 .ok();
         }
     }
@@ -35,9 +35,9 @@ impl Tiering {
 
 impl Keyspace {
     /// Asks the cold tier and lets the client that wants to know go on.
-    pub fn answer(&self, asked: &Asked, client: &ClientShared) {
+    pub fn answer(&self, asked: &NumberedQuery, client: &Client) {
         let Some(tiering) = self.tiering.get() else { return };
-        let refusal = match reply_to(&*tiering.cold, &asked.question) {
+        let refusal = match reply_to(&*tiering.cold, &asked.query) {
             Ok(answer) => {
                 client.answers.lock().put(asked.number, answer);
                 None
@@ -47,31 +47,31 @@ impl Keyspace {
                 Some(format!("TRYAGAIN {error}").into())
             }
         };
-        client.deliver(Message::GoOn(refusal));
+        client.deliver(Message::Resume(refusal));
     }
 }
 
 /// Asks the cold tier and waits for its answer.
-pub fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
-    Ok(match question {
-        Question::Page { after, limit } => {
+pub fn reply_to(cold: &dyn ColdTier, query: &ColdQuery) -> Result<ColdAnswer, ColdError> {
+    Ok(match query {
+        ColdQuery::Page { after, limit } => {
             let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
-            Answer::Keys(cold.keys_after(after, *limit)?)
+            ColdAnswer::Keys(cold.keys_after(after, *limit)?)
         }
-        Question::Matching(pattern) => Answer::Keys(matching(cold, pattern)?),
-        Question::Tag(tag) => Answer::Tag(cold.tag(tag)?),
-        Question::Tags { prefix, after, limit } => {
-            Answer::Tags(tags_with_prefix(cold, prefix, after.as_deref(), *limit)?)
+        ColdQuery::Matching(pattern) => ColdAnswer::Keys(matching(cold, pattern)?),
+        ColdQuery::Tag(tag) => ColdAnswer::Tag(cold.tag(tag)?),
+        ColdQuery::Tags { prefix, after, limit } => {
+            ColdAnswer::Tags(tags_with_prefix(cold, prefix, after.as_deref(), *limit)?)
         }
-        Question::Survey { known, after, limit } => {
+        ColdQuery::Survey { known, after, limit } => {
             let known = known.iter().map(|tag| cold.tag(tag));
             let known: Vec<Option<TagRow>> = known.collect::<Result<_, _>>()?;
-            Answer::Survey {
+            ColdAnswer::Survey {
                 known: known.into_iter().flatten().collect(),
                 page: cold.tags_after(after.as_deref(), *limit)?,
             }
         }
-        Question::Saved => Answer::Saved,
+        ColdQuery::Saved => ColdAnswer::Saved,
     })
 }
 

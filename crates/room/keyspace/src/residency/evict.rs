@@ -11,9 +11,9 @@ use nagaya_store::table::Keyed;
 use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
-use crate::reclaim::Garbage;
+use crate::reclaim::Reclaimable;
 use crate::residency::save::is_key_of;
-use crate::residency::shard::ShardTiers;
+use crate::residency::shard::ShardResidency;
 use crate::residency::tiering::Tiering;
 use crate::shard::Shard;
 
@@ -26,7 +26,7 @@ const TAGS_PER_CALL_MAX: usize = 1000;
 
 /// Why a tag stays in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
+pub enum EvictionBlocker {
     /// It is not in memory.
     NotResident,
     /// The cold tier lacks changes of it.
@@ -55,8 +55,8 @@ struct Candidate {
 
 impl Keyspace {
     /// Takes a tag out of memory; returns how many keys that were.
-    pub fn evict(&self, shard: usize, tag: &[u8]) -> Result<usize, Stays> {
-        let tiering = self.tiering.get().ok_or(Stays::NotResident)?;
+    pub fn evict(&self, shard: usize, tag: &[u8]) -> Result<usize, EvictionBlocker> {
+        let tiering = self.tiering.get().ok_or(EvictionBlocker::NotResident)?;
         evict_tag(&mut self.shards.lock_patiently(shard), tiering, self, tag)
     }
 
@@ -163,7 +163,7 @@ impl Keyspace {
 
     /// Tells what memory has of a tag. The caller holds no shard.
     pub fn residency(&self, tag: &[u8]) -> Residency {
-        let shard = self.shards.lock_patiently(self.shards.place_of_tag(tag));
+        let shard = self.shards.lock_patiently(self.shards.shard_of_tag(tag));
         residency(&shard, tag)
     }
 }
@@ -171,7 +171,7 @@ impl Keyspace {
 impl Db<'_> {
     /// Returns the names of a tag's keys that are in memory.
     pub fn keys_of_tag(&self, tag: &[u8]) -> Vec<Vec<u8>> {
-        let shard = self.held(self.data().shards.place_of_tag(tag));
+        let shard = self.held(self.data().shards.shard_of_tag(tag));
         entries(&shard.keys, &shard.tiers, tag)
             .map(|entry| entry.key().to_vec())
             .collect()
@@ -179,7 +179,7 @@ impl Db<'_> {
 
     /// Tells what memory has of a tag.
     pub fn residency(&self, tag: &[u8]) -> Residency {
-        residency(self.held(self.data().shards.place_of_tag(tag)), tag)
+        residency(self.held(self.data().shards.shard_of_tag(tag)), tag)
     }
 }
 
@@ -237,7 +237,7 @@ fn used_s(shard: &Shard, tag: &[u8]) -> u32 {
 /// Returns the keys of a tag that are in memory.
 pub(crate) fn entries<'s>(
     keys: &'s KeyTable,
-    tiers: &'s ShardTiers,
+    tiers: &'s ShardResidency,
     tag: &'s [u8],
 ) -> impl Iterator<Item = &'s Entry> {
     let own = (hash_tag(tag).len() == tag.len())
@@ -252,25 +252,34 @@ pub(crate) fn entries<'s>(
     own.into_iter().chain(braced)
 }
 
-fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), Stays> {
+fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), EvictionBlocker> {
     let record = shard.tiers.records.get(tag);
     if record.is_some_and(|record| !record.is_saved()) {
-        return Err(Stays::Unsaved);
+        return Err(EvictionBlocker::Unsaved);
     }
     let mut any = record.is_some();
     for entry in entries(&shard.keys, &shard.tiers, tag) {
         any = true;
         if entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {
-            return Err(Stays::Unsaved);
+            return Err(EvictionBlocker::Unsaved);
         }
         if tiering.name_is_pinned(entry.key()) {
-            return Err(Stays::Pinned);
+            return Err(EvictionBlocker::Pinned);
         }
     }
-    if any { Ok(()) } else { Err(Stays::NotResident) }
+    if any {
+        Ok(())
+    } else {
+        Err(EvictionBlocker::NotResident)
+    }
 }
 
-fn evict_tag(shard: &mut Shard, tiering: &Tiering, data: &Keyspace, tag: &[u8]) -> Result<usize, Stays> {
+fn evict_tag(
+    shard: &mut Shard,
+    tiering: &Tiering,
+    data: &Keyspace,
+    tag: &[u8],
+) -> Result<usize, EvictionBlocker> {
     can_go(shard, tiering, tag)?;
     let Shard { keys, tiers, .. } = shard;
     let mut removed = 0;
@@ -278,7 +287,7 @@ fn evict_tag(shard: &mut Shard, tiering: &Tiering, data: &Keyspace, tag: &[u8]) 
         let Some(entry) = entry else { return };
         removed += 1;
         if entry.free_effort() > FREE_EFFORT_MAX {
-            data.reclaim_uncounted(Garbage::Entry(entry));
+            data.reclaim_uncounted(Reclaimable::Entry(entry));
         }
     };
     if hash_tag(tag).len() == tag.len() {

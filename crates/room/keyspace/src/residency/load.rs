@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_connections::client::{ClientShared, Message};
+use nagaya_connections::client::{Client, Message};
 use nagaya_store::entry::SyncFlags;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
@@ -24,7 +24,7 @@ use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
 use crate::residency::shard::Loading;
-use crate::residency::tiering::{LoadOrder, Order, Tiering};
+use crate::residency::tiering::{ColdRequest, LoadOrder, Tiering};
 use crate::shard::Shard;
 
 /// The keys of a tag, ready to be put in.
@@ -54,7 +54,7 @@ impl Db<'_> {
     }
 
     /// Orders the load of a key's tag unless it is under way, and lets a client wait for it.
-    pub fn order_load(&mut self, key: &[u8], client: Option<&Arc<ClientShared>>) {
+    pub fn order_load(&mut self, key: &[u8], client: Option<&Arc<Client>>) {
         let Some(tiering) = self.tiering else { return };
         let tag = hash_tag(key);
         let shard = self.shard_of(key);
@@ -70,7 +70,7 @@ impl Db<'_> {
             // When nobody takes orders any more, the engine is ending and so are its clients.
             tiering
                 .loads
-                .send(Order::Load(LoadOrder { tag, shard, token }))
+                .send(ColdRequest::Load(LoadOrder { tag, shard, token }))
                 .ok();
         }
         if let Some(client) = client
@@ -147,7 +147,7 @@ impl Keyspace {
         let Some(tiering) = self.tiering.get() else {
             return Ok(0);
         };
-        if is_in_memory(&self.shards.lock_patiently(self.shards.place_of_tag(tag)), tag) {
+        if is_in_memory(&self.shards.lock_patiently(self.shards.shard_of_tag(tag)), tag) {
             // It has stayed when others left memory, and has all that came before.
             return Ok(0);
         }
@@ -156,7 +156,7 @@ impl Keyspace {
         if saved < position {
             let decoded = decode(tiering, loaded)?;
             let now_ms = self.clock.unix_us() / 1000;
-            let mut shard = self.shards.lock_patiently(self.shards.place_of_tag(tag));
+            let mut shard = self.shards.lock_patiently(self.shards.shard_of_tag(tag));
             put_in(&mut shard, tiering, tag, decoded, now_ms, true);
         }
         Ok(saved)
@@ -167,10 +167,10 @@ fn is_in_memory(shard: &Shard, tag: &[u8]) -> bool {
     shard.tiers.has_record(tag) || shard.keys.get(hash_bytes(tag), tag).is_some()
 }
 
-fn go_on(waiters: Vec<Arc<ClientShared>>, refusal: Option<String>) {
+fn go_on(waiters: Vec<Arc<Client>>, refusal: Option<String>) {
     let refusal: Option<Arc<str>> = refusal.map(Into::into);
     for waiter in waiters {
-        waiter.deliver(Message::GoOn(refusal.clone()));
+        waiter.deliver(Message::Resume(refusal.clone()));
     }
 }
 

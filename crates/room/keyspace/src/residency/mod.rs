@@ -29,10 +29,10 @@ pub mod tiering;
 
 pub use ask::reply_to;
 pub use cursors::{Cursors, Found};
-pub use evict::{Residency, Stays};
-pub use queue::Names;
+pub use evict::{EvictionBlocker, Residency};
+pub use queue::NameQueue;
 pub use save::Taken;
-pub use shard::ShardTiers;
-pub use statistics::{Survey, WalkPlace};
+pub use shard::ShardResidency;
+pub use statistics::{TagStatistics, WalkPlace};
 pub use survey::{KeyFigures, TagError, TagFigures, TagOrder, TagPlace};
-pub use tiering::{Counters, GENERATION, LOAD_BOUNDS_US, LoadOrder, LogEnd, Order, Tiering};
+pub use tiering::{ColdRequest, Counters, GENERATION, LOAD_BOUNDS_US, LoadOrder, LogEnd, Tiering};

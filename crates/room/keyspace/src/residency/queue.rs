@@ -2,12 +2,12 @@
 
 /// Names, oldest first.
 #[derive(Default)]
-pub struct Names {
+pub struct NameQueue {
     bytes: Vec<u8>,
     count: usize,
 }
 
-impl Names {
+impl NameQueue {
     /// Adds a name.
     #[inline]
     pub fn push(&mut self, name: &[u8]) {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn names_come_back_in_order() {
-        let mut names = Names::default();
+        let mut names = NameQueue::default();
         assert!(names.is_empty());
         let wanted: [&[u8]; 4] = [b"a", b"", b"\x00\xff{x}", &[7; 300]];
         wanted.iter().for_each(|name| names.push(name));

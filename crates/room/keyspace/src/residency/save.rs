@@ -19,7 +19,7 @@ use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 use crate::db::Db;
 use crate::hash_tag::hash_tag;
 use crate::keyspace::Keyspace;
-use crate::residency::queue::Names;
+use crate::residency::queue::NameQueue;
 use crate::residency::tiering::Tiering;
 use crate::shard::Shard;
 
@@ -37,7 +37,7 @@ pub struct Taken {
 
 impl Keyspace {
     /// Takes the tags of a shard that have changed, and tells since when.
-    pub fn take_changed(&self, shard: usize) -> (Names, Option<i64>) {
+    pub fn take_changed(&self, shard: usize) -> (NameQueue, Option<i64>) {
         let mut shard = self.shards.lock_patiently(shard);
         let since_ms = shard.tiers.queued_since_ms.take();
         (std::mem::take(&mut shard.tiers.queue), since_ms)

@@ -13,10 +13,10 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use nagaya_connections::client::ClientShared;
+use nagaya_connections::client::Client;
 
 use crate::hash_tag::hash_tag;
-use crate::residency::queue::Names;
+use crate::residency::queue::NameQueue;
 
 /// Tags known to be empty that are remembered per shard.
 const EMPTY_TAGS_MAX: usize = 1024;
@@ -26,10 +26,10 @@ const QUEUE_DEDUP_MIN: usize = 4096;
 
 /// The tags of one shard.
 #[derive(Default)]
-pub struct ShardTiers {
+pub struct ShardResidency {
     pub(crate) records: HashMap<Box<[u8]>, Record, ahash::RandomState>,
     /// Tags that have changed since the saver last took them.
-    pub(crate) queue: Names,
+    pub(crate) queue: NameQueue,
     /// Names in the queue at which repeats are looked for.
     dedup_at: usize,
     /// When the first of those changed, in Unix milliseconds.
@@ -85,7 +85,7 @@ impl Record {
 pub(crate) struct Loading {
     /// Names this load: what another one has read must not be installed.
     pub(crate) token: u64,
-    pub(crate) waiters: Vec<Arc<ClientShared>>,
+    pub(crate) waiters: Vec<Arc<Client>>,
 }
 
 /// A set of hashes, small for few of them.
@@ -153,7 +153,7 @@ impl Hashes {
     }
 }
 
-impl ShardTiers {
+impl ShardResidency {
     /// Notes that a key is new in memory.
     pub fn created(&mut self, key: &[u8], hash: u64) {
         let tag = hash_tag(key);
@@ -257,7 +257,7 @@ impl ShardTiers {
     #[cold]
     fn dedup_queue(&mut self) {
         let mut seen = HashSet::<&[u8], ahash::RandomState>::default();
-        let mut unique = Names::default();
+        let mut unique = NameQueue::default();
         for name in self.queue.iter().filter(|name| seen.insert(name)) {
             unique.push(name);
         }
@@ -281,7 +281,7 @@ impl ShardTiers {
     }
 
     /// Forgets everything; returns those who waited for loads.
-    pub fn clear(&mut self) -> Vec<Arc<ClientShared>> {
+    pub fn clear(&mut self) -> Vec<Arc<Client>> {
         let cleared = std::mem::take(self);
         cleared
             .loading
@@ -296,13 +296,13 @@ mod tests {
     use super::*;
     use nagaya_store::hasher::hash_bytes;
 
-    fn queued(tiers: &ShardTiers) -> Vec<&[u8]> {
+    fn queued(tiers: &ShardResidency) -> Vec<&[u8]> {
         tiers.queue.iter().collect()
     }
 
     #[test]
     fn a_key_without_braces_needs_no_record() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         tiers.created(b"k", hash_bytes(b"k"));
         tiers.changed(b"k", hash_bytes(b"k"), 5);
         tiers.removed(b"k", hash_bytes(b"k"), false, 6);
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_key_that_the_cold_tier_has_is_remembered_when_it_goes() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         tiers.removed(b"k", hash_bytes(b"k"), true, 5);
         tiers.removed(b"k", hash_bytes(b"k"), true, 6);
         assert!(tiers.has_record(b"k"));
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_tag_with_several_changed_keys_is_queued_once() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         for key in [&b"{u}a"[..], b"{u}b", b"u"] {
             tiers.created(key, hash_bytes(key));
             tiers.changed(key, hash_bytes(key), 1);
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn tags_are_counted_as_keys_come_and_go() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         for key in [&b"{u}a"[..], b"{u}b", b"{u}a", b"{v}a"] {
             tiers.created(key, hash_bytes(key));
         }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn empty_tags_are_forgotten_when_there_are_too_many() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         for number in 0..3 * EMPTY_TAGS_MAX {
             let tag = number.to_string();
             tiers.record(tag.as_bytes());
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_key_that_comes_and_goes_does_not_fill_the_queue() {
-        let mut tiers = ShardTiers::default();
+        let mut tiers = ShardResidency::default();
         for round in 0..100_000 {
             for key in [&b"k"[..], b"{u}k"] {
                 tiers.created(key, 1);

@@ -8,7 +8,7 @@ pub(super) const KNOWN_MAX: usize = 256;
 
 /// How far the walks have got, and what they have met.
 #[derive(Default)]
-pub struct Survey(pub(super) Mutex<Notes>);
+pub struct TagStatistics(pub(super) Mutex<Notes>);
 
 #[derive(Default)]
 pub(super) struct Notes {
@@ -28,7 +28,7 @@ pub struct WalkPlace {
     pub cursor: u64,
 }
 
-impl Survey {
+impl TagStatistics {
     /// What to ask the cold tier next: tags to look at again, and where its page begins.
     pub fn next_page(&self) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         let notes = self.0.lock();

@@ -106,7 +106,7 @@ impl Keyspace {
     /// Returns tags in memory, the first ones of an order first.
     pub fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();
-        let mut place = self.survey.0.lock().place;
+        let mut place = self.tag_statistics.0.lock().place;
         let mut left = KEYS_PER_CALL;
         let is_all = self.shards.keys() <= KEYS_PER_CALL;
         if is_all {
@@ -118,7 +118,7 @@ impl Keyspace {
                 break;
             }
         }
-        self.survey.0.lock().place = place;
+        self.tag_statistics.0.lock().place = place;
         if self.tiering.get().is_none() {
             return Ok(self.order_seen(seen, order, limit));
         }
@@ -127,7 +127,7 @@ impl Keyspace {
         }
         let mut tags = best(seen, order, 2 * limit.max(KNOWN_MAX / 2));
         if order == TagOrder::Biggest {
-            tags.extend(self.survey.0.lock().large.iter().cloned());
+            tags.extend(self.tag_statistics.0.lock().large.iter().cloned());
             tags.sort_unstable();
             tags.dedup();
         }
@@ -136,7 +136,7 @@ impl Keyspace {
         sort(&mut figures, order);
         if order == TagOrder::Biggest {
             let large = figures.iter().take(KNOWN_MAX).map(|found| found.tag.clone());
-            self.survey.0.lock().large = large.collect();
+            self.tag_statistics.0.lock().large = large.collect();
         }
         figures.truncate(limit);
         Ok(figures)
@@ -194,7 +194,7 @@ impl Keyspace {
             self.walk_tag(tag, |entry| see(&mut seen, entry))?;
             return Ok(self.order_seen(seen, TagOrder::Biggest, 1).pop());
         }
-        let shard = self.shards.lock_one(self.shards.place_of_tag(tag))?;
+        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
         Ok(self.figures(&shard, tag))
     }
 
@@ -226,7 +226,7 @@ impl Keyspace {
         names.sort_unstable();
         let mut rows = Vec::with_capacity(names.len());
         for some in names.chunks(KEYS_PER_HOLD) {
-            let shard = self.shards.lock_one(self.shards.place_of_tag(tag))?;
+            let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
             rows.extend(some.iter().filter_map(|key| {
                 let entry = shard.keys.get(hash_bytes(key), key)?;
                 Some(Row {
@@ -242,14 +242,14 @@ impl Keyspace {
         if self.tiering.get().is_none() {
             return self.walk_tag(tag, visit);
         }
-        let shard = self.shards.lock_one(self.shards.place_of_tag(tag))?;
+        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
         entries(&shard.keys, &shard.tiers, tag).for_each(&mut visit);
         Ok(())
     }
 
     /// Walks through the shard of a tag and visits the tag's keys.
     fn walk_tag(&self, tag: &[u8], mut visit: impl FnMut(&Entry)) -> Result<(), Busy> {
-        let own = self.shards.place_of_tag(tag);
+        let own = self.shards.shard_of_tag(tag);
         let mut place = WalkPlace {
             shard: own,
             cursor: 0,
@@ -294,7 +294,7 @@ impl Keyspace {
     /// Tells of a tag what memory says, or what the cold tier does when memory has none of it.
     pub fn figures_or(&self, row: &TagRow) -> Result<Option<TagFigures>, Busy> {
         let tag = row.tag.as_slice();
-        let shard = self.shards.lock_one(self.shards.place_of_tag(tag))?;
+        let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;
         if let Some(figures) = self.figures(&shard, tag) {
             return Ok(Some(figures));
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use nagaya_connections::client::{ClientShared, Message};
-use nagaya_connections::cold_query::Asked;
+use nagaya_connections::client::{Client, Message};
+use nagaya_connections::cold_query::NumberedQuery;
 use nagaya_tiering::cold::{ColdTier, Totals, Version};
 use nagaya_tiering::filter::{Existence, Filter};
 use parking_lot::Mutex;
@@ -28,10 +28,10 @@ pub const GENERATION: u64 = 1;
 pub type LogEnd = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Something for those who read the cold tier.
-pub enum Order {
+pub enum ColdRequest {
     Load(LoadOrder),
     /// A question of a client.
-    Ask(Asked, Arc<ClientShared>),
+    Ask(NumberedQuery, Arc<Client>),
     /// Whoever takes this takes no more.
     End,
 }
@@ -48,7 +48,7 @@ pub struct Tiering {
     pub(super) any_cold: AtomicBool,
     /// Keys that are in the cold tier and not in memory.
     pub(super) cold_keys: AtomicI64,
-    pub(super) loads: mpsc::Sender<Order>,
+    pub(super) loads: mpsc::Sender<ColdRequest>,
     pub(super) next_token: AtomicU64,
     /// The log's position at the latest FLUSHALL, and at the latest that the cold tier has followed.
     /// What was saved before the former does not exist any more.
@@ -63,8 +63,8 @@ pub struct Tiering {
     /// Memory that the process holds and nothing of ours uses: the allocator's gaps, caches of libraries.
     pub(super) slack_bytes: AtomicU64,
     /// Clients that wait for memory, and for the saver to have gone round.
-    pub(super) starved: Mutex<Vec<Arc<ClientShared>>>,
-    pub(super) wait_for_save: Mutex<Vec<Arc<ClientShared>>>,
+    pub(super) starved: Mutex<Vec<Arc<Client>>>,
+    pub(super) wait_for_save: Mutex<Vec<Arc<Client>>>,
     /// Everything up to this position of the log is in the cold tier.
     pub(super) checkpoint: AtomicU64,
     pub cursors: Cursors,
@@ -105,7 +105,7 @@ impl Tiering {
     pub fn new(
         cold: Arc<dyn ColdTier>,
         log_end: LogEnd,
-        loads: mpsc::Sender<Order>,
+        loads: mpsc::Sender<ColdRequest>,
         totals: Totals,
         save_soon: Box<dyn Fn() + Send + Sync>,
     ) -> Tiering {
@@ -144,7 +144,7 @@ impl Tiering {
     /// Tells those who read the cold tier that they are done, `readers` of them.
     pub fn end_loads(&self, readers: usize) {
         (0..readers).for_each(|_| {
-            self.loads.send(Order::End).ok();
+            self.loads.send(ColdRequest::End).ok();
         });
     }
 
@@ -266,12 +266,12 @@ impl Tiering {
     }
 
     /// Lets a client wait until memory has been freed, or a moment has passed.
-    pub fn wait_for_memory(&self, client: &Arc<ClientShared>) {
+    pub fn wait_for_memory(&self, client: &Arc<Client>) {
         self.starved.lock().push(Arc::clone(client));
     }
 
     /// Lets a client wait until the saver has gone round once more.
-    pub(super) fn wait_for_save(&self, client: &Arc<ClientShared>) {
+    pub(super) fn wait_for_save(&self, client: &Arc<Client>) {
         self.wait_for_save.lock().push(Arc::clone(client));
     }
 
@@ -296,7 +296,7 @@ impl Tiering {
     pub fn wake_waiting(&self) {
         let waiting = std::mem::take(&mut *self.wait_for_save.lock());
         for client in waiting {
-            client.deliver(Message::GoOn(None));
+            client.deliver(Message::Resume(None));
         }
     }
 
@@ -304,7 +304,7 @@ impl Tiering {
     pub fn wake_starved(&self) {
         let starved = std::mem::take(&mut *self.starved.lock());
         for client in starved {
-            client.deliver(Message::GoOn(None));
+            client.deliver(Message::Resume(None));
         }
     }
 

@@ -1,10 +1,10 @@
 use nagaya_connections::client::Message;
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 #[test]
 fn a_name_is_kept_shown_and_taken_away() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT GETNAME", "$-1\r\n");
     session.check("CLIENT SETNAME worker-1", "+OK\r\n");
     session.check("CLIENT GETNAME", "$8\r\nworker-1\r\n");
@@ -17,7 +17,7 @@ fn a_name_is_kept_shown_and_taken_away() {
 
 #[test]
 fn list_has_every_field_in_order() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.advance_ms(3000);
     let mut other = session.another();
     other.text("MULTI");
@@ -60,7 +60,7 @@ fn list_has_every_field_in_order() {
 
 #[test]
 fn kill_ends_those_that_fit() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut second, mut third) = (session.another(), session.another());
     session.check("CLIENT KILL 127.0.0.1:40002", "+OK\r\n");
     assert_eq!(second.messages(), [Message::Close]);
@@ -75,7 +75,7 @@ fn kill_ends_those_that_fit() {
 
 #[test]
 fn kill_refuses_bad_filters() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for (request, error) in [
         ("ID 0", "ERR client-id should be greater than 0"),
         ("ID x", "ERR client-id should be greater than 0"),
@@ -94,7 +94,7 @@ fn kill_refuses_bad_filters() {
 
 #[test]
 fn replies_can_be_switched_off_and_skipped() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT REPLY OFF", "");
     session.check("GET k", "");
     session.check("NOSUCH", "");
@@ -112,7 +112,7 @@ fn replies_can_be_switched_off_and_skipped() {
 
 #[test]
 fn a_pause_of_writes_holds_up_what_changes_data() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     session.check("SET k v PX 10", "+OK\r\n");
     session.check("CLIENT PAUSE 1000 WRITE", "+OK\r\n");
@@ -133,7 +133,7 @@ fn a_pause_of_writes_holds_up_what_changes_data() {
 
 #[test]
 fn exec_waits_when_its_commands_write() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut reader, mut writer) = (session.another(), session.another());
     reader.check("MULTI", "+OK\r\n");
     reader.check("GET k", "+QUEUED\r\n");
@@ -148,7 +148,7 @@ fn exec_waits_when_its_commands_write() {
 
 #[test]
 fn a_pause_of_all_leaves_only_client() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT PAUSE 1000", "+OK\r\n");
     assert_eq!(session.try_run(&[b"GET", b"k"]), None);
     session.check(
@@ -166,7 +166,7 @@ fn a_pause_of_all_leaves_only_client() {
 
 #[test]
 fn unblock_ends_a_wait_in_either_way() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     for (reason, reply) in [
         ("", "*-1\r\n"),
@@ -196,7 +196,7 @@ fn unblock_ends_a_wait_in_either_way() {
 
 #[test]
 fn unblock_works_from_a_transaction_that_holds_the_same_shard() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     other.check("XREAD BLOCK 0 STREAMS s $", "");
     session.check("MULTI", "+OK\r\n");
@@ -208,7 +208,7 @@ fn unblock_works_from_a_transaction_that_holds_the_same_shard() {
 
 #[test]
 fn list_shows_subscribers_and_trackers() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut subscriber, mut tracker) = (session.another(), session.another());
     subscriber.text("SUBSCRIBE a b");
     subscriber.text("PSUBSCRIBE p*");

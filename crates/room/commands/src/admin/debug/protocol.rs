@@ -9,7 +9,7 @@ use super::Reply;
 /// DEBUG PROTOCOL type
 pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {
     let name = ctx.key(2).to_ascii_lowercase();
-    let resp3 = ctx.client.proto() == Proto::Resp3;
+    let resp3 = ctx.session.proto() == Proto::Resp3;
     let out = &mut *ctx.out;
     match name.as_slice() {
         b"string" => out.bulk_str("Hello World"),

@@ -120,7 +120,7 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let all = ctx.server().subscribers.clients.all();
-    let largest = |bytes: fn(&nagaya_connections::client::ClientShared) -> usize| {
+    let largest = |bytes: fn(&nagaya_connections::client::Client) -> usize| {
         all.iter().map(|client| bytes(client)).max()
     };
     lines.put("connected_clients", all.len());
@@ -204,7 +204,7 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 /// Returns the bytes in the buffers of all connections.
 pub(crate) fn client_bytes(server: &Server) -> usize {
-    let bytes = |client: &std::sync::Arc<nagaya_connections::client::ClientShared>| {
+    let bytes = |client: &std::sync::Arc<nagaya_connections::client::Client>| {
         let buffers = [
             &client.input_bytes,
             &client.input_free_bytes,
