@@ -237,9 +237,9 @@ impl Server {
         self.keyspace.reset_stats();
     }
 
-    /// Tells whether there is a user of this name.
+    /// Returns whether there is a user of this name.
     pub fn has_user(&self, name: &[u8]) -> bool {
-        name == b"default"
+        self.acl.account(name).is_some()
     }
 
     /// Returns the number of threads that serve.

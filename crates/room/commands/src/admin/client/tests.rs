@@ -74,6 +74,19 @@ fn kill_ends_those_that_fit() {
 }
 
 #[test]
+fn kill_by_user_takes_any_user_there_is() {
+    let mut session = TestSession::new();
+    let mut alice = session.another();
+    session.check("ACL SETUSER alice on nopass +@all", "+OK\r\n");
+    session.check("CLIENT KILL USER alice", ":0\r\n");
+    alice.check("AUTH alice any", "+OK\r\n");
+    session.check("CLIENT KILL USER alice", ":1\r\n");
+    assert_eq!(alice.messages(), [Message::Close]);
+    session.check("ACL DELUSER alice", ":1\r\n");
+    session.check("CLIENT KILL USER alice", "-ERR No such user 'alice'\r\n");
+}
+
+#[test]
 fn kill_refuses_bad_filters() {
     let mut session = TestSession::new();
     for (request, error) in [
