@@ -20,6 +20,7 @@ impl Executor<'_> {
     /// Cleans up after a connection that is gone.
     pub fn disconnect(&mut self, session: &mut Session) {
         session.shared.mark_gone();
+        // First, so that no thread finds it in the registry while the rest is taken apart.
         self.server.subscribers.clients.remove(session.id());
         self.server.monitors.leave(&session.shared);
         if let Some(wait) = session.blocked.take()
@@ -31,6 +32,5 @@ impl Executor<'_> {
         session.leave_account();
         crate::subscriptions::unsubscribe_all(&self.server.subscribers.pubsub, session);
         tracking::disable(&self.server.subscribers.tracking, session);
-        self.server.subscribers.clients.remove(session.id());
     }
 }

@@ -74,6 +74,21 @@ fn kill_ends_those_that_fit() {
 }
 
 #[test]
+fn a_connection_that_has_ended_is_found_nowhere() {
+    let mut session = TestSession::new();
+    let mut other = session.another();
+    other.check("CLIENT TRACKING ON BCAST", "+OK\r\n");
+    other.text("SUBSCRIBE news");
+    other.disconnect();
+    let server = &session.engine.server;
+    assert_eq!(server.subscribers.clients.count(), 1);
+    assert!(server.subscribers.clients.find(other.client.id()).is_none());
+    assert_eq!(server.subscribers.tracking.stats().clients, 0);
+    session.check("PUBLISH news hello", ":0\r\n");
+    session.check("CLIENT KILL ID 2", ":0\r\n");
+}
+
+#[test]
 fn kill_by_user_takes_any_user_there_is() {
     let mut session = TestSession::new();
     let mut alice = session.another();
