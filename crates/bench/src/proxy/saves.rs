@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::tier::{Limits, RedisHotTier};
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_resp::encode_request;
 use nagaya_tiering::cold::{Change, ColdTier, Kind, Snapshot, StoredValue, Version};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use nagaya_jobs::store::JobStore;
+use nagaya_jobs::store::Tenants;
 use nagaya_jobs::tenant::Scopes;
 use nagaya_jobs::{Error, QueueName, TenantId};
 use parking_lot::Mutex;
@@ -186,7 +186,7 @@ type CachedToken = (Option<Arc<Principal>>, Instant);
 
 /// Authenticates requests.
 pub(crate) struct Auth {
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn Tenants>,
     server_token: Option<[u8; 32]>,
     operator: Arc<Principal>,
     open: bool,
@@ -194,7 +194,7 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    pub(crate) fn new(store: Arc<dyn JobStore>, config: AuthConfig) -> Auth {
+    pub(crate) fn new(store: Arc<dyn Tenants>, config: AuthConfig) -> Auth {
         Auth {
             store,
             server_token: config.server_token.as_deref().map(hash),

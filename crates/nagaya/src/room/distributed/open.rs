@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use nagaya_cluster::clock::WaitClock;
-use nagaya_cluster::tier::{Limits, RedisHotTier};
+use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_config::Secret;
 use nagaya_engine::RoomConfig;
