@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
     /// The reason of a failing save, while saving fails.
-    pub(crate) trouble: Mutex<Option<String>>,
+    pub(crate) failure: Mutex<Option<String>>,
     stopping: AtomicBool,
 }
 
@@ -167,7 +167,7 @@ impl Bound {
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
@@ -205,8 +205,8 @@ impl Engine {
     }
 
     /// Returns a view of the engine's counters that outlives it.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn stats(&self) -> EngineStats {
+        EngineStats {
             shared: Arc::clone(&self.shared),
         }
     }
@@ -273,11 +273,11 @@ impl Engine {
 
 /// The engine's counters.
 #[derive(Clone)]
-pub struct Figures {
+pub struct EngineStats {
     shared: Arc<Shared>,
 }
 
-impl Figures {
+impl EngineStats {
     /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
@@ -299,9 +299,9 @@ impl Figures {
     }
 
     /// Returns why writes are refused or saving fails, as long as it is so.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
-        refused.or_else(|| self.shared.trouble.lock().clone())
+        refused.or_else(|| self.shared.failure.lock().clone())
     }
 
     /// Returns the state that the commands work on: keys and command counters.

@@ -1,10 +1,11 @@
 //! Loads tags from the cold tier for the requests that wait for them.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use nagaya_keyspace::residency::{ColdRequest, LoadOrder};
+use parking_lot::Mutex;
 
 use crate::engine::Shared;
 
@@ -33,7 +34,7 @@ fn serve(shared: &Shared, orders: &Mutex<Receiver<ColdRequest>>) -> bool {
     let mut loads = Vec::new();
     let mut question = None;
     {
-        let orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = orders.lock();
         let Ok(first) = orders.recv() else { return false };
         let mut next = Some(first);
         while let Some(order) = next {

@@ -18,7 +18,7 @@ use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};
 
 use super::functions;
-use super::saver::{CHECKPOINT, Saver, Trouble};
+use super::saver::{CHECKPOINT, RoundError, Saver};
 
 /// The interval of progress messages in the log.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -160,7 +160,7 @@ impl Replay<'_> {
         if !self.server.keyspace.is_short_of_memory() {
             return Ok(());
         }
-        let save = |trouble: Trouble| RecoveryError::Save(Box::new(trouble));
+        let save = |failure: RoundError| RecoveryError::Save(Box::new(failure));
         saver.round().map_err(save)?;
         self.server
             .keyspace
