@@ -104,7 +104,7 @@ impl Target {
             return Ok(None);
         }
         let runs = checkout.join("bench/runs");
-        let date = date_of(SystemClock.unix_ms());
+        let date = date_of(SystemClock.unix_ms().unsigned_abs());
         let numbered = (2..).map(|number| format!("{date}-{}-{number}", self.name));
         let free = std::iter::once(format!("{date}-{}", self.name))
             .chain(numbered)

@@ -31,7 +31,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(plan: &Plan) -> Report {
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions: Versions::of(&plan.programs),
             commands: commands(plan),

@@ -261,7 +261,7 @@ impl Fanout {
         } else {
             "GET"
         };
-        let (at_ms, asked) = (SystemClock.unix_ms(), set.iter().len());
+        let (at_ms, asked) = (SystemClock.unix_ms().unsigned_abs(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
         let task = RequestTask {
             recent: Arc::clone(&self.recent),

@@ -18,7 +18,7 @@ use crate::url::{PostgresUrl, TlsMode};
 
 /// Builds what a URL asks for.
 pub(crate) fn client_config(url: &PostgresUrl) -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = nagaya_net::tls::crypto_provider();
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_net::Backoff;
@@ -81,14 +82,15 @@ pub struct Primary {
 impl Client {
     /// Prepares a client; nothing is connected yet. Fails only for unusable TLS settings.
     pub fn new(url: RedisUrl, options: Options) -> Result<Client, Error> {
-        let tls = match url.tls {
-            false => None,
-            true => Some(Tls(crate::tls::connector(url.ca.as_deref()).map_err(
-                |reason| {
-                    let address = url.to_string();
-                    Error::Tls { address, reason }
-                },
-            )?)),
+        let tls = if url.tls {
+            let config = nagaya_net::tls::client_config(url.ca.as_deref());
+            let config = config.map_err(|reason| Error::Tls {
+                address: url.to_string(),
+                reason,
+            })?;
+            Some(Tls(TlsConnector::from(Arc::new(config))))
+        } else {
+            None
         };
         Ok(Client {
             url,

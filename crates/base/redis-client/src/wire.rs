@@ -178,7 +178,7 @@ async fn open_stream(
     let Some(tls) = tls else {
         return Ok(Box::new(stream));
     };
-    let name = crate::tls::server_name(host).map_err(|reason| Error::Tls {
+    let name = nagaya_net::tls::server_name(host).map_err(|reason| Error::Tls {
         address: address(),
         reason,
     })?;

@@ -20,7 +20,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::clock::Clock;
+use nagaya_clock::Clock;
+
 use crate::process::ProcessCollector;
 
 /// The media type of [`Metrics::render`].
@@ -178,7 +179,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_requests_uptime_and_version() {

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::clock::Clock;
+use nagaya_clock::Clock;
 
 /// Reports uptime, memory, CPU time, threads and open files of this process.
 ///
@@ -18,7 +18,7 @@ use crate::clock::Clock;
 pub(crate) struct ProcessCollector {
     clock: Arc<dyn Clock>,
     started: Instant,
-    started_unix_ms: u64,
+    started_unix_ms: i64,
 }
 
 /// What `/proc/self` says at one moment.

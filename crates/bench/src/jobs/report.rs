@@ -97,7 +97,7 @@ impl Report {
                 .map(|(name, version)| (name.to_owned(), version.to_owned())),
         );
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions,
             command: typed_command(),

@@ -102,7 +102,7 @@ impl Report {
         let mut versions = vec![("nagaya".to_owned(), plan.nagaya.version.clone())];
         versions.extend(postgres.map(|postgres| ("PostgreSQL".to_owned(), postgres.version())));
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             store: plan.store.name(),
             versions,

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Method, Response, Uri};
 use nagaya_http_kit::client::{self, Client, HttpsClient, Limits};
-use nagaya_redis_client::tls;
+use nagaya_net::tls;
 
 /// Longest response accepted, in bytes: a list of a million workers with a config each.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -120,8 +120,8 @@ impl Caller {
         if !url.is_tls() {
             return Ok(Caller::Plain(Client::new(limits)));
         }
-        let config = tls::config(ca).map_err(io::Error::other)?;
-        Ok(Caller::Tls(Client::with_tls(limits, (*config).clone())))
+        let config = tls::client_config(ca).map_err(io::Error::other)?;
+        Ok(Caller::Tls(Client::with_tls(limits, config)))
     }
 
     /// Sends one request and reads the whole response. A body that is cut short is an error.

@@ -1,16 +1,16 @@
-//! One I/O thread: waits for its connections, runs their requests inline,
+//! One I/O thread: waits for its connections, executes their requests and
 //! writes each connection's replies once per turn.
 //!
-//! A connection stays with its thread for good. It is taken out of the slab
-//! while it is being served, so that the loop itself can be entered again from
-//! inside a long-running script (see [`Pump`]) without touching it. What arrives
-//! for such a connection meanwhile is held back until it is back.
+//! A connection never changes its thread. It is taken out of the slab while it
+//! is served, so that a long-running script can enter the loop again (see
+//! [`Pump`]) without touching it. Messages for such a connection are kept until
+//! it is back in the slab.
 //!
-//! Plain sockets are watched for changes (edge-triggered), which spares the
-//! kernel a second look at each of them per turn: a read that fills its buffer
-//! is repeated in the next turn, a shorter one has emptied the socket, unless
-//! the other end has closed it, which the kernel says with the bytes. Through
-//! TLS bytes may stay in between, so those are watched for what is there.
+//! Plain sockets are watched edge-triggered, which saves the kernel a second
+//! check of each of them per turn. A read that fills its buffer is repeated in
+//! the next turn. A shorter one has emptied the socket, unless the peer has
+//! closed it, which the kernel reports with the bytes. TLS keeps bytes of its
+//! own, so its sockets are watched level-triggered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -32,7 +32,7 @@ use crate::inbox::{Inbox, Item};
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 512;
-/// How often the slow duties run.
+/// The interval of the periodic tasks, in milliseconds.
 const TICK_MS: i64 = 100;
 /// The token of wake-ups.
 pub(crate) const WAKE: u64 = reserved_token(0);
@@ -45,11 +45,11 @@ pub(crate) struct EventLoop<'s> {
     by_id: RefCell<HashMap<u64, Key, ahash::RandomState>>,
     /// Blocked connections whose wait ends by itself, by Unix milliseconds.
     deadlines: RefCell<Timers<i64, u64>>,
-    /// Taken from the inbox and not yet looked at.
+    /// Taken from the inbox and not yet handled.
     pending: RefCell<VecDeque<Item>>,
-    /// Messages for connections that are being served further out.
+    /// Messages for connections that an outer turn is serving.
     held: RefCell<Vec<Item>>,
-    /// How many turns are under way inside the outermost one.
+    /// The number of nested turns inside the outermost one.
     depth: Cell<u32>,
     scratch: RefCell<Vec<u8>>,
     inner_events: RefCell<Option<Events>>,
@@ -96,7 +96,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Serves until told to stop, then closes every connection.
+    /// Serves until `stop` is set, then closes every connection.
     pub(crate) fn run(&self, core: &mut Core<'s>) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.stop.load(Ordering::Relaxed) {
@@ -112,14 +112,14 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Waits at most `timeout` and serves what there is to serve.
+    /// Waits at most `timeout`, then handles events, messages and timers.
     fn turn(&self, core: &mut Core<'s>, events: &mut Events, timeout: Duration) {
         let is_idle = self.again.borrow().is_empty();
         let timeout = if is_idle { timeout } else { Duration::ZERO };
         self.inbox.wait(&self.poller, events, timeout);
         core.begin_batch();
         self.events.borrow_mut().extend(events.iter());
-        // Inner turns go on with the events of the outer one: the kernel does not report them again.
+        // A nested turn continues with the events of the outer one: the kernel does not report them again.
         loop {
             let next = self.events.borrow_mut().pop_front();
             let Some(Event { token, ready }) = next else { break };
@@ -168,7 +168,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Makes durable what this turn's requests did, once for all of them, and lets their replies go.
+    /// Commits the journal once for all requests of this turn, then sends their replies.
     fn settle_all(&self, core: &mut Core<'s>) {
         if self.unsettled.borrow().is_empty() {
             return;
@@ -184,9 +184,9 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Writes what a connection is owed and puts it back, or ends it. What it is owed is made durable
-    /// first; when that fails, nobody knows what became of its writes, and it ends without replies. Those
-    /// who only read are served.
+    /// Writes the replies of a connection and puts it back into the slab, or closes it. Its writes are made
+    /// durable first. If that fails, their state is unknown, and the connection is closed without replies;
+    /// clients that only read are served.
     fn settle(&self, core: &mut Core<'s>, key: Key, mut connection: Box<Connection>, next: Next) {
         if !is_durable(core, &connection) {
             return self.close(core, key, connection);
@@ -201,7 +201,7 @@ impl<'s> EventLoop<'s> {
             }
         }
         connection.show_buffers(core);
-        // A reader that lags behind by more than the limit loses its connection.
+        // A client that lags behind by more than the limit is disconnected.
         let too_much = connection.unwritten() > self.shared.output_bytes_max;
         if too_much || connection.reads_too_slowly(core.config(), core.now_ms()) {
             tracing::warn!(
@@ -213,7 +213,7 @@ impl<'s> EventLoop<'s> {
         let needs_output = connection.needs_output();
         if needs_output != connection.watches_output {
             connection.watches_output = needs_output;
-            // While replies wait, no more is read: a client that does not read cannot make us buffer.
+            // While replies are unwritten, no more is read, so that a client cannot make the buffer grow.
             let interest = interest(&connection.transport, needs_output);
             let watched = self
                 .poller
@@ -230,13 +230,13 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().put(key, connection);
     }
 
-    /// Takes what other threads, and commands on this one, have sent.
+    /// Handles what other threads, and commands on this one, have sent.
     fn deliver(&self, core: &mut Core<'s>) {
         loop {
             let item = {
                 let mut pending = self.pending.borrow_mut();
                 if self.depth.get() == 0 {
-                    // Everybody is in their slots again: what was held back comes first.
+                    // All connections are in the slab again: the kept messages come first.
                     let held = self.held.take();
                     held.into_iter().rev().for_each(|item| pending.push_front(item));
                 }
@@ -316,7 +316,7 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().take(key)
     }
 
-    /// Ends the waits whose time is up.
+    /// Ends blocked waits whose timeout has passed.
     fn end_waits(&self, core: &mut Core<'s>) {
         loop {
             let due = self.deadlines.borrow_mut().pop_due(core.now_ms());
@@ -345,7 +345,7 @@ impl<'s> EventLoop<'s> {
             } else {
                 Next::Keep
             };
-            // When somebody was just serving it, `settle` books the deadline again: ask once more soon.
+            // If another thread was just serving it, `settle` sets the deadline again: retry soon.
             self.settle(core, key, connection, next);
             if !ended {
                 return;
@@ -353,7 +353,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// The slow duties, ten times a second.
+    /// Runs the periodic tasks, ten times a second.
     fn tick(&self, core: &mut Core<'s>) {
         let now_ms = core.now_ms();
         if now_ms < self.next_tick_ms.get() && now_ms + TICK_MS >= self.next_tick_ms.get() {
@@ -366,12 +366,12 @@ impl<'s> EventLoop<'s> {
             core.relieve_memory();
         }
         if self.expires_keys && !self.expire_keys(core) {
-            // There is more: come back soon, but let clients in between.
+            // There are more: continue soon, but serve clients first.
             self.next_tick_ms.set(now_ms + TICK_MS / 10);
         }
     }
 
-    /// Removes expired keys, a bounded number per turn; true when none is left.
+    /// Removes a bounded number of expired keys. Returns whether none is left.
     fn expire_keys(&self, core: &mut Core<'s>) -> bool {
         const KEYS_PER_SHARD: usize = 64;
         let started_us = self.shared.server.clock.steady_us();
@@ -423,12 +423,12 @@ impl<'s> EventLoop<'s> {
     fn timeout_ms(&self, core: &Core<'s>) -> i64 {
         let next = self.next_tick_ms.get();
         let deadline = self.deadlines.borrow().next().map_or(next, |at| next.min(at));
-        // A look at the clock for every turn is saved; a wait ends late by no more than the turn took.
+        // This saves reading the clock in every turn; a wait ends late by no more than the turn took.
         (deadline - core.now_ms()).clamp(0, TICK_MS)
     }
 }
 
-/// What the kernel is to tell of a connection.
+/// Returns the events that a connection is watched for.
 fn interest(transport: &Transport, for_output: bool) -> Interest {
     let interest = if for_output {
         Interest::WRITE
@@ -457,7 +457,7 @@ impl<'s> Pump<'s> for EventLoop<'s> {
     }
 }
 
-/// Makes durable what a connection is owed replies for; false when that failed.
+/// Makes the writes of a connection durable. Returns false if that failed.
 fn is_durable(core: &mut Core<'_>, connection: &Connection) -> bool {
     !core.wants_commit() || core.commit() || core.is_durable(&connection.client)
 }

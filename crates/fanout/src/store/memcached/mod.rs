@@ -59,7 +59,7 @@ impl MemcachedStore {
         let seconds = u64::try_from(self.expire_in.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
         match seconds.max(1) {
             seconds if seconds <= RELATIVE_SECONDS_MAX => seconds,
-            seconds => (self.clock.unix_ms() / 1000)
+            seconds => (self.clock.unix_ms().unsigned_abs() / 1000)
                 .saturating_add(seconds)
                 .min(u64::from(u32::MAX >> 1)),
         }

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, Uri};
 use nagaya_http_kit::client;
-use nagaya_redis_client::tls;
+use nagaya_net::tls;
+use tokio_rustls::TlsConnector;
 
 use super::allow::Allow;
 use super::connector::{ConnectError, Connector};
@@ -101,7 +102,7 @@ impl Client {
         let connector = Connector {
             allow: Arc::new(allow),
             resolver,
-            tls: tls::connector(ca)?,
+            tls: TlsConnector::from(Arc::new(tls::client_config(ca)?)),
             https_only: limits.https_only,
             limit: limits.connect,
         };

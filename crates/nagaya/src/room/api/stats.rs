@@ -80,7 +80,10 @@ impl EngineHandle {
         let sizes = match &self.backend {
             EngineBackend::Embedded(stats) => {
                 let server = stats.get().map(|stats| stats.server());
-                embedded(now, server.is_some_and(|server| server.keyspace.tiering.get().is_some()))
+                embedded(
+                    now,
+                    server.is_some_and(|server| server.keyspace.tiering.get().is_some()),
+                )
             }
             EngineBackend::Tiered { redis, .. } => self.tiered(redis).await,
         };

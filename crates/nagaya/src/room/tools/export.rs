@@ -97,7 +97,7 @@ fn export_to(cold: &SqliteCold, args: &ExportArgs, out: impl Write) -> anyhow::R
         cold,
         out,
         payload: args.payload,
-        now_ms: SystemClock.unix_ms() as i64,
+        now_ms: SystemClock.unix_ms(),
         counts: Counts::default(),
         bar: bar(keys),
     };

@@ -1,20 +1,20 @@
-//! Functions belong to no tag: they are kept as one fact of the cold tier.
+//! Functions belong to no tag: they are stored as one metadata entry of the cold tier.
 
 use nagaya_commands::server::Server;
 use nagaya_commands::tiering::Tiering;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
-/// The fact's name. Its value is the log's position, eight bytes, and what FUNCTION DUMP gives.
+/// The entry's name. Its value is the log position in eight bytes, then the reply of FUNCTION DUMP.
 const FACT: &str = "functions";
 
-/// What the cold tier has of the functions.
+/// The state of the functions in the cold tier.
 #[derive(Default)]
 pub(super) struct SavedFunctions {
     saved: Option<Vec<u8>>,
 }
 
 impl SavedFunctions {
-    /// Saves the functions if they have changed since the last time.
+    /// Saves the functions if they have changed since the last save.
     pub(super) fn save(
         &mut self,
         server: &Server,
@@ -32,7 +32,7 @@ impl SavedFunctions {
     }
 }
 
-/// Reads the functions that were saved, and the position of the log that they are of.
+/// Reads the saved functions and their log position.
 pub(super) fn load(cold: &dyn ColdTier) -> Result<Option<(u64, Vec<u8>)>, ColdError> {
     let Some(value) = cold.fact(FACT)? else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The write-ahead log as the commands see it.
+//! The write-ahead log as a journal of commands.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Journal for LogJournal {
 
     #[inline]
     fn wants_commit(&self) -> bool {
-        // Readers wait too: what they were told must not be gone after a crash.
+        // Readers wait too: a value that they have seen must survive a crash.
         self.0.mode() == SyncMode::Always && self.0.durable() < self.0.end()
     }
 

@@ -1,9 +1,9 @@
-//! After a crash: does again what the cold tier lacks.
+//! Recovery after a crash: applies the changes that the cold tier lacks.
 //!
 //! The log is read from the last checkpoint on. A tag is loaded when the first
 //! record names it; records that its cold copy has already are left out, the
-//! others are applied. Nobody is served before that is done, but it is little:
-//! everything older is in the cold tier and comes in when it is asked for.
+//! others are applied. No client is served before that is done. It does not take
+//! long: everything older is in the cold tier and is loaded on demand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use nagaya_wal::{OpenError, Recovery};
 use super::functions;
 use super::saver::{CHECKPOINT, Saver, Trouble};
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Records between two looks at memory and clock.
-const LOOK_EVERY: u64 = 1024;
+/// The interval of progress messages in the log.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Records between two checks of memory and clock.
+const CHECK_EVERY: u64 = 1024;
 
-/// Why the data could not be brought back.
+/// Why the data could not be recovered.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
     #[error(transparent)]
@@ -42,7 +42,7 @@ pub enum RecoveryError {
     Save(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What was done again.
+/// What was replayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) records: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Replayed {
     pub(crate) tags: usize,
 }
 
-/// Applies the log to the tiers. `position` says how far it has got.
+/// Applies the log to memory and the cold tier. `position` shows the progress.
 pub(crate) fn replay(
     server: &Server,
     saver: &mut Saver,
@@ -82,7 +82,7 @@ pub(crate) fn replay(
         }
         let applied = match applied {
             Ok(applied) => applied,
-            // The functions that were saved may be newer than this: what it deletes is gone already.
+            // The saved functions may be newer than this record: what it deletes is gone already.
             Err(ReplayError::Refused { command, reply }) if command.starts_with("function") => {
                 tracing::debug!(command, reply, "a change of functions was not needed any more");
                 0
@@ -102,11 +102,11 @@ pub(crate) fn replay(
         position.store(end.0, Ordering::Release);
         done.records += 1;
         done.effects += applied as u64;
-        if done.records % LOOK_EVERY == 0 {
+        if done.records % CHECK_EVERY == 0 {
             core.begin_batch();
             replay.keep_memory(saver)?;
             let now_us = server.clock.steady_us();
-            if now_us - told_us > TELL_EVERY.as_micros() as u64 {
+            if now_us - told_us > PROGRESS_EVERY.as_micros() as u64 {
                 told_us = now_us;
                 let percent = read * 100 / total.max(1);
                 tracing::info!(percent, records = done.records, "replaying the write-ahead log");
@@ -117,7 +117,7 @@ pub(crate) fn replay(
     Ok(done)
 }
 
-/// Reads the position up to which a cold tier has made the log needless.
+/// Reads the log position of the cold tier's checkpoint.
 pub fn checkpoint(cold: &dyn ColdTier) -> Result<u64, ColdError> {
     let fact = cold.fact(CHECKPOINT)?;
     let position = fact
@@ -128,15 +128,15 @@ pub fn checkpoint(cold: &dyn ColdTier) -> Result<u64, ColdError> {
 
 struct Replay<'s> {
     server: &'s Server,
-    /// The positions that the cold tier has of the tags in memory.
+    /// The log positions of the cold copies of tags in memory.
     saved: HashMap<Box<[u8]>, u64, ahash::RandomState>,
     failure: Option<ColdError>,
 }
 
 impl Replay<'_> {
-    /// Tells whether an effect is to be applied, and makes its tag resident if so.
+    /// Returns whether an effect has to be applied, and makes its tag resident if so.
     fn wants(&mut self, tag: Option<&[u8]>, end: u64) -> bool {
-        // FLUSHALL and functions: doing them again does no harm.
+        // FLUSHALL and functions: applying them twice is harmless.
         let Some(tag) = tag else { return true };
         if let Some(saved) = self.saved.get(tag) {
             return *saved < end;
@@ -155,7 +155,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Saves and lets tags go when the log brings in more than fits.
+    /// Saves and evicts tags when the log loads more than fits into memory.
     fn keep_memory(&mut self, saver: &mut Saver) -> Result<(), RecoveryError> {
         if !self.server.keyspace.is_short_of_memory() {
             return Ok(());
@@ -165,7 +165,7 @@ impl Replay<'_> {
         self.server
             .keyspace
             .evict_until_enough(self.server.config().maxmemory);
-        // What has left memory is looked up again when the log names it.
+        // An evicted tag is looked up again when the log names it.
         self.saved.clear();
         Ok(())
     }

@@ -1,22 +1,22 @@
-//! What a holder does next: the rules of the lease, without I/O and without a clock of its own.
+//! The rules of the lease as a state machine, without I/O and without a clock of its own.
 //!
-//! The driver asks [`Machine::next`], does it, and reports back with the moments at which the
-//! request was sent and its answer was processed. The rules:
+//! The driver executes what [`LeaseState::next`] returns, and reports the outcome with the moments at
+//! which the request was sent and its answer was processed. The rules:
 //!
 //! - The window is counted from the *sending* of the last confirmed request, so that it ends before
-//!   anybody who took the number meanwhile may begin.
-//! - A number that somebody else may still be using is first waited for, W from the *receipt* of the
-//!   grant, and then renewed once more: only a renewal sent after the wait opens the window, because
-//!   only it proves that the grant was not lost in the meantime.
+//!   another holder that got the number in the meantime may begin.
+//! - Before a number that another holder may still use, the holder waits W from the *receipt* of the
+//!   grant and then renews once more. Only a renewal sent after the wait opens the window, because only
+//!   it proves that the grant was not lost in the meantime.
 //! - The run of the server is compared with the one of the last confirmed answer. Under another run
-//!   the record may be an older copy, and a later holder may be forgotten in it. Whoever has an
-//!   unbroken window knows that there is none and goes on; everybody else asks again.
+//!   the record may be an older copy that lacks a later holder. A holder with an unbroken window knows
+//!   that there is none and continues; any other holder asks for a number again.
 
-use crate::clock::BootTime;
 use crate::lease::timing::Timing;
 use crate::pool::{Phase, Refusal};
+use nagaya_clock::BootTime;
 
-/// The part of a grant that the rules look at.
+/// The part of a grant that the rules depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held<R> {
     pub number: u64,
@@ -25,25 +25,25 @@ pub struct Held<R> {
     pub run: R,
 }
 
-/// What to do now.
+/// What the driver has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum LeaseAction {
     Get,
     Extend(Phase),
     /// Nothing before this moment.
     WaitUntil(BootTime),
-    /// Another process of our own name has taken over. Asking again would rob it in turn.
+    /// Another process of the same name has taken over. Asking again would take the number from it.
     GiveUp,
 }
 
-/// When a request was sent and its answer was looked at.
+/// When a request was sent and when its answer was processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub sent: BootTime,
     pub received: BootTime,
 }
 
-/// How a renewal ended, as far as the rules are concerned.
+/// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Renewal<R> {
     Confirmed {
@@ -51,7 +51,7 @@ pub enum Renewal<R> {
         run: R,
     },
     Refused(Refusal),
-    /// No answer, an error, or too few replicas: it may have run or not.
+    /// No answer, an error, or too few replicas: it may have been executed or not.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ enum State<R> {
     Seeking {
         not_before: BootTime,
     },
-    /// The number is ours in the pool and must not be used yet.
+    /// The number is held in the pool and must not be used yet.
     Waiting {
         held: Held<R>,
         opens_after: BootTime,
@@ -77,12 +77,12 @@ enum State<R> {
 
 /// The state of one holder. `R` is the server's run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Machine<R> {
+pub struct LeaseState<R> {
     timing: Lengths,
     state: State<R>,
 }
 
-/// The lengths that the rules need, in a form that can be hashed.
+/// The durations that the rules need, in a form that can be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Lengths {
     use_for: std::time::Duration,
@@ -90,9 +90,9 @@ struct Lengths {
     delay: std::time::Duration,
 }
 
-impl<R: Clone + PartialEq> Machine<R> {
-    pub fn new(timing: &Timing) -> Machine<R> {
-        Machine {
+impl<R: Clone + PartialEq> LeaseState<R> {
+    pub fn new(timing: &Timing) -> LeaseState<R> {
+        LeaseState {
             timing: Lengths {
                 use_for: timing.use_for,
                 interval: timing.interval,
@@ -104,41 +104,41 @@ impl<R: Clone + PartialEq> Machine<R> {
         }
     }
 
-    /// What to do at `now`.
-    pub fn next(&self, now: BootTime) -> Step {
+    /// Returns what to do at `now`.
+    pub fn next(&self, now: BootTime) -> LeaseAction {
         match &self.state {
-            State::GivenUp => Step::GiveUp,
-            State::Seeking { not_before } if now >= *not_before => Step::Get,
-            State::Seeking { not_before } => Step::WaitUntil(*not_before),
+            State::GivenUp => LeaseAction::GiveUp,
+            State::Seeking { not_before } if now >= *not_before => LeaseAction::Get,
+            State::Seeking { not_before } => LeaseAction::WaitUntil(*not_before),
             State::Waiting {
                 opens_after,
                 renew_at,
                 ..
             } => {
                 if now < *renew_at.min(opens_after) {
-                    Step::WaitUntil(*renew_at.min(opens_after))
+                    LeaseAction::WaitUntil(*renew_at.min(opens_after))
                 } else if now >= *opens_after && now >= *renew_at {
-                    Step::Extend(Phase::DelayOver)
+                    LeaseAction::Extend(Phase::DelayOver)
                 } else if now >= *opens_after {
-                    // A failed try is repeated at its own pace.
-                    Step::WaitUntil(*renew_at)
+                    // A failed renewal is repeated at its own interval.
+                    LeaseAction::WaitUntil(*renew_at)
                 } else {
-                    Step::Extend(Phase::Waiting)
+                    LeaseAction::Extend(Phase::Waiting)
                 }
             }
             State::Open { until, renew_at, .. } => {
                 if now < *renew_at {
-                    Step::WaitUntil(*renew_at)
+                    LeaseAction::WaitUntil(*renew_at)
                 } else if now < *until {
-                    Step::Extend(Phase::InUse)
+                    LeaseAction::Extend(Phase::InUse)
                 } else {
-                    Step::Extend(Phase::Lapsed)
+                    LeaseAction::Extend(Phase::Lapsed)
                 }
             }
         }
     }
 
-    /// A number was granted and confirmed.
+    /// Records that a number was granted and confirmed.
     pub fn granted(&mut self, held: Held<R>, times: Times) {
         let Lengths {
             use_for,
@@ -161,12 +161,12 @@ impl<R: Clone + PartialEq> Machine<R> {
         };
     }
 
-    /// No number came of asking; try again at `not_before`.
+    /// Records that no number was granted; the next try is at `not_before`.
     pub fn not_granted(&mut self, not_before: BootTime) {
         self.state = State::Seeking { not_before };
     }
 
-    /// A renewal ended; `phase` is what it was sent as, `retry_at` when to try again if it failed.
+    /// Records the outcome of a renewal: `phase` is what it was sent as, `retry_at` the next try if it failed.
     pub fn renewed(&mut self, phase: Phase, renewal: Renewal<R>, times: Times, retry_at: BootTime) {
         let Lengths {
             use_for, interval, ..
@@ -221,7 +221,7 @@ impl<R: Clone + PartialEq> Machine<R> {
         }
     }
 
-    /// The number that is ours in the pool, used or not.
+    /// Returns the number that is held in the pool, whether it may be used or not.
     pub fn held(&self) -> Option<&Held<R>> {
         match &self.state {
             State::Waiting { held, .. } | State::Open { held, .. } => Some(held),
@@ -229,7 +229,7 @@ impl<R: Clone + PartialEq> Machine<R> {
         }
     }
 
-    /// The number that may be used, and until when.
+    /// Returns the number that may be used, and until when.
     pub fn window(&self) -> Option<(&Held<R>, BootTime)> {
         match &self.state {
             State::Open { held, until, .. } => Some((held, *until)),
@@ -237,7 +237,7 @@ impl<R: Clone + PartialEq> Machine<R> {
         }
     }
 
-    /// When the wait for the first use is over, if we are in it.
+    /// Returns the end of the wait for the first use, during that wait.
     pub fn opens_after(&self) -> Option<BootTime> {
         match &self.state {
             State::Waiting { opens_after, .. } => Some(*opens_after),
@@ -247,5 +247,5 @@ impl<R: Clone + PartialEq> Machine<R> {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
+#[path = "state_tests.rs"]
 mod tests;

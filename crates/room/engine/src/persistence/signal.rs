@@ -1,10 +1,10 @@
-//! Wakes the saver before its time.
+//! Requests to the saver thread.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// What the saver is told.
+/// Requests that wait for the saver.
 #[derive(Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
@@ -17,7 +17,7 @@ struct State {
     end: bool,
 }
 
-/// Why a wait was over.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     TimeIsUp,
@@ -26,26 +26,26 @@ pub(crate) enum Woken {
 }
 
 impl Signal {
-    /// Asks for a save as soon as possible.
+    /// Requests a save as soon as possible.
     pub(crate) fn save_soon(&self) {
         self.state.lock().soon = true;
         self.changed.notify_one();
     }
 
-    /// Asks for the end.
+    /// Requests the end of the thread.
     pub(crate) fn end(&self) {
         self.state.lock().end = true;
         self.changed.notify_one();
     }
 
-    /// Waits for the end, but no longer than `at_most`; other wishes are kept.
+    /// Waits at most `at_most` for the request to end; other requests are kept.
     pub(crate) fn wait_for_end(&self, at_most: Duration) {
         let mut state = self.state.lock();
         self.changed
             .wait_while_for(&mut state, |state| !state.end, at_most);
     }
 
-    /// Waits until asked, but no longer than `at_most`.
+    /// Waits at most `at_most` for a request.
     pub(crate) fn wait(&self, at_most: Duration) -> Woken {
         let mut state = self.state.lock();
         if !state.soon && !state.end {

@@ -1,5 +1,5 @@
 //! The cold tier and the write-ahead log behind the engine: opening them,
-//! bringing back what a crash has left, and the threads that serve them.
+//! recovery after a crash, and the threads that serve them.
 
 mod functions;
 mod journal;
@@ -27,10 +27,10 @@ use journal::LogJournal;
 use saver::{Rules, Saver};
 use signal::Signal;
 
-/// Tags read at a time when the filter is filled.
+/// Tags read per call while the filter is filled.
 const FILTER_PAGE: usize = 10_000;
 
-/// Where an engine keeps what must outlive it.
+/// Where an engine keeps its data.
 pub struct Storage {
     pub cold: Arc<dyn ColdTier>,
     /// The folder of the write-ahead log, for this engine alone.
@@ -47,8 +47,8 @@ impl Storage {
     }
 }
 
-/// The threads around the tiers.
-pub(crate) struct Tiers {
+/// The write-ahead log and the threads between memory and the cold tier.
+pub(crate) struct Persistence {
     pub(crate) log: Arc<Log>,
     signal: Arc<Signal>,
     saver: JoinHandle<()>,
@@ -56,9 +56,13 @@ pub(crate) struct Tiers {
     filter: JoinHandle<()>,
 }
 
-impl Tiers {
-    /// Opens the log, replays it, and starts the threads. Nobody may be served before this.
-    pub(crate) fn start(shared: &Arc<Shared>, config: &RoomConfig, storage: Storage) -> Result<Tiers, Error> {
+impl Persistence {
+    /// Opens the log, replays it, and starts the threads. No client may be served before this.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        config: &RoomConfig,
+        storage: Storage,
+    ) -> Result<Persistence, Error> {
         let Storage { cold, log_dir, files } = storage;
         let cold_error = |source: ColdError| Error::Recovery(source.into());
         let totals = cold.totals().map_err(cold_error)?;
@@ -77,7 +81,7 @@ impl Tiers {
             skipped.map_err(|source| Error::Recovery(source.into()))?;
         }
         let signal = Arc::new(Signal::default());
-        // Until the log has been replayed, this is how far memory has got; then the log itself tells.
+        // The position of memory while the log is replayed; after that, it is the end of the log.
         let replayed = Arc::new(AtomicU64::new(checkpoint));
         let (loads, orders) = mpsc::channel();
         let log_end = {
@@ -120,7 +124,7 @@ impl Tiers {
             .name("nagaya-save".to_owned())
             .spawn(move || saver.run())
             .map_err(Error::Thread)?;
-        Ok(Tiers {
+        Ok(Persistence {
             log,
             signal,
             saver,
@@ -129,7 +133,7 @@ impl Tiers {
         })
     }
 
-    /// Saves everything and ends the threads. Nobody is served any more.
+    /// Saves everything and ends the threads. No client is served any more.
     pub(crate) fn stop(self, shared: &Shared) -> Result<(), LogError> {
         self.signal.end();
         if let Some(tiering) = shared.server.keyspace.tiering.get() {
@@ -138,21 +142,21 @@ impl Tiers {
         let threads = self.readers.into_iter().chain([self.saver, self.filter]);
         for thread in threads {
             if thread.join().is_err() {
-                tracing::error!("a thread of the tiers panicked");
+                tracing::error!("a persistence thread panicked");
             }
         }
         self.log.close()
     }
 }
 
-/// Notes every tag of the cold tier in the filter, while the engine serves already.
+/// Starts to add every tag of the cold tier to the filter, while the engine serves clients.
 fn start_filter(shared: &Arc<Shared>, cold: Arc<dyn ColdTier>) -> std::io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     std::thread::Builder::new()
         .name("nagaya-filter".to_owned())
         .spawn(move || {
             if let Err(error) = fill_filter(&shared, &*cold) {
-                tracing::error!(%error, "tags could not be listed: absent keys cost a look at the cold tier");
+                tracing::error!(%error, "could not list the tags: every absent key is looked up in the cold tier");
             }
         })
 }

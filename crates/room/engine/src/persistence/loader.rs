@@ -1,4 +1,4 @@
-//! Reads tags from the cold tier for those who wait for them.
+//! Loads tags from the cold tier for the requests that wait for them.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,12 +8,12 @@ use nagaya_commands::tiering::{LoadOrder, Order};
 
 use crate::engine::Shared;
 
-/// Threads that read. Reads wait for a disk more than for a processor.
+/// The number of loading threads. Loads wait for the disk more than for a processor.
 const THREADS: usize = 4;
-/// Loads that one thread takes on at a time.
+/// Loads that one thread takes at a time.
 const LOADS_MAX: usize = 64;
 
-/// Starts the threads. They end when nobody can order any more.
+/// Starts the threads. They end when the last sender of loads is dropped.
 pub(crate) fn start(shared: &Arc<Shared>, orders: Receiver<Order>) -> std::io::Result<Vec<JoinHandle<()>>> {
     let orders = Arc::new(Mutex::new(orders));
     let threads = (0..THREADS).map(|number| {
@@ -25,7 +25,7 @@ pub(crate) fn start(shared: &Arc<Shared>, orders: Receiver<Order>) -> std::io::R
     threads.collect()
 }
 
-/// Does what has been ordered; false when nothing more can come.
+/// Executes the queued loads. Returns false when no more can come.
 fn serve(shared: &Shared, orders: &Mutex<Receiver<Order>>) -> bool {
     let mut loads = Vec::new();
     let mut question = None;
@@ -39,7 +39,7 @@ fn serve(shared: &Shared, orders: &Mutex<Receiver<Order>>) -> bool {
                 Order::Ask(asked, client) => question = Some((asked, client)),
                 Order::End => return false,
             }
-            // Whoever is free takes the rest.
+            // Another thread takes the rest.
             let full = question.is_some() || loads.len() >= LOADS_MAX;
             next = if full { None } else { orders.try_recv().ok() };
         }
@@ -67,7 +67,7 @@ fn load(shared: &Shared, orders: &[LoadOrder]) {
                 shared.server.keyspace.install(order, Ok(loaded));
             }
         }
-        // One bad row must not keep the other tags out.
+        // One bad row must not block the other tags.
         Err(_) => {
             for order in orders {
                 let read = tiering.cold.read(&[&order.tag]);
@@ -82,7 +82,7 @@ fn load(shared: &Shared, orders: &[LoadOrder]) {
     tiering.note_load_time(orders.len(), spent_us);
 }
 
-/// Lets colder tags make room for those that come.
+/// Evicts colder tags if the loaded ones need memory.
 fn make_room(shared: &Shared) {
     shared
         .server

@@ -1,14 +1,14 @@
-//! Brings changes to the cold tier, and saved tags out of memory.
+//! Saves changes to the cold tier and evicts saved tags from memory.
 //!
-//! One thread goes round all shards. It notes how far the log has got, takes
-//! what has changed, and once the cold tier has confirmed all of it the log up
-//! to that point is no longer needed: that is the checkpoint. Before snapshots
-//! are committed, the log is made durable up to them, so that the cold tier
-//! never knows more than the log.
+//! One thread visits all shards. It notes the position of the log and takes the
+//! changes. Once the cold tier has confirmed all of them, the log up to that
+//! position is no longer needed: that is the checkpoint. Before snapshots are
+//! committed, the log is made durable up to them, so that the cold tier is never
+//! ahead of the log.
 //!
 //! A round starts when the oldest change is three quarters as old as the cold
-//! copy may be, when memory or the log grow too large, or when somebody asks. One that
-//! fails leaves everything unsaved, as it was, and is tried again.
+//! copy may be, when memory or the log grow too large, or on request. A round
+//! that fails leaves its changes unsaved and is repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,29 +22,29 @@ use super::signal::{Signal, Woken};
 use crate::engine::Shared;
 use crate::memory::{resident_bytes, used_bytes};
 
-/// How much the saver stands back behind other threads.
+/// The saver's nice value: threads that serve clients come first.
 const NICE: i32 = 5;
-/// Bytes of snapshots that are committed together.
+/// Bytes of snapshots that are committed in one transaction.
 const COMMIT_BYTES: usize = 8 << 20;
-/// How often the saver looks for something to do.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Wait after a failed round.
+/// The interval at which the saver checks whether a round is due.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// The pause after a failed round.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long expired rows stay, for clocks that step back.
+/// How long expired rows stay in the cold tier, in case the clock steps back.
 const EXPIRED_MARGIN_MS: i64 = 60_000;
 const PURGE_EVERY_MS: i64 = 10_000;
 const PURGE_ROWS: usize = 5_000;
 
-/// The fact of the cold tier that says up to where the log is needless.
+/// The metadata entry of the cold tier with the position of the checkpoint.
 pub(super) const CHECKPOINT: &str = "checkpoint";
 
 /// When to save and what to evict.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) max_staleness: Duration,
-    /// Tags that nobody has used for this long leave memory; zero: none does for that reason.
+    /// Tags that were not used for this long are evicted; zero switches that off.
     pub(crate) idle_after: Duration,
-    /// A longer log is a reason to save.
+    /// A longer log, in bytes, starts a round.
     pub(crate) log_bytes_max: u64,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct Saver {
     log: Arc<Log>,
     signal: Arc<Signal>,
     rules: Rules,
-    /// Where the search for idle tags goes on: shard and cursor.
+    /// Where the search for idle tags continues: shard and cursor.
     idle_at: (usize, u64),
     purged_at_ms: i64,
-    /// Where the search for empty tags goes on.
+    /// Where the search for empty tags continues.
     empty_from: u64,
     functions: super::functions::SavedFunctions,
 }
@@ -88,12 +88,12 @@ impl Saver {
         }
     }
 
-    /// Saves until told to end, then once more.
+    /// Saves until the end is requested, then once more.
     pub(crate) fn run(&mut self) {
-        // Those who serve clients come first. Where that is not allowed, it is no more than a pity.
+        // Threads that serve clients come first. Without the permission for it, the saver runs as they do.
         rustix::process::setpriority_process(None, NICE).ok();
         loop {
-            let woken = self.signal.wait(LOOK_EVERY);
+            let woken = self.signal.wait(CHECK_EVERY);
             self.heal();
             if woken != Woken::TimeIsUp || self.is_due() {
                 let result = self.round();
@@ -102,7 +102,7 @@ impl Saver {
                 if let Err(error) = result {
                     tracing::error!(error = &error as &dyn std::error::Error, "saving failed");
                     self.signal.wait_for_end(RETRY_AFTER);
-                    // Those who wait for a save may have waited long enough.
+                    // Requests that wait for this save must not wait for a retry.
                     self.tiering().wake_waiting();
                 }
             }
@@ -167,7 +167,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Lets go of the part of the log that the cold tier has made needless.
+    /// Removes the part of the log that the checkpoint makes unnecessary.
     fn release_log(&self) {
         if let Err(error) = self.log.release(Position(self.tiering().checkpoint())) {
             tracing::warn!(%error, "a log segment stays");
@@ -184,7 +184,7 @@ impl Saver {
                 return Err(error.into());
             }
             tiering.flush_done(up_to);
-            // What was taken before the FLUSHALL is gone, and so are its keys.
+            // The snapshots were taken before a FLUSHALL, which has removed their keys.
             for (_, taken) in &mut batch {
                 taken.snapshots.retain(|snapshot| snapshot.version > up_to);
             }
@@ -211,7 +211,7 @@ impl Saver {
                 Err(_) => server.keyspace.not_saved(shard, of_shard),
             }
         }
-        // Those who wait for memory need not wait for the rest of the round.
+        // Requests that wait for memory need not wait for the rest of the round.
         self.relieve_memory();
         result
     }
@@ -234,7 +234,7 @@ impl Saver {
         if refused.is_empty() {
             return Ok(());
         }
-        // The filter took a new tag for an old one; or nothing but a cached count has changed since the
+        // The filter took a new tag for an old one; or only a cached count has changed since the
         // last snapshot, and that is refused again, rightly.
         let tags: Vec<&[u8]> = refused.iter().map(|snapshot| snapshot.tag.as_slice()).collect();
         tiering.cold.ensure(&tags)?;
@@ -242,14 +242,14 @@ impl Saver {
         Ok(())
     }
 
-    /// Lets saved tags go while there is too little memory, and those who wait for it go on.
+    /// Evicts saved tags while memory is short, and resumes the requests that wait for it.
     fn relieve_memory(&self) {
         let server = &self.shared.server;
         server.keyspace.evict_until_enough(server.config().maxmemory);
         self.tiering().wake_starved();
     }
 
-    /// Notes how much memory the process holds beyond what is allocated.
+    /// Measures the memory that the process holds beyond what is allocated.
     fn note_memory(&self) {
         if self.shared.server.config().maxmemory > 0 {
             let slack = resident_bytes().saturating_sub(used_bytes());
@@ -257,7 +257,7 @@ impl Saver {
         }
     }
 
-    /// Looks at some keys and lets the tags go that nobody has used for long.
+    /// Examines some keys and evicts tags that were not used for long.
     fn evict_idle(&mut self) {
         const STEPS: usize = 1_000;
         if self.rules.idle_after.is_zero() {
@@ -295,15 +295,15 @@ impl Saver {
             return;
         }
         match self.purge_rows(before_ms, now_ms) {
-            // As much as allowed: there may be more.
+            // The limit was reached: there may be more.
             Ok(removed) if removed >= PURGE_ROWS => self.purged_at_ms = 0,
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "expired rows stay in the cold tier"),
         }
     }
 
-    /// Removes some rows that have had their time. One process and its log decide what is newer, so
-    /// tombstones have served once they are written, and empty tags once the log begins after them.
+    /// Removes some obsolete rows. One process and its log decide what is newer, so tombstones are obsolete
+    /// once they are written, and empty tags once the log begins after them.
     fn purge_rows(&mut self, expired_before_ms: i64, now_ms: i64) -> Result<usize, ColdError> {
         let shared = Arc::clone(&self.shared);
         let Some(tiering) = shared.server.keyspace.tiering.get() else {
@@ -324,8 +324,8 @@ impl Saver {
         Ok(removed)
     }
 
-    /// Tries to make a failed log work again. Writes are taken only once everything is saved that ran
-    /// without being logged.
+    /// Tries to repair a failed log. Writes are accepted again only once everything is saved that was
+    /// executed without being logged.
     fn heal(&mut self) {
         let server = &self.shared.server;
         if let nagaya_wal::State::Failed(failure) = self.log.state() {
@@ -342,7 +342,7 @@ impl Saver {
         }
     }
 
-    /// Keeps what is wrong where readiness and status look for it.
+    /// Publishes the reason of a failure for readiness and status.
     fn note_health(&self, result: &Result<(), Trouble>) {
         let trouble = result.as_ref().err().map(ToString::to_string);
         *self.shared.trouble.lock() = trouble;
