@@ -1,6 +1,5 @@
 //! One HTTP request and its answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use hyper_rustls::ConfigBuilderExt;
 use nagaya_http_kit::client::{self, HttpsClient, Limits};
+use nagaya_net::tls::crypto_provider;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -206,8 +206,7 @@ pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpsClient, Error> {
         idle: IDLE_LIMIT,
         idle_per_host_max: idle_max,
     };
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let config = rustls::ClientConfig::builder_with_provider(crypto_provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Tls(error.to_string()))?;
     let config = if tls {
