@@ -1,8 +1,8 @@
-//! Cuts off a client that takes nothing of what is sent to it.
+//! Closes the connection of a client that takes nothing of what is sent to it.
 //!
-//! A stream of events has no end, so a reader that stops reading would hold its connection, and what is buffered for
-//! it, for as long as its machine is up. The time runs only while there is something to send and none of it goes
-//! out; any progress begins it anew. What the reader has not got is still in the log.
+//! A stream of events has no end, so a client that stops reading would hold its connection, and the buffers for
+//! it, for as long as its machine is up. The time runs only while there is data to send and none of it is
+//! accepted; any progress restarts it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,19 +12,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A connection whose writes must get on. `G` lives as long as the connection does, whoever owns it by then.
-pub(super) struct Stalling<S, G> {
+/// A connection whose writes must progress. `G` is dropped with the connection, also after an upgrade moved it to
+/// another task.
+pub(crate) struct WriteTimeout<S, G> {
     inner: S,
-    limit: Duration,
+    /// No limit without one.
+    limit: Option<Duration>,
     _guard: G,
-    /// Made at the first wait, so that idle connections go without it.
+    /// Made at the first wait, so that idle connections have none.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
 }
 
-impl<S, G> Stalling<S, G> {
-    pub(super) fn new(inner: S, limit: Duration, guard: G) -> Stalling<S, G> {
-        Stalling {
+impl<S, G> WriteTimeout<S, G> {
+    pub(crate) fn new(inner: S, limit: Option<Duration>, guard: G) -> WriteTimeout<S, G> {
+        WriteTimeout {
             inner,
             limit,
             _guard: guard,
@@ -33,13 +35,15 @@ impl<S, G> Stalling<S, G> {
         }
     }
 
-    /// Passes a write's outcome on; one that has waited for too long fails.
+    /// Returns a write's outcome; a write that has been pending for too long fails.
     fn watch<T>(&mut self, wrote: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let Some(limit) = self.limit else {
+            return wrote;
+        };
         if wrote.is_ready() {
             self.waiting = false;
             return wrote;
         }
-        let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !self.waiting {
             timer.as_mut().reset(Instant::now() + limit);
@@ -55,7 +59,7 @@ impl<S, G> Stalling<S, G> {
     }
 }
 
-impl<S: AsyncRead + Unpin, G: Unpin> AsyncRead for Stalling<S, G> {
+impl<S: AsyncRead + Unpin, G: Unpin> AsyncRead for WriteTimeout<S, G> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -65,7 +69,7 @@ impl<S: AsyncRead + Unpin, G: Unpin> AsyncRead for Stalling<S, G> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, G: Unpin> AsyncWrite for Stalling<S, G> {
+impl<S: AsyncWrite + Unpin, G: Unpin> AsyncWrite for WriteTimeout<S, G> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -110,7 +114,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_cut_off() {
         let (ours, _theirs) = duplex(16);
-        let mut ours = Stalling::new(ours, LIMIT, ());
+        let mut ours = WriteTimeout::new(ours, Some(LIMIT), ());
         let began = Instant::now();
         let error = ours.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -120,7 +124,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_a_little_now_and_then_is_not() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = Stalling::new(ours, LIMIT, ());
+        let mut ours = WriteTimeout::new(ours, Some(LIMIT), ());
         let reader = async {
             let mut buffer = [0; 16];
             for _ in 0..10 {
@@ -133,9 +137,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_limit_waits() {
+        let (ours, mut theirs) = duplex(16);
+        let mut ours = WriteTimeout::new(ours, None, ());
+        let reader = async {
+            tokio::time::sleep(LIMIT * 10).await;
+            theirs.read_exact(&mut [0; 64]).await.unwrap();
+        };
+        let (wrote, ()) = tokio::join!(ours.write_all(&[0; 64]), reader);
+        wrote.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_idle_connection_has_all_the_time() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = Stalling::new(ours, LIMIT, ());
+        let mut ours = WriteTimeout::new(ours, Some(LIMIT), ());
         ours.write_all(&[0; 8]).await.unwrap();
         tokio::time::sleep(LIMIT * 10).await;
         ours.write_all(&[0; 8]).await.unwrap();
