@@ -1,7 +1,7 @@
 //! What the table says about a command: name, arity, flags, keys, documents.
 //!
-//! The handler is not part of it: whoever executes commands pairs specs with
-//! handlers. Lookup, arity and ACL checks, locking, COMMAND, metrics and
+//! The handler is not part of it: the crate that executes commands pairs specs
+//! with handlers. Lookup, arity and ACL checks, locking, COMMAND, metrics and
 //! COMPAT.md read a command's spec.
 
 use nagaya_resp::Args;
@@ -20,7 +20,7 @@ pub struct CommandSpec {
     pub keys: &'static [KeySpec],
     /// Finds the keys that the key specs cannot describe (SORT's STORE, MIGRATE's KEYS).
     pub more_keys: Option<fn(&Args<'_>) -> Vec<usize>>,
-    /// Tells what the arguments make of a key whose spec says [`VARIABLE_FLAGS`].
+    /// Returns what the arguments make of a key whose spec says [`VARIABLE_FLAGS`].
     pub key_use: Option<fn(&Args<'_>) -> KeyFlags>,
     pub since: &'static str,
     pub summary: &'static str,
@@ -94,7 +94,7 @@ impl CommandSpec {
         self
     }
 
-    /// Tells whether an argument count (name included) fits.
+    /// Returns whether an argument count (name included) fits.
     pub fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 {
             count == self.arity as usize
@@ -114,7 +114,7 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Tells whether any flag of `other` is set here.
+    /// Returns whether any flag of `other` is set here.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
@@ -243,7 +243,7 @@ impl Category {
         Category(self.0 | other.0)
     }
 
-    /// Tells whether any category of `other` is in this set.
+    /// Returns whether any category of `other` is in this set.
     pub const fn has(self, other: Category) -> bool {
         self.0 & other.0 != 0
     }
@@ -288,7 +288,7 @@ impl KeyFlags {
         KeyFlags(self.0 | other.0)
     }
 
-    /// Tells whether any flag of `other` is set here.
+    /// Returns whether any flag of `other` is set here.
     pub const fn has(self, other: KeyFlags) -> bool {
         self.0 & other.0 != 0
     }

@@ -1,4 +1,4 @@
-//! What a handler gets: its arguments, its keys, its reply, and who asks.
+//! What a handler gets: its arguments, its keys, its reply and its session.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl<'c> Ctx<'c, '_> {
         parse_f64(self.arg(at)?).ok_or(CommandError::NotFloat)
     }
 
-    /// Tells whether an argument is a word, letter case ignored.
+    /// Returns whether an argument is a word, letter case ignored.
     pub fn is(&self, at: usize, word: &str) -> bool {
         self.args
             .get(at)
@@ -173,7 +173,7 @@ impl<'c> Ctx<'c, '_> {
         Ok(ms as i64)
     }
 
-    /// Tells whether this command may wait: not inside a transaction or script.
+    /// Returns whether this command may wait: not inside a transaction or script.
     pub fn may_wait(&self) -> bool {
         self.session.nesting == 0
     }
@@ -200,12 +200,12 @@ impl<'c> Ctx<'c, '_> {
 }
 
 impl Ctx<'_, '_> {
-    /// Says that the request is its own effect, although it counts as no change.
+    /// Records the request as its own effect, although it counts as no change.
     pub fn effect_verbatim(&mut self) {
         self.db.effect_iter(self.args.len(), self.args.iter());
     }
 
-    /// Says that the request is its own effect at the time it ran.
+    /// Records the request as its own effect with the time it ran.
     pub fn effect_verbatim_now(&mut self) {
         self.db.effect_now(self.args.len(), self.args.iter());
     }

@@ -122,7 +122,7 @@ impl Timer {
         self.rate.ns_between(started, self.ended_ticks)
     }
 
-    /// Says that time has passed since the last command ended, which is not part of the next one.
+    /// Forgets when the last command ended: time has passed that is not part of the next one.
     pub(crate) fn forget_end(&mut self) {
         self.ended_ticks = 0;
     }

@@ -1,7 +1,7 @@
 //! What a key's stamp means: when it was used last or, under an LFU policy, how often.
 //!
 //! The frequency is Redis's: eight bits that grow the less likely the larger they
-//! are, and lose one for every minute in which nobody used the key; the stamp's
+//! are, and lose one for every minute without a use of the key; the stamp's
 //! next sixteen bits are the minute of the last change.
 
 use nagaya_store::rng::with_thread_rng;
@@ -11,7 +11,7 @@ const FRESH: u8 = 5;
 /// How much harder each further step is (Redis's default `lfu-log-factor`).
 const LOG_FACTOR: f64 = 10.0;
 
-/// How uses of keys are counted, with the time of the command at hand.
+/// How uses of keys are counted, with the time of the current command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recency {
     /// Stamps are Unix seconds.

@@ -172,7 +172,7 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
-    if server.keyspace.shards.slow() == Some(LongScript::Script) {
+    if server.keyspace.shards.long_script() == Some(LongScript::Script) {
         return Err(busy_error(LongScript::Script));
     }
     let out = &mut *ctx.out;
