@@ -95,6 +95,7 @@ impl CommandSpec {
     }
 
     /// Returns whether an argument count (name included) fits.
+    #[inline]
     pub fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 {
             count == self.arity as usize
@@ -110,11 +111,13 @@ pub struct Flags(pub u32);
 
 impl Flags {
     /// Joins two sets of flags.
+    #[inline]
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
     /// Returns whether any flag of `other` is set here.
+    #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
@@ -239,11 +242,13 @@ impl Category {
     }
 
     /// Joins two sets.
+    #[inline]
     pub const fn and(self, other: Category) -> Category {
         Category(self.0 | other.0)
     }
 
     /// Returns whether any category of `other` is in this set.
+    #[inline]
     pub const fn has(self, other: Category) -> bool {
         self.0 & other.0 != 0
     }
@@ -284,11 +289,13 @@ pub struct KeyFlags(pub u16);
 
 impl KeyFlags {
     /// Joins two sets of flags.
+    #[inline]
     pub const fn and(self, other: KeyFlags) -> KeyFlags {
         KeyFlags(self.0 | other.0)
     }
 
     /// Returns whether any flag of `other` is set here.
+    #[inline]
     pub const fn has(self, other: KeyFlags) -> bool {
         self.0 & other.0 != 0
     }

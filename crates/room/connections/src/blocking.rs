@@ -79,6 +79,7 @@ impl Wait {
         self.claimed.store(false, Ordering::SeqCst);
     }
 
+    #[inline]
     pub fn is_claimed(&self) -> bool {
         self.claimed.load(Ordering::SeqCst)
     }

@@ -160,6 +160,7 @@ impl Client {
         *self.user.lock() = user;
     }
 
+    #[inline]
     pub fn set_flag(&self, flag: ClientFlag, on: bool) {
         if on {
             self.flags.fetch_or(flag.0, Ordering::Relaxed);
@@ -168,6 +169,7 @@ impl Client {
         }
     }
 
+    #[inline]
     pub fn has_flag(&self, flag: ClientFlag) -> bool {
         self.flags.load(Ordering::Relaxed) & flag.0 != 0
     }
@@ -193,11 +195,13 @@ impl Client {
         self.gone.store(true, Ordering::SeqCst);
     }
 
+    #[inline]
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
     /// Returns the protocol the connection speaks.
+    #[inline]
     pub fn proto(&self) -> Proto {
         if self.proto.load(Ordering::Relaxed) == 3 {
             Proto::Resp3

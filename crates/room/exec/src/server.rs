@@ -191,6 +191,7 @@ impl Server {
         self.config_version.fetch_add(1, Ordering::Release);
     }
 
+    #[inline]
     pub fn config_version(&self) -> u64 {
         self.config_version.load(Ordering::Acquire)
     }

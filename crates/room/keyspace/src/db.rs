@@ -119,6 +119,7 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the data that the locked shards are part of.
+    #[inline]
     pub fn data(&self) -> &'s Keyspace {
         self.data
     }
@@ -141,6 +142,7 @@ impl<'s> Db<'s> {
 
     /// Returns the time at which the command (or the transaction or script around it) began, in Unix
     /// milliseconds.
+    #[inline]
     pub fn now_ms(&self) -> i64 {
         self.now_ms
     }
@@ -186,11 +188,13 @@ impl<'s> Db<'s> {
     }
 
     /// Returns whether a key exists; not a use of it.
+    #[inline]
     pub fn exists(&self, key: &[u8]) -> bool {
         self.live(key).is_some()
     }
 
     /// Returns the type of a key's value; not a use of it.
+    #[inline]
     pub fn kind(&self, key: &[u8]) -> Option<ValueKind> {
         self.live(key).map(Entry::kind)
     }
@@ -338,6 +342,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes a key; returns whether it was there. Large values are freed on another thread.
+    #[inline]
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match self.take(key) {
             Some(entry) => {
@@ -349,6 +354,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes a key and returns its value with its expiry (RENAME).
+    #[inline]
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
@@ -362,6 +368,7 @@ impl<'s> Db<'s> {
     }
 
     /// Notes for the cold tier that a key is gone.
+    #[inline]
     fn note_removed(&mut self, entry: &Entry, location: KeyLocation) {
         if self.tiering.is_some() {
             let tiers = &mut self.locked.get_mut(location.shard).tiers;
@@ -389,11 +396,13 @@ impl<'s> Db<'s> {
     }
 
     /// Returns when a key expires; outer nothing when the key is missing.
+    #[inline]
     pub fn expiry(&self, key: &[u8]) -> Option<Option<i64>> {
         self.live(key).map(Entry::expiry)
     }
 
     /// Sets or clears the expiry of a key; false when it is missing.
+    #[inline]
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
@@ -409,6 +418,7 @@ impl<'s> Db<'s> {
     }
 
     /// Frees an entry, on another thread when that takes long.
+    #[inline]
     pub fn discard(&self, entry: Entry) {
         if entry.free_effort() > FREE_EFFORT_MAX {
             self.data.reclaim(Reclaimable::Entry(entry), 1);
@@ -416,11 +426,13 @@ impl<'s> Db<'s> {
     }
 
     /// Notifies watching transactions, blocked clients and client-side caches of a changed key.
+    #[inline]
     pub fn modified(&mut self, key: &[u8]) {
         self.changed(key, self.client_id);
     }
 
     /// Like [`Db::modified`], for a change by the client `by`; 0 when the key expired.
+    #[inline]
     fn changed(&mut self, key: &[u8], by: u64) {
         self.dirty += 1;
         self.touch(key);
@@ -433,6 +445,7 @@ impl<'s> Db<'s> {
     }
 
     /// Notifies the transactions that watch a key and the clients that wait for it.
+    #[inline]
     fn touch(&mut self, key: &[u8]) {
         let location = self.locate(key);
         let shard = self.locked.get_mut(location.shard);
@@ -607,6 +620,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes the expired keys that reads have met. Called once the handler is done.
+    #[inline]
     pub fn purge_expired(&mut self) {
         if self.expired.get_mut().is_empty() {
             return;
@@ -650,20 +664,24 @@ impl<'s> Db<'s> {
         self.locked.get(location.shard).keys.get(location.hash, key)
     }
 
+    #[inline]
     pub fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
         let location = self.locate(key);
         self.locked.get_mut(location.shard)
     }
 
     /// Returns a held shard.
+    #[inline]
     pub fn held(&self, shard: usize) -> &Shard {
         self.locked.get(shard)
     }
 
+    #[inline]
     pub fn shard_of(&self, key: &[u8]) -> usize {
         self.locate(key).shard
     }
 
+    #[inline]
     pub fn tiers_of(&self, key: &[u8]) -> &ShardResidency {
         &self.locked.get(self.locate(key).shard).tiers
     }
@@ -692,6 +710,7 @@ impl<'s> Db<'s> {
         entry.expiry().is_some_and(|at| at < self.expired_before_ms)
     }
 
+    #[inline]
     fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
         let keys = &mut self.locked.get_mut(location.shard).keys;
         if keys.volatile() == 0 {
@@ -718,6 +737,7 @@ impl<'s> Db<'s> {
         self.record_removal(&key);
     }
 
+    #[inline]
     fn expiry_for(&mut self, key: &[u8], location: KeyLocation, expiry: Expiry) -> Option<i64> {
         match expiry {
             Expiry::Clear => None,

@@ -24,6 +24,7 @@ impl Events {
     pub const ALL: Events = Events(0x7fc | (1 << 13));
 
     /// Returns whether any class of `other` is in this set.
+    #[inline]
     pub const fn has(self, other: Events) -> bool {
         self.0 & other.0 != 0
     }

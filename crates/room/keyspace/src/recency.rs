@@ -21,6 +21,7 @@ pub enum Recency {
 }
 
 impl Recency {
+    #[inline]
     pub fn at(now_ms: i64, counts_uses: bool) -> Recency {
         if counts_uses {
             Recency::Frequency((now_ms / 60_000) as u16)
@@ -30,6 +31,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is new.
+    #[inline]
     pub fn fresh(self) -> u32 {
         match self {
             Recency::Seconds(now_s) => now_s,
@@ -47,6 +49,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is set to another value: its frequency stays.
+    #[inline]
     pub fn replaced(self, old: Option<u32>) -> u32 {
         match (self, old) {
             (Recency::Frequency(_), Some(stamp)) => stamp,
@@ -55,6 +58,7 @@ impl Recency {
     }
 
     /// Returns the frequency of a key; nothing when frequencies are not counted.
+    #[inline]
     pub fn frequency(self, stamp: u32) -> Option<u8> {
         match self {
             Recency::Seconds(_) => None,

@@ -87,10 +87,12 @@ pub const SHARDS_MAX: usize = 256;
 pub struct ShardSet([u64; SHARDS_MAX / 64]);
 
 impl ShardSet {
+    #[inline]
     pub fn insert(&mut self, shard: usize) {
         self.0[shard / 64] |= 1 << (shard % 64);
     }
 
+    #[inline]
     pub fn contains(&self, shard: usize) -> bool {
         self.0[shard / 64] & (1 << (shard % 64)) != 0
     }
@@ -107,6 +109,7 @@ pub enum LockScope {
 
 impl LockScope {
     /// Returns the scope that covers both.
+    #[inline]
     pub fn join(self, other: LockScope) -> LockScope {
         match (self, other) {
             (LockScope::None, scope) | (scope, LockScope::None) => scope,
@@ -157,6 +160,7 @@ impl Shards {
     }
 
     /// Returns the number of shards.
+    #[inline]
     pub fn count(&self) -> usize {
         self.shards.len()
     }
@@ -189,11 +193,13 @@ impl Shards {
     }
 
     /// Returns the shard of a tag.
+    #[inline]
     pub fn shard_of_tag(&self, tag: &[u8]) -> usize {
         (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
     }
 
     /// Takes the locks of a scope, in order.
+    #[inline]
     pub fn lock(&self, scope: LockScope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
             LockScope::None => Locked::None,

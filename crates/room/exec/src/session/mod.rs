@@ -144,11 +144,13 @@ impl Session {
     }
 
     /// Returns the connection's number.
+    #[inline]
     pub fn id(&self) -> u64 {
         self.shared.id
     }
 
     /// Returns the protocol the connection speaks.
+    #[inline]
     pub fn proto(&self) -> Proto {
         self.proto
     }
@@ -160,11 +162,13 @@ impl Session {
     }
 
     /// Returns whether the connection waits for a key; no further request may run until it does not.
+    #[inline]
     pub fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
     /// Returns when the wait ends by itself, in Unix milliseconds.
+    #[inline]
     pub fn block_deadline_ms(&self) -> Option<i64> {
         self.blocked.as_ref().and_then(|wait| wait.deadline_ms)
     }
@@ -184,6 +188,7 @@ impl Session {
     }
 
     /// Returns whether the client wants this reply. Used for requests that a node executes.
+    #[inline]
     pub fn takes_reply(&mut self) -> bool {
         let wanted = self.replies == Replies::On;
         self.replies = match self.replies {

@@ -20,6 +20,7 @@ pub struct Effects {
 
 impl Effects {
     /// Starts a record in a buffer that was used before.
+    #[inline]
     pub fn recording(buf: EffectBuf) -> Effects {
         Effects {
             on: true,
@@ -29,6 +30,7 @@ impl Effects {
     }
 
     /// Returns the record.
+    #[inline]
     pub fn into_record(self) -> EffectBuf {
         self.buf
     }
@@ -42,11 +44,13 @@ impl Db<'_> {
     }
 
     /// Records what the command did, in place of the command itself. Several effects add up.
+    #[inline]
     pub fn effect(&mut self, args: &[&[u8]]) {
         self.effect_iter(args.len(), args.iter().copied());
     }
 
     /// Like [`Db::effect`], with `count` arguments from anywhere.
+    #[inline]
     pub fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             self.effects.told = true;
@@ -86,6 +90,7 @@ impl Db<'_> {
     }
 
     /// Records that a key was removed for another reason than the command, such as expiry.
+    #[inline]
     pub fn record_removal(&mut self, key: &[u8]) {
         if self.effects.on {
             self.effects.buf.push(&[b"DEL", key]);
@@ -93,6 +98,7 @@ impl Db<'_> {
     }
 
     /// Leaves a change that was counted out of what the command is taken to have done.
+    #[inline]
     pub fn forget_change(&mut self) {
         self.effects.seen += 1;
     }

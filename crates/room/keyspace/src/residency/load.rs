@@ -43,6 +43,7 @@ impl Db<'_> {
     }
 
     /// Returns whether the tag of a key is resident.
+    #[inline]
     pub fn is_resident(&self, key: &[u8]) -> bool {
         let Some(tiering) = self.tiering else { return true };
         let tag = hash_tag(key);

@@ -155,6 +155,7 @@ impl Hashes {
 
 impl ShardResidency {
     /// Notes that a key is new in memory.
+    #[inline]
     pub fn created(&mut self, key: &[u8], hash: u64) {
         let tag = hash_tag(key);
         if tag.len() != key.len() {
@@ -204,6 +205,7 @@ impl ShardResidency {
     }
 
     /// Notes that a key is gone from memory; `copied` tells that the cold tier may have it.
+    #[inline]
     pub fn removed(&mut self, key: &[u8], hash: u64, copied: bool, now_ms: i64) {
         let tag = hash_tag(key);
         let own = tag.len() == key.len();
@@ -245,6 +247,7 @@ impl ShardResidency {
     }
 
     /// Queues a tag for the saver.
+    #[inline]
     pub fn enqueue(&mut self, tag: &[u8], now_ms: i64) {
         self.queue.push(tag);
         self.queued_since_ms.get_or_insert(now_ms);
