@@ -199,7 +199,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     out.bulk_str("LUA");
     out.map(2);
     out.bulk_str("libraries_count");
-    out.int(libraries.len() as i64);
+    out.int(libraries.count() as i64);
     out.bulk_str("functions_count");
     out.int(libraries.function_count() as i64);
     Ok(())
