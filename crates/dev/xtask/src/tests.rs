@@ -1,0 +1,6 @@
+mod crates;
+mod functions;
+mod imports;
+mod manifests;
+mod names;
+mod sql;
