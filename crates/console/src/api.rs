@@ -12,14 +12,14 @@ use tower::ServiceExt;
 /// Largest answer that a page is made of, in bytes.
 const ANSWER_MAX: usize = 16 << 20;
 
-/// A request to the API, on behalf of somebody.
+/// A request to the API on behalf of a user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     pub method: Method,
     /// Path and query, encoded.
     pub path: String,
     pub body: Option<Value>,
-    /// The token of whoever looks at the page.
+    /// The token of the signed-in user.
     pub token: Option<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer of ours, for what kept the API from giving one.
+    /// Makes an answer for a call that the API could not answer.
     fn unusable(status: StatusCode, detail: &str) -> Answer {
         let body = serde_json::json!({"status": status.as_u16(), "detail": detail});
         Answer {
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// Whoever answers requests to the API.
+/// The API that answers requests.
 pub trait Api: Send + Sync + 'static {
     fn call(&self, request: Request) -> BoxFuture<'_, Answer>;
 }

@@ -106,9 +106,10 @@ pub(crate) fn ago(at_ms: i64, now_ms: i64) -> String {
         seconds @ 3_600..86_400 => format!("{} h", seconds / 3_600),
         seconds => format!("{} d", seconds / 86_400),
     };
-    match at_ms <= now_ms {
-        true => format!("{whole} ago"),
-        false => format!("in {whole}"),
+    if at_ms <= now_ms {
+        format!("{whole} ago")
+    } else {
+        format!("in {whole}")
     }
 }
 
@@ -133,9 +134,10 @@ fn short(value: f64) -> String {
         _ => 2,
     };
     let text = format!("{value:.places$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the house remembers of its metrics, for charts.
+//! What the server remembers of its metrics, for charts.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use crate::chart::{Chart, Series, Unit};
 use crate::failure::Failure;
 use crate::form::encode;
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
 /// How far back charts reach.
 pub(crate) const MINUTES: u32 = 60;
 /// The fewest points of a chart: five minutes.
 const POINTS_MIN: usize = 30;
 
-/// The answer of `/v1/house/history` for some series; none where the house keeps no history.
+/// The answer of `/v1/house/history` for some series; none where the server keeps no history.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct History {
     step_seconds: f64,
@@ -29,8 +29,8 @@ struct Names {
 
 impl History {
     /// Asks for the last hour of those series that there are.
-    pub(crate) async fn read(visit: &Visit, wanted: &[&str]) -> Result<History, Failure> {
-        let known: Names = match visit.get("/v1/house/history").await {
+    pub(crate) async fn read(request: &PageRequest, wanted: &[&str]) -> Result<History, Failure> {
+        let known: Names = match request.get("/v1/house/history").await {
             Ok(known) => known,
             // No history is kept here, or it is none of this token's business.
             Err(failure) if matches!(failure.status.as_u16(), 403 | 404) => return Ok(History::default()),
@@ -43,11 +43,12 @@ impl History {
         }
         let series = encode(&found.join(","));
         let path = format!("/v1/house/history?minutes={MINUTES}&series={series}");
-        let history: History = visit.get_if_any(&path).await?.unwrap_or_default();
+        let history: History = request.get_if_any(&path).await?.unwrap_or_default();
         Ok(history.since_its_beginning())
     }
 
-    /// Leaves out the time before the house began, so that a young one's charts are not a line at their right end.
+    /// Leaves out the time before the server began, so that a young one's charts are not a line at their right
+    /// end.
     fn since_its_beginning(mut self) -> History {
         let length = self.series.values().map(Vec::len).max().unwrap_or(0);
         let empty = |points: &Vec<Option<f64>>| points.iter().take_while(|point| point.is_none()).count();

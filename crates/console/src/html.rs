@@ -2,9 +2,9 @@
 
 use maud::{Markup, Render, html};
 
-use crate::admit::FORM_WORD;
 use crate::format;
-use crate::visit::Visit;
+use crate::request::PageRequest;
+use crate::session_guard::FORM_WORD;
 
 /// How a state looks. The word is always there, so colour is never the only sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,8 +132,8 @@ pub(crate) fn action(href: &str, text: &str, tone: Tone) -> Markup {
 }
 
 /// The hidden field that every form carries.
-pub(crate) fn form_word(visit: &Visit) -> Markup {
-    html! { input type="hidden" name=(FORM_WORD) value=(visit.seen.form_word); }
+pub(crate) fn form_word(request: &PageRequest) -> Markup {
+    html! { input type="hidden" name=(FORM_WORD) value=(request.info.form_word); }
 }
 
 /// A question before something is done.
@@ -153,10 +153,10 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// The question as the content of a page; the script shows the same form in a dialog.
-    pub(crate) fn ask(&self, visit: &Visit) -> Markup {
+    pub(crate) fn ask(&self, request: &PageRequest) -> Markup {
         html! {
             form.card.question method="post" action=(self.action) {
-                (form_word(visit))
+                (form_word(request))
                 div.words { (self.text) }
                 (self.fields)
                 div.buttons {
@@ -171,11 +171,11 @@ impl Question<'_> {
 }
 
 /// What the form before this page did, if one led here: `?done=` says which and `?n=` to how many.
-pub(crate) fn notice(visit: &Visit) -> Markup {
-    let Some(done) = visit.query("done") else {
+pub(crate) fn notice(request: &PageRequest) -> Markup {
+    let Some(done) = request.query("done") else {
         return html! {};
     };
-    let count: Option<u64> = visit.query("n").and_then(|count| count.parse().ok());
+    let count: Option<u64> = request.query("n").and_then(|count| count.parse().ok());
     let text = match (done, count) {
         ("retry", None) => "The job will run again.".to_owned(),
         ("cancel", None) => "The job was cancelled.".to_owned(),

@@ -6,9 +6,9 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
 use crate::html::{form_word, notice};
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
-/// Which part of the house a page is about.
+/// Which part of the server a page is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nav {
     Overview,
@@ -49,7 +49,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// Writes the whole document.
-    pub(crate) fn render(self, visit: &Visit) -> Response {
+    pub(crate) fn render(self, request: &PageRequest) -> Response {
         let document = html! {
             (DOCTYPE)
             html lang="en" {
@@ -65,9 +65,9 @@ impl Page {
                 }
                 body {
                     a.skip href="#main" { "Skip to the content" }
-                    (header_of(visit, self.nav))
+                    (header_of(request, self.nav))
                     main #main tabindex="-1" {
-                        (notice(visit))
+                        (notice(request))
                         // Filled by the script when updates fail.
                         p.notice.bad #stale role="status" hidden {}
                         div #live {
@@ -76,9 +76,9 @@ impl Page {
                         }
                     }
                     footer {
-                        p { "nagaya " (visit.console.0.config.version) }
+                        p { "nagaya " (request.console.0.config.version) }
                         // A browser sends no token along, so these open only where none is asked for.
-                        @if !visit.console.0.config.asks_token {
+                        @if !request.console.0.config.asks_token {
                             p { a href="/openapi.json" { "API" } " · " a href="/metrics" { "Metrics" } }
                         }
                     }
@@ -90,8 +90,8 @@ impl Page {
     }
 }
 
-fn header_of(visit: &Visit, current: Nav) -> Markup {
-    let is_in = visit.seen.session.is_some() || !visit.console.0.config.asks_token;
+fn header_of(request: &PageRequest, current: Nav) -> Markup {
+    let is_in = request.info.session.is_some() || !request.console.0.config.asks_token;
     html! {
         header.top {
             a.brand href="/" {
@@ -108,13 +108,13 @@ fn header_of(visit: &Visit, current: Nav) -> Markup {
                 }
             }
             div.tools {
-                @if visit.rights().is_read_only() { span.badge.plain { "read-only" } }
+                @if request.rights().is_read_only() { span.badge.plain { "read-only" } }
                 // Shown by the script, which is what they need.
                 button.tool #updates type="button" hidden aria-pressed="false" { "Pause updates" }
                 button.tool #theme type="button" hidden { "Theme: system" }
-                @if visit.seen.session.is_some() {
+                @if request.info.session.is_some() {
                     form method="post" action="/sign-out" {
-                        (form_word(visit))
+                        (form_word(request))
                         button.tool type="submit" { "Sign out" }
                     }
                 }

@@ -1,7 +1,7 @@
-//! Slows down those who guess tokens.
+//! Slows down guessing of tokens.
 //!
 //! Only failures count, in windows of a minute: per address, and over all addresses together, so that many
-//! addresses are no way around. Whoever is over is refused before the token is looked at.
+//! addresses are no way around. A client over the limit is refused before its token is checked.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Failures of one address in a window; people mistype a few times.
 const PER_ADDRESS: u32 = 8;
-/// Failures of everybody in a window.
+/// Failures of all addresses together in a window.
 const ALL_TOGETHER: u32 = 100;
 const WINDOW: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ struct Window {
 }
 
 impl Limiter {
-    /// Tells how long this address has to wait; nothing when it may try.
+    /// Returns how long this address has to wait; `None` when it may try.
     pub(crate) fn wait(&self, address: IpAddr) -> Option<Duration> {
         let mut window = self.0.lock();
         let left = window.left()?;
@@ -38,7 +38,7 @@ impl Limiter {
         (own >= PER_ADDRESS || window.all >= ALL_TOGETHER).then_some(left)
     }
 
-    /// Notes a failure.
+    /// Records a failure.
     pub(crate) fn failed(&self, address: IpAddr) {
         let mut window = self.0.lock();
         if window.left().is_none() {

@@ -1,4 +1,4 @@
-//! Who has signed in. In memory only: a house that starts again asks everybody again.
+//! Sessions of signed-in users. In memory only: after a restart every user signs in again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use crate::visit::Rights;
+use crate::request::Rights;
 
-/// A session that nobody used for so long ends.
+/// A session ends after this idle time.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// Every session ends after this.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Most sessions; the one that was idle for longest makes room.
+/// Most sessions; the longest idle one is dropped.
 const SESSIONS_MAX: usize = 1_000;
 
-/// Sessions by the hash of their id, so that what is in memory opens nothing.
+/// Sessions by the hash of their id, so that a memory dump reveals no usable id.
 pub(crate) struct Sessions {
     open: Mutex<HashMap<[u8; 32], Session>>,
     /// Forms carry a digest of this and the session's id.
@@ -100,8 +100,8 @@ impl Sessions {
         self.open.lock().remove(&id.hash());
     }
 
-    /// The word that the forms of someone signed in carry. Nobody signed in, there is one for everybody: a foreign page
-    /// cannot read it, which is all that counts.
+    /// Returns the anti-forgery token for forms of a session. Without a session there is one shared token: a
+    /// foreign page cannot read it, which suffices.
     pub(crate) fn form_word(&self, id: Option<&SessionId>) -> String {
         let mut digest = Sha256::new();
         digest.update(self.secret);

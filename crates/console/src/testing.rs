@@ -1,4 +1,4 @@
-//! A house for tests: the console over an API that answers what it was told to.
+//! A console for tests, over a fake API with prepared answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::admit::{COOKIE, FORM_WORD};
 use crate::api::{Answer, Api, Request};
 use crate::config::ConsoleConfig;
+use crate::request::Console;
 use crate::session::SessionId;
-use crate::visit::Console;
+use crate::session_guard::{COOKIE, FORM_WORD};
 
 /// Status and body by method and path.
 type Answers = HashMap<(Method, String), (u16, Value)>;
@@ -54,7 +54,7 @@ impl Api for FakeApi {
 }
 
 /// The console and the API behind it.
-pub(crate) struct House {
+pub(crate) struct TestConsole {
     api: FakeApi,
     console: Console,
     router: Router,
@@ -82,17 +82,17 @@ pub(crate) fn cookie_of(set_cookie: &str) -> String {
     set_cookie.split(';').next().unwrap().to_owned()
 }
 
-impl House {
-    /// A house that asks for no token.
-    pub(crate) fn open() -> House {
-        House::new(None)
+impl TestConsole {
+    /// A console that requires no token.
+    pub(crate) fn open() -> TestConsole {
+        TestConsole::new(None)
     }
 
-    pub(crate) fn with_token(token: &'static str) -> House {
-        House::new(Some(token))
+    pub(crate) fn with_token(token: &'static str) -> TestConsole {
+        TestConsole::new(Some(token))
     }
 
-    fn new(token: Option<&'static str>) -> House {
+    fn new(token: Option<&'static str>) -> TestConsole {
         let api = FakeApi {
             token,
             ..FakeApi::default()
@@ -103,17 +103,17 @@ impl House {
             version: "1.2.3",
         };
         let console = Console::new(api.clone(), config);
-        let house = House {
+        let console = TestConsole {
             router: console.routes(),
             api,
             console,
         };
-        house.answer("/version", json!({"name": "nagaya", "version": "1.2.3"}));
-        house.answer(
+        console.answer("/version", json!({"name": "nagaya", "version": "1.2.3"}));
+        console.answer(
             "/readyz",
             json!({"state": "ready", "uptime_seconds": 5, "components": []}),
         );
-        house
+        console
     }
 
     /// What the API answers to a GET from now on.

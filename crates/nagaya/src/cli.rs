@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use nagaya_config::Flag;
 
-use crate::jobs_tools::{self, JobsCommand};
-use crate::room_tools::{self, RoomCommand};
-use crate::{bench, config_command, demo, fanout, fleet, ids, status, terminal, token, up};
+use crate::app::{terminal, up};
+use crate::jobs::{self, tools::JobsCommand};
+use crate::room::{self, tools::RoomCommand};
+use crate::{config_command, demo, fanout, fleet, ids, status, token};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,68 +35,6 @@ Examples:
 
 Ctrl-C or SIGTERM stops it: open requests finish first. A second one ends it
 at once.";
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  nagaya bench redis --quick           see that everything works
-  nagaya bench redis                   throughput, latency and CPU
-  nagaya bench redis --all --out runs  memory and scaling as well, recorded
-
-Needs redis-server and redis-benchmark. In a checkout, full runs are recorded
-under bench/runs; bench/README.md says what the figures mean.";
-
-const BENCH_ROOM_EXAMPLES: &str = "\
-Examples:
-  nagaya bench room --quick            see that everything works
-  nagaya bench room                    all parts, about five minutes
-  nagaya bench room --parts larger --memory 256mb --seconds 120
-
-Needs redis-server and redis-benchmark. The data is kept below TMPDIR: let it
-be on the disk that you want to know about, and not in memory.";
-
-const BENCH_PROXY_EXAMPLES: &str = "\
-Examples:
-  nagaya bench proxy --quick           see that everything works
-  nagaya bench proxy                   beside twemproxy, about half an hour
-  nagaya bench proxy --nodes 3 --depth 16 --rounds 3
-  nagaya bench proxy --saves           log, loads and staleness on PostgreSQL
-
-Needs redis-server, redis-benchmark, nutcracker (twemproxy) and PostgreSQL.";
-
-const BENCH_JOBS_EXAMPLES: &str = "\
-Examples:
-  nagaya bench jobs --quick            see that everything works
-  nagaya bench jobs                    all of it, about half an hour
-  nagaya bench jobs --subjects http-sqlite --parts flat --waiting 10000,10000000
-
-Needs PostgreSQL's programs; the peers also npm, python3 and redis-server. They
-are installed under target/bench-peers. Run it from a checkout.";
-
-const BENCH_FANOUT_EXAMPLES: &str = "\
-Examples:
-  nagaya bench fanout --quick          see that everything works
-  nagaya bench fanout --serinin ./serinin
-  nagaya bench fanout --parts memory --memory-seconds 60
-
-Needs redis-server. serinin is built from its own sources with Go.";
-
-const BENCH_RESULTS_EXAMPLES: &str = "\
-Examples:
-  nagaya bench results --quick              see that everything works
-  nagaya bench results                      all parts, about five minutes
-  nagaya bench results --store postgres     with jobs in PostgreSQL
-  nagaya bench results --parts idle --connections 2000
-
-10000 idle streams need as many open files: ulimit -Hn must allow them.";
-
-const BENCH_FLEET_EXAMPLES: &str = "\
-Examples:
-  nagaya bench fleet --quick           see that everything works
-  nagaya bench fleet                   all scenarios, about four minutes
-  nagaya bench fleet --partition 20    cut an agent off for a shorter time
-
-Needs redis-server. The other column is what document 000's program needed on
-the same kind of machine; bench/README.md says how.";
 
 /// Five services under one roof.
 #[derive(Parser)]
@@ -158,39 +97,11 @@ enum Command {
     /// Hand out tokens, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Measure the house against the servers it stands in for
-    #[command(subcommand)]
-    Bench(BenchCommand),
     /// Write a completion script for a shell
     Completions {
         /// The shell to write it for
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Subcommand)]
-enum BenchCommand {
-    /// Compare our engine with the installed redis-server
-    #[command(after_long_help = BENCH_EXAMPLES)]
-    Redis(bench::RedisArgs),
-    /// Measure what keeping data costs, and having more than memory
-    #[command(after_long_help = BENCH_ROOM_EXAMPLES)]
-    Room(bench::RoomArgs),
-    /// Compare the proxy with twemproxy, and measure saves and loads
-    #[command(after_long_help = BENCH_PROXY_EXAMPLES)]
-    Proxy(bench::ProxyArgs),
-    /// Compare our job queue with others on the same database
-    #[command(after_long_help = BENCH_JOBS_EXAMPLES)]
-    Jobs(bench::JobsArgs),
-    /// Measure how results reach submitters
-    #[command(after_long_help = BENCH_RESULTS_EXAMPLES)]
-    Results(bench::ResultsArgs),
-    /// Measure the fan-out beside serinin and beside plain writes
-    #[command(after_long_help = BENCH_FANOUT_EXAMPLES)]
-    Fanout(bench::FanoutArgs),
-    /// Measure placing and moving workers
-    #[command(after_long_help = BENCH_FLEET_EXAMPLES)]
-    Fleet(bench::FleetArgs),
 }
 
 #[derive(Subcommand)]
@@ -286,17 +197,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             config_command::check(&global, settings.flags(&global))
         }
         Command::Status(args) => status::status(&global, SettingArgs::default().flags(&global), args),
-        Command::Room(command) => room_tools::run(&global, SettingArgs::default().flags(&global), command),
-        Command::Jobs(command) => jobs_tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Room(command) => room::tools::run(&global, SettingArgs::default().flags(&global), command),
+        Command::Jobs(command) => jobs::tools::run(&global, SettingArgs::default().flags(&global), command),
         Command::Demo(args) => demo::run(&global, SettingArgs::default().flags(&global), args),
         Command::Token(command) => token::run(&global, SettingArgs::default().flags(&global), command),
-        Command::Bench(BenchCommand::Redis(args)) => bench::redis(args),
-        Command::Bench(BenchCommand::Room(args)) => bench::room(args),
-        Command::Bench(BenchCommand::Proxy(args)) => bench::proxy(args),
-        Command::Bench(BenchCommand::Jobs(args)) => bench::jobs(args),
-        Command::Bench(BenchCommand::Results(args)) => bench::results(args),
-        Command::Bench(BenchCommand::Fanout(args)) => bench::fanout(args),
-        Command::Bench(BenchCommand::Fleet(args)) => bench::fleet(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "nagaya", &mut script);

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use nagaya_config::{Flag, Loaded, Origin, Raw};
 use serde_json::{Map, Value, json};
 
+use crate::app::settings::{self, Settings};
 use crate::cli::GlobalArgs;
-use crate::settings::{self, Settings};
 
 /// Prints the effective settings with the origin of each; as TOML, it is a valid config
 /// file but for the secrets.

@@ -2,7 +2,7 @@
 
 use nagaya_config::{reference_page, sample_file};
 
-use crate::settings::sections;
+use crate::app::settings::sections;
 
 const REFERENCE_INTRODUCTION: &str = "\
 # Settings

@@ -28,6 +28,6 @@ pub use listen::Listen;
 pub use loader::{Entry, Flag, Loaded, Loader, Origin};
 pub use reference::{reference_page, sample_file};
 pub use secret::Secret;
-pub use section::{Complaint, Field, Life, Section, SectionMeta, check, check_range};
-pub use units::ByteSize;
+pub use section::{Field, InvalidValue, ReloadPolicy, Section, SectionMeta, check, check_range};
+pub use units::{ByteSize, with_unit};
 pub use value::{Choice, Raw, Unset, Value};

@@ -7,8 +7,7 @@ use crate::value::{Raw, Value};
 
 /// An address and port to listen on; port 0 lets the system choose.
 ///
-/// Only addresses are taken, and the one name `localhost`: a listener must not depend on
-/// what a resolver says on the day.
+/// Only addresses are taken, and the one name `localhost`: a listener must not depend on name resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::error::{Error, Problem};
 use crate::file;
 use crate::nearest::nearest;
-use crate::section::{Complaint, Field, Section, SectionMeta, env_name};
+use crate::section::{Field, InvalidValue, Section, SectionMeta, env_name};
 use crate::value::Raw;
 
 /// The prefix of every environment variable that sets something.
@@ -93,8 +93,8 @@ impl Loader {
         }
     }
 
-    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore
-    /// must be a setting, all others are none of our business.
+    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore must be a setting,
+    /// all others are ignored.
     pub fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let mut variables: Vec<_> = variables.into_iter().collect();
         variables.sort();
@@ -156,8 +156,8 @@ impl Loader {
             Ok(_) => {
                 self.values.insert(key.to_owned(), (raw, origin));
             }
-            Err(complaint) => {
-                let message = complain(key, field, &raw, complaint);
+            Err(invalid) => {
+                let message = describe_invalid(key, field, &raw, invalid);
                 self.problems.push(Problem { origin, message });
             }
         }
@@ -261,19 +261,19 @@ fn find(sections: &[&'static SectionMeta], key: &str) -> Option<(&'static Sectio
     })
 }
 
-fn complain(key: &str, field: &Field, raw: &Raw, complaint: Complaint) -> String {
+fn describe_invalid(key: &str, field: &Field, raw: &Raw, invalid: InvalidValue) -> String {
     let found = match raw {
         _ if field.secret => "another kind of value".to_owned(),
-        // What is in it is of interest only where a table belongs.
+        // Its contents matter only where a table is expected.
         Raw::Table(_) if !field.kind.starts_with("a table") => "a table".to_owned(),
         raw => raw.to_string(),
     };
-    match complaint {
-        Complaint::OutOfRange { low, high } => {
+    match invalid {
+        InvalidValue::OutOfRange { low, high } => {
             let unit = field.unit.map(|unit| format!(" {unit}")).unwrap_or_default();
             format!("`{key}` is {found}, allowed are {low} to {high}{unit}")
         }
-        Complaint::WrongType => {
+        InvalidValue::WrongType => {
             let words: Vec<_> = (field.choices)().iter().map(|choice| choice.word).collect();
             if words.is_empty() {
                 return format!("`{key}` must be {}, found {found}", field.kind.replace('`', ""));

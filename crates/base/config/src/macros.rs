@@ -32,7 +32,7 @@ macro_rules! settings {
         $visibility:vis struct $name:ident in $section:literal {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident : $type:ty = $default:expr, $life:ident
+                $field:ident : $type:ty = $default:expr, $reload:ident
                 $(, range $low:literal to $high:literal)?
                 $(, unit $unit:literal)?
                 $(, flag $flag:literal)?;
@@ -57,7 +57,7 @@ macro_rules! settings {
                     default: || $crate::Raw::from($default),
                     range: $crate::settings!(@range $($low, $high)?),
                     unit: $crate::settings!(@option $($unit)?),
-                    life: $crate::settings!(@life $life),
+                    reload: $crate::settings!(@reload $reload),
                     secret: <$type as $crate::Value>::SECRET,
                     flag: $crate::settings!(@option $($flag)?),
                     check: $crate::settings!(@check $type $(, $low, $high)?),
@@ -82,8 +82,8 @@ macro_rules! settings {
             }
         }
     };
-    (@life fixed) => { $crate::Life::Fixed };
-    (@life reloadable) => { $crate::Life::Reloadable };
+    (@reload fixed) => { $crate::ReloadPolicy::Fixed };
+    (@reload reloadable) => { $crate::ReloadPolicy::Reloadable };
     (@option) => { None };
     (@option $value:literal) => { Some($value) };
     (@range) => { None };

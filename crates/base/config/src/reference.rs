@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::section::{Field, Life, SectionMeta};
+use crate::section::{Field, ReloadPolicy, SectionMeta};
 use crate::value::Raw;
 
 /// Renders the Markdown reference of all settings, to follow a hand-written introduction.
@@ -82,9 +82,9 @@ fn describe(page: &mut String, section: &SectionMeta, field: &Field) {
     if let Some(flag) = field.flag {
         push(page, format_args!("- Flag: `{flag}`\n"));
     }
-    page.push_str(match field.life {
-        Life::Fixed => "- A change takes effect at the next start.\n",
-        Life::Reloadable => "- A change takes effect while running.\n",
+    page.push_str(match field.reload {
+        ReloadPolicy::Fixed => "- A change takes effect at the next start.\n",
+        ReloadPolicy::Reloadable => "- A change takes effect while running.\n",
     });
 }
 

@@ -4,7 +4,7 @@ use crate::value::{Choice, Raw, Value};
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ReloadPolicy {
     /// At the next start.
     Fixed,
     /// While running.
@@ -23,12 +23,12 @@ pub struct Field {
     pub range: Option<fn() -> (Raw, Raw)>,
     /// What a plain number counts; durations and sizes carry their own unit.
     pub unit: Option<&'static str>,
-    pub life: Life,
+    pub reload: ReloadPolicy,
     pub secret: bool,
     /// The flag that sets it besides `--set`.
     pub flag: Option<&'static str>,
     /// Checks type and range and returns the canonical form.
-    pub check: fn(&Raw) -> Result<Raw, Complaint>,
+    pub check: fn(&Raw) -> Result<Raw, InvalidValue>,
 }
 
 /// One section: a TOML table and its settings.
@@ -50,21 +50,21 @@ pub trait Section: Sized {
 
 /// Why a value was refused.
 #[derive(Debug, PartialEq)]
-pub enum Complaint {
+pub enum InvalidValue {
     WrongType,
     OutOfRange { low: Raw, high: Raw },
 }
 
 /// Checks a value of a setting without a range.
-pub fn check<T: Value>(raw: &Raw) -> Result<Raw, Complaint> {
+pub fn check<T: Value>(raw: &Raw) -> Result<Raw, InvalidValue> {
     T::read(raw)
         .map(|value| value.write())
-        .ok_or(Complaint::WrongType)
+        .ok_or(InvalidValue::WrongType)
 }
 
 /// Checks a value of a setting with a range; both ends are allowed. A number too large for
 /// its type is out of range too, not of the wrong type.
-pub fn check_range<T: Value + PartialOrd>(raw: &Raw, low: Raw, high: Raw) -> Result<Raw, Complaint> {
+pub fn check_range<T: Value + PartialOrd>(raw: &Raw, low: Raw, high: Raw) -> Result<Raw, InvalidValue> {
     let ends = (T::read(&low), T::read(&high));
     let (Some(lowest), Some(highest)) = ends else {
         unreachable!("the range {low} to {high} was declared with values of another type");
@@ -73,11 +73,11 @@ pub fn check_range<T: Value + PartialOrd>(raw: &Raw, low: Raw, high: Raw) -> Res
         Some(value) if value.write() == Raw::Unset || (lowest <= value && value <= highest) => {
             Ok(value.write())
         }
-        Some(_) => Err(Complaint::OutOfRange { low, high }),
+        Some(_) => Err(InvalidValue::OutOfRange { low, high }),
         None if is_whole_number(raw) && matches!(low, Raw::Integer(_)) => {
-            Err(Complaint::OutOfRange { low, high })
+            Err(InvalidValue::OutOfRange { low, high })
         }
-        None => Err(Complaint::WrongType),
+        None => Err(InvalidValue::WrongType),
     }
 }
 

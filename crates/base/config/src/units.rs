@@ -110,9 +110,21 @@ fn read_in_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     Some(total)
 }
 
+/// Reads a length of time such as `1m30s`, or a size such as `64mb`, as a command line has it.
+pub fn with_unit<T: Value>(text: &str) -> Result<T, String> {
+    T::read(&Raw::Words(text.to_owned())).ok_or_else(|| format!("must be {}", T::KIND))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_on_the_command_line_need_their_unit() {
+        assert_eq!(with_unit("1m30s"), Ok(Duration::from_secs(90)));
+        assert!(with_unit::<Duration>("90").is_err());
+        assert_eq!(with_unit("1kb"), Ok(ByteSize(1024)));
+    }
 
     #[test]
     fn durations_are_read_with_their_unit_and_written_without_loss() {

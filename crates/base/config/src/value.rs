@@ -96,9 +96,10 @@ impl fmt::Display for Raw {
 /// Writes a key bare where TOML allows it.
 fn write_key(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    match !key.is_empty() && key.bytes().all(bare) {
-        true => f.write_str(key),
-        false => write_quoted(f, key),
+    if !key.is_empty() && key.bytes().all(bare) {
+        f.write_str(key)
+    } else {
+        write_quoted(f, key)
     }
 }
 

@@ -1,20 +1,26 @@
-//! Schemas and their history.
+//! Schemas and their recorded history.
 //!
-//! Several parts of the house may live in one database, so each names its set of
-//! migrations. A table keeps what was applied. All of it happens in one transaction
-//! behind an advisory lock, so programs that start at once take turns and the later
-//! ones find nothing to do; a program that dies half way leaves nothing behind.
+//! Several services may share one database, so each names its set of
+//! migrations. A table records what was applied. All of it happens in one transaction
+//! behind an advisory lock, so processes that start at once take turns and the later
+//! ones find nothing to do; a process that dies half way leaves nothing behind.
 
 use std::time::Duration;
 
-use nagaya_sql::{Changed, History, Migration, Recorded, Step, row};
+use nagaya_sql::{Changed, History, Migration, Recorded, Step, block, row};
 
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// How long to wait for another program that migrates, and for one migration.
+/// Time limit of waiting for another process that migrates, and of one migration. Large tables take long.
 const LIMIT: Duration = Duration::from_secs(3600);
+
+const CREATE: &str = block(include_str!("queries/migrations.sql"), "create");
+const DELETE: &str = block(include_str!("queries/migrations.sql"), "delete");
+const INSERT: &str = block(include_str!("queries/migrations.sql"), "insert");
+const LIST: &str = block(include_str!("queries/migrations.sql"), "list");
+const LOCK: &str = block(include_str!("queries/migrations.sql"), "lock");
 
 row! {
     postgres;
@@ -30,7 +36,7 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// The number of the newest schema.
+    /// Returns the number of the newest schema.
     pub fn newest(&self) -> u32 {
         self.history().newest()
     }
@@ -44,24 +50,20 @@ impl Migrations {
     pub async fn to(&self, pool: &Pool, target: u32) -> Result<(), Error> {
         let mut connection = pool.get().await?;
         let transaction = connection.transaction().await?;
-        let lock = transaction
-            .driver()
-            .query(include_str!("queries/migrations/lock.sql"), &[]);
-        transaction.call_within("let us migrate", LIMIT, lock).await?;
+        let lock = transaction.driver().query(LOCK, &[]);
         transaction
-            .batch(include_str!("queries/migrations/create.sql"))
+            .call_within("grant the migration lock", LIMIT, lock)
             .await?;
+        transaction.batch(CREATE).await?;
         let applied = self.applied(&transaction).await?;
         self.step(&transaction, applied, target.min(self.newest()))
             .await?;
         transaction.commit().await
     }
 
-    /// Returns how many steps are applied, after comparing them with ours.
+    /// Returns how many steps are applied, after comparing them with the program's own.
     async fn applied(&self, session: &Session) -> Result<u32, Error> {
-        let rows = session
-            .query(include_str!("queries/migrations/list.sql"), &[&self.set])
-            .await?;
+        let rows = session.query(LIST, &[&self.set]).await?;
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         if found > self.newest() {
             return Err(Error::SchemaNewer {
@@ -95,7 +97,7 @@ impl Migrations {
                     session.batch_within(migration.up, LIMIT).await?;
                     session
                         .execute(
-                            include_str!("queries/migrations/insert.sql"),
+                            INSERT,
                             &[&self.set, &as_int(number), &migration.name, &migration.checksum()],
                         )
                         .await?;
@@ -103,17 +105,12 @@ impl Migrations {
                 }
                 Step::Down { number, migration } => {
                     session.batch_within(migration.down, LIMIT).await?;
-                    session
-                        .execute(
-                            include_str!("queries/migrations/delete.sql"),
-                            &[&self.set, &as_int(number)],
-                        )
-                        .await?;
+                    session.execute(DELETE, &[&self.set, &as_int(number)]).await?;
                     tracing::info!(
                         set = self.set,
                         number,
                         name = migration.name,
-                        "migration taken back"
+                        "migration reverted"
                     );
                 }
             }
@@ -128,4 +125,41 @@ impl Migrations {
 
 fn as_int(number: u32) -> i32 {
     i32::try_from(number).expect("a schema has few steps")
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_sql::{SCALAR, assert_columns, blocks_in};
+    use nagaya_testkit::shared;
+
+    use super::*;
+    use crate::pool::Options;
+
+    #[test]
+    fn rows_have_the_columns_of_their_statements() {
+        let url = shared::postgres().create_database();
+        let pool = Pool::new(&url.parse().unwrap(), Options::default()).unwrap();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/queries");
+        let prepare = async {
+            let session = pool.get().await.unwrap();
+            session.batch(CREATE).await.unwrap();
+            let mut found = std::collections::BTreeMap::new();
+            for (name, sql) in blocks_in(&folder) {
+                let statement = session.driver().prepare(&sql).await.unwrap();
+                let columns = statement.columns().iter();
+                found.insert(name, columns.map(|column| column.name().to_owned()).collect());
+            }
+            found
+        };
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        assert_columns(
+            &runtime.block_on(prepare),
+            &[
+                ("migrations/list", MigrationRow::COLUMNS),
+                ("migrations/lock", SCALAR),
+                ("notify/listen", SCALAR),
+                ("notify/send", SCALAR),
+            ],
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Comparing what statements return with what rows declare. For tests.
+//! The columns of rows: where one is, and whether statements return what their rows declare.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +8,25 @@ use crate::block::blocks;
 
 /// The columns of a statement that returns one value, whatever its name.
 pub const SCALAR: &[&str] = &["_"];
+
+/// Returns the position of a column, for an error about its value.
+///
+/// Call it in a `const`: an unknown name then stops the build.
+///
+/// ```
+/// nagaya_sql::row! { sqlite; struct Room { id: i64, name: String } }
+/// assert_eq!(const { nagaya_sql::position(Room::COLUMNS, "name") }, 1);
+/// ```
+pub const fn position(columns: &[&str], name: &str) -> usize {
+    let mut at = 0;
+    while at < columns.len() {
+        if is_same(columns[at].as_bytes(), name.as_bytes()) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("the row has no column of this name")
+}
 
 /// Returns the blocks of all `.sql` files of a folder by `file/block`.
 ///
@@ -52,6 +71,14 @@ pub fn assert_columns(found: &BTreeMap<String, Vec<String>>, declared: &[(&str, 
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+const fn is_same(left: &[u8], right: &[u8]) -> bool {
+    let mut at = 0;
+    while at < left.len() && at < right.len() && left[at] == right[at] {
+        at += 1;
+    }
+    at == left.len() && at == right.len()
+}
+
 fn matches(columns: &[String], row: &[&str]) -> bool {
     columns.len() == row.len()
         && columns
@@ -70,6 +97,11 @@ mod tests {
         found.insert("rooms/find".to_owned(), columns);
         found.insert("rooms/delete".to_owned(), Vec::new());
         found
+    }
+
+    #[test]
+    fn a_position_is_found_by_the_whole_name() {
+        assert_eq!(position(&["id_of_tag", "id", "i"], "id"), 1);
     }
 
     #[test]

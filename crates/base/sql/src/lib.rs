@@ -41,5 +41,5 @@ mod history;
 mod row;
 
 pub use block::{block, blocks};
-pub use columns::{SCALAR, assert_columns, blocks_in};
+pub use columns::{SCALAR, assert_columns, blocks_in, position};
 pub use history::{Changed, History, Migration, Recorded, Step};

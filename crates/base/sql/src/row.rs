@@ -63,6 +63,7 @@ macro_rules! row {
         }
     ) => {
         $(#[$meta])*
+        #[allow(dead_code)]
         $vis struct $name {
             $($(#[$field_meta])* $vis $field: $type,)*
         }
@@ -94,6 +95,7 @@ macro_rules! row {
         }
     ) => {
         $(#[$meta])*
+        #[allow(dead_code)]
         $vis struct $name $(<$life>)? {
             $($(#[$field_meta])* $vis $field: $type,)*
         }

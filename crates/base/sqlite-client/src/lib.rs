@@ -1,10 +1,10 @@
-//! What every SQLite file of the house needs: a schema with a history, and failures with a meaning.
+//! What every SQLite file of this workspace needs: a schema with a recorded history, and classes of errors.
 
-mod failure;
+mod error_class;
 mod scalar;
 mod schema;
 
-pub use failure::{Meaning, meaning, strange_value};
+pub use error_class::{ErrorClass, classify, strange_value};
 pub use nagaya_sql::Migration;
 pub use scalar::scalar;
 pub use schema::{Schema, SchemaError};

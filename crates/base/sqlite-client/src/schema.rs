@@ -1,4 +1,4 @@
-//! The schema of a file and its history.
+//! The schema of a file and its recorded history.
 //!
 //! The number of the last migration applied is the file's `user_version`; a table
 //! keeps what was applied. All of it changes in one transaction that holds the
@@ -7,20 +7,26 @@
 
 use std::path::{Path, PathBuf};
 
-use nagaya_sql::{Changed, History, Migration, Recorded, Step, row};
+use nagaya_sql::{Changed, History, Migration, Recorded, Step, block, row};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::scalar::scalar;
+
+const COUNT_OBJECTS: &str = block(include_str!("queries/migrations.sql"), "count_objects");
+const CREATE: &str = block(include_str!("queries/migrations.sql"), "create");
+const DELETE: &str = block(include_str!("queries/migrations.sql"), "delete");
+const FIND: &str = block(include_str!("queries/migrations.sql"), "find");
+const INSERT: &str = block(include_str!("queries/migrations.sql"), "insert");
 
 row! {
     sqlite;
     struct MigrationRow { name: String, checksum: String }
 }
 
-/// What the files of one kind look like.
+/// The schema of one kind of file.
 #[derive(Debug)]
 pub struct Schema {
-    /// What such a file is, with its article, for errors.
+    /// A description with an article, for error texts.
     pub what: &'static str,
     /// Marks a file as one of these. SQLite keeps it in the header for this use.
     pub application_id: i32,
@@ -65,7 +71,7 @@ impl SchemaError {
 }
 
 impl Schema {
-    /// The number of the newest schema.
+    /// Returns the number of the newest schema.
     pub const fn newest(&self) -> u32 {
         self.history().newest()
     }
@@ -89,9 +95,7 @@ impl Schema {
         let failed = SchemaError::failed(path);
         connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let moved = self.version_of(connection, path).and_then(|found| {
-            connection
-                .execute_batch(include_str!("queries/create.sql"))
-                .map_err(failed)?;
+            connection.execute_batch(CREATE).map_err(failed)?;
             self.verify(connection, path, found)?;
             self.step(connection, found, target).map_err(failed)
         });
@@ -100,7 +104,7 @@ impl Schema {
         moved
     }
 
-    /// Tells whether the file is ours and new enough to be read as it is.
+    /// Returns whether the file is ours and new enough to be read as it is.
     pub fn require_newest(&self, connection: &Connection, path: &Path) -> Result<(), SchemaError> {
         let found = self.version_of(connection, path)?;
         if found < self.newest() {
@@ -117,7 +121,7 @@ impl Schema {
     pub fn version_of(&self, connection: &Connection, path: &Path) -> Result<u32, SchemaError> {
         let read = |pragma| connection.pragma_query_value(None, pragma, scalar::<i32>);
         let facts = || -> rusqlite::Result<(i32, i32, u32)> {
-            let objects = connection.query_row(include_str!("queries/count_objects.sql"), [], scalar)?;
+            let objects = connection.query_row(COUNT_OBJECTS, [], scalar)?;
             Ok((read("application_id")?, read("user_version")?, objects))
         };
         let (application, version, objects) = facts().map_err(SchemaError::failed(path))?;
@@ -145,7 +149,7 @@ impl Schema {
         let mut recorded = Vec::new();
         for number in 1..=applied {
             let found = connection
-                .query_row(include_str!("queries/find.sql"), [number], MigrationRow::read)
+                .query_row(FIND, [number], MigrationRow::read)
                 .optional()
                 .map_err(SchemaError::failed(path))?;
             recorded.extend(found.map(|row| Recorded {
@@ -168,11 +172,11 @@ impl Schema {
                 Step::Up { number, migration } => {
                     connection.execute_batch(migration.up)?;
                     let row = params![number, migration.name, migration.checksum()];
-                    connection.execute(include_str!("queries/insert.sql"), row)?;
+                    connection.execute(INSERT, row)?;
                 }
                 Step::Down { number, migration } => {
                     connection.execute_batch(migration.down)?;
-                    connection.execute(include_str!("queries/delete.sql"), [number])?;
+                    connection.execute(DELETE, [number])?;
                 }
             }
         }
@@ -187,6 +191,8 @@ impl Schema {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_sql::{SCALAR, assert_columns, blocks};
+
     use super::*;
 
     const SCHEMA: Schema = Schema {
@@ -288,8 +294,26 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_nobody_knows_cannot_be_asked_for() {
+    fn an_unknown_schema_is_refused() {
         let error = SCHEMA.to(&memory(), here(), 3).unwrap_err();
         assert!(matches!(error, SchemaError::Unknown { .. }));
+    }
+
+    #[test]
+    fn rows_have_the_columns_of_their_statements() {
+        let connection = memory();
+        SCHEMA.upgrade(&connection, here()).unwrap();
+        let columns = |sql| {
+            let statement = connection.prepare(sql).unwrap();
+            statement.column_names().map(str::to_owned).collect()
+        };
+        let found = blocks(include_str!("queries/migrations.sql"))
+            .into_iter()
+            .map(|(name, sql)| (name.to_owned(), columns(sql)))
+            .collect();
+        assert_columns(
+            &found,
+            &[("count_objects", SCALAR), ("find", MigrationRow::COLUMNS)],
+        );
     }
 }

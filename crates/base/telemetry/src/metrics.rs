@@ -1,17 +1,18 @@
-//! Every metric of the house, with its unit and help text.
+//! The metrics of a process: its own, those of the HTTP server, and what components add.
 //!
-//! A component gets a struct of its own here and is handed a clone of it; clones share
-//! their counts. Labels come from closed sets only (routes as declared, methods, status
-//! codes): never from keys, ids or anything else a peer makes up, or memory would grow
-//! with the number of peers.
+//! A component declares its statistics in its own crate as [`Stats`] and registers how they are read;
+//! they are read at each scrape. Clones of [`HttpMetrics`] share their counts.
+//!
+//! Labels come from closed sets only (routes as declared, methods, status codes): never from keys, ids or
+//! anything else a peer makes up, or memory would grow with the number of peers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,14 +20,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::clock::Clock;
-use crate::fanout::{FanoutCollector, FanoutFigures};
-use crate::fleet::{FleetCollector, FleetFigures};
-use crate::ids::{IdsCollector, IdsFigures};
-use crate::jobs::{JobsCollector, JobsFigures};
+use nagaya_clock::Clock;
+
 use crate::process::ProcessCollector;
-use crate::room::{RoomCollector, RoomFigures};
-use crate::tiers::{TiersCollector, TiersFigures};
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,12 +35,48 @@ const LATENCY_BUCKETS: [f64; 13] = [
 
 /// All metrics of this process.
 pub struct Metrics {
-    /// Locked for a registration or a scrape only; counting does not pass here.
+    /// Locked for a registration or a scrape only; counting does not need it.
     registry: Mutex<Registry>,
     pub http: HttpMetrics,
 }
 
-/// What the HTTP server counts.
+/// Statistics of a component at one moment. Each crate declares its own, with unit and help text.
+pub trait Stats: 'static {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result;
+}
+
+/// Reads the statistics of a component at each scrape.
+struct ScrapeCollector<S> {
+    read: Box<dyn Fn() -> S + Send + Sync>,
+}
+
+impl<S> fmt::Debug for ScrapeCollector<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScrapeCollector").finish_non_exhaustive()
+    }
+}
+
+impl<S: Stats> Collector for ScrapeCollector<S> {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        (self.read)().encode(encoder)
+    }
+}
+
+/// A histogram of durations: counts by upper bound in seconds, and the sum.
+#[derive(Clone, Debug, Default)]
+pub struct LatencyStats {
+    pub buckets: Vec<(f64, u64)>,
+    pub seconds: f64,
+}
+
+impl LatencyStats {
+    pub fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let count = self.buckets.iter().map(|(_, count)| count).sum();
+        encoder.encode_histogram::<NoLabelSet>(self.seconds, count, &self.buckets, None)
+    }
+}
+
+/// Counters of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
@@ -79,39 +111,10 @@ impl Metrics {
         }
     }
 
-    /// Adds a component that keeps its own counts and tells them at each scrape.
-    pub fn register(&self, collector: Box<dyn Collector>) {
-        self.lock().register_collector(collector);
-    }
-
-    /// Adds the engine, whose figures are read at each scrape.
-    pub fn register_room(&self, read: impl Fn() -> RoomFigures + Send + Sync + 'static) {
-        self.register(Box::new(RoomCollector { read: Box::new(read) }));
-    }
-
-    /// Adds a room on real engines, whose figures are read at each scrape.
-    pub fn register_tiers(&self, read: impl Fn() -> TiersFigures + Send + Sync + 'static) {
-        self.register(Box::new(TiersCollector { read: Box::new(read) }));
-    }
-
-    /// Adds the manager of a fleet, whose figures are read at each scrape.
-    pub fn register_fleet(&self, read: impl Fn() -> FleetFigures + Send + Sync + 'static) {
-        self.register(Box::new(FleetCollector { read: Box::new(read) }));
-    }
-
-    /// Adds the maker of ids, whose figures are read at each scrape.
-    pub fn register_ids(&self, read: impl Fn() -> IdsFigures + Send + Sync + 'static) {
-        self.register(Box::new(IdsCollector { read: Box::new(read) }));
-    }
-
-    /// Adds the fan-out, whose figures are read at each scrape.
-    pub fn register_fanout(&self, read: impl Fn() -> FanoutFigures + Send + Sync + 'static) {
-        self.register(Box::new(FanoutCollector { read: Box::new(read) }));
-    }
-
-    /// Adds the jobs, whose figures are read at each scrape.
-    pub fn register_jobs(&self, read: impl Fn() -> JobsFigures + Send + Sync + 'static) {
-        self.register(Box::new(JobsCollector { read: Box::new(read) }));
+    /// Adds a component whose statistics are read at each scrape.
+    pub fn register<S: Stats>(&self, read: impl Fn() -> S + Send + Sync + 'static) {
+        let collector = ScrapeCollector { read: Box::new(read) };
+        self.lock().register_collector(Box::new(collector));
     }
 
     /// Writes all metrics as text, see [`CONTENT_TYPE`].
@@ -176,7 +179,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_requests_uptime_and_version() {

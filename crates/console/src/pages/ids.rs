@@ -1,4 +1,4 @@
-//! Ids: who holds which number, and what an id says.
+//! Ids: which node holds which number, and what an id contains.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -15,8 +15,8 @@ use crate::form::encode;
 use crate::format;
 use crate::html::{Tone, badge, card, facts, figure, figures, time};
 use crate::layout::{Nav, Page};
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Numbers that are drawn at most; of larger ranges there is the table alone.
 const DRAWN_MAX: u64 = 1024;
@@ -67,16 +67,16 @@ pub(super) fn router() -> Router {
     Router::new().route("/ids/numbers", get(numbers))
 }
 
-async fn numbers(visit: Visit) -> Shown {
-    let numbers: Numbers = visit.get("/v1/ids/numbers").await?;
-    let service = Service::read(&visit, "ids").await?;
+async fn numbers(request: PageRequest) -> Shown {
+    let numbers: Numbers = request.get("/v1/ids/numbers").await?;
+    let service = Service::read(&request, "ids").await?;
     let content = html! {
         @if let Some(service) = &service {
             (service.head(html! {}))
             section.card aria-label="Figures" { (own(service, &numbers)) }
         }
-        div.card.charts { (charts(&visit, &CHARTS).await?) }
-        (card("Decode an id", decode(&visit).await?))
+        div.card.charts { (charts(&request, &CHARTS).await?) }
+        (card("Decode an id", decode(&request).await?))
         (card("Numbers", html! { (picture(&numbers)) (table(&numbers)) }))
     };
     let page = Page {
@@ -84,7 +84,7 @@ async fn numbers(visit: Visit) -> Shown {
         nav: Nav::Ids,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn own(service: &Service, numbers: &Numbers) -> Markup {
@@ -105,12 +105,12 @@ fn own(service: &Service, numbers: &Numbers) -> Markup {
     })
 }
 
-async fn decode(visit: &Visit) -> Result<Markup, Failure> {
-    let id = visit.query("id");
+async fn decode(request: &PageRequest) -> Result<Markup, Failure> {
+    let id = request.query("id");
     let answer = match id {
         Some(id) => {
             let decoded: Result<Decoded, Failure> =
-                visit.get(&format!("/v1/ids/decode/{}", encode(id))).await;
+                request.get(&format!("/v1/ids/decode/{}", encode(id))).await;
             match decoded {
                 Ok(decoded) => html! { div role="status" { (explain(id, &decoded)) } },
                 Err(failure) if failure.status == StatusCode::UNAUTHORIZED => return Err(failure),
@@ -236,17 +236,17 @@ mod tests {
     use axum::http::Method;
     use serde_json::json;
 
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
-    fn house() -> House {
-        let house = House::open();
-        house.answer(
+    fn console() -> TestConsole {
+        let console = TestConsole::open();
+        console.answer(
             "/v1/house",
             json!({"services": {"ids": {"state": "ready", "detail": null, "address": "127.0.0.1:11212", "number": 2,
                 "fence": 1_763_209_000_000_000_u64, "held_seconds": 3700.0, "minted_per_second": 12.5,
                 "clock_skew_ms": -0.25, "numbers_held": 2, "numbers_free": 1021}}}),
         );
-        house.answer(
+        console.answer(
             "/v1/ids/numbers",
             json!({"min": 1, "max": 1023, "free": 1021, "held": [
                 {"number": 1, "name": null, "fence": 7, "since_ms": null, "expires_ms": 0, "remaining_seconds": 0.0,
@@ -254,12 +254,12 @@ mod tests {
                 {"number": 2, "name": "house <a>", "fence": 9, "since_ms": 1_700_000_000_000_i64, "expires_ms": 0,
                     "remaining_seconds": 28.4, "is_mine": true}]}),
         );
-        house
+        console
     }
 
     #[tokio::test]
     async fn numbers_show_who_holds_them_and_for_how_long() {
-        let page = house().get("/ids/numbers").await;
+        let page = console().get("/ids/numbers").await;
         assert_eq!(page.status, 200);
         for part in [
             "Numbers 1 to 1023: 2 held, 1021 free",
@@ -281,23 +281,23 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_is_decoded_or_refused_in_place() {
-        let house = house();
+        let console = console();
         let decoded =
             json!({"id": "42", "at_ms": 1_700_000_000_000_i64, "at": "", "worker": 5, "sequence": 17});
-        house.answer("/v1/ids/decode/42", decoded);
-        let page = house.get("/ids/numbers?id=+42").await;
+        console.answer("/v1/ids/decode/42", decoded);
+        let page = console.get("/ids/numbers?id=+42").await;
         assert!(
             page.body.contains("2023-11-14T22:13:20Z") && page.body.contains(">17<"),
             "{}",
             page.body
         );
-        house.answer_to(
+        console.answer_to(
             Method::GET,
             "/v1/ids/decode/x%2F",
             400,
             json!({"detail": "\"x/\" is not an id"}),
         );
-        let page = house.get("/ids/numbers?id=x/").await;
+        let page = console.get("/ids/numbers?id=x/").await;
         assert!(
             page.status == 200 && page.body.contains("is not an id."),
             "{}",
@@ -307,12 +307,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_range_too_large_to_draw_has_its_table_alone() {
-        let house = house();
-        house.answer(
+        let console = console();
+        console.answer(
             "/v1/ids/numbers",
             json!({"min": 0, "max": u64::MAX, "free": 1, "held": []}),
         );
-        let page = house.get("/ids/numbers").await;
+        let page = console.get("/ids/numbers").await;
         assert!(page.body.contains("Nobody holds a number.") && !page.body.contains("svg class=\"numbers\""));
     }
 }

@@ -1,4 +1,4 @@
-//! The pages, a module for each part of the house.
+//! The pages, a module for each part of the server.
 
 mod charts;
 mod fanout;

@@ -1,4 +1,4 @@
-//! The house at a glance: every service's health, its figures, and a chart.
+//! The server at a glance: every service's health, its figures, and a chart.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::format;
 use crate::history::History;
 use crate::html::{Tone, badge, figure, figures, meter, service_badge};
 use crate::layout::{Nav, Page};
-use crate::visit::{Visit, redirect};
+use crate::request::{PageRequest, redirect};
 
 /// The answer of `/v1/house`.
 #[derive(Debug, Deserialize)]
-struct House {
+struct TestConsole {
     uptime_seconds: u64,
     state: String,
     services: BTreeMap<String, Option<Service>>,
@@ -34,7 +34,7 @@ struct Service {
     figures: BTreeMap<String, Value>,
 }
 
-/// The answer of `/readyz`, for servers that are only a part of a house.
+/// The answer of `/readyz`, for servers that run only some of the services.
 #[derive(Debug, Deserialize)]
 struct Readyz {
     state: String,
@@ -169,10 +169,10 @@ const CARDS: [Card; 6] = [
     },
 ];
 
-pub(super) async fn show(visit: Visit) -> Shown {
-    let house = match visit.get_if_any::<House>("/v1/house").await {
-        Ok(Some(house)) => house,
-        Ok(None) => from_readiness(&visit).await?,
+pub(super) async fn show(request: PageRequest) -> Shown {
+    let console = match request.get_if_any::<TestConsole>("/v1/house").await {
+        Ok(Some(console)) => console,
+        Ok(None) => from_readiness(&request).await?,
         // Tenants see their jobs, not the house.
         Err(failure) if failure.status == StatusCode::FORBIDDEN => return Ok(redirect("/jobs")),
         Err(failure) => return Err(failure),
@@ -182,14 +182,14 @@ pub(super) async fn show(visit: Visit) -> Shown {
         .flat_map(|card| card.chart.2)
         .map(|(key, _)| *key)
         .collect();
-    let history = History::read(&visit, &names).await?;
+    let history = History::read(&request, &names).await?;
     let content = html! {
         p.lead {
-            (service_badge(&house.state)) " up for " (format::duration_seconds(house.uptime_seconds as f64))
+            (service_badge(&console.state)) " up for " (format::duration_seconds(console.uptime_seconds as f64))
         }
         div.services {
             @for card in &CARDS {
-                (card.render(house.services.get(card.key).and_then(Option::as_ref), &history))
+                (card.render(console.services.get(card.key).and_then(Option::as_ref), &history))
             }
         }
     };
@@ -198,12 +198,12 @@ pub(super) async fn show(visit: Visit) -> Shown {
         nav: Nav::Overview,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
-async fn from_readiness(visit: &Visit) -> Result<House, Failure> {
-    let answer = visit.call(axum::http::Method::GET, "/readyz", None).await;
-    // Starting and draining houses answer 503, with the same document.
+async fn from_readiness(request: &PageRequest) -> Result<TestConsole, Failure> {
+    let answer = request.call(axum::http::Method::GET, "/readyz", None).await;
+    // Starting and draining servers answer 503, with the same document.
     let found = serde_json::from_slice::<Readyz>(&answer.body);
     let ready =
         found.map_err(|_| Failure::new(StatusCode::BAD_GATEWAY, "the house does not say how it is"))?;
@@ -216,7 +216,7 @@ async fn from_readiness(visit: &Visit) -> Result<House, Failure> {
         };
         (component.name, Some(service))
     });
-    Ok(House {
+    Ok(TestConsole {
         uptime_seconds: ready.uptime_seconds,
         state: ready.state,
         services: services.collect(),
@@ -278,7 +278,7 @@ fn memory(service: &Service) -> Markup {
     }
 }
 
-/// What somebody should look at.
+/// A warning about a service, if any.
 fn remark(service: &Service) -> Option<String> {
     let figures = &service.figures;
     if figures.get("is_held").and_then(Value::as_bool) == Some(true) {
@@ -295,12 +295,12 @@ fn remark(service: &Service) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     #[tokio::test]
     async fn every_service_has_its_state_and_figures() {
-        let house = House::open();
-        house.answer(
+        let console = TestConsole::open();
+        console.answer(
             "/v1/house",
             json!({"version": "1", "uptime_seconds": 3700, "state": "ready", "url": null, "services": {
                 "room": {"state": "ready", "detail": null, "address": "127.0.0.1:6379", "mode": "embedded",
@@ -308,12 +308,12 @@ mod tests {
                 "jobs": {"state": "failed", "detail": "no disk", "address": null, "waiting": 3, "paused": 2},
                 "fleet": null}}),
         );
-        house.answer(
+        console.answer(
             "/v1/house/history",
             json!({"step_seconds": 10, "to_ms": 0, "names": ["nagaya_room_commands_total"],
                 "series": {"nagaya_room_commands_total": [1.0, null, 5.0]}}),
         );
-        let page = house.get("/").await;
+        let page = console.get("/").await;
         assert_eq!(page.status, 200);
         for part in [
             "1.5 MiB",
@@ -330,15 +330,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_only_a_part_shows_what_it_knows() {
-        let house = House::open();
-        house.answer_to(
+        let console = TestConsole::open();
+        console.answer_to(
             axum::http::Method::GET,
             "/readyz",
             503,
             json!({"state": "starting", "uptime_seconds": 1,
                 "components": [{"name": "jobs", "state": "starting", "detail": "in SQLite"}]}),
         );
-        let page = house.get("/").await;
+        let page = console.get("/").await;
         assert!(
             page.status == 200 && page.body.contains("in SQLite"),
             "{}",
@@ -348,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_carry_headers_that_keep_others_out() {
-        let page = House::open().get("/").await;
+        let page = TestConsole::open().get("/").await;
         assert!(
             page.header("content-security-policy")
                 .contains("default-src 'none'")

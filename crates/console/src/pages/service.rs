@@ -1,4 +1,4 @@
-//! A service of the house in a line: how it is, and where it can be reached.
+//! One service in a line: its state and its address.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::html::service_badge;
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
 /// The part of `/v1/house` that is about one service.
 #[derive(Debug, Deserialize)]
@@ -22,15 +22,15 @@ pub(super) struct Service {
 }
 
 #[derive(Debug, Deserialize)]
-struct House {
+struct TestConsole {
     services: BTreeMap<String, Option<Service>>,
 }
 
 impl Service {
-    /// Nothing where the service is off, or the server is only a part of a house.
-    pub(super) async fn read(visit: &Visit, name: &str) -> Result<Option<Service>, Failure> {
-        let house = visit.get_if_any::<House>("/v1/house").await?;
-        Ok(house.and_then(|mut house| house.services.remove(name).flatten()))
+    /// Returns `None` where the service is off, or the server runs only some of the services.
+    pub(super) async fn read(request: &PageRequest, name: &str) -> Result<Option<Service>, Failure> {
+        let console = request.get_if_any::<TestConsole>("/v1/house").await?;
+        Ok(console.and_then(|mut console| console.services.remove(name).flatten()))
     }
 
     pub(super) fn number(&self, name: &str) -> Option<f64> {

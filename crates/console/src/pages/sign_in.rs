@@ -5,23 +5,23 @@ use axum::response::Response;
 use maud::html;
 
 use super::Shown;
-use crate::admit::COOKIE;
 use crate::failure::Failure;
 use crate::format;
 use crate::html::form_word;
 use crate::layout::{Nav, Page};
+use crate::request::{PageRequest, Rights, redirect};
 use crate::session::AGE_MAX;
-use crate::visit::{Rights, Visit, redirect};
+use crate::session_guard::COOKIE;
 
-pub(super) async fn form(visit: Visit) -> Response {
-    page(&visit, None)
+pub(super) async fn form(request: PageRequest) -> Response {
+    page(&request, None)
 }
 
-fn page(visit: &Visit, complaint: Option<&str>) -> Response {
-    let next = visit.query("next").or(visit.form("next")).unwrap_or("/");
+fn page(request: &PageRequest, complaint: Option<&str>) -> Response {
+    let next = request.query("next").or(request.form("next")).unwrap_or("/");
     let content = html! {
         form.card.sign-in method="post" action="/sign-in" {
-            (form_word(visit))
+            (form_word(request))
             input type="hidden" name="next" value=(next);
             p {
                 "This house asks for a token: that of " code { "http.token" } ", or one that was made with "
@@ -39,43 +39,43 @@ fn page(visit: &Visit, complaint: Option<&str>) -> Response {
         nav: Nav::None,
         content,
     };
-    page.render(visit)
+    page.render(request)
 }
 
-pub(super) async fn sign_in(visit: Visit) -> Shown {
-    let console = &visit.console.0;
-    if let Some(wait) = console.limiter.wait(visit.seen.address) {
+pub(super) async fn sign_in(request: PageRequest) -> Shown {
+    let console = &request.console.0;
+    if let Some(wait) = console.limiter.wait(request.info.address) {
         let seconds = wait.as_secs() + 1;
         let complaint = format!(
             "Too many tries. Wait {} and try again.",
             format::duration_seconds(seconds as f64)
         );
-        let mut response = page(&visit, Some(&complaint));
+        let mut response = page(&request, Some(&complaint));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         return Ok(response);
     }
-    let token = visit.form("token").unwrap_or_default();
-    let rights = match Rights::of_token(&visit.console, token).await {
+    let token = request.form("token").unwrap_or_default();
+    let rights = match Rights::of_token(&request.console, token).await {
         Ok(rights) => rights,
         Err(failure) if is_refusal(&failure) => {
-            console.limiter.failed(visit.seen.address);
-            tracing::warn!(address = %visit.seen.address, "a sign-in failed");
+            console.limiter.failed(request.info.address);
+            tracing::warn!(address = %request.info.address, "a sign-in failed");
             let complaint = match failure.status {
                 StatusCode::FORBIDDEN => "This token may not look: it lacks the scope read.",
                 _ => "Nobody has this token.",
             };
-            let mut response = page(&visit, Some(complaint));
+            let mut response = page(&request, Some(complaint));
             *response.status_mut() = StatusCode::FORBIDDEN;
             return Ok(response);
         }
         Err(failure) => return Err(failure),
     };
     let id = console.sessions.open(token.to_owned(), rights);
-    let mut response = redirect(local_path(visit.form("next")));
-    set_cookie(&mut response, &visit, &id.text(), AGE_MAX.as_secs());
+    let mut response = redirect(local_path(request.form("next")));
+    set_cookie(&mut response, &request, &id.text(), AGE_MAX.as_secs());
     Ok(response)
 }
 
@@ -84,17 +84,17 @@ fn is_refusal(failure: &Failure) -> bool {
     matches!(failure.status.as_u16(), 400 | 401 | 403)
 }
 
-pub(super) async fn sign_out(visit: Visit) -> Response {
-    if let Some(session) = &visit.seen.session {
-        visit.console.0.sessions.close(session);
+pub(super) async fn sign_out(request: PageRequest) -> Response {
+    if let Some(session) = &request.info.session {
+        request.console.0.sessions.close(session);
     }
     let mut response = redirect("/sign-in");
-    set_cookie(&mut response, &visit, "", 0);
+    set_cookie(&mut response, &request, "", 0);
     response
 }
 
-fn set_cookie(response: &mut Response, visit: &Visit, value: &str, seconds: u64) {
-    let secure = if visit.seen.is_https { "; Secure" } else { "" };
+fn set_cookie(response: &mut Response, request: &PageRequest, value: &str, seconds: u64) {
+    let secure = if request.info.is_https { "; Secure" } else { "" };
     let cookie = format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -113,7 +113,7 @@ fn local_path(next: Option<&str>) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{House, cookie_of};
+    use crate::testing::{TestConsole, cookie_of};
 
     #[test]
     fn signing_in_leads_to_pages_of_ours_only() {
@@ -125,17 +125,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_house_with_a_token_sends_everybody_to_sign_in_first() {
-        let house = House::with_token("secret");
-        let answer = house.get("/jobs?state=failed").await;
+        let console = TestConsole::with_token("secret");
+        let answer = console.get("/jobs?state=failed").await;
         assert_eq!(answer.status, 303);
         assert_eq!(answer.location(), "/sign-in?next=%2Fjobs%3Fstate%3Dfailed");
-        assert!(house.get("/sign-in").await.body.contains("type=\"password\""));
+        assert!(console.get("/sign-in").await.body.contains("type=\"password\""));
     }
 
     #[tokio::test]
     async fn the_right_token_opens_a_session_and_signing_out_ends_it() {
-        let house = House::with_token("secret");
-        let answer = house.post("/sign-in", None, "token=secret&next=%2Fjobs").await;
+        let console = TestConsole::with_token("secret");
+        let answer = console.post("/sign-in", None, "token=secret&next=%2Fjobs").await;
         assert_eq!((answer.status, answer.location()), (303, "/jobs"));
         let set = answer.header("set-cookie").to_owned();
         assert!(
@@ -143,26 +143,26 @@ mod tests {
             "{set}"
         );
         let cookie = cookie_of(&set);
-        assert_eq!(house.get_as("/", &cookie).await.status, 200);
-        assert_eq!(house.post("/sign-out", Some(&cookie), "").await.status, 303);
-        assert_eq!(house.get_as("/", &cookie).await.status, 303);
+        assert_eq!(console.get_as("/", &cookie).await.status, 200);
+        assert_eq!(console.post("/sign-out", Some(&cookie), "").await.status, 303);
+        assert_eq!(console.get_as("/", &cookie).await.status, 303);
     }
 
     #[tokio::test]
     async fn guessing_tokens_is_slowed_down() {
-        let house = House::with_token("secret");
+        let console = TestConsole::with_token("secret");
         for _ in 0..8 {
-            assert_eq!(house.post("/sign-in", None, "token=wrong").await.status, 403);
+            assert_eq!(console.post("/sign-in", None, "token=wrong").await.status, 403);
         }
-        let answer = house.post("/sign-in", None, "token=secret").await;
+        let answer = console.post("/sign-in", None, "token=secret").await;
         assert_eq!(answer.status, 429);
         assert!(!answer.header("retry-after").is_empty());
     }
 
     #[tokio::test]
     async fn a_form_without_its_word_is_refused_even_in_an_open_house() {
-        let house = House::open();
-        assert_eq!(house.post_raw("/sign-out", None, "").await.status, 403);
-        assert_eq!(house.post("/sign-out", None, "").await.status, 303);
+        let console = TestConsole::open();
+        assert_eq!(console.post_raw("/sign-out", None, "").await.status, 403);
+        assert_eq!(console.post("/sign-out", None, "").await.status, 303);
     }
 }

@@ -33,7 +33,7 @@ pub enum Failover {
     Graceful,
     /// Without the old primary, by a vote of the others.
     Force,
-    /// Without asking anybody.
+    /// Without a vote.
     Takeover,
 }
 
@@ -291,7 +291,7 @@ impl SlotMove<'_> {
     #[track_caller]
     pub fn finish(self) {
         let new_owner = self.cluster.id(self.to);
-        // The new owner first: should the rest fail, somebody serves the slot.
+        // The new owner first: should the rest fail, the slot is still served.
         for node in [self.to, self.from] {
             self.cluster.nodes[node].must(&["CLUSTER", "SETSLOT", &self.slot, "NODE", new_owner]);
         }

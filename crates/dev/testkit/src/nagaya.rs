@@ -18,7 +18,7 @@ const LISTENERS: &[&str] = &["http", "room"];
 /// Services with a port of their own, which only tests get that ask for it.
 const ON_DEMAND: &[&str] = &["ids", "fanout"];
 
-/// The manager of a fleet keeps an engine of the house busy, so only tests get it that set something of it.
+/// The manager of a fleet keeps an engine of the server busy, so only tests get it that set something of it.
 const FLEET: &str = "fleet.";
 
 /// Our own binary, running `nagaya up` on free ports in a temporary data folder.

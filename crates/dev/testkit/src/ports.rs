@@ -49,7 +49,7 @@ pub fn free_port() -> u16 {
     panic!("no free port between {FIRST} and {}", FIRST + COUNT);
 }
 
-/// Runs `start` again with another port when somebody took the first in between.
+/// Retries `start` with another port when another process took the first one.
 pub(crate) fn retry<T>(mut start: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..RETRIES {
         match start() {

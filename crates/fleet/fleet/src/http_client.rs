@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use nagaya_redis_client::tls::{self, TlsConnector};
+use nagaya_net::tls;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// Longest answer accepted.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -115,9 +117,10 @@ impl std::fmt::Debug for Caller {
 impl Caller {
     /// Trusts the certificates of a file, or the system's without one.
     pub(crate) fn new(url: &Url, ca: Option<&Path>) -> io::Result<Caller> {
-        let tls = url.tls.then(|| tls::connector(ca)).transpose();
+        let config = url.tls.then(|| tls::client_config(ca)).transpose();
+        let config = config.map_err(io::Error::other)?.map(Arc::new);
         Ok(Caller {
-            tls: tls.map_err(io::Error::other)?,
+            tls: config.map(TlsConnector::from),
         })
     }
 

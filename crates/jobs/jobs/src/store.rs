@@ -1,7 +1,10 @@
-//! What a place for jobs promises.
+//! What a job store promises, as one trait for each kind of use.
 //!
-//! Calls take batches, so that a server can join what many clients ask into one commit; each item is judged by
-//! itself. Items of one call are applied in their order.
+//! A consumer names only what it may do: the tasks of maintenance take [`Maintenance`], the authentication of the
+//! API takes [`Tenants`]. A store implements all of them, which makes it a [`JobStore`].
+//!
+//! Calls take batches, so that a server can join the calls of many clients into one commit; each item is judged
+//! by itself. Items of one call are applied in their order.
 //!
 //! # On crash
 //!
@@ -10,13 +13,13 @@
 //!
 //! # On repeat
 //!
-//! Each call says what a repeat does. Reports ([`JobStore::complete`], [`JobStore::fail`]) are fenced by the
-//! lease's nonce: one that is not the running attempt's changes nothing, is counted, and is shown on the job.
+//! Each call says what a repeat does. Reports ([`JobQueue::complete`], [`JobQueue::fail`]) are fenced by the
+//! lease's nonce: a report with the nonce of another attempt changes nothing, is counted, and is shown on the job.
 //!
 //! # Time
 //!
-//! All of it is the store's: servers that share a store share its clock. A lease that has run out still holds
-//! until [`JobStore::sweep_expired`] takes the job back, so that a stalled store does not cost finished work.
+//! All times are the store's: servers that share a store share its clock. An expired lease still holds until
+//! [`Maintenance::sweep_expired`] takes the job back, so that a stalled store does not cost finished work.
 //!
 //! # Cancel safety
 //!
@@ -36,35 +39,66 @@ use crate::name::{QueueName, TenantId};
 use crate::queue::{QueueSettings, QueueView};
 use crate::request::{
     CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, Round,
+    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use crate::schedule::{Schedule, ScheduleView};
 use crate::state::State;
 use crate::tenant::{ApiToken, Tenant};
 use crate::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 
-/// What a call gives, some time.
+/// The future of a call.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
-/// What a call gives for each item of its batch, in the same order. The outer error hit all of them.
+/// The future of a batch: one result for each item, in the same order. The outer error applies to all items.
 pub type Answers<'a, T> = BoxFuture<'a, Result<Vec<Result<T, Error>>, Error>>;
 
-/// A place where jobs rest.
-pub trait JobStore: Send + Sync + 'static {
-    // Registration and work.
+/// Everything that a job store does.
+pub trait JobStore:
+    JobQueue
+    + JobReader
+    + QueueAdmin
+    + Schedules
+    + Maintenance
+    + EventLog
+    + DeliveryQueue
+    + Tenants
+    + StoreControl
+{
+}
 
-    /// Registers jobs. A queue that does not exist is made with the default settings, a tenant with weight 1.
+impl<S> JobStore for S where
+    S: JobQueue
+        + JobReader
+        + QueueAdmin
+        + Schedules
+        + Maintenance
+        + EventLog
+        + DeliveryQueue
+        + Tenants
+        + StoreControl
+{
+}
+
+/// The clock that all servers of a store share.
+pub trait StoreClock: Send + Sync + 'static {
+    /// Returns the store's time, Unix milliseconds.
+    fn now_ms(&self) -> Answer<'_, i64>;
+}
+
+/// Registers jobs, hands them to workers and takes their reports.
+pub trait JobQueue: StoreClock {
+    /// Registers jobs. A missing queue is created with the default settings, a missing tenant with weight 1.
     ///
-    /// A dependency that is unknown, or has ended other than by success, refuses the item.
+    /// An item is refused when one of its dependencies is unknown or has ended other than by success.
     ///
     /// Repeat: a second job, unless the item carries an idempotency key within its window or a unique key of
     /// a job that has not ended; then the first one is found. Two items of one call with one key are first
     /// and repeat.
     fn enqueue(&self, jobs: Vec<NewJob>) -> Answers<'_, Enqueued>;
 
-    /// Gives ready jobs to workers: highest priority first, then in order of readiness, tenants in fair
+    /// Hands ready jobs to workers: highest priority first, then in order of readiness, tenants in fair
     /// shares by weight. One answer for each request; empty when there is nothing. Does not wait.
     ///
-    /// Paused queues give nothing, limited ones what their rate allows.
+    /// A paused queue hands out nothing, a limited one what its rate allows.
     ///
     /// Crash: a job whose claim was committed but not answered runs until its lease ends, then counts as a
     /// failed attempt. Repeat: other jobs.
@@ -75,40 +109,41 @@ pub trait JobStore: Send + Sync + 'static {
     /// Repeat: `Repeated` for the same lease with the same result, [`Error::LeaseLost`] with another one.
     fn complete(&self, reports: Vec<Completion>) -> Answers<'_, Completed>;
 
-    /// Ends attempts as failed, and the jobs that have none left or failed for good.
+    /// Ends attempts as failed, and the jobs that have no attempt left or failed permanently.
     ///
     /// Repeat: `Repeated` for the same lease with the same error.
     fn fail(&self, reports: Vec<Failure>) -> Answers<'_, Failed>;
 
-    /// Makes leases last longer, counted from now; never shorter than they are. Returns when each ends, Unix
+    /// Extends leases, counted from now; a lease never becomes shorter. Returns when each ends, Unix
     /// milliseconds. Repeat: counted from then.
     fn extend(&self, extensions: Vec<Extension>) -> Answers<'_, i64>;
 
-    /// Notes how far workers have come. Becomes an event now and then (`PROGRESS_EVENT_GAP`).
+    /// Stores the progress of attempts. Writes an event at most once per `PROGRESS_EVENT_GAP`.
     fn progress(&self, reports: Vec<ProgressReport>) -> Answers<'_, ()>;
 
-    /// Adds log lines; keeps the newest `LOG_LINES_MAX`. Repeat: the lines are there twice.
+    /// Appends log lines; keeps the newest `LOG_LINES_MAX`. Repeat: the lines are stored twice.
     fn log(&self, reports: Vec<LogReport>) -> Answers<'_, ()>;
 
-    // What people do with jobs.
-
-    /// Ends jobs that have not ended. A running one's token is worth nothing from now on. Returns the state
-    /// that each job was in. A job that has ended refuses the item with [`Error::WrongState`], except that
-    /// cancelling a cancelled one is a repeat and returns `Cancelled`.
+    /// Ends jobs that have not ended. The token of a running one becomes invalid. Returns the state that each
+    /// job was in. A job that has ended refuses the item with [`Error::WrongState`], except that cancelling a
+    /// cancelled one is a repeat and returns `Cancelled`.
     fn cancel(&self, requests: Vec<CancelRequest>) -> Answers<'_, State>;
 
-    /// Lets jobs that have ended run again, with all their attempts, now. Jobs that depend on it and were
-    /// cancelled for its sake stay cancelled. A job that has not ended refuses with [`Error::WrongState`],
+    /// Makes jobs that have ended ready again, with all their attempts. Jobs that depend on them and were
+    /// cancelled for that reason stay cancelled. A job that has not ended refuses with [`Error::WrongState`],
     /// which is also what a repeat gets.
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()>;
+}
 
-    /// Reads jobs; nothing for those that are not there.
+/// Reads jobs.
+pub trait JobReader: StoreClock {
+    /// Reads jobs; `None` for those that do not exist.
     fn read(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<JobView>>>;
 
     /// Reads only the states of jobs.
     fn states(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<State>>>;
 
-    /// Lists jobs, newest first, those with an id below `before`. Looks at a bounded number of rows for each
+    /// Lists jobs, newest first, those with an id below `before`. Reads a bounded number of rows for each
     /// page, so a page may be short.
     fn list(
         &self,
@@ -120,71 +155,77 @@ pub trait JobStore: Send + Sync + 'static {
     /// Reads log lines with numbers above `after`, in order.
     fn log_lines(&self, id: JobId, after: u64, limit: usize) -> Answer<'_, Vec<LogLine>>;
 
-    /// Tells why a job is not running; nothing when it is not there.
+    /// Explains why a job is not running; `None` when it does not exist.
     fn explain(&self, id: JobId) -> Answer<'_, Option<Explanation>>;
+}
 
-    // Queues.
-
+/// Reads and changes queues.
+pub trait QueueAdmin: StoreClock {
     /// Lists all queues by name.
     fn queues(&self) -> Answer<'_, Vec<QueueView>>;
 
+    /// Reads one queue.
     fn queue(&self, name: QueueName) -> Answer<'_, Option<QueueView>>;
 
-    /// Makes a queue or replaces its settings. Jobs that are there keep the lease, the retries and the backoff
+    /// Creates a queue or replaces its settings. Existing jobs keep the lease, the retries and the backoff
     /// that they took from the old ones.
     fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Answer<'_, ()>;
 
-    /// Pauses or resumes a queue, making it when it does not exist. Running jobs go on; repeat is the same.
+    /// Pauses or resumes a queue; creates it when it does not exist. Running jobs go on. Idempotent.
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()>;
+}
 
-    // Schedules.
-
-    /// Makes or replaces a schedule; its next run is the first one after now.
+/// Schedules and the jobs of their runs.
+pub trait Schedules: StoreClock {
+    /// Creates or replaces a schedule; its next run is the first one after now.
     fn put_schedule(&self, schedule: Schedule) -> Answer<'_, ScheduleView>;
 
     /// Lists schedules by tenant and name, of one tenant or of all.
     fn schedules(&self, tenant: Option<TenantId>) -> Answer<'_, Vec<ScheduleView>>;
 
-    /// Removes a schedule; tells whether it was there. Jobs that it made stay.
+    /// Removes a schedule and returns whether it existed. Jobs of its runs stay.
     fn delete_schedule(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
 
-    /// Reads schedules whose next run has come, the most overdue first.
+    /// Reads schedules whose next run is due, the most overdue first.
     fn due_schedules(&self, limit: usize) -> Answer<'_, Vec<ScheduleView>>;
 
-    /// Moves schedules on and registers the jobs of their runs, in one transaction each. Tells whether each
-    /// was moved: false when another server had done it, or the schedule is gone.
+    /// Advances schedules and registers the jobs of their runs, in one transaction each. Returns for each
+    /// whether it was advanced: false when another server had done it, or the schedule is gone.
     fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool>;
+}
 
-    // Upkeep. Any server may run any of these at any time; two at once share the rows.
-
-    /// Takes back jobs whose lease has run out, oldest first.
-    fn sweep_expired(&self, limit: usize) -> Answer<'_, Round>;
+/// Periodic work on the store. Any server may run any of it at any time; two at once share the rows.
+pub trait Maintenance: StoreClock {
+    /// Takes back jobs whose lease has expired, oldest first.
+    fn sweep_expired(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Makes scheduled jobs ready whose time has come, oldest first.
-    fn move_due(&self, limit: usize) -> Answer<'_, Round>;
+    fn move_due(&self, limit: usize) -> Answer<'_, SweepResult>;
 
-    /// Carries endings to the jobs that depend on them: the last success makes them ready, any other ending
-    /// cancels them. A store may do some of it, or all, with the ending itself.
-    fn resolve_dependents(&self, limit: usize) -> Answer<'_, Round>;
+    /// Applies endings to the jobs that depend on them: the last success makes a dependent ready, any other
+    /// ending cancels it. A store may do part or all of this with the ending itself.
+    fn resolve_dependents(&self, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Removes jobs whose retention is over, and keys whose window is. A job with a pending delivery stays.
-    fn purge(&self, limit: usize) -> Answer<'_, Round>;
+    fn purge(&self, limit: usize) -> Answer<'_, SweepResult>;
 
-    /// Cuts off the oldest events, those written before `before_ms`.
-    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, Round>;
+    /// Removes the oldest events, those written before `before_ms`.
+    fn trim_events(&self, before_ms: i64, limit: usize) -> Answer<'_, SweepResult>;
 
-    /// Tells when there will be something to do.
+    /// Returns when each kind of work is next due.
     fn next_times(&self) -> Answer<'_, NextTimes>;
+}
 
-    // The log of events.
-
-    /// Reads events after a position, in order. Looks at a bounded number of rows: go on from the page's
-    /// `next`. Whoever has read up to `n` never finds an event at or below `n` later.
+/// The ordered log of events, and subscriptions with a stored cursor.
+pub trait EventLog: StoreClock {
+    /// Reads events after a position, in order. Reads a bounded number of rows: continue from the page's
+    /// `next`. A reader that has read up to `n` never finds an event at or below `n` later.
     fn events_after(&self, after: u64, filter: EventFilter, limit: usize) -> Answer<'_, EventPage>;
 
+    /// Returns the positions where the log begins and ends.
     fn log_bounds(&self) -> Answer<'_, LogBounds>;
 
-    /// Makes a subscription, or finds the one of that name: cursor and filter of one that is there stay.
+    /// Creates a subscription, or finds the one of that name: its cursor and filter are not changed.
     fn subscribe(
         &self,
         tenant: TenantId,
@@ -193,27 +234,28 @@ pub trait JobStore: Send + Sync + 'static {
         cursor: u64,
     ) -> Answer<'_, Subscription>;
 
-    /// Moves a cursor ahead; a position at or behind it changes nothing. Returns where it is.
+    /// Advances a cursor; a position at or before it changes nothing. Returns the cursor.
     fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Answer<'_, u64>;
 
     /// Lists subscriptions by name, of one tenant or of all.
     fn subscriptions(&self, tenant: Option<TenantId>) -> Answer<'_, Vec<Subscription>>;
 
-    /// Removes a subscription; tells whether it was there.
+    /// Removes a subscription and returns whether it existed.
     fn unsubscribe(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
+}
 
-    // Deliveries.
-
-    /// Hands out deliveries whose try is due, oldest first. Each is due again after `lease` unless a report
-    /// comes before.
+/// Deliveries of events to webhooks.
+pub trait DeliveryQueue: StoreClock {
+    /// Hands out deliveries whose try is due, oldest first. Each is due again after `lease` unless it is
+    /// reported before.
     fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>>;
 
-    /// Notes tries, and what they led to. Tells whether each was taken: false for a try whose number was
-    /// reported before, or whose delivery is gone.
+    /// Records tries and their outcomes. Returns for each whether it was recorded: false for a try whose
+    /// number was reported before, or whose delivery is gone.
     fn report_tries(&self, reports: Vec<TryReport>) -> Answer<'_, Vec<bool>>;
 
-    /// Gives back deliveries that were handed out and not tried: each is due when its item says. Those that
-    /// have been tried or have ended since are left alone.
+    /// Returns deliveries that were handed out and not tried: each is due when its item says. Those that have
+    /// been tried or have ended since are not changed.
     fn put_off_deliveries(&self, items: Vec<PutOff>) -> Answer<'_, ()>;
 
     /// Lists deliveries with their tries, newest first, those with an id below `before`.
@@ -224,48 +266,49 @@ pub trait JobStore: Send + Sync + 'static {
         limit: usize,
     ) -> Answer<'_, Page<DeliveryView, DeliveryId>>;
 
-    /// Makes deliveries due at once, whatever state they are in. Returns how many there were; replays up to
-    /// `limit`.
+    /// Makes up to `limit` deliveries due at once, whatever state they are in. Returns how many.
     fn replay(&self, filter: DeliveryFilter, limit: usize) -> Answer<'_, usize>;
+}
 
-    // Tenants and tokens.
-
-    /// Makes a tenant or changes its weight.
+/// Tenants and their API tokens.
+pub trait Tenants: StoreClock {
+    /// Creates a tenant or changes its weight.
     fn put_tenant(&self, tenant: TenantId, weight: u32) -> Answer<'_, ()>;
 
+    /// Lists all tenants by name.
     fn tenants(&self) -> Answer<'_, Vec<Tenant>>;
 
-    /// Makes a token or replaces the tenant's one of that name. Makes the tenant when it does not exist.
+    /// Creates a token or replaces the tenant's one of that name. Creates the tenant when it does not exist.
     fn put_token(&self, token: ApiToken) -> Answer<'_, ()>;
 
-    /// Finds a token by its hash, also one that has expired.
+    /// Finds a token by its hash, expired or not.
     fn token(&self, hash: [u8; 32]) -> Answer<'_, Option<ApiToken>>;
 
     /// Lists tokens by tenant and name, of one tenant or of all.
     fn tokens(&self, tenant: Option<TenantId>) -> Answer<'_, Vec<ApiToken>>;
 
-    /// Removes a token; tells whether it was there.
+    /// Removes a token and returns whether it existed.
     fn revoke_token(&self, tenant: TenantId, name: String) -> Answer<'_, bool>;
+}
 
-    // Facts, and the store itself.
+/// The store as a whole: its metadata, its listener, its consistency and its end.
+pub trait StoreControl: StoreClock {
+    /// Reads a metadata value.
+    fn metadata(&self, name: String) -> Answer<'_, Option<Vec<u8>>>;
 
-    fn fact(&self, name: String) -> Answer<'_, Option<Vec<u8>>>;
+    /// Writes a metadata value.
+    fn set_metadata(&self, name: String, value: Vec<u8>) -> Answer<'_, ()>;
 
-    fn set_fact(&self, name: String, value: Vec<u8>) -> Answer<'_, ()>;
+    /// Returns a metadata value, set to `value` when there was none. All callers see the first value.
+    fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>>;
 
-    /// Returns a fact, set to `value` when there was none: whoever comes first, all see the same.
-    fn fact_or(&self, name: String, value: Vec<u8>) -> Answer<'_, Vec<u8>>;
-
-    /// Returns the store's time, Unix milliseconds.
-    fn now_ms(&self) -> Answer<'_, i64>;
-
-    /// Sets who is told of ready queues and new events. Replaces the one before.
+    /// Sets the listener for ready queues and new events. Replaces the previous one.
     fn set_listener(&self, listener: Arc<dyn Listener>);
 
-    /// Looks for broken promises: a job in no place or in two, a second ending, an attempt too many, a place
-    /// under a concurrency key too many. Reads everything; for tests and doctors.
+    /// Checks the invariants: a job in no table or in two, a second ending, an attempt or a concurrency slot
+    /// too many. Reads everything; for tests and the doctor.
     fn check(&self) -> Answer<'_, Vec<Finding>>;
 
-    /// Stops taking calls, finishes those that are under way, and closes. Later calls fail as `Stopped`.
+    /// Stops accepting calls, finishes those in progress, and closes. Later calls fail as `Stopped`.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

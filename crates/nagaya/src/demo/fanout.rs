@@ -1,7 +1,7 @@
 //! One request to three endpoints, one of which is slow.
 //!
-//! The endpoints and the fan-out are the demo's own, so that nobody's endpoints get requests they did not ask for; the
-//! answers rest in the room of the house.
+//! The endpoints and the fan-out are the demo's own, so that no real endpoint gets requests; the answers rest
+//! in the room of the server.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,26 +17,26 @@ use axum::routing::get;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use nagaya_client::Client;
+use nagaya_clock::SystemClock;
 use nagaya_fanout::{
     Batch, EndpointConfig, Fanout, FanoutConfig, IdSource, Record, Server, Store, StoreError, StoreKind,
     Stored, Written, open_store,
 };
 use nagaya_redis_client::{Client as Redis, RedisUrl};
-use nagaya_telemetry::SystemClock;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::house::{House, ask};
 use super::latency::Latencies;
 use super::part::{End, Part, count};
+use super::target::{Target, ask};
 
 /// How long an answer may take, and how long it may take until a request is taken at all.
 const TIMEOUT: Duration = Duration::from_millis(150);
 const TAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Answers that nobody takes away rest for so long.
+/// How long unread answers are kept.
 const EXPIRE_IN: Duration = Duration::from_secs(60);
 /// Requests under way at once, and the pause after each.
 const ASKERS: usize = 2;
@@ -127,11 +127,11 @@ impl Seen {
 }
 
 impl FanoutPart {
-    pub(super) fn new(house: &House) -> FanoutPart {
+    pub(super) fn new(target: &Target) -> FanoutPart {
         FanoutPart {
-            room: house.room.clone(),
-            redis: house.redis(),
-            in_room: !house.needs_tags,
+            room: target.room.clone(),
+            redis: target.redis(),
+            in_room: !target.needs_tags,
             resting: Resting::default(),
             seen: RefCell::default(),
         }
@@ -153,9 +153,10 @@ impl FanoutPart {
         let mut config = FanoutConfig {
             timeout: TAKE_TIMEOUT,
             expire_in: EXPIRE_IN,
-            store: match self.in_room {
-                true => StoreKind::Embedded,
-                false => StoreKind::Memory,
+            store: if self.in_room {
+                StoreKind::Embedded
+            } else {
+                StoreKind::Memory
             },
             // The slow endpoint is to be seen failing, not to be left alone.
             breaker_failures: 0,

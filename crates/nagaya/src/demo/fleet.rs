@@ -1,7 +1,7 @@
 //! Three agents share the workers, one is killed with -9, and its workers appear elsewhere.
 //!
 //! A manager and the agents are child processes of this binary, with an app of their own in the room, or in the
-//! house's Redis where the room is on real engines. They end with the demo, however it ends.
+//! server's Redis where the room is on real engines. They end with the demo, however it ends.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::name::AppName;
 use nagaya_fleet::status::Status;
 use nagaya_fleet::store::Store;
+use nagaya_process::spawn_child;
 use nagaya_redis_client::{Client as Redis, RedisUrl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::house::{House, connect_to, erase};
 use super::part::{End, Part, count};
-use crate::bench::spawn_child;
+use super::target::{Target, connect_to, erase};
 
 /// The app; all its keys have this tag.
 const APP: &str = "demo";
@@ -70,9 +70,9 @@ impl Seen {
 }
 
 impl FleetPart {
-    pub(super) fn new(house: &House, length: Duration) -> anyhow::Result<FleetPart> {
+    pub(super) fn new(target: &Target, length: Duration) -> anyhow::Result<FleetPart> {
         let app = AppName::new(APP).context("the demo's app cannot be named")?;
-        let url: RedisUrl = house.fleet().parse().context("`house.redis` cannot be used")?;
+        let url: RedisUrl = target.fleet().parse().context("`house.redis` cannot be used")?;
         let options = StoreOptions {
             reply_limit: Duration::from_secs(5),
             ..StoreOptions::new(url.clone(), app)
@@ -80,7 +80,7 @@ impl FleetPart {
         Ok(FleetPart {
             redis: connect_to(url)?,
             store: options.open()?,
-            url: house.fleet().to_owned(),
+            url: target.fleet().to_owned(),
             // Long enough for a busy machine, short enough for a death and a move within the demo.
             lease: (length / 25).clamp(Duration::from_secs(1), Duration::from_secs(3)),
             length,
@@ -113,10 +113,10 @@ impl FleetPart {
         self.start(folder, name, &["agent", "--name", name, "--exec", "sleep 86400"])
     }
 
-    async fn look(&self) -> anyhow::Result<()> {
-        let look = self.store.look(None).await;
-        let look = look.map_err(|error| anyhow::anyhow!("{}", error.chain()))?;
-        let status = Status::new(look).to_json();
+    async fn snapshot(&self) -> anyhow::Result<()> {
+        let snapshot = self.store.snapshot(None).await;
+        let snapshot = snapshot.map_err(|error| anyhow::anyhow!("{}", error.chain()))?;
+        let status = Status::new(snapshot).to_json();
         let assigned = status["workers"].as_array().into_iter().flatten();
         let places = assigned
             .filter(|worker| worker["state"] == "assigned")
@@ -130,7 +130,7 @@ impl FleetPart {
         Ok(())
     }
 
-    /// Looks until something is so; false when the limit came first.
+    /// Polls until a condition holds; returns false on timeout.
     async fn look_until(
         &self,
         limit: Instant,
@@ -138,7 +138,7 @@ impl FleetPart {
         is_so: impl Fn(&Seen) -> bool,
     ) -> anyhow::Result<bool> {
         loop {
-            self.look().await?;
+            self.snapshot().await?;
             if is_so(&self.seen.borrow()) {
                 return Ok(true);
             }
@@ -219,7 +219,7 @@ impl FleetPart {
     /// Looks on until a moment, or until the time is up.
     async fn rest_until(&self, until: Instant, end: &End) -> anyhow::Result<()> {
         while Instant::now() < until && !end.time_is_up.is_cancelled() {
-            self.look().await?;
+            self.snapshot().await?;
             tokio::select! {
                 () = end.time_is_up.cancelled() => (),
                 () = tokio::time::sleep(LOOK_EVERY) => (),
@@ -239,7 +239,7 @@ impl FleetPart {
         }
     }
 
-    /// Ends all children, by a word first.
+    /// Ends all children, first with SIGTERM.
     async fn end_children(&self) -> anyhow::Result<()> {
         let mut children = std::mem::take(&mut *self.children.borrow_mut());
         for child in children.values() {

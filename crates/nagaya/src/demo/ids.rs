@@ -10,8 +10,8 @@ use nagaya_client::{Client, Error};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::house::House;
 use super::part::{End, Part, count};
+use super::target::Target;
 
 /// Ids of one batch, and the pause between two.
 const BATCH: usize = 50;
@@ -32,7 +32,7 @@ struct Seen {
     twice: u64,
     /// Batches that did not rise from one id to the next.
     unordered: u64,
-    /// The house had no number at that moment.
+    /// The server had no number at that moment.
     refused: u64,
     worker: Option<u64>,
 }
@@ -44,10 +44,10 @@ struct Fetched {
 }
 
 impl IdsPart {
-    pub(super) fn new(house: &House) -> IdsPart {
+    pub(super) fn new(target: &Target) -> IdsPart {
         IdsPart {
-            client: house.client.clone(),
-            is_there: house.has("ids"),
+            client: target.client.clone(),
+            is_there: target.has("ids"),
             seen: RefCell::default(),
         }
     }
@@ -73,9 +73,10 @@ impl Seen {
             self.unordered += 1;
         }
         for id in &fetched.numbers {
-            let is_known = match self.ids.len() < REMEMBERED_MAX {
-                true => !self.ids.insert(*id),
-                false => self.ids.contains(id),
+            let is_known = if self.ids.len() < REMEMBERED_MAX {
+                !self.ids.insert(*id)
+            } else {
+                self.ids.contains(id)
             };
             self.twice += u64::from(is_known);
         }

@@ -13,8 +13,8 @@ use futures_util::future::LocalBoxFuture;
 use nagaya_client::{Attempt, CancellationToken, Client, Failure, Filter, NewJob, State, Worker};
 use serde_json::{Value, json};
 
-use super::house::House;
 use super::part::{End, Part, count};
+use super::target::Target;
 
 const QUEUE: &str = "demo-thumbnails";
 /// How long its ended jobs can be looked at.
@@ -61,10 +61,10 @@ fn fate(video: u64, attempt: u32) -> Fate {
 }
 
 impl JobsPart {
-    pub(super) fn new(house: &House) -> JobsPart {
+    pub(super) fn new(target: &Target) -> JobsPart {
         JobsPart {
-            client: house.client.clone(),
-            is_there: house.has("jobs"),
+            client: target.client.clone(),
+            is_there: target.has("jobs"),
             counts: Arc::default(),
         }
     }
@@ -205,9 +205,10 @@ impl Part for JobsPart {
 
     fn run<'a>(&'a self, end: &'a End) -> LocalBoxFuture<'a, anyhow::Result<()>> {
         async move {
-            match self.is_there {
-                true => tokio::try_join!(self.enqueue_until(end), self.work_until(end)).map(drop),
-                false => Ok(()),
+            if self.is_there {
+                tokio::try_join!(self.enqueue_until(end), self.work_until(end)).map(drop)
+            } else {
+                Ok(())
             }
         }
         .boxed_local()
@@ -215,9 +216,10 @@ impl Part for JobsPart {
 
     fn clean(&self) -> LocalBoxFuture<'_, anyhow::Result<()>> {
         async move {
-            match self.is_there {
-                true => self.cancel_all().await,
-                false => Ok(()),
+            if self.is_there {
+                self.cancel_all().await
+            } else {
+                Ok(())
             }
         }
         .boxed_local()

@@ -15,14 +15,15 @@ pub(super) struct Latencies {
 impl Latencies {
     pub(super) fn add(&mut self, took: Duration) {
         let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
-        match self.us.len() < SAMPLES_MAX {
-            true => self.us.push(us),
-            false => self.us[self.seen % SAMPLES_MAX] = us,
+        if self.us.len() < SAMPLES_MAX {
+            self.us.push(us)
+        } else {
+            self.us[self.seen % SAMPLES_MAX] = us
         }
         self.seen += 1;
     }
 
-    /// The time in milliseconds that so many in a hundred did not exceed; nothing without samples.
+    /// Returns a percentile in milliseconds; `None` without samples.
     pub(super) fn percentile_ms(&self, percent: usize) -> Option<f64> {
         let mut sorted = self.us.clone();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! `nagaya demo`: traffic against a running house, so that there is something to look at.
+//! `nagaya demo`: traffic against a running server, so that there is something to look at.
 //!
 //! One part per service. A part has its own traffic, its own figures, and cleans up after itself; the demo starts them
 //! together, shows what they see, and ends them together. A demo that was killed leaves things behind under names that
@@ -6,7 +6,7 @@
 //!
 //! Everything runs on the main thread: the kernel ends the child processes of a thread that ends.
 
-mod house;
+mod target;
 
 mod fanout;
 mod fleet;
@@ -27,19 +27,19 @@ use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::future::join_all;
 use nagaya_config::{Flag, Loaded};
+use nagaya_process::{Signal, Signals};
 use nagaya_redis_client::reply;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::app::settings;
 use crate::cli::GlobalArgs;
-use crate::jobs_tools::connect::ConnectArgs;
-use crate::signals::Signals;
-use crate::{jobs_tools, settings};
+use crate::jobs::tools::block_on;
+use crate::jobs::tools::connect::ConnectArgs;
 
-use house::House;
 use part::{End, Part};
 use screen::Screen;
 use summary::Summary;
+use target::Target;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -80,42 +80,43 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, args: DemoArgs) -> anyhow::Result<ExitCode> {
     let loaded = settings::load(global, flags)?;
-    jobs_tools::block_on(demo(&loaded, args))
+    block_on(demo(&loaded, args))
 }
 
 async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
     // A terminal that is closed ends the demo as Ctrl-C does.
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
-    let house = House::find(loaded, &args.connect).await?;
+    let ending = [Signal::INT, Signal::TERM, Signal::HUP];
+    let mut signals = Signals::listen(&ending).context("cannot listen for signals")?;
+    let target = Target::find(loaded, &args.connect).await?;
     let length = Duration::from_secs(args.seconds);
     let parts: Vec<Box<dyn Part>> = vec![
-        Box::new(room::RoomPart::new(&house)),
-        Box::new(jobs::JobsPart::new(&house)),
-        Box::new(fanout::FanoutPart::new(&house)),
-        Box::new(fleet::FleetPart::new(&house, length)?),
-        Box::new(ids::IdsPart::new(&house)),
+        Box::new(room::RoomPart::new(&target)),
+        Box::new(jobs::JobsPart::new(&target)),
+        Box::new(fanout::FanoutPart::new(&target)),
+        Box::new(fleet::FleetPart::new(&target, length)?),
+        Box::new(ids::IdsPart::new(&target)),
     ];
-    take_lock(&house).await?;
+    take_lock(&target).await?;
     if let Err(error) = clean(&parts).await {
-        free_lock(&house).await?;
+        free_lock(&target).await?;
         return Err(error.context("what an earlier demo left cannot be cleared away"));
     }
-    let ends = play(&house, &parts, length, (&mut signals, &mut hangup)).await;
-    let left = clean(&parts).await.and(free_lock(&house).await).err();
+    let ends = play(&target, &parts, length, &mut signals).await;
+    let left = clean(&parts).await.and(free_lock(&target).await).err();
 
-    let summary = Summary::new(&house, args.seconds, &parts, ends, left);
+    let summary = Summary::new(&target, args.seconds, &parts, ends, left);
     summary.print(args.json)?;
-    Ok(match summary.is_fine() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if summary.is_fine() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
-async fn take_lock(house: &House) -> anyhow::Result<()> {
+async fn take_lock(target: &Target) -> anyhow::Result<()> {
     let pid = std::process::id().to_string();
     // Long enough to clear away what an earlier one left.
-    let taken = house
+    let taken = target
         .ask(&["SET", LOCK, &pid, "NX", "PX", &ms(LOCK_FOR_CLEANING)])
         .await?;
     if reply::is_nil(&taken) {
@@ -124,14 +125,14 @@ async fn take_lock(house: &House) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn free_lock(house: &House) -> anyhow::Result<()> {
-    house.ask(&["DEL", LOCK]).await.map(drop)
+async fn free_lock(target: &Target) -> anyhow::Result<()> {
+    target.ask(&["DEL", LOCK]).await.map(drop)
 }
 
-/// Keeps the lock while the demo runs; a room that does not answer is told by the parts.
-async fn keep_lock(house: &House) -> Infallible {
+/// Keeps the lock while the demo runs; the parts report a room that does not answer.
+async fn keep_lock(target: &Target) -> Infallible {
     loop {
-        house.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR)]).await.ok();
+        target.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR)]).await.ok();
         tokio::time::sleep(RENEW_EVERY).await;
     }
 }
@@ -140,49 +141,44 @@ fn ms(length: Duration) -> String {
     length.as_millis().to_string()
 }
 
-/// Runs all parts until the time is up or somebody ends it, and tells how each ended.
+/// Runs all parts until the time is up or the user interrupts, and returns how each ended.
 async fn play(
-    house: &House,
+    target: &Target,
     parts: &[Box<dyn Part>],
     length: Duration,
-    (signals, hangup): (&mut Signals, &mut Signal),
+    signals: &mut Signals,
 ) -> Vec<anyhow::Result<()>> {
     let end = End::default();
     let running = join_all(parts.iter().map(|part| part.run(&end)));
     tokio::pin!(running);
     let began = Instant::now();
-    let mut screen = Screen::new(&house.url, length);
+    let mut screen = Screen::new(&target.url, length);
     let mut draw = tokio::time::interval(DRAW_EVERY);
     draw.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (time_is_up, keeping) = (tokio::time::sleep(length), keep_lock(house));
+    let (time_is_up, keeping) = (tokio::time::sleep(length), keep_lock(target));
     tokio::pin!(time_is_up, keeping);
     loop {
         tokio::select! {
             ends = &mut running => {
                 screen.draw(began.elapsed(), parts);
-                house.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR_CLEANING)]).await.ok();
+                target.ask(&["PEXPIRE", LOCK, &ms(LOCK_FOR_CLEANING)]).await.ok();
                 return ends;
             }
             never = &mut keeping => match never {},
             () = &mut time_is_up, if !end.time_is_up.is_cancelled() => end.time_is_up.cancel(),
             _ = draw.tick() => screen.draw(began.elapsed(), parts),
-            () = asked_to_end(signals, hangup) => match end.interrupted.is_cancelled() {
-                false => end.interrupted.cancel(),
-                // The children end with us, the rest is cleared away by the next demo.
-                true => std::process::exit(1),
-            },
+            _ = signals.next() => {
+                if end.interrupted.is_cancelled() {
+                    // The children end with us, the rest is cleared away by the next demo.
+                    std::process::exit(1);
+                }
+                end.interrupted.cancel();
+            }
         }
     }
 }
 
-async fn asked_to_end(signals: &mut Signals, hangup: &mut Signal) {
-    tokio::select! {
-        _ = signals.next() => (),
-        _ = hangup.recv() => (),
-    }
-}
-
-/// Lets every part clean up, also after one that could not, and tells of the first that could not.
+/// Lets every part clean up even if one fails, and returns the first failure.
 async fn clean(parts: &[Box<dyn Part>]) -> anyhow::Result<()> {
     let mut all = Ok(());
     for part in parts {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// When to end.
 pub(super) struct End {
-    /// Somebody wants it over now.
+    /// The user has interrupted the demo.
     pub(super) interrupted: CancellationToken,
     /// The demo has lasted long enough; what was begun may be finished. Comes with `interrupted`, too.
     pub(super) time_is_up: CancellationToken,
@@ -41,7 +41,7 @@ pub(super) trait Part {
     /// The same for programs.
     fn figures(&self) -> Value;
 
-    /// Why there was no traffic at all, if this house has no such service.
+    /// Why there was no traffic at all, if this server has no such service.
     fn skipped(&self) -> Option<&'static str> {
         None
     }

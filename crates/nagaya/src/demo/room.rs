@@ -14,15 +14,15 @@ use nagaya_redis_client::{Client as Redis, reply};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::house::{House, ask, erase};
 use super::latency::Latencies;
 use super::part::{End, Part, count};
+use super::target::{Target, ask, erase};
 
 /// Users, and the pauses between visits and between departures.
 const USERS: usize = 40;
 const VISIT_EVERY: Duration = Duration::from_millis(4);
 const COOL_EVERY: Duration = Duration::from_millis(120);
-/// Of so many visits, one is to a user that is cold.
+/// One visit in this many goes to a cold user.
 const COLD_VISIT_EVERY: u64 = 16;
 
 pub(super) struct RoomPart {
@@ -34,7 +34,7 @@ pub(super) struct RoomPart {
 enum Place {
     #[default]
     Hot,
-    /// Somebody is there at the moment.
+    /// A visit is in progress.
     Visited,
     /// On the way out of memory.
     Cooling,
@@ -57,12 +57,12 @@ struct Seen {
     back: Latencies,
     /// Visits that the room did not count as we do.
     wrong: u64,
-    /// Why nobody can be taken out of memory here.
+    /// Why no user can be evicted here.
     stays: Option<String>,
     dice: Dice,
 }
 
-/// Numbers without an order that anybody would see.
+/// A small pseudo-random generator.
 struct Dice(u64);
 
 impl Default for Dice {
@@ -83,7 +83,7 @@ impl Dice {
 }
 
 impl Seen {
-    /// Whom to visit next: mostly the first ones, now and then somebody who is cold.
+    /// Chooses the next user: mostly one of the first, sometimes a cold one.
     fn next_visited(&mut self) -> usize {
         if self.visits.is_multiple_of(COLD_VISIT_EVERY)
             && let Some(user) = self.someone(Place::Cold)
@@ -121,13 +121,13 @@ fn visits(user: usize) -> String {
 }
 
 impl RoomPart {
-    pub(super) fn new(house: &House) -> RoomPart {
+    pub(super) fn new(target: &Target) -> RoomPart {
         let seen = Seen {
             users: vec![User::default(); USERS],
             ..Seen::default()
         };
         RoomPart {
-            redis: house.redis(),
+            redis: target.redis(),
             seen: RefCell::new(seen),
         }
     }
@@ -165,9 +165,10 @@ impl RoomPart {
         seen.users[user].visits = reply::int(&counted).unwrap_or(before);
         seen.wrong += u64::from(!is_right);
         seen.visits += 1;
-        match was_cold {
-            true => seen.back.add(took),
-            false => seen.hot.add(took),
+        if was_cold {
+            seen.back.add(took)
+        } else {
+            seen.hot.add(took)
         }
         Ok(())
     }

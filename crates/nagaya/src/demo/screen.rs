@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use super::part::Part;
-use crate::terminal::{self, Paint};
+use crate::app::terminal::{self, Paint};
 
 /// How often lines are written where no screen can be drawn again.
 const LINES_EVERY: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ impl Screen {
             }
             false => return,
         };
-        // Whoever closed standard error does not want to see it.
+        // A closed standard error is ignored.
         io::stderr().write_all(text.as_bytes()).ok();
     }
 

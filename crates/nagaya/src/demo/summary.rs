@@ -1,12 +1,12 @@
-//! What is told at the end.
+//! The summary at the end.
 
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::house::House;
 use super::part::Part;
-use crate::terminal::{self, Paint};
+use super::target::Target;
+use crate::app::terminal::{self, Paint};
 
 /// How a part went.
 struct Told {
@@ -28,7 +28,7 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn new(
-        house: &House,
+        target: &Target,
         seconds: u64,
         parts: &[Box<dyn Part>],
         ends: Vec<anyhow::Result<()>>,
@@ -43,7 +43,7 @@ impl Summary {
             is_wrong: part.is_wrong(),
         });
         Summary {
-            url: house.url.clone(),
+            url: target.url.clone(),
             seconds,
             parts: told.collect(),
             left: left.map(|error| format!("{error:#}")),
@@ -60,9 +60,10 @@ impl Summary {
     }
 
     pub(super) fn print(&self, as_json: bool) -> io::Result<()> {
-        let text = match as_json {
-            true => format!("{:#}\n", self.to_json()),
-            false => self.to_words(terminal::stdout()),
+        let text = if as_json {
+            format!("{:#}\n", self.to_json())
+        } else {
+            self.to_words(terminal::stdout())
         };
         io::stdout().write_all(text.as_bytes())
     }

@@ -1,39 +1,19 @@
-//! `fanout` in the binary: its commands and its part of the house.
+//! `fanout` in the binary: its commands and its component of `nagaya up`.
 //!
-//! What becomes of a request is the business of `nagaya-fanout`; here it is chosen which store it has,
-//! where it listens, and when its endpoints are read again.
+//! `nagaya-fanout` handles requests; this module chooses the store and the listener, and reloads the endpoints.
 
-mod args;
-
-mod get;
-mod serve;
-
-mod figures;
-mod monitor;
-mod reload;
 mod service;
 
-use std::process::ExitCode;
+pub(crate) mod api;
+mod tools;
 
 use anyhow::{bail, ensure};
-use nagaya_config::Flag;
 use nagaya_fanout::{RequestIdKind, StoreKind};
 
-pub(crate) use args::FanoutCommand;
-pub(crate) use reload::{Reload, reload_from_settings};
-pub(crate) use service::FanoutService;
+pub(crate) use service::{FanoutService, Reload, reload_from_settings};
+pub(crate) use tools::{FanoutCommand, run};
 
-use crate::cli::GlobalArgs;
-use crate::settings::{self, Settings};
-
-/// Runs one of the commands under `nagaya fanout`.
-pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: FanoutCommand) -> anyhow::Result<ExitCode> {
-    let loaded = settings::load(global, flags.clone())?;
-    match command {
-        FanoutCommand::Serve(args) => serve::serve(&loaded, args, global, flags),
-        FanoutCommand::Get(args) => get::get(&loaded, &args),
-    }
-}
+use crate::app::settings::Settings;
 
 /// Checks the section, and what it says together with others.
 pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {

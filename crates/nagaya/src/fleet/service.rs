@@ -8,17 +8,17 @@ use axum::Router;
 use nagaya_config::Secret;
 use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::manager::{self, ManagerHandle, ManagerOptions, ManagerStatus};
+use nagaya_fleet::metrics::FleetStats;
 use nagaya_fleet::store::Store;
 use nagaya_fleet_api::FleetApi;
 use nagaya_fleet_api::webhook::Guard;
-use nagaya_telemetry::FleetFigures;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use super::target::house_url;
-use crate::readiness::{Readiness, Ready};
-use crate::service::{Running, Service, Shutdown};
-use crate::settings::Settings;
+use crate::app::readiness::{Readiness, Ready};
+use crate::app::service::{Running, Service, Shutdown};
+use crate::app::settings::Settings;
 
 /// A manager that does not run yet.
 pub(crate) struct FleetService {
@@ -26,7 +26,7 @@ pub(crate) struct FleetService {
     options: ManagerOptions,
     handle: ManagerHandle,
     webhook: Guard,
-    /// To wait for the room, if the fleet is in the house's own.
+    /// The readiness to wait for, if the fleet is in the built-in engine.
     backroom: Option<Readiness>,
 }
 
@@ -41,7 +41,7 @@ impl FleetService {
         }
     }
 
-    /// The manager of a house: over the configured Redis, else over the house's own engine.
+    /// The manager of a server: over the configured Redis, else over the built-in engine.
     pub(crate) fn of_house(
         settings: &Settings,
         data: &Path,
@@ -62,12 +62,12 @@ impl FleetService {
         })
     }
 
-    /// The manager, for those who look at it.
+    /// Returns a handle to the manager.
     pub(crate) fn handle(&self) -> ManagerHandle {
         self.handle.clone()
     }
 
-    /// The API, to be served by somebody else.
+    /// Returns the API routes. The HTTP listener serves them.
     pub(crate) fn routes(&self) -> Router {
         nagaya_fleet_api::router(FleetApi {
             store: self.store.clone(),
@@ -80,11 +80,11 @@ impl FleetService {
 
     pub(crate) fn register(&self, metrics: &Metrics) {
         let status = self.handle.status();
-        metrics.register_fleet(move || figures(&status.borrow()));
+        metrics.register(move || stats(&status.borrow()));
     }
 }
 
-/// What callers of the webhook may know.
+/// Returns the credentials that the webhook accepts.
 pub(super) fn guard(webhook_secret: &Option<Secret>, token: &Option<Secret>) -> Guard {
     Guard::new(webhook_secret.iter().chain(token).cloned())
 }
@@ -116,7 +116,7 @@ impl Service for FleetService {
     }
 }
 
-/// Says how the fleet is, for ever.
+/// Publishes the state of the fleet. Never returns.
 async fn tell(handle: &ManagerHandle, ready: &Ready) {
     let mut status = handle.status();
     loop {
@@ -125,7 +125,7 @@ async fn tell(handle: &ManagerHandle, ready: &Ready) {
             if status.is_first_manager.is_some() {
                 ready.ready();
             }
-            ready.tell(describe(&status));
+            ready.set_detail(describe(&status));
         }
         // The sender lives in the handle.
         if status.changed().await.is_err() {
@@ -148,12 +148,12 @@ fn describe(status: &ManagerStatus) -> String {
     text
 }
 
-fn figures(status: &ManagerStatus) -> FleetFigures {
-    FleetFigures {
+fn stats(status: &ManagerStatus) -> FleetStats {
+    FleetStats {
         workers: status.workers as u64,
         live_instances: status.live_instances as u64,
         unplaced: status.unplaced as u64,
-        spread: status.proof.spread_before as u64,
+        spread: status.cost.spread_before as u64,
         held_stops: status.held.as_ref().map_or(0, |held| held.stops as u64),
         placed: status.assigned_total,
         moves: status.revoked_total,
@@ -165,7 +165,7 @@ fn figures(status: &ManagerStatus) -> FleetFigures {
     }
 }
 
-/// Metrics, readiness and the API for whoever serves HTTP.
+/// Returns metrics, readiness and the API for the HTTP listener.
 pub(super) fn http_parts(service: &FleetService, metrics: &Arc<Metrics>) -> Router {
     service.register(metrics);
     service.routes()

@@ -1,5 +1,4 @@
-//! Which fleet a command talks to: the app and the Redis of the flags, of the settings, or the running
-//! house.
+//! Which fleet a command talks to: the app and the Redis of the flags, of the settings, or the running server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,14 +11,14 @@ use nagaya_fleet::store::Error;
 use nagaya_redis_client::{Endpoint, Error as RedisError, RedisUrl, Topology};
 
 use super::FleetConfig;
-use super::args::StoreArgs;
-use crate::room::backroom_socket;
-use crate::settings::HouseConfig;
+use super::tools::args::StoreArgs;
+use crate::app::settings::HouseConfig;
+use crate::room::embedded::backroom_socket;
 
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A fleet, and how to speak of it when it does not answer.
+/// A fleet, and how error messages name it.
 pub(super) struct Target {
     url: RedisUrl,
     app: AppName,
@@ -62,7 +61,7 @@ impl Target {
         self.store_within(PATIENCE)
     }
 
-    /// For those who ask again and again: a call that takes longer has failed.
+    /// For loops that call repeatedly: a call that takes longer has failed.
     pub(super) fn store_within(&self, reply_limit: Duration) -> StoreOptions {
         StoreOptions {
             reply_limit,
@@ -70,8 +69,8 @@ impl Target {
         }
     }
 
-    /// Tries once whether the house is there: waiting for one that nobody starts helps nobody. Another
-    /// Redis may well come later.
+    /// Checks once that the server runs, because waiting for a server that was never started does not help. Any
+    /// other Redis may come up later.
     pub(super) async fn expect_house(&self) -> anyhow::Result<()> {
         if !self.is_house {
             return Ok(());
@@ -102,7 +101,7 @@ impl Target {
     }
 }
 
-/// The house's own engine.
+/// Returns the URL of the built-in engine.
 pub(super) fn house_url(data: &Path) -> RedisUrl {
     let mut url = RedisUrl::single("", 0);
     url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));

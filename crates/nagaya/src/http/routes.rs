@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use nagaya_telemetry::Clock;
+use nagaya_clock::Clock;
 use nagaya_telemetry::metrics::{CONTENT_TYPE, Metrics};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,8 +18,8 @@ use super::HttpConfig;
 use super::auth::require_token;
 use super::observe::observe;
 use super::problem::{Problem, echo};
-use crate::console;
-use crate::readiness::{Component, Readiness, State as Stage};
+use crate::api::console;
+use crate::app::readiness::{Component, Readiness, State as Stage};
 
 /// What the handlers share.
 pub(crate) struct HttpState {

@@ -29,8 +29,8 @@ use super::config::HttpConfig;
 use super::problem::Problem;
 use super::routes::{HttpState, router};
 use super::stall::Stalling;
-use crate::readiness::Ready;
-use crate::service::{Running, Service, Shutdown};
+use crate::app::readiness::Ready;
+use crate::app::service::{Running, Service, Shutdown};
 
 /// How long to wait after accepting failed, which mostly means that the process is out of
 /// file descriptors: trying at once would only burn CPU.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nagaya_config::{Listen, Secret, Unset, settings};
 use nagaya_ids::layout::Layout;
-use nagaya_ids::lease::{Timing, Wish};
+use nagaya_ids::lease::{Timing, TimingOptions};
 use nagaya_ids::pool::DEFAULT_NAMESPACE;
 use nagaya_redis_client::RedisUrl;
 
-/// The pool in the house's own room. The braces make its keys one hash tag.
+/// The pool in the built-in engine. The braces make its keys one hash tag.
 pub(crate) const HOUSE_NAMESPACE: &str = "{ids}";
 
 settings! {
@@ -93,7 +93,7 @@ impl IdsConfig {
         Layout::new(time_bits, worker_bits, sequence_bits, epoch_ms).context("[ids] has no usable id layout")
     }
 
-    /// The configured Redis with the pool's name in it; none means the house's own room.
+    /// The configured Redis with the pool's name in it; none means the built-in engine.
     pub(crate) fn redis_url(&self) -> anyhow::Result<Option<RedisUrl>> {
         let Some(text) = &self.redis else {
             return Ok(None);
@@ -104,7 +104,7 @@ impl IdsConfig {
         Ok(Some(url))
     }
 
-    /// The pool's name in the house's own room.
+    /// The pool's name in the built-in engine.
     pub(crate) fn house_namespace(&self) -> String {
         self.namespace
             .clone()
@@ -113,14 +113,14 @@ impl IdsConfig {
 
     /// The lengths that fit each other, and a sentence for each that had to be changed.
     pub(crate) fn timing(&self) -> (Timing, Vec<String>) {
-        let wish = Wish {
+        let timing_options = TimingOptions {
             interval: Some(self.interval),
             delay: self.delay,
             reserve: Some(self.expire),
             use_for: Some(self.use_for),
             without_guards: true,
         };
-        Timing::from_wish(wish, Timing::default())
+        Timing::from_options(timing_options, Timing::default())
     }
 
     /// The configured name, else one that no other folder on no other host has.

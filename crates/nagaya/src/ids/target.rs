@@ -1,4 +1,4 @@
-//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running house.
+//! Which pool a command talks to: the one of `--redis`, of the settings, or of the running server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use nagaya_ids::pool::{Error, Pool};
 use nagaya_redis_client::{Client, Endpoint, Error as RedisError, Options, RedisUrl, Topology};
 
 use super::IdsConfig;
-use crate::room::backroom_socket;
-use crate::settings::HouseConfig;
+use crate::app::settings::HouseConfig;
+use crate::room::embedded::backroom_socket;
 
 /// How long a command waits for Redis before it says that nothing answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A pool, and how to speak of it when it does not answer.
+/// A pool, and how error messages name it.
 pub(super) struct Target {
     pub(super) url: RedisUrl,
     is_house: bool,
@@ -60,8 +60,8 @@ impl Target {
         Ok(Pool::new(Arc::new(client))?)
     }
 
-    /// Tries once whether the house is there: waiting for one that nobody starts helps nobody. Another
-    /// Redis may well come later.
+    /// Checks once that the server runs, because waiting for a server that was never started does not help. Any
+    /// other Redis may come up later.
     pub(super) async fn expect_house(&self, pool: &Pool) -> anyhow::Result<()> {
         match pool.range().await {
             Err(error @ Error::Redis(RedisError::Connect { .. })) if self.is_house => {
@@ -85,7 +85,7 @@ impl Target {
     }
 }
 
-/// The pool in the house's own engine.
+/// The pool in the built-in engine.
 pub(super) fn house_url(ids: &IdsConfig, data: &Path) -> RedisUrl {
     let mut url = RedisUrl::single("", 0);
     url.topology = Topology::Single(Endpoint::Unix(backroom_socket(data)));

@@ -1,15 +1,10 @@
-//! `jobs` in the binary: its section, its server, and its part of the house.
+//! `jobs` in the binary: its settings, its standalone server, and its component of `nagaya up`.
 //!
-//! What jobs are is the business of `nagaya-jobs`, how they are spoken of that of `nagaya-jobs-api`; here it is
-//! chosen where they rest and who may come.
+//! `nagaya-jobs` runs jobs and `nagaya-jobs-api` serves them; this module chooses the store and the
+//! credentials.
 
-mod config;
-mod deliver;
-mod figures;
-mod serve;
 mod service;
+pub(crate) mod tools;
 
-pub use config::JobsConfig;
-pub use deliver::{NotifyConfig, WebhooksConfig};
-pub(crate) use serve::{SERVE_EXAMPLES, ServeArgs, serve};
 pub(crate) use service::JobsService;
+pub use service::{JobsConfig, NotifyConfig, WebhooksConfig};

@@ -1,4 +1,4 @@
-//! `nagaya status`: asks a running house how it is, once or again and again.
+//! `nagaya status`: shows the state of a running server, once or repeatedly.
 
 mod ask;
 mod report;
@@ -17,12 +17,12 @@ use serde_json::Value;
 
 pub(crate) use ask::{Answer, get_within};
 
-use crate::banner::local_url;
+use crate::app::banner::local_url;
+use crate::app::settings;
+use crate::app::terminal;
 use crate::cli::GlobalArgs;
 use crate::http::{HttpConfig, Readyz, Version};
-use crate::jobs_tools::connect::token;
-use crate::settings;
-use crate::terminal;
+use crate::jobs::tools::connect::token;
 use report::Report;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -69,24 +69,26 @@ pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) ->
         return watch::watch(target, every, args.json);
     }
     let report = target.ask()?;
-    let text = match args.json {
-        true => format!("{:#}\n", report.to_json()),
-        false => report.to_table(terminal::stdout()),
+    let text = if args.json {
+        format!("{:#}\n", report.to_json())
+    } else {
+        report.to_table(terminal::stdout())
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(exit_code(&report))
 }
 
 fn exit_code(report: &Report) -> ExitCode {
-    match report.is_ready() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if report.is_ready() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
 impl Target {
-    /// Asks everything that there is to know; what an older house or one without our token does not tell is
-    /// left out.
+    /// Asks everything that there is to know; fields that an older server or one with another token does not
+    /// return are left out.
     fn ask(&self) -> anyhow::Result<Report> {
         let url = self.url.trim_end_matches('/');
         let get = |path: &str| ask::get(url, path, self.token.as_ref());

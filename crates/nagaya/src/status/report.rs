@@ -1,4 +1,4 @@
-//! What a house said, as a table and as JSON.
+//! The report of a server, as a table and as JSON.
 
 use std::fmt::Write;
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::services;
 use super::units::duration;
+use crate::app::readiness::{Component, State};
+use crate::app::terminal::Paint;
 use crate::http::Readyz;
-use crate::readiness::{Component, State};
-use crate::terminal::Paint;
 
-/// The services of a house, in the order in which people learn of them.
+/// The services of a server, in the order in which people learn of them.
 const SERVICES: [&str; 6] = ["room", "jobs", "fanout", "ids", "fleet", "http"];
 
 /// All answers of one round.
@@ -18,7 +18,7 @@ pub(super) struct Report {
     pub(super) url: String,
     pub(super) version: Option<String>,
     pub(super) readyz: Readyz,
-    /// What `/v1/house` said; nothing from an older house, or without its token.
+    /// What `/v1/house` said; nothing from an older server, or without its token.
     pub(super) house: Option<Value>,
 }
 
@@ -27,7 +27,7 @@ impl Report {
         self.readyz.state == State::Ready
     }
 
-    /// What the house said of itself, with what was asked beside it.
+    /// Returns the report of the server together with the other responses.
     pub(super) fn to_json(&self) -> Value {
         let mut all = self.house.clone().unwrap_or_else(|| json!({}));
         all["url"] = json!(self.url);

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::report::Report;
 use super::{Target, exit_code};
-use crate::terminal::{self, Paint};
+use crate::app::terminal::{self, Paint};
 
 /// To the upper left corner.
 const HOME: &str = "\x1b[H";
@@ -16,7 +16,7 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Asks until Ctrl-C. A house that answers at first and then no more is waited for.
+/// Asks until Ctrl-C. A server that answers at first and then no more is waited for.
 pub(super) fn watch(target: Target, every: Duration, as_json: bool) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

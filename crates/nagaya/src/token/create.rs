@@ -6,14 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use nagaya_config::Loaded;
+use nagaya_config::{Loaded, with_unit};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::list::tokens;
 use super::{PATH, TENANT};
-use crate::jobs_tools::connect::{ConnectArgs, connect};
-use crate::jobs_tools::length::with_unit;
+use crate::jobs::tools::connect::{ConnectArgs, connect};
 
 #[derive(Args)]
 pub(crate) struct CreateArgs {
@@ -88,7 +87,7 @@ pub(super) async fn create(loaded: &Loaded, args: CreateArgs) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each scope once: the house takes no more than there are.
+/// Each scope once: the server takes no more than there are.
 fn scopes(asked: &[ScopeArg]) -> Vec<ScopeArg> {
     let all = ScopeArg::value_variants().iter();
     all.copied().filter(|scope| asked.contains(scope)).collect()

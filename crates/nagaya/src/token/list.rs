@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::PATH;
-use crate::jobs_tools::connect::{ConnectArgs, connect};
-use crate::jobs_tools::show_value::{table, time};
+use crate::jobs::tools::connect::{ConnectArgs, connect};
+use crate::jobs::tools::show_value::{table, time};
 
 #[derive(Args)]
 pub(crate) struct ListArgs {
@@ -23,7 +23,7 @@ pub(crate) struct ListArgs {
     connect: ConnectArgs,
 }
 
-/// A token as the house tells of it.
+/// A token as the API returns it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Token {
     pub(super) tenant: String,
@@ -36,15 +36,16 @@ pub(super) struct Token {
 
 pub(super) async fn list(loaded: &Loaded, args: ListArgs) -> anyhow::Result<ExitCode> {
     let tokens = tokens(&connect(loaded, &args.connect)?).await?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&json!({ "tokens": tokens }))? + "\n",
-        false => as_table(&tokens),
+    let text = if args.json {
+        serde_json::to_string_pretty(&json!({ "tokens": tokens }))? + "\n"
+    } else {
+        as_table(&tokens)
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all tokens of a house.
+/// Reads all tokens of a server.
 pub(super) async fn tokens(client: &Client) -> anyhow::Result<Vec<Token>> {
     #[derive(Deserialize)]
     struct Answer {
@@ -62,9 +63,10 @@ pub(super) async fn tokens(client: &Client) -> anyhow::Result<Vec<Token>> {
 
 fn as_table(tokens: &[Token]) -> String {
     let row = |token: &Token| {
-        let queues = match token.queues.is_empty() {
-            true => "all".to_owned(),
-            false => token.queues.join(","),
+        let queues = if token.queues.is_empty() {
+            "all".to_owned()
+        } else {
+            token.queues.join(",")
         };
         let expires = match token.rest.get("expires_at") {
             None => "never".to_owned(),

@@ -1,6 +1,6 @@
-//! `nagaya token`: credentials for people and programs, through the REST interface of a running house.
+//! `nagaya token`: credentials for people and programs, through the REST interface of a running server.
 //!
-//! The house keeps only a hash of each, so a token is shown once and cannot be read again.
+//! The server keeps only a hash of each, so a token is shown once and cannot be read again.
 
 mod create;
 mod list;
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use nagaya_config::Flag;
 
+use crate::app::settings;
 use crate::cli::GlobalArgs;
-use crate::jobs_tools::block_on;
-use crate::settings;
+use crate::jobs::tools::block_on;
 
-/// Where the house has its tokens.
+/// Where the server has its tokens.
 const PATH: &str = "/v1/tokens";
-/// The tenant of everybody who names none.
+/// The tenant of requests that name none.
 const TENANT: &str = "default";
 
 const CREATE_EXAMPLES: &str = "\

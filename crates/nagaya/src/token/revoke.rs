@@ -8,7 +8,7 @@ use nagaya_config::Loaded;
 
 use super::list::tokens;
 use super::{PATH, TENANT};
-use crate::jobs_tools::connect::{ConnectArgs, connect};
+use crate::jobs::tools::connect::{ConnectArgs, connect};
 
 #[derive(Args)]
 pub(crate) struct RevokeArgs {
@@ -28,7 +28,7 @@ pub(super) async fn revoke(loaded: &Loaded, args: RevokeArgs) -> anyhow::Result<
     let is_known = known
         .iter()
         .any(|token| token.tenant == args.tenant && token.name == args.name);
-    // A name of the list needs no encoding: the house takes letters, digits and `._:-`.
+    // A name of the list needs no encoding: the server takes letters, digits and `._:-`.
     if !is_known {
         bail!(
             "tenant {} has no token {}; `nagaya token list` shows all",

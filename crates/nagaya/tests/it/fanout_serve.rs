@@ -49,7 +49,7 @@ fn serve(mut stream: TcpStream, name: &str, wait: Duration, count: &AtomicUsize)
         if bytes.ends_with(b"\r\n\r\n") {
             bytes.clear();
             count.fetch_add(1, Ordering::Relaxed);
-            // Nobody is told when this wait is over; it only makes an answer late.
+            // This wait only delays an answer.
             let (_never, over) = mpsc::channel::<()>();
             let _ = over.recv_timeout(wait);
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
@@ -73,9 +73,10 @@ impl Served {
         let mut launch = Launch::new("nagaya", BINARY);
         if let Some((name, text)) = file {
             let path = folder.write(name, text);
-            launch = match name.ends_with(".toml") {
-                true => launch.args(["--config"]).args([path]).args(["fanout", "serve"]),
-                false => launch.args(["fanout", "serve", "--serinin-config"]).args([path]),
+            launch = if name.ends_with(".toml") {
+                launch.args(["--config"]).args([path]).args(["fanout", "serve"])
+            } else {
+                launch.args(["fanout", "serve", "--serinin-config"]).args([path])
             };
         } else {
             launch = launch.args(["fanout", "serve"]);

@@ -134,7 +134,7 @@ fn a_killed_agents_workers_die_with_it_and_run_elsewhere() {
     let (stage, _manager, a, _b) = Stage::filled(6);
     let before = stage.running();
     assert!(a.stderr().contains("dark at most"), "{}", a.stderr());
-    // The process itself and nobody else: its children have to go by other means.
+    // Only the process itself: its children must end by other means.
     a.signal(Signal::KILL);
     a.wait(LIMIT).unwrap();
     wait::until("its workers are gone", LIMIT, || {

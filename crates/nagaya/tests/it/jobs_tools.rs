@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nagaya_client::CancellationToken;
 use nagaya_jobs::clock::SystemClock;
 use nagaya_jobs::service::{Config, Jobs};
-use nagaya_jobs::sqlite::{Options, SqliteJobs};
 use nagaya_jobs_api::{Api, ApiConfig, AuthConfig, routes};
+use nagaya_jobs_sqlite::{Options, SqliteJobs};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -28,7 +28,7 @@ impl Server {
             let store = SqliteJobs::open(file, &Options::default(), Arc::new(SystemClock)).unwrap();
             let jobs = Jobs::start(Arc::new(store), Config::default()).await.unwrap();
             let auth = AuthConfig {
-                house_token: None,
+                server_token: None,
                 open: true,
             };
             let api = Api::new(jobs.clone(), auth, ApiConfig::default(), CancellationToken::new());

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
-mod bench;
 mod browser;
 mod clients;
 mod config;

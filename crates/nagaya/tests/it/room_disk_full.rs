@@ -72,7 +72,7 @@ fn write_until_refused(house: &Nagaya, prefix: &str) -> (Vec<String>, String) {
             Ok(reply) if reply == Reply::ok() => acknowledged.push(key),
             Ok(Reply::Error(error)) => return (acknowledged, error),
             Ok(other) => panic!("{other:?}"),
-            // Nobody knows what became of it; the next client is told.
+            // The outcome is unknown; the next client is told.
             Err(_) => client = connect(house),
         }
     }

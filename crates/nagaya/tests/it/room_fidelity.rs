@@ -13,7 +13,7 @@ type Bytes = Vec<u8>;
 #[derive(Debug, PartialEq)]
 struct Known {
     dump: Reply,
-    /// The members of a hash table in order: a table keeps none, and DUMP tells them as they lie.
+    /// The members of a hash table in order: a table keeps none, and DUMP lists them in table order.
     members: Vec<String>,
     expires_at_ms: Reply,
     encoding: String,

@@ -1,12 +1,12 @@
-//! The machine's clocks, for those who wait.
+//! The machine's clocks, for threads that wait.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nagaya_tiering::clock::Clock;
 
-/// The clocks of the operating system. Time in which the machine slept is not counted, so whoever waits by
-/// this clock waits too long rather than too short. It is not for holders of leases.
+/// The clocks of the operating system. Time in which the machine slept is not counted, so a thread that
+/// waits by this clock waits too long rather than too short. Holders of leases must not use it.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitClock {
     start: Instant,

@@ -16,7 +16,7 @@ use nagaya_cold::postgres::Options;
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
 use nagaya_testkit::Postgres;
-use nagaya_tiering::cold::{Change, Claimed, ColdTier, Committed, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::cold::{Change, Claimed, ColdTier, Committed, Kind, Snapshot, StoredValue, Version};
 
 /// An odd factor shuffles the numbers below a power of two without repeating one.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -71,7 +71,7 @@ fn open(url: &str) -> PostgresCold {
     PostgresCold::open(url, options).unwrap()
 }
 
-/// What loading tags of so many keys takes: the base, then the claim with all rows.
+/// What loading tags of this many keys takes: the base, then the claim with all rows.
 fn loads(cold: &PostgresCold, keys: u64) {
     let tags = LOADS.min(100_000 / keys);
     let name = |number: u64| format!("load:{keys}:{number}").into_bytes();
@@ -109,7 +109,7 @@ fn wal(postgres: &Postgres, cold: &PostgresCold) {
             .collect();
         Change {
             key: format!("{{wal}}{key}").into_bytes(),
-            rest: Some(Rest {
+            value: Some(StoredValue {
                 kind: Kind::String,
                 payload: text.into_bytes(),
                 expires_at_ms: None,
@@ -201,7 +201,7 @@ fn change(key: Vec<u8>, number: u64) -> Change {
     let value = format!("{number:032}");
     Change {
         key,
-        rest: Some(Rest {
+        value: Some(StoredValue {
             kind: Kind::String,
             payload: rdb::dump_value(ValueRef::Str(StrRef::Bytes(value.as_bytes()))),
             expires_at_ms: None,

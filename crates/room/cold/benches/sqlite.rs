@@ -13,7 +13,7 @@ use std::time::Instant;
 use nagaya_cold::{Options, SqliteCold};
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
-use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Snapshot, StoredValue, Version};
 
 const READS: u64 = 50_000;
 /// An odd factor shuffles the numbers below a power of two without repeating one.
@@ -108,7 +108,7 @@ fn save(cold: &SqliteCold, numbers: std::ops::Range<u64>, batch: u64, snap: u64)
 fn snapshot(number: u64, snap: u64) -> Snapshot {
     let tag = tag(number);
     let value = format!("{number:016}{snap:016}");
-    let rest = Rest {
+    let value = StoredValue {
         kind: Kind::String,
         payload: rdb::dump_value(ValueRef::Str(StrRef::Bytes(value.as_bytes()))),
         expires_at_ms: None,
@@ -116,7 +116,7 @@ fn snapshot(number: u64, snap: u64) -> Snapshot {
     Snapshot {
         changes: vec![Change {
             key: tag.clone(),
-            rest: Some(rest),
+            value: Some(value),
         }],
         tag,
         version: Version { generation: 1, snap },

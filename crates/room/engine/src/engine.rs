@@ -1,7 +1,6 @@
 //! Starts and stops the engine.
 
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,36 +9,36 @@ use std::thread::JoinHandle;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config;
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_commands::server::Server;
+use nagaya_commands::table::registry;
 use nagaya_config::Listen;
+use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::acceptor::{self, Listener};
+use crate::acceptor;
 use crate::config::RoomConfig;
 use crate::error::Error;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
 use crate::memory::used_bytes;
+use crate::persistence::{Persistence, Storage};
 use crate::reclaimer::BackgroundReclaimer;
-use crate::tiers::{Storage, Tiers};
 
-/// What the threads of an engine share beside the data.
+/// State that the threads of an engine share besides the data.
 pub(crate) struct Shared {
     pub(crate) server: Server,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
-    /// Why saving fails, while it does.
+    /// The reason of a failing save, while saving fails.
     pub(crate) trouble: Mutex<Option<String>>,
     stopping: AtomicBool,
 }
 
 impl Shared {
-    /// Tells whether the engine is about to end.
+    /// Returns whether the engine is about to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -61,28 +60,29 @@ pub struct Bound {
 pub struct Engine {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
-    acceptor_wake: Arc<Inbox>,
+    acceptor_waker: Arc<Waker>,
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
     tcp: SocketAddr,
-    tiers: Option<Tiers>,
+    persistence: Option<Persistence>,
 }
 
 impl Bound {
-    /// Takes the addresses of the settings, or says which one could not be had.
+    /// Binds the addresses of the settings; the error names the one that failed.
     pub fn bind(config: RoomConfig) -> Result<Bound, Error> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
-        let tcp = bind_tcp(&config.listen)?;
-        let local = tcp.local_addr().map_err(Error::Poll)?;
+        let listener = bind_tcp(config.listen, None)?;
+        let local = listener.tcp_address().unwrap_or(config.listen.0);
         addresses.push(local.to_string());
-        listeners.push(Listener::Tcp(tcp, None));
+        listeners.push(listener);
         if let Some(address) = &config.tls_listen {
             let tls = tls_config(&config)?;
-            let listener = bind_tcp(address)?;
-            addresses.push(format!("{} (TLS)", listener.local_addr().map_err(Error::Poll)?));
-            listeners.push(Listener::Tcp(listener, Some(tls)));
+            let listener = bind_tcp(*address, Some(tls))?;
+            let local = listener.tcp_address().unwrap_or(address.0);
+            addresses.push(format!("{local} (TLS)"));
+            listeners.push(listener);
         }
         if let Some(path) = &config.unix_socket {
             listeners.push(bind_unix(path)?);
@@ -106,7 +106,7 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Listens nowhere: for a tool that needs what is in the data and lets nobody else at it.
+    /// Listens nowhere: for a tool that reads the data while no client may connect.
     pub fn nowhere(config: RoomConfig) -> Bound {
         Bound {
             listeners: Vec::new(),
@@ -126,8 +126,8 @@ impl Bound {
         &self.config
     }
 
-    /// Brings back what the storage has, as far as it must be in memory, and starts the threads. Without
-    /// storage, nothing outlives the engine.
+    /// Recovers from the storage what must be in memory, and starts the threads. Without storage, the data
+    /// ends with the engine.
     pub fn start(self, storage: Option<Storage>) -> Result<Engine, Error> {
         let Bound {
             listeners,
@@ -136,7 +136,7 @@ impl Bound {
             config,
         } = self;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // One thread serves two cores best when the clients share the machine.
+        // Half of the cores: the clients of an embedded engine mostly run on the same machine.
         let io_threads = if config.io_threads > 0 {
             config.io_threads as usize
         } else {
@@ -148,14 +148,14 @@ impl Bound {
             (io_threads * 16).clamp(16, 256)
         };
         let (reclaimer, free_thread) = BackgroundReclaimer::start().map_err(Error::Thread)?;
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(SystemClock);
         let settings = Config {
             requirepass: config
                 .password
                 .as_ref()
                 .map_or(String::new(), |password| password.reveal().to_owned()),
             maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET tells it; a part of one is not for ever.
+            // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: tcp.port(),
             bind: tcp.ip().to_string(),
@@ -163,7 +163,7 @@ impl Bound {
             ..Config::default()
         };
         let shared = Arc::new(Shared {
-            server: Server::new(shards, settings, clock, Box::new(reclaimer)),
+            server: Server::new(registry(), shards, settings, clock, Box::new(reclaimer)),
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
@@ -171,19 +171,19 @@ impl Bound {
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
-        shared.server.used_memory.set(used_bytes).ok();
+        shared.server.keyspace.memory.probe.set(used_bytes).ok();
         let mut engine = Engine {
             shared,
             stop: Arc::default(),
-            acceptor_wake: Arc::new(Inbox::new().map_err(Error::Poll)?),
+            acceptor_waker: Arc::new(Waker::new().map_err(Error::Poll)?),
             inboxes: Vec::new(),
             threads: vec![free_thread],
             addresses,
             tcp,
-            tiers: None,
+            persistence: None,
         };
         if let Some(storage) = storage {
-            engine.tiers = Some(Tiers::start(&engine.shared, &config, storage)?);
+            engine.persistence = Some(Persistence::start(&engine.shared, &config, storage)?);
         }
         for number in 0..io_threads {
             engine.start_io_thread(number)?;
@@ -226,40 +226,35 @@ impl Engine {
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
-        self.acceptor_wake.wake();
+        self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
-        // The freeing thread, first in the list, ends with the last user of the shared state.
+        // The reclaiming thread, first in the list, ends with the last user of the shared state.
         for thread in self.threads.drain(..).skip(1) {
             if thread.join().is_err() {
                 tracing::error!("an engine thread panicked");
             }
         }
-        if let Some(tiers) = self.tiers.take()
-            && let Err(error) = tiers.stop(&self.shared)
+        if let Some(persistence) = self.persistence.take()
+            && let Err(error) = persistence.stop(&self.shared)
         {
-            tracing::error!(%error, "the write-ahead log did not end well");
+            tracing::error!(%error, "could not close the write-ahead log");
         }
         open
     }
 
     fn start_io_thread(&mut self, number: usize) -> Result<(), Error> {
         let inbox = Arc::new(Inbox::new().map_err(Error::Poll)?);
+        let poller = Poller::new().map_err(Error::Poll)?;
+        inbox.watch(&poller, WAKE).map_err(Error::Poll)?;
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
-        let thread = std::thread::Builder::new()
-            .name(format!("nagaya-io-{number}"))
-            .spawn(move || {
-                let stats = Core::new_stats();
-                let mut core = Core::new(&shared.server, &stats);
-                match EventLoop::new(&shared, own, stop, number == 0) {
-                    Ok(event_loop) => {
-                        let event_loop = Rc::new(event_loop);
-                        core.pump = Some(Rc::clone(&event_loop) as _);
-                        event_loop.run(&mut core);
-                    }
-                    Err(error) => tracing::error!(%error, "could not set up an I/O thread"),
-                }
-            });
+        let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
+            let stats = Core::new_stats(&shared.server);
+            let mut core = Core::new(&shared.server, &stats);
+            let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
+            core.scripts.pump = Some(Rc::clone(&event_loop) as _);
+            event_loop.run(&mut core);
+        });
         self.threads.push(thread.map_err(Error::Thread)?);
         self.inboxes.push(inbox);
         Ok(())
@@ -267,10 +262,10 @@ impl Engine {
 
     fn start_acceptor(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
-        let (wake, inboxes) = (Arc::clone(&self.acceptor_wake), self.inboxes.clone());
-        let thread = std::thread::Builder::new()
-            .name("nagaya-accept".to_owned())
-            .spawn(move || acceptor::run(&shared, &listeners, &inboxes, &wake, &stop));
+        let (waker, inboxes) = (Arc::clone(&self.acceptor_waker), self.inboxes.clone());
+        let thread = nagaya_reactor::spawn("nagaya-accept".to_owned(), move || {
+            acceptor::run(&shared, &listeners, &inboxes, &waker, &stop);
+        });
         self.threads.push(thread.map_err(Error::Thread)?);
         Ok(())
     }
@@ -288,17 +283,22 @@ impl Figures {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns how many connections were turned away.
+    /// Returns how many connections were rejected.
     pub fn connections_refused(&self) -> u64 {
-        self.shared.server.clients.rejected.load(Ordering::Relaxed)
+        self.shared
+            .server
+            .subscribers
+            .clients
+            .rejected
+            .load(Ordering::Relaxed)
     }
 
-    /// Tells whether a client has asked for the end (SHUTDOWN).
+    /// Returns whether a client has sent SHUTDOWN.
     pub fn shutdown_requested(&self) -> bool {
         self.shared.server.shutdown_requested.load(Ordering::Relaxed)
     }
 
-    /// Tells why writes are refused or saving fails, while that is so.
+    /// Returns why writes are refused or saving fails, as long as it is so.
     pub fn trouble(&self) -> Option<String> {
         let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
         refused.or_else(|| self.shared.trouble.lock().clone())
@@ -316,31 +316,21 @@ impl Drop for Engine {
     }
 }
 
-fn bind_tcp(address: &Listen) -> Result<TcpListener, Error> {
-    let failed = |source| Error::Bind {
+fn bind_tcp(address: Listen, tls: Option<Arc<ServerConfig>>) -> Result<Listener, Error> {
+    Listener::tcp(address.0, tls).map_err(|source| Error::Bind {
         address: address.to_string(),
         source,
-    };
-    let listener = TcpListener::bind(address.to_string()).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
+    })
 }
 
 fn bind_unix(path: &Path) -> Result<Listener, Error> {
-    let failed = |source| Error::Bind {
+    Listener::unix(path).map_err(|source| Error::Bind {
         address: path.display().to_string(),
         source,
-    };
-    // A socket file that nobody listens on is left from a crash; one that answers is somebody's.
-    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(Listener::Unix(listener, path.to_owned()))
+    })
 }
 
-/// Builds what clients are shown through TLS, from the files that the settings name.
+/// Builds the TLS settings of the listener from the files that the settings name.
 pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
     let cert_path = config
         .tls_cert
@@ -350,55 +340,6 @@ pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
         .tls_key
         .as_deref()
         .unwrap_or(Path::new("tls_key (not set)"));
-    let chain = certificates(cert_path)?;
-    let pem = read(key_path)?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| Error::TlsContent {
-        path: key_path.to_owned(),
-        what: "private key",
-    })?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(Error::Tls)?;
-    let builder = match &config.tls_client_ca {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(Error::Tls)?;
-            }
-            let verifier =
-                rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|_| Error::TlsContent {
-                        path: path.clone(),
-                        what: "certificate authority",
-                    })?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    builder
-        .with_single_cert(chain, key)
-        .map(Arc::new)
-        .map_err(Error::Tls)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let pem = read(path)?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(Error::TlsContent {
-            path: path.to_owned(),
-            what: "certificate",
-        }),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::TlsFile {
-        path: path.to_owned(),
-        source,
-    })
+    let config = nagaya_net::tls::server_config(cert_path, key_path, config.tls_client_ca.as_deref())?;
+    Ok(Arc::new(config))
 }

@@ -1,11 +1,11 @@
-//! Frees large values on a thread of its own, so that no client waits for it.
+//! Frees large values on another thread, so that no client waits for it.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use nagaya_commands::server::{Garbage, Reclaimer};
+use nagaya_commands::reclaim::{Garbage, Reclaimer};
 
-/// Hands garbage to the freeing thread.
+/// Hands values to the reclaiming thread.
 ///
 /// The queue has no bound: what is in it was in memory a moment ago, and a
 /// bound could only make the request wait or the value leak.

@@ -14,7 +14,7 @@
 //!
 //! Keys without an expiry pay nothing for it; setting one moves the block.
 //!
-//! Three of the flags are marks that the keyspace's owner sets ([`Marks`]); they
+//! Three of the flags are sync flags that the keyspace's owner sets ([`SyncFlags`]); they
 //! stay with the key whatever happens to its value.
 #![allow(unsafe_code)] // The layout above cannot be said in safe Rust; every access is in this file.
 
@@ -57,20 +57,20 @@ struct Header {
 
 /// What the copy of a key in slower storage is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks(u8);
+pub struct SyncFlags(u8);
 
-impl Marks {
-    pub const NONE: Marks = Marks(0);
+impl SyncFlags {
+    pub const NONE: SyncFlags = SyncFlags(0);
     /// The value has changed since a copy was last taken.
-    pub const UNSAVED: Marks = Marks(0x20);
+    pub const UNSAVED: SyncFlags = SyncFlags(0x20);
     /// A copy was taken and is on its way.
-    pub const SAVING: Marks = Marks(0x40);
+    pub const SAVING: SyncFlags = SyncFlags(0x40);
     /// There is, or will be, a copy.
-    pub const COPIED: Marks = Marks(0x80);
+    pub const COPIED: SyncFlags = SyncFlags(0x80);
 
-    /// Joins two sets of marks.
-    pub const fn and(self, other: Marks) -> Marks {
-        Marks(self.0 | other.0)
+    /// Joins two sets of flags.
+    pub const fn and(self, other: SyncFlags) -> SyncFlags {
+        SyncFlags(self.0 | other.0)
     }
 }
 
@@ -120,6 +120,7 @@ impl Entry {
     }
 
     /// Returns the type of the value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self.tag() & KIND_MASK {
             LIST => ValueKind::List,
@@ -175,36 +176,38 @@ impl Entry {
             .store(stamp, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Tells whether any of the marks is set.
+    /// Returns whether any of the flags is set.
     #[inline]
-    pub fn has_mark(&self, marks: Marks) -> bool {
-        self.tag() & marks.0 != 0
+    pub fn has_flag(&self, flags: SyncFlags) -> bool {
+        self.tag() & flags.0 != 0
     }
 
-    /// Sets marks.
+    /// Sets flags.
     #[inline]
-    pub fn set_mark(&mut self, marks: Marks) {
-        self.header_mut().tag |= marks.0;
+    pub fn set_flag(&mut self, flags: SyncFlags) {
+        self.header_mut().tag |= flags.0;
     }
 
-    /// Clears marks.
-    pub fn clear_mark(&mut self, marks: Marks) {
-        self.header_mut().tag &= !marks.0;
+    /// Clears flags.
+    #[inline]
+    pub fn clear_flag(&mut self, flags: SyncFlags) {
+        self.header_mut().tag &= !flags.0;
     }
 
-    /// Takes over stamp and marks of the block that this one replaces.
+    /// Takes over stamp and sync flags of the block that this one replaces.
     fn succeeding(mut self, old: &Entry) -> Entry {
         self.set_stamp(old.stamp());
         self.take_marks(old);
         self
     }
 
-    /// Takes over the marks of an entry of the same key.
+    /// Takes over the sync flags of an entry of the same key.
     pub(crate) fn take_marks(&mut self, old: &Entry) {
         self.header_mut().tag |= old.tag() & MARKS;
     }
 
     /// Borrows the value.
+    #[inline]
     pub fn value(&self) -> ValueRef<'_> {
         match self.tag() & KIND_MASK {
             // SAFETY (all arms): the tag names the type behind the payload pointer.
@@ -217,7 +220,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a string, or returns nothing when it is a collection.
+    /// Borrows the value as a string, or returns `None` when it is a collection.
     #[inline]
     pub fn string(&self) -> Option<StrRef<'_>> {
         match self.tag() & KIND_MASK {
@@ -229,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a collection of one type, or returns nothing when it is another.
+    /// Borrows the value as a collection of one type, or returns `None` when it is another.
     #[inline]
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         // SAFETY: the kind was compared, and a collection's payload points to its type.
@@ -245,7 +248,7 @@ impl Entry {
 
     /// Borrows a string as a growable buffer, moving it out of the block first if need be.
     ///
-    /// From then on it is a "raw" string until it is set anew.
+    /// From then on it is a "raw" string until it is set again.
     pub fn string_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self.tag() & KIND_MASK {
             INT | INLINE => {
@@ -615,17 +618,17 @@ mod tests {
     #[test]
     fn marks_stay_with_the_key_whatever_happens_to_its_value() {
         let mut entry = Entry::from_str(b"k", b"abc", None);
-        assert!(!entry.has_mark(Marks::UNSAVED.and(Marks::SAVING).and(Marks::COPIED)));
-        entry.set_mark(Marks::UNSAVED.and(Marks::COPIED));
+        assert!(!entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING).and(SyncFlags::COPIED)));
+        entry.set_flag(SyncFlags::UNSAVED.and(SyncFlags::COPIED));
         entry.set_expiry(Some(5));
         entry.replace_str(b"longer than before");
         entry.string_mut().unwrap().push(b'!');
         entry.replace_int(7);
         entry.set_expiry(None);
-        assert!(entry.has_mark(Marks::UNSAVED) && entry.has_mark(Marks::COPIED));
-        assert!(!entry.has_mark(Marks::SAVING));
-        entry.clear_mark(Marks::UNSAVED);
-        assert!(!entry.has_mark(Marks::UNSAVED) && entry.has_mark(Marks::COPIED));
+        assert!(entry.has_flag(SyncFlags::UNSAVED) && entry.has_flag(SyncFlags::COPIED));
+        assert!(!entry.has_flag(SyncFlags::SAVING));
+        entry.clear_flag(SyncFlags::UNSAVED);
+        assert!(!entry.has_flag(SyncFlags::UNSAVED) && entry.has_flag(SyncFlags::COPIED));
         assert_eq!(text(&entry), b"7");
     }
 

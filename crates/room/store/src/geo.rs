@@ -32,7 +32,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Tells whether the place lies where scores can express it.
+    /// Returns whether the place lies where scores can express it.
     pub fn is_valid(&self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
@@ -88,9 +88,9 @@ fn latitude_distance_m(from: f64, to: f64) -> f64 {
     EARTH_RADIUS_M * (to * DEGREE - from * DEGREE).abs()
 }
 
-/// The outline of a search. Lengths are in the caller's unit.
+/// The area of a search. Lengths are in the caller's unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Outline {
+pub enum SearchArea {
     /// Everything within a distance.
     Circle { radius: f64 },
     /// Everything within an axis-aligned box around the centre.
@@ -103,16 +103,16 @@ pub struct Shape {
     /// The centre; always valid.
     pub centre: Place,
     /// What is searched around it.
-    pub outline: Outline,
-    /// Metres in one unit of the outline's lengths.
+    pub area: SearchArea,
+    /// Metres in one unit of the area's lengths.
     pub unit_m: f64,
 }
 
 impl Shape {
     /// Returns the distance in metres from the centre of a place inside the shape.
     pub fn distance_inside_m(&self, place: Place) -> Option<f64> {
-        match self.outline {
-            Outline::Circle { radius } => {
+        match self.area {
+            SearchArea::Circle { radius } => {
                 let distance = self.centre.distance_m(place);
                 // A distance that is not a number (opposite poles) counts as inside.
                 if distance > radius * self.unit_m {
@@ -121,7 +121,7 @@ impl Shape {
                     Some(distance)
                 }
             }
-            Outline::Box { width, height } => {
+            SearchArea::Box { width, height } => {
                 if latitude_distance_m(place.latitude, self.centre.latitude) > height * self.unit_m / 2.0 {
                     return None;
                 }
@@ -190,9 +190,9 @@ impl Shape {
     /// Returns the box of degrees around the shape. Meridians draw together towards
     /// the poles, so the side nearer to a pole decides the width.
     fn bounds(&self) -> Area {
-        let (half_width, half_height) = match self.outline {
-            Outline::Circle { radius } => (self.unit_m * radius, self.unit_m * radius),
-            Outline::Box { width, height } => (self.unit_m * (width / 2.0), self.unit_m * (height / 2.0)),
+        let (half_width, half_height) = match self.area {
+            SearchArea::Circle { radius } => (self.unit_m * radius, self.unit_m * radius),
+            SearchArea::Box { width, height } => (self.unit_m * (width / 2.0), self.unit_m * (height / 2.0)),
         };
         let Place { longitude, latitude } = self.centre;
         let latitude_delta = half_height / EARTH_RADIUS_M / DEGREE;
@@ -212,9 +212,9 @@ impl Shape {
 
     /// Returns the step whose cells are about as large as the shape.
     fn estimated_step(&self) -> u8 {
-        let radius = match self.outline {
-            Outline::Circle { radius } => radius,
-            Outline::Box { width, height } => {
+        let radius = match self.area {
+            SearchArea::Circle { radius } => radius,
+            SearchArea::Box { width, height } => {
                 ((width / 2.0) * (width / 2.0) + (height / 2.0) * (height / 2.0)).sqrt()
             }
         };
@@ -227,7 +227,7 @@ impl Shape {
             reach_m *= 2.0;
             step += 1;
         }
-        // Two steps coarser, so that nine cells surely hold the shape; more near the poles.
+        // Two steps coarser, so that nine cells certainly hold the shape; more near the poles.
         step -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {
@@ -446,16 +446,17 @@ mod tests {
                 latitude: unit() * 120.0 - 60.0,
             };
             let size = 10f64.powf(unit() * 5.0);
-            let outline = match unit() < 0.5 {
-                true => Outline::Circle { radius: size },
-                false => Outline::Box {
+            let area = if unit() < 0.5 {
+                SearchArea::Circle { radius: size }
+            } else {
+                SearchArea::Box {
                     width: size * 2.0,
                     height: size,
-                },
+                }
             };
             let shape = Shape {
                 centre,
-                outline,
+                area,
                 unit_m: 1.0,
             };
             let ranges = shape.score_ranges();

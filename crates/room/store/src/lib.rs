@@ -29,7 +29,7 @@ pub mod geo;
 pub mod hll;
 
 pub mod entry;
-pub mod keyspace;
+pub mod key_table;
 pub mod value;
 
 pub mod rdb;

@@ -17,7 +17,7 @@ pub use iter::{Iter, IterRev};
 use node::{Body, Node, NodeLimits};
 
 use crate::limits::EncodingLimits;
-use crate::listpack::{Item, Listpack, Needle, Pos};
+use crate::listpack::{Item, Listpack, Pos, SearchItem};
 
 /// A list of byte strings.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ impl List {
         list
     }
 
-    /// The nodes from head to tail.
+    /// Returns the nodes from head to tail.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeRef<'_>> {
         self.nodes.iter().map(|node| match node.body() {
             Body::Packed(pack) => NodeRef::Packed(pack),
@@ -93,19 +93,19 @@ impl List {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Tells whether there are no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The answer to OBJECT ENCODING.
+    /// Returns the answer to OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         "quicklist"
     }
@@ -116,27 +116,30 @@ impl List {
         size_of::<List>() + self.nodes.capacity() * size_of::<Node>() + nodes
     }
 
-    /// How many allocations a drop gives back.
+    /// Returns how many allocations a drop gives back.
     pub fn free_effort(&self) -> usize {
         self.nodes.len()
     }
 
     /// Adds an element at one end.
+    #[inline]
     pub fn push(&mut self, end: End, bytes: &[u8], limits: &EncodingLimits) {
         self.push_within(end, bytes, NodeLimits::from(limits));
     }
 
     /// Adds an element before all others.
+    #[inline]
     pub fn push_front(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Head, bytes, limits);
     }
 
     /// Adds an element after all others.
+    #[inline]
     pub fn push_back(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Tail, bytes, limits);
     }
 
-    /// The element at one end.
+    /// Returns the element at one end.
     #[inline]
     pub fn peek(&self, end: End) -> Option<Item<'_>> {
         match end {
@@ -169,27 +172,30 @@ impl List {
     }
 
     /// Takes the first element.
+    #[inline]
     pub fn pop_front(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Head)
     }
 
     /// Takes the last element.
+    #[inline]
     pub fn pop_back(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Tail)
     }
 
-    /// The element at an index, counted from the end when negative.
+    /// Returns the element at an index, counted from the end when negative.
+    #[inline]
     pub fn get(&self, index: i64) -> Option<Item<'_>> {
         let place = self.locate(self.absolute(index)?)?;
         Some(self.item_at(place))
     }
 
-    /// Overwrites the element at an index; tells whether there was one.
+    /// Overwrites the element at an index; returns whether there was one.
     pub fn set(&mut self, index: i64, bytes: &[u8], limits: &EncodingLimits) -> bool {
         self.set_within(index, bytes, NodeLimits::from(limits))
     }
 
-    /// Puts an element before the first one equal to `pivot`; tells whether
+    /// Puts an element before the first one equal to `pivot`; returns whether
     /// there is such a one.
     pub fn insert_before(&mut self, pivot: &[u8], bytes: &[u8], limits: &EncodingLimits) -> bool {
         let Some(place) = self.find(pivot) else {
@@ -199,7 +205,7 @@ impl List {
         true
     }
 
-    /// Puts an element after the first one equal to `pivot`; tells whether
+    /// Puts an element after the first one equal to `pivot`; returns whether
     /// there is such a one.
     pub fn insert_after(&mut self, pivot: &[u8], bytes: &[u8], limits: &EncodingLimits) -> bool {
         let Some(place) = self.find(pivot) else {
@@ -209,26 +215,27 @@ impl List {
         true
     }
 
-    /// All elements, head to tail.
+    /// Returns all elements, head to tail.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(0)
     }
 
-    /// All elements, tail to head.
+    /// Returns all elements, tail to head.
     pub fn iter_rev(&self) -> IterRev<'_> {
         self.iter_rev_from(self.len.wrapping_sub(1))
     }
 
-    /// Indexes of the elements equal to `needle`, nearest to `from` first, among
+    /// Returns the indexes of the elements equal to `wanted`, nearest to `from` first, among
     /// the `scan_max` elements nearest to `from`.
     pub fn positions<'a>(
         &'a self,
-        needle: &'a [u8],
+        wanted: &'a [u8],
         from: End,
         scan_max: usize,
     ) -> Box<dyn Iterator<Item = usize> + 'a> {
-        let needle = Needle::new(needle);
-        let hit = move |(index, item): (usize, Item<'_>)| needle.matches(item).then_some(index);
+        let wanted = SearchItem::new(wanted);
+        let hit = move |(index, item): (usize, Item<'_>)| wanted.matches(item).then_some(index);
         match from {
             End::Head => Box::new(self.iter().enumerate().take(scan_max).filter_map(hit)),
             End::Tail => {
@@ -286,9 +293,9 @@ impl List {
 
     /// Finds the first element equal to `bytes`.
     fn find(&self, bytes: &[u8]) -> Option<Place> {
-        let needle = Needle::new(bytes);
+        let wanted = SearchItem::new(bytes);
         self.nodes.iter().enumerate().find_map(|(index, node)| {
-            let (offset, pos) = node.find(&needle)?;
+            let (offset, pos) = node.find(&wanted)?;
             Some(Place {
                 node: index,
                 offset,

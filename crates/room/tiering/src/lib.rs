@@ -1,8 +1,8 @@
 //! The tiering protocol: what is hot, what is cold, and how data moves between
 //! the two without being lost.
 //!
-//! A *tag* is the unit of everything: of loading, of saving, of eviction. While a
-//! tag is resident, memory is the truth; while it is not, the cold tier is.
+//! A *tag* is the unit of loading, saving and eviction. While a tag is resident, memory
+//! has the current data; otherwise the cold tier has it.
 
 pub mod tag;
 
@@ -13,7 +13,7 @@ pub mod hot;
 pub mod protocol;
 
 pub mod clock;
-pub mod wait;
+pub mod timing;
 
 pub mod evictor;
 pub mod loader;
@@ -22,6 +22,7 @@ pub mod saver;
 pub mod access;
 pub mod filter;
 
+#[cfg(any(test, feature = "testing"))]
 pub mod reference;
-#[cfg(any(test, feature = "suite"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod suite;

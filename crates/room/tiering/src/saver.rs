@@ -2,7 +2,7 @@
 //!
 //! A round lists the dirty tags that are due, makes sure that they have rows, takes
 //! a snapshot of each, commits all of them together, and takes keys off the dirty
-//! lists that are surely saved. Surely means: the token that the snapshot found was
+//! lists that are certainly saved. Certainly means: the token that the snapshot found was
 //! seen D or longer before the snapshot, so every write that it announces was already
 //! done. A key is therefore saved twice at least where leases exist: soon after it
 //! changed, and once more after D. Where there are none (D is zero) once is enough.
@@ -13,67 +13,68 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::cold::{ColdTier, Committed};
-use crate::error::RoomError;
-use crate::hot::{DirtyTag, HotTier, Settled, TagCopy};
+use crate::error::TieringError;
+use crate::hot::{DirtyTag, HotTier, SavedKeys, TagCopy};
 use crate::protocol::Token;
-use crate::wait::{RoundTrip, Timing, Wait};
+use crate::timing::{RoundTrip, SafetyDelay, Timing};
 
-/// Notes of tags that were not dirty for this many rounds are forgotten.
+/// Rounds after which the sightings of a tag that is no longer dirty are dropped. Tags that turn dirty again soon
+/// keep theirs.
 const FORGET_AFTER_ROUNDS: u64 = 16;
 
 /// When a saver first saw the tokens of one tag's keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Notes<K> {
-    pub seen: BTreeMap<K, Note>,
+pub struct TokenSightings<K> {
+    pub seen: BTreeMap<K, TokenSighting>,
 }
 
 /// When a saver first saw a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
+pub struct TokenSighting {
     pub token: Token,
-    pub wait: Wait,
+    pub delay: SafetyDelay,
 }
 
-impl<K> Default for Notes<K> {
-    fn default() -> Notes<K> {
-        Notes {
+impl<K> Default for TokenSightings<K> {
+    fn default() -> TokenSightings<K> {
+        TokenSightings {
             seen: BTreeMap::new(),
         }
     }
 }
 
-impl<K: Ord + Clone> Notes<K> {
+impl<K: Ord + Clone> TokenSightings<K> {
     /// Takes the tokens that a snapshot found; returns the keys that may leave the dirty list once that
-    /// snapshot is committed. Notes of other keys are dropped: those keys are clean.
+    /// snapshot is committed. Sightings of other keys are dropped: those keys are clean.
     pub fn observe(&mut self, keys: &[(K, Token)], trip: RoundTrip, timing: Timing) -> Vec<(K, Token)> {
         let mut seen = BTreeMap::new();
-        let mut settled = Vec::new();
+        let mut saved_keys = Vec::new();
         for (key, token) in keys {
-            let known = self.seen.get(key).filter(|note| note.token == *token);
+            let known = self.seen.get(key).filter(|sighting| sighting.token == *token);
             // Seen first when the reply came, not when it was sent for.
-            let mut note = known.copied().unwrap_or(Note {
+            let mut sighting = known.copied().unwrap_or(TokenSighting {
                 token: *token,
-                wait: Wait { since: trip.received },
+                delay: SafetyDelay { since: trip.received },
             });
-            note.wait.note(trip, timing);
-            if note.wait.is_over(trip.sent, timing) {
-                settled.push((key.clone(), *token));
+            sighting.delay.extend_after(trip, timing);
+            if sighting.delay.is_over(trip.sent, timing) {
+                saved_keys.push((key.clone(), *token));
             }
-            seen.insert(key.clone(), note);
+            seen.insert(key.clone(), sighting);
         }
         self.seen = seen;
-        settled
+        saved_keys
     }
 
-    /// Begins every wait again after a slow round trip.
-    fn delay(&mut self, trip: RoundTrip, timing: Timing) {
-        for note in self.seen.values_mut() {
-            note.wait.note(trip, timing);
+    /// Begins every delay again after a slow round trip.
+    fn extend(&mut self, trip: RoundTrip, timing: Timing) {
+        for sighting in self.seen.values_mut() {
+            sighting.delay.extend_after(trip, timing);
         }
     }
 }
 
-/// How a saver behaves.
+/// Settings of a saver.
 #[derive(Clone, Copy, Debug)]
 pub struct SaverConfig {
     /// How old an unsaved change may become.
@@ -91,7 +92,7 @@ impl Default for SaverConfig {
     }
 }
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveReport {
     /// Tags whose snapshot was committed.
@@ -109,20 +110,20 @@ pub struct SaveReport {
 }
 
 #[derive(Debug)]
-struct TagNotes {
-    notes: Notes<Vec<u8>>,
+struct TagSightings {
+    sightings: TokenSightings<Vec<u8>>,
     copied_at: Duration,
     round: u64,
 }
 
-/// Saves tags on the thread that calls it. Several savers may work at once, here and elsewhere; they only
+/// Saves tags on the calling thread. Several savers may run at once, in this process and in others; they only
 /// repeat each other's work.
 pub struct Saver {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
     clock: Arc<dyn Clock>,
     config: SaverConfig,
-    tags: HashMap<Vec<u8>, TagNotes>,
+    tags: HashMap<Vec<u8>, TagSightings>,
     round: u64,
 }
 
@@ -144,16 +145,16 @@ impl Saver {
     }
 
     /// Saves every dirty tag that is due.
-    pub fn round(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn round(&mut self) -> Result<SaveReport, TieringError> {
         self.save(false)
     }
 
     /// Saves every dirty tag, due or not, as before a shutdown.
-    pub fn flush(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn flush(&mut self) -> Result<SaveReport, TieringError> {
         self.save(true)
     }
 
-    fn save(&mut self, even_early: bool) -> Result<SaveReport, RoomError> {
+    fn save(&mut self, even_early: bool) -> Result<SaveReport, TieringError> {
         self.round += 1;
         let mut report = SaveReport::default();
         let mut from = None;
@@ -179,11 +180,11 @@ impl Saver {
         }
         let round = self.round;
         self.tags
-            .retain(|_, notes| round - notes.round < FORGET_AFTER_ROUNDS);
+            .retain(|_, sightings| round - sightings.round < FORGET_AFTER_ROUNDS);
         Ok(report)
     }
 
-    /// A tag is due when it has been dirty for long enough, and after that again when its tokens have settled.
+    /// Returns whether a tag is due: once it has been dirty for long enough, and again when its tokens are old enough.
     fn is_due(&mut self, dirty: &DirtyTag, now: Duration) -> bool {
         let Some(known) = self.tags.get_mut(&dirty.tag) else {
             return dirty.dirty_for >= self.config.max_staleness;
@@ -193,7 +194,7 @@ impl Saver {
         now.saturating_sub(known.copied_at) >= pause
     }
 
-    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), RoomError> {
+    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), TieringError> {
         let names: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
         // Before the first snapshot: a snapshot of a tag without a row has nothing to be fenced by.
         self.make_rows(&names)?;
@@ -202,39 +203,39 @@ impl Saver {
         let (copies, trip) = self.timed(|saver| saver.hot.snapshot(&names))?;
 
         let mut snapshots = Vec::new();
-        let mut settled = Vec::new();
+        let mut saved_keys = Vec::new();
         for (tag, copy) in tags.iter().zip(copies) {
             let Some(copy) = copy else {
                 report.skipped += 1;
                 continue;
             };
-            settled.push(self.observe(tag, &copy, probe, trip));
+            saved_keys.push(self.observe(tag, &copy, probe, trip));
             snapshots.push(copy.snapshot);
         }
         let ends = self.cold.commit(&snapshots, self.clock.unix_ms())?;
         let mut removals = Vec::new();
-        for (settled, end) in settled.into_iter().zip(ends) {
+        for (saved_keys, end) in saved_keys.into_iter().zip(ends) {
             match end {
                 Committed::Refused => report.refused += 1,
                 Committed::Saved => {
                     report.saved += 1;
-                    removals.push(settled);
+                    removals.push(saved_keys);
                 }
             }
         }
-        removals.retain(|settled| !settled.keys.is_empty());
+        removals.retain(|saved_keys| !saved_keys.keys.is_empty());
         if removals.is_empty() {
             return Ok(());
         }
         let cleaned = self.hot.remove(&removals)?;
-        for (settled, _) in removals.iter().zip(&cleaned).filter(|(_, is_clean)| **is_clean) {
-            self.tags.remove(&settled.tag);
+        for (saved_keys, _) in removals.iter().zip(&cleaned).filter(|(_, is_clean)| **is_clean) {
+            self.tags.remove(&saved_keys.tag);
             report.cleaned += 1;
         }
         Ok(())
     }
 
-    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), RoomError> {
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), TieringError> {
         let generations = self.cold.generations(tags)?;
         let without = tags
             .iter()
@@ -247,23 +248,23 @@ impl Saver {
         Ok(())
     }
 
-    /// Notes the tokens of a copy; returns what may be removed when it is committed.
-    fn observe(&mut self, tag: &[u8], copy: &TagCopy, probe: RoundTrip, trip: RoundTrip) -> Settled {
+    /// Records the tokens of a copy; returns what may be removed once it is committed.
+    fn observe(&mut self, tag: &[u8], copy: &TagCopy, probe: RoundTrip, trip: RoundTrip) -> SavedKeys {
         let keys = copy.snapshot.changes.iter().map(|change| change.key.clone());
         let keys: Vec<_> = keys.zip(copy.tokens.iter().copied()).collect();
         let timing = self.hot.timing();
-        let known = self.tags.entry(tag.to_vec()).or_insert_with(|| TagNotes {
-            notes: Notes::default(),
+        let known = self.tags.entry(tag.to_vec()).or_insert_with(|| TagSightings {
+            sightings: TokenSightings::default(),
             copied_at: trip.received,
             round: 0,
         });
         known.round = self.round;
         known.copied_at = trip.received;
-        known.notes.delay(probe, timing);
-        Settled {
+        known.sightings.extend(probe, timing);
+        SavedKeys {
             tag: tag.to_vec(),
             generation: copy.snapshot.version.generation,
-            keys: known.notes.observe(&keys, trip, timing),
+            keys: known.sightings.observe(&keys, trip, timing),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, for those who open a log and those who use it.
+//! Errors of opening and of using a log.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ pub enum LogError {
     RecordTooLong { bytes: usize },
     #[error("a log record cannot be empty")]
     RecordEmpty,
-    /// A segment that is no longer needed could not be removed. The log goes on; a later
+    /// A segment that is no longer needed could not be removed. The log keeps working; a later
     /// release tries again.
     #[error("{path} could not be removed: {source}")]
     Release { path: PathBuf, source: Arc<io::Error> },
@@ -29,31 +29,31 @@ pub enum LogError {
 
 /// The first thing that the disk refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {path} failed: {source}")]
+#[error("{operation} {path} failed: {source}")]
 pub struct Failure {
-    pub doing: Doing,
+    pub operation: DiskOperation,
     pub path: PathBuf,
     pub source: io::Error,
 }
 
 /// What was being done when the disk refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum DiskOperation {
     Write,
     Sync,
     NewSegment,
 }
 
 impl Failure {
-    pub(crate) fn new(doing: Doing, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn new(operation: DiskOperation, path: &Path, source: io::Error) -> Self {
         Self {
-            doing,
+            operation,
             path: path.to_owned(),
             source,
         }
     }
 
-    /// Whether the disk, or the owner's share of it, was full.
+    /// Returns whether the disk, or the owner's share of it, was full.
     pub fn is_full(&self) -> bool {
         matches!(
             self.source.kind(),
@@ -62,12 +62,12 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for DiskOperation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Doing::Write => "writing to",
-            Doing::Sync => "syncing",
-            Doing::NewSegment => "beginning",
+            DiskOperation::Write => "writing to",
+            DiskOperation::Sync => "syncing",
+            DiskOperation::NewSegment => "beginning",
         })
     }
 }
@@ -75,9 +75,9 @@ impl fmt::Display for Doing {
 /// Why a log could not be opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{doing} {path} failed: {source}")]
+    #[error("{operation} {path} failed: {source}")]
     Io {
-        doing: &'static str,
+        operation: &'static str,
         path: PathBuf,
         source: io::Error,
     },
@@ -97,9 +97,13 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| OpenError::Io { doing, path, source }
+        move |source| OpenError::Io {
+            operation,
+            path,
+            source,
+        }
     }
 }
 

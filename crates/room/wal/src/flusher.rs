@@ -1,4 +1,4 @@
-//! The thread that writes what nobody waits for.
+//! The thread that writes records that no caller waits for.
 //!
 //! It sleeps while there is nothing to do. Once a record comes it goes in rounds of
 //! [`Options::write_every`](crate::Options::write_every), or at once when much has gathered or
@@ -27,8 +27,8 @@ pub(crate) fn run(core: &Core) {
             SyncMode::EverySecond => last_sync.elapsed() >= core.sync_every || core.tail.is_crowded(shared),
             SyncMode::No => false,
         };
-        let outcome = core.take_turn().advance(sync);
-        // A failure has been logged and is told to every caller; there is nobody to tell here.
+        let outcome = core.take_token().advance(sync);
+        // A failure has been logged and is returned to every caller; this thread has no caller.
         if outcome.is_ok() && sync {
             last_sync = now();
         }

@@ -1,14 +1,14 @@
 //! The log that callers hold.
 //!
 //! **Threads.** Any thread may append and commit. Writing and syncing are done by one thread
-//! at a time, the one that has taken the *turn*: a committing caller in [`SyncMode::Always`],
+//! at a time, the one that holds the *writer token*: a committing caller in [`SyncMode::Always`],
 //! or the flusher, a thread that the log owns and joins when it is closed. A caller that finds
-//! the turn taken waits for its end and looks again; by then the bytes it waits for have
-//! usually gone with somebody else's, and those that came meanwhile go together in one more
+//! the token taken waits for its return and checks again; by then the bytes it waits for have
+//! usually been written with another caller's, and those that came meanwhile go together in one more
 //! round. That is the group commit.
 //!
-//! **Locks.** The turn is not a held lock: the writer is taken out of its slot and put back,
-//! so nobody holds a mutex during I/O. The order, where two are held at once: the tail's
+//! **Locks.** The token is not a held lock: the writer is taken out of its slot and put back,
+//! so no thread holds a mutex during I/O. The order, where two are held at once: the tail's
 //! mutex, then the leaves in [`Shared`]; the slot's mutex, then the leaves. The tail's and
 //! the slot's are never held together.
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{debug, error, info, warn};
 
-use crate::error::{Doing, Failure, LogError, OpenError};
+use crate::error::{DiskOperation, Failure, LogError, OpenError};
 use crate::files::Files;
 use crate::flusher;
 use crate::open;
@@ -54,10 +54,10 @@ impl fmt::Debug for Log {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tail: Tail,
-    /// The writer, unless somebody has the turn.
+    /// The writer, unless a thread holds the token.
     slot: Mutex<Option<Box<Writer>>>,
-    turn_over: Condvar,
-    /// One release at a time; it does I/O, but nobody else ever waits for it.
+    token_returned: Condvar,
+    /// One release at a time; it does I/O, but no other operation waits for it.
     releasing: Mutex<()>,
     files: Arc<dyn Files>,
     dir: PathBuf,
@@ -110,7 +110,7 @@ impl Log {
             shared,
             tail: Tail::new(end, options.buffer_bytes_max, options.write_bytes),
             slot: Mutex::new(Some(Box::new(writer))),
-            turn_over: Condvar::new(),
+            token_returned: Condvar::new(),
             releasing: Mutex::new(()),
             files: files.clone(),
             dir: dir.to_owned(),
@@ -171,14 +171,14 @@ impl Log {
             match slot.take() {
                 Some(writer) => {
                     drop(slot);
-                    Turn {
+                    WriterToken {
                         core,
                         writer: Some(writer),
                     }
                     .advance(true)?;
                     slot = core.slot.lock();
                 }
-                None => core.turn_over.wait(&mut slot),
+                None => core.token_returned.wait(&mut slot),
             }
         }
     }
@@ -221,7 +221,7 @@ impl Log {
         self.core.shared.failure().map_or(State::Ok, State::Failed)
     }
 
-    /// Whether the log takes records: one load, for readiness and for every write command.
+    /// Returns whether the log takes records: one load, for readiness and for every write command.
     pub fn is_ok(&self) -> bool {
         !self.core.shared.has_failed()
     }
@@ -229,31 +229,31 @@ impl Log {
     /// Tries to bring a failed log back; see `writer.rs` for how. Returns the first failure
     /// when it cannot. Calling it on a log that works does nothing.
     pub fn try_heal(&self) -> Result<(), LogError> {
-        let mut turn = self.core.take_turn();
-        turn.heal()
+        let mut token = self.core.take_token();
+        token.heal()
     }
 
-    /// The lowest position that the files still cover.
+    /// Returns the lowest position that the files still cover.
     pub fn first(&self) -> Position {
         self.core.shared.segments()[0].start
     }
 
-    /// The end of the last record taken.
+    /// Returns the end of the last record taken.
     pub fn end(&self) -> Position {
         Position(self.core.shared.end())
     }
 
-    /// Up to where the disk has confirmed.
+    /// Returns up to where the disk has confirmed.
     pub fn durable(&self) -> Position {
         Position(self.core.shared.durable())
     }
 
-    /// The size of all segment files, as far as it counts.
+    /// Returns the size of all segment files, as far as it counts.
     pub fn bytes_on_disk(&self) -> u64 {
         self.core.shared.bytes_on_disk()
     }
 
-    /// The segment files, oldest first.
+    /// Returns the segment files, oldest first.
     pub fn segments(&self) -> Vec<Segment> {
         self.core.shared.segments()
     }
@@ -269,12 +269,12 @@ impl Log {
             error!("the log's flusher panicked");
         }
         let core = &*self.core;
-        let mut turn = core.take_turn();
-        turn.advance(true)?;
+        let mut token = core.take_token();
+        token.advance(true)?;
         // A mark after the last record vouches for all of them when the log is opened again.
         if core.unmarked || core.shared.end() != core.opened_at {
             core.tail.push_mark(&core.shared);
-            turn.advance(true)?;
+            token.advance(true)?;
         }
         Ok(())
     }
@@ -289,28 +289,28 @@ impl Drop for Log {
 }
 
 impl Core {
-    /// Waits for the right to write.
-    pub(crate) fn take_turn(&self) -> Turn<'_> {
+    /// Waits for the writer token.
+    pub(crate) fn take_token(&self) -> WriterToken<'_> {
         let mut slot = self.slot.lock();
         loop {
             if let Some(writer) = slot.take() {
-                return Turn {
+                return WriterToken {
                     core: self,
                     writer: Some(writer),
                 };
             }
-            self.turn_over.wait(&mut slot);
+            self.token_returned.wait(&mut slot);
         }
     }
 }
 
-/// The right to write and sync; dropping it lets the next one have it.
-pub(crate) struct Turn<'a> {
+/// The exclusive right to write and sync; dropping it passes it on.
+pub(crate) struct WriterToken<'a> {
     core: &'a Core,
     writer: Option<Box<Writer>>,
 }
 
-impl Turn<'_> {
+impl WriterToken<'_> {
     /// Writes everything appended so far, and syncs it if asked.
     pub(crate) fn advance(&mut self, sync: bool) -> Result<(), LogError> {
         let core = self.core;
@@ -318,7 +318,7 @@ impl Turn<'_> {
         let writer = self
             .writer
             .as_mut()
-            .expect("a turn has the writer until it is dropped");
+            .expect("a token has the writer until it is dropped");
         if let Some(batch) = core.tail.take(&mut writer.spare) {
             writer.accept(batch);
         }
@@ -340,7 +340,7 @@ impl Turn<'_> {
         let writer = self
             .writer
             .as_mut()
-            .expect("a turn has the writer until it is dropped");
+            .expect("a token has the writer until it is dropped");
         match writer.heal() {
             Ok(true) => {
                 writer.free(core.shared.mode());
@@ -368,14 +368,15 @@ impl Core {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterToken<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            // A broken invariant: nobody may go on as if the files were as they should be.
+            // A broken invariant: no caller may continue as if the files were intact.
             let source = io::Error::other("the thread that wrote the log panicked");
-            self.core.fail(Failure::new(Doing::Write, &self.core.dir, source));
+            self.core
+                .fail(Failure::new(DiskOperation::Write, &self.core.dir, source));
         }
         *self.core.slot.lock() = self.writer.take();
-        self.core.turn_over.notify_all();
+        self.core.token_returned.notify_all();
     }
 }

@@ -13,14 +13,14 @@
 //! - If the memory is gone, as it is in [`SyncMode::No`], the log stays failed.
 //!
 //! Only whole records are counted as written, and only confirmed bytes as durable, so no
-//! failure moves a position that somebody may have been told.
+//! failure moves a position that a caller may have been given.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::{Doing, Failure};
+use crate::error::{DiskOperation, Failure};
 use crate::files::{File, Files, write_all};
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal};
 use crate::options::SyncMode;
@@ -55,7 +55,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// A writer that goes on at `end`, where everything before is durable.
+    /// Returns a writer that continues at `end`, where everything before is durable.
     pub(crate) fn new(
         shared: Arc<Shared>,
         files: Arc<dyn Files>,
@@ -102,7 +102,7 @@ impl Writer {
         assert!(!self.untrusted, "a file whose sync failed is never synced again");
         if let Err(error) = self.current.file.sync() {
             self.untrusted = true;
-            return Err(Failure::new(Doing::Sync, &self.current.path, error));
+            return Err(Failure::new(DiskOperation::Sync, &self.current.path, error));
         }
         self.durable = self.written;
         self.shared.set_durable(self.durable);
@@ -141,7 +141,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// The lowest position whose bytes are still in memory.
+    /// Returns the lowest position whose bytes are still in memory.
     fn kept_from(&self) -> u64 {
         self.kept.front().map_or(self.written, |batch| batch.start)
     }
@@ -160,7 +160,7 @@ impl Writer {
                 run = frame_bytes(rest);
             }
             if let Err(error) = write_all(&*self.current.file, &rest[..run], used) {
-                let failure = Failure::new(Doing::Write, &self.current.path, error);
+                let failure = Failure::new(DiskOperation::Write, &self.current.path, error);
                 self.untrusted = !failure.is_full();
                 return Err(failure);
             }
@@ -194,7 +194,7 @@ impl Writer {
         let path = path_of(&self.dir, start);
         match self.files.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::new(Doing::NewSegment, &path, error));
+                return Err(Failure::new(DiskOperation::NewSegment, &path, error));
             }
             _ => (),
         }
@@ -204,7 +204,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a segment file that survives a crash, header and name, and goes on with it.
+    /// Makes a segment file that survives a crash, header and name, and continues with it.
     fn create(&mut self, header: SegmentHeader) -> Result<(), Failure> {
         let path = path_of(&self.dir, header.start);
         let made = self.files.create(&path).and_then(|file| {
@@ -213,7 +213,7 @@ impl Writer {
             self.files.sync_dir(&self.dir)?;
             Ok(file)
         });
-        let file = made.map_err(|error| Failure::new(Doing::NewSegment, &path, error))?;
+        let file = made.map_err(|error| Failure::new(DiskOperation::NewSegment, &path, error))?;
         self.current = Current { header, path, file };
         self.shared.add_segment(Entry {
             start: header.start,
@@ -223,7 +223,7 @@ impl Writer {
     }
 }
 
-/// How many bytes of whole records, from the first on, fit into `room`.
+/// Returns how many bytes of whole records, from the first on, fit into `room`.
 fn run_bytes(batch: &[u8], room: u64) -> usize {
     if batch.len() as u64 <= room {
         return batch.len();

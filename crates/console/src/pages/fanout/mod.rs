@@ -18,8 +18,8 @@ use crate::form::encode;
 use crate::format;
 use crate::html::{Tone, badge, card, figure, figures, time};
 use crate::layout::{Nav, Page};
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Requests in the list.
 const LISTED: usize = 50;
@@ -48,15 +48,15 @@ pub(super) fn router() -> Router {
         .route("/fanout/{id}", get(request::page))
 }
 
-async fn fanout(visit: Visit) -> Shown {
-    let fanout: Fanout = visit.get("/v1/fanout").await?;
-    let service = Service::read(&visit, "fanout").await?;
+async fn fanout(page_request: PageRequest) -> Shown {
+    let fanout: Fanout = page_request.get("/v1/fanout").await?;
+    let service = Service::read(&page_request, "fanout").await?;
     let path = format!("/v1/fanout/requests?limit={LISTED}");
-    let requests: Requests = visit.get(&path).await?;
+    let requests: Requests = page_request.get(&path).await?;
     let content = html! {
         @if let Some(service) = &service { (service.head(html! {})) }
         section.card aria-label="Figures" { (numbers(&fanout, service.as_ref())) }
-        div.card.charts { (charts(&visit, &CHARTS).await?) }
+        div.card.charts { (charts(&page_request, &CHARTS).await?) }
         (card("Endpoints", endpoint_table(&fanout.endpoints)))
         (card("Last requests", request_table(&requests.requests)))
     };
@@ -65,7 +65,7 @@ async fn fanout(visit: Visit) -> Shown {
         nav: Nav::Fanout,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&page_request))
 }
 
 fn numbers(fanout: &Fanout, service: Option<&Service>) -> Markup {
@@ -194,18 +194,20 @@ fn progress(request: &Request) -> Markup {
         true if request.ok == 0 => Tone::Bad,
         true => Tone::Warning,
     };
-    let words = match request.finished {
-        true => format!("{} of {} ok", request.ok, request.endpoints),
-        false => format!("{} of {} done", request.done, request.endpoints),
+    let words = if request.finished {
+        format!("{} of {} ok", request.ok, request.endpoints)
+    } else {
+        format!("{} of {} done", request.done, request.endpoints)
     };
     badge(tone, &words)
 }
 
 /// A time that an answer took: tenths below ten.
 fn milliseconds(ms: f64) -> String {
-    match ms < 10.0 {
-        true => format!("{} ms", format::number((ms * 10.0).round() / 10.0)),
-        false => format::duration_ms(ms.round() as u64),
+    if ms < 10.0 {
+        format!("{} ms", format::number((ms * 10.0).round() / 10.0))
+    } else {
+        format::duration_ms(ms.round() as u64)
     }
 }
 
@@ -213,12 +215,12 @@ fn milliseconds(ms: f64) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     #[tokio::test]
     async fn endpoints_show_latency_breaker_and_outcomes() {
-        let house = House::open();
-        house.answer(
+        let console = TestConsole::open();
+        console.answer(
             "/v1/fanout",
             json!({"in_progress": 1, "workers_busy": 2, "queue": 3, "endpoints": [
                 {"name": "one", "url": "http://h/one", "in_flight": 2, "breaker": "open",
@@ -226,12 +228,12 @@ mod tests {
                 {"name": "two", "url": "http://h/two", "in_flight": 0, "breaker": "closed",
                     "outcomes": {}, "latency_ms": null}]}),
         );
-        house.answer(
+        console.answer(
             "/v1/fanout/requests",
             json!({"requests": [{"id": "0190-a", "method": "GET", "url": "/x?a=<b>", "at_ms": 1_700_000_000_000_i64,
                 "endpoints": 2, "done": 2, "ok": 1, "finished": true}]}),
         );
-        let page = house.get("/fanout").await;
+        let page = console.get("/fanout").await;
         assert_eq!(page.status, 200);
         for part in [
             "90 ok · 10 timeout",
@@ -253,10 +255,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_house_without_endpoints_says_how_to_have_some() {
-        let house = House::open();
+        let console = TestConsole::open();
         let problem = json!({"detail": "set `fanout.endpoints` to have a fan-out"});
-        house.answer_to(axum::http::Method::GET, "/v1/fanout", 404, problem);
-        let page = house.get("/fanout").await;
+        console.answer_to(axum::http::Method::GET, "/v1/fanout", 404, problem);
+        let page = console.get("/fanout").await;
         assert!(
             page.status == 404 && page.body.contains("fanout.endpoints"),
             "{}",

@@ -11,14 +11,16 @@ use crate::format;
 use crate::html::{Tone, badge, card, facts};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Letters of a body on the page at most.
 const BODY_SHOWN: usize = 20_000;
 
-pub(super) async fn page(Path(id): Path<String>, visit: Visit) -> Shown {
-    let answers: Answers = visit.get(&format!("/v1/fanout/requests/{}", encode(&id))).await?;
+pub(super) async fn page(Path(id): Path<String>, request: PageRequest) -> Shown {
+    let answers: Answers = request
+        .get(&format!("/v1/fanout/requests/{}", encode(&id)))
+        .await?;
     let content = html! {
         p.crumbs { a href="/fanout" { "Fan-out" } " / request" }
         section.card { (facts(&about(&answers))) }
@@ -32,13 +34,14 @@ pub(super) async fn page(Path(id): Path<String>, visit: Visit) -> Shown {
         nav: Nav::Fanout,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn about(answers: &Answers) -> Vec<(&'static str, Markup)> {
-    let state = match answers.complete {
-        true => badge(Tone::Good, "complete"),
-        false => badge(Tone::Busy, "under way"),
+    let state = if answers.complete {
+        badge(Tone::Good, "complete")
+    } else {
+        badge(Tone::Busy, "under way")
     };
     let took = answers.ms.map(|ms| ("Took", html! { (milliseconds(ms)) }));
     [
@@ -66,9 +69,10 @@ fn table(answers: &Answers) -> Markup {
         .fold(1.0, f64::max);
     for name in &answers.endpoints {
         let Some(outcome) = answers.results.get(name) else {
-            let state = match answers.pending.contains(name) {
-                true => badge(Tone::Busy, "pending"),
-                false => badge(Tone::Plain, "unknown"),
+            let state = if answers.pending.contains(name) {
+                badge(Tone::Busy, "pending")
+            } else {
+                badge(Tone::Plain, "unknown")
             };
             let dash = || html! { "–" };
             table.row(vec![html! { (name) }, state, dash(), dash(), dash(), html! {}]);
@@ -135,12 +139,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     #[tokio::test]
     async fn every_endpoint_has_its_outcome_and_its_answer() {
-        let house = House::open();
-        house.answer(
+        let console = TestConsole::open();
+        console.answer(
             "/v1/fanout/requests/0190-a",
             json!({"request_id": "0190-a", "method": "GET", "url": "/x", "complete": false, "ms": null,
                 "endpoints": ["a", "b", "c", "d"], "pending": ["d"], "results": {
@@ -148,7 +152,7 @@ mod tests {
                     "b": {"state": "refused", "ms": 1, "detail": "nobody listens"},
                     "c": {"state": "http_error", "status": 500, "bytes": 2, "ms": 9, "body_base64": "/w=="}}}),
         );
-        let page = house.get("/fanout/0190-a").await;
+        let page = console.get("/fanout/0190-a").await;
         for part in [
             "under way",
             "nobody listens",
@@ -161,7 +165,7 @@ mod tests {
             assert!(page.body.contains(part), "{part} is missing in {}", page.body);
         }
         assert!(!page.body.contains("Answer of b"));
-        assert_eq!(house.get("/fanout/none").await.status, 404);
+        assert_eq!(console.get("/fanout/none").await.status, 404);
     }
 
     #[test]

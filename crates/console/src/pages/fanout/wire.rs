@@ -23,7 +23,7 @@ pub(super) struct Endpoint {
     #[serde(default)]
     pub(super) in_flight: u64,
     pub(super) breaker: Breaker,
-    /// How many of its answers ended how, since the house started.
+    /// How many of its answers ended how, since the server started.
     #[serde(default)]
     pub(super) outcomes: BTreeMap<String, u64>,
     pub(super) latency_ms: Option<Latency>,

@@ -18,8 +18,8 @@ use crate::form::encode;
 use crate::format;
 use crate::html::{Tone, action, badge, card, figure, figures, link_button, time};
 use crate::layout::{Nav, Page};
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Workers in the table at most; a filter finds the others.
 const LISTED: usize = 30;
@@ -42,9 +42,9 @@ pub(super) fn router() -> Router {
         .route("/fleet/confirm", get(operate::ask_confirm).post(operate::confirm))
 }
 
-async fn fleet(visit: Visit) -> Shown {
-    let fleet: Fleet = visit.get("/v1/fleet").await?;
-    let events: Events = visit.get(&format!("/v1/fleet/events?count={EVENTS}")).await?;
+async fn fleet(request: PageRequest) -> Shown {
+    let fleet: Fleet = request.get("/v1/fleet").await?;
+    let events: Events = request.get(&format!("/v1/fleet/events?count={EVENTS}")).await?;
     let over_time = [
         (
             "Spread between instances",
@@ -59,7 +59,7 @@ async fn fleet(visit: Visit) -> Shown {
     ];
     let content = html! {
         (head(&fleet))
-        (brake(&visit, &fleet))
+        (brake(&request, &fleet))
         section.card aria-label="Figures" { (numbers(&fleet)) }
         section.stack aria-labelledby="instances" {
             div.heading {
@@ -69,13 +69,13 @@ async fn fleet(visit: Visit) -> Shown {
             @if fleet.instances.is_empty() {
                 p.nothing { "No instance has joined. Start one with " code { "nagaya fleet agent" } "." }
             }
-            (picture::draw(&visit, &fleet))
+            (picture::draw(&request, &fleet))
         }
         div.card.charts {
             (history::chart(&events.events, format::now_ms()))
-            (charts(&visit, &over_time).await?)
+            (charts(&request, &over_time).await?)
         }
-        (card("Workers", workers(&visit, &fleet)))
+        (card("Workers", workers(&request, &fleet)))
         (card("Last events", history::table(&events.events)))
     };
     let page = Page {
@@ -83,7 +83,7 @@ async fn fleet(visit: Visit) -> Shown {
         nav: Nav::Fleet,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn head(fleet: &Fleet) -> Markup {
@@ -106,7 +106,7 @@ fn head(fleet: &Fleet) -> Markup {
 }
 
 /// What the brake holds back, if anything.
-fn brake(visit: &Visit, fleet: &Fleet) -> Markup {
+fn brake(request: &PageRequest, fleet: &Fleet) -> Markup {
     let Some(held) = &fleet.manager.held else {
         return html! {};
     };
@@ -117,7 +117,7 @@ fn brake(visit: &Visit, fleet: &Fleet) -> Markup {
                 "The list would stop " strong { (format::count(held.stops)) " of " (format::counted(held.of, "worker")) }
                 ", more than the brake lets pass unseen. They go on until somebody confirms the stops, or the list is mended."
             }
-            @if visit.rights().admin { (action("/fleet/confirm", "Confirm the stops…", Tone::Bad)) }
+            @if request.rights().admin { (action("/fleet/confirm", "Confirm the stops…", Tone::Bad)) }
         }
     }
 }
@@ -150,11 +150,11 @@ fn sentence(text: &str) -> String {
     }
 }
 
-fn workers(visit: &Visit, fleet: &Fleet) -> Markup {
-    let wanted = visit.query("worker");
+fn workers(request: &PageRequest, fleet: &Fleet) -> Markup {
+    let wanted = request.query("worker");
     let fits = |worker: &&Worker| wanted.is_none_or(|text| worker.id.contains(text));
     let found: Vec<&Worker> = fleet.workers.iter().filter(fits).collect();
-    let may_move = visit.rights().admin;
+    let may_move = request.rights().admin;
     let mut table = Table::new("Workers", "No such worker.")
         .words("Worker")
         .words("State")
@@ -209,7 +209,7 @@ mod tests {
     use axum::http::Method;
     use serde_json::{Value, json};
 
-    use crate::testing::{House, cookie_of};
+    use crate::testing::{TestConsole, cookie_of};
 
     fn worker(id: &str, state: &str, instance: Option<&str>) -> Value {
         json!({"id": id, "state": state, "removing": false, "instance": instance, "epoch": 4, "why": "install",
@@ -222,12 +222,12 @@ mod tests {
     }
 
     /// Two instances, of which one is drained, and stops that the brake holds.
-    fn house() -> House {
-        with_fleet(House::open())
+    fn console() -> TestConsole {
+        with_fleet(TestConsole::open())
     }
 
-    fn with_fleet(house: House) -> House {
-        house.answer(
+    fn with_fleet(console: TestConsole) -> TestConsole {
+        console.answer(
             "/v1/fleet",
             json!({"app": "cams", "settled": true, "unreadable": [],
                 "instances": [instance("one", "live"), instance("two/b", "draining")],
@@ -236,17 +236,17 @@ mod tests {
                 "manager": {"is_first_manager": true, "unplaced": 1, "syncs": 5, "sync_failures": 0,
                     "held": {"digest": "abc", "stops": 2, "of": 3}, "bounds": "dark at most 6.5 s"}}),
         );
-        house.answer(
+        console.answer(
             "/v1/fleet/events",
             json!({"events": [{"id": "1700000000000-0", "what": "joined", "worker": null, "instance": "one",
                 "epoch": 1, "why": "new"}]}),
         );
-        house
+        console
     }
 
     #[tokio::test]
     async fn the_picture_has_a_cell_for_each_worker_and_says_so_in_words() {
-        let page = house().get("/fleet").await;
+        let page = console().get("/fleet").await;
         assert_eq!(page.status, 200);
         for part in [
             "Workers: 1 placed",
@@ -270,14 +270,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_may_only_read_sees_the_fleet_without_buttons() {
-        let house = with_fleet(House::with_token("reader"));
-        house.answer(
+        let console = with_fleet(TestConsole::with_token("reader"));
+        console.answer(
             "/v1/whoami",
             json!({"tenant": "default", "scopes": ["read"], "is_house": false}),
         );
-        let signed_in = house.post("/sign-in", None, "token=reader").await;
+        let signed_in = console.post("/sign-in", None, "token=reader").await;
         let cookie = cookie_of(signed_in.header("set-cookie"));
-        let page = house.get_as("/fleet", &cookie).await;
+        let page = console.get_as("/fleet", &cookie).await;
         assert!(page.body.contains("cam-1"), "{}", page.body);
         for button in ["/drain", "/undrain", "/move", "/fleet/confirm"] {
             assert!(!page.body.contains(button), "{button} in {}", page.body);
@@ -286,22 +286,22 @@ mod tests {
 
     #[tokio::test]
     async fn workers_are_found_by_a_part_of_their_name() {
-        let page = house().get("/fleet?worker=-3").await;
+        let page = console().get("/fleet?worker=-3").await;
         let table = page.body.split("<caption>Workers</caption>").nth(1).unwrap();
         assert!(table.contains("cam-3") && !table.contains("cam-1"), "{table}");
     }
 
     #[tokio::test]
     async fn draining_is_asked_for_and_then_done() {
-        let house = house();
-        let asked = house.get("/fleet/instances/two%2Fb/drain").await;
+        let console = console();
+        let asked = console.get("/fleet/instances/two%2Fb/drain").await;
         assert!(asked.body.contains("gives up 1 worker"), "{}", asked.body);
-        assert_eq!(house.get("/fleet/instances/nobody/drain").await.status, 404);
-        house.answer_to(Method::POST, "/v1/fleet/drain", 200, json!({"workers": 1}));
-        let done = house.post("/fleet/instances/two%2Fb/drain", None, "").await;
+        assert_eq!(console.get("/fleet/instances/nobody/drain").await.status, 404);
+        console.answer_to(Method::POST, "/v1/fleet/drain", 200, json!({"workers": 1}));
+        let done = console.post("/fleet/instances/two%2Fb/drain", None, "").await;
         assert_eq!(done.location(), "/fleet?done=drain");
-        house.post("/fleet/instances/two%2Fb/undrain", None, "").await;
-        let bodies: Vec<Value> = house
+        console.post("/fleet/instances/two%2Fb/undrain", None, "").await;
+        let bodies: Vec<Value> = console
             .changes()
             .into_iter()
             .filter_map(|(.., body)| body)
@@ -317,30 +317,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_plan_is_shown_before_it_is_applied() {
-        let house = house();
+        let console = console();
         let step = json!({"worker": "cam-1", "from": "one", "to": "two"});
         let plan = json!({"steps": [step], "unplaced": [], "moves": 1, "lower_bound": 1, "spread_before": 2, "spread_after": 0});
-        house.answer("/v1/fleet/plan", plan);
-        let page = house.get("/fleet/plan").await;
+        console.answer("/v1/fleet/plan", plan);
+        let page = console.get("/fleet/plan").await;
         assert!(
             page.body.contains("1 move") && page.body.contains("Move them now"),
             "{}",
             page.body
         );
-        house.answer_to(Method::POST, "/v1/fleet/relocate", 200, json!({"moves": 1}));
+        console.answer_to(Method::POST, "/v1/fleet/relocate", 200, json!({"moves": 1}));
         assert_eq!(
-            house.post("/fleet/plan", None, "").await.location(),
+            console.post("/fleet/plan", None, "").await.location(),
             "/fleet?done=relocate"
         );
-        assert_eq!(house.changes()[0].2, Some(json!({"all": true, "policy": "even"})));
+        assert_eq!(
+            console.changes()[0].2,
+            Some(json!({"all": true, "policy": "even"}))
+        );
     }
 
     #[tokio::test]
     async fn a_plan_without_moves_offers_none() {
-        let house = house();
+        let console = console();
         let plan = json!({"steps": [], "unplaced": ["cam-9"], "moves": 0, "lower_bound": 0, "spread_before": 0, "spread_after": 0});
-        house.answer("/v1/fleet/plan", plan);
-        let page = house.get("/fleet/plan").await;
+        console.answer("/v1/fleet/plan", plan);
+        let page = console.get("/fleet/plan").await;
         assert!(
             page.body.contains("cam-9") && !page.body.contains("Move them now"),
             "{}",
@@ -350,35 +353,38 @@ mod tests {
 
     #[tokio::test]
     async fn exactly_the_stops_that_were_shown_are_confirmed() {
-        let house = house();
-        let page = house.get("/fleet/confirm").await;
+        let console = console();
+        let page = console.get("/fleet/confirm").await;
         assert!(
             page.body.contains(r#"name="digest" value="abc""#),
             "{}",
             page.body
         );
-        house.answer_to(Method::POST, "/v1/fleet/confirm", 200, json!({"confirmed": 2}));
+        console.answer_to(Method::POST, "/v1/fleet/confirm", 200, json!({"confirmed": 2}));
         assert_eq!(
-            house.post("/fleet/confirm", None, "digest=abc").await.location(),
+            console
+                .post("/fleet/confirm", None, "digest=abc")
+                .await
+                .location(),
             "/fleet?done=confirm"
         );
-        assert_eq!(house.changes()[0].2, Some(json!({"digest": "abc"})));
+        assert_eq!(console.changes()[0].2, Some(json!({"digest": "abc"})));
     }
 
     #[tokio::test]
     async fn moving_a_worker_names_it_and_where_it_is() {
-        let house = house();
-        let page = house.get("/fleet/workers/cam-1/move").await;
+        let console = console();
+        let page = console.get("/fleet/workers/cam-1/move").await;
         assert!(page.body.contains("Move cam-1?"), "{}", page.body);
-        house.answer_to(
+        console.answer_to(
             Method::POST,
             "/v1/fleet/relocate",
             200,
             json!({"worker": "cam-1", "to": "two/b"}),
         );
-        house.post("/fleet/workers/cam-1/move", None, "").await;
+        console.post("/fleet/workers/cam-1/move", None, "").await;
         assert_eq!(
-            house.changes()[0].2,
+            console.changes()[0].2,
             Some(json!({"worker": "cam-1", "force": true}))
         );
     }

@@ -12,11 +12,11 @@ use crate::format;
 use crate::html::{Question, Tone, action, form_word};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
-use crate::visit::{Visit, redirect};
+use crate::request::{PageRequest, redirect};
 
 /// The button of an instance's card: drain it, or have it take workers again.
-pub(super) fn instance_button(visit: &Visit, instance: &Instance) -> Markup {
-    if !visit.rights().admin {
+pub(super) fn instance_button(request: &PageRequest, instance: &Instance) -> Markup {
+    if !request.rights().admin {
         return html! {};
     }
     let base = format!("/fleet/instances/{}", encode(&instance.name));
@@ -25,7 +25,7 @@ pub(super) fn instance_button(visit: &Visit, instance: &Instance) -> Markup {
             InstanceState::Live => (action(&format!("{base}/drain"), "Drain…", Tone::Plain))
             InstanceState::Draining => {
                 form method="post" action={ (base) "/undrain" } {
-                    (form_word(visit))
+                    (form_word(request))
                     button type="submit" { "Take workers again" }
                 }
             }
@@ -34,8 +34,8 @@ pub(super) fn instance_button(visit: &Visit, instance: &Instance) -> Markup {
     }
 }
 
-pub(super) async fn ask_drain(Path(name): Path<String>, visit: Visit) -> Shown {
-    let fleet: Fleet = visit.get("/v1/fleet").await?;
+pub(super) async fn ask_drain(Path(name): Path<String>, request: PageRequest) -> Shown {
+    let fleet: Fleet = request.get("/v1/fleet").await?;
     if !fleet.instances.iter().any(|instance| instance.name == name) {
         return Err(Failure::not_found(format!("there is no instance {name}")));
     }
@@ -57,25 +57,25 @@ pub(super) async fn ask_drain(Path(name): Path<String>, visit: Visit) -> Shown {
         is_dangerous: true,
         back: "/fleet",
     };
-    Ok(page(&visit, format!("Drain {name}?"), &question))
+    Ok(page(&request, format!("Drain {name}?"), &question))
 }
 
-pub(super) async fn drain(Path(name): Path<String>, visit: Visit) -> Shown {
-    visit
+pub(super) async fn drain(Path(name): Path<String>, request: PageRequest) -> Shown {
+    request
         .post("/v1/fleet/drain", Some(json!({"instance": name})))
         .await?;
     Ok(redirect("/fleet?done=drain"))
 }
 
-pub(super) async fn undrain(Path(name): Path<String>, visit: Visit) -> Shown {
-    visit
+pub(super) async fn undrain(Path(name): Path<String>, request: PageRequest) -> Shown {
+    request
         .post("/v1/fleet/drain", Some(json!({"instance": name, "off": true})))
         .await?;
     Ok(redirect("/fleet?done=undrain"))
 }
 
-pub(super) async fn ask_move(Path(id): Path<String>, visit: Visit) -> Shown {
-    let fleet: Fleet = visit.get("/v1/fleet").await?;
+pub(super) async fn ask_move(Path(id): Path<String>, request: PageRequest) -> Shown {
+    let fleet: Fleet = request.get("/v1/fleet").await?;
     let Some(worker) = fleet.workers.iter().find(|worker| worker.id == id) else {
         return Err(Failure::not_found(format!("there is no worker {id}")));
     };
@@ -93,18 +93,18 @@ pub(super) async fn ask_move(Path(id): Path<String>, visit: Visit) -> Shown {
         is_dangerous: false,
         back: "/fleet",
     };
-    Ok(page(&visit, format!("Move {id}?"), &question))
+    Ok(page(&request, format!("Move {id}?"), &question))
 }
 
-pub(super) async fn relocate(Path(id): Path<String>, visit: Visit) -> Shown {
-    visit
+pub(super) async fn relocate(Path(id): Path<String>, request: PageRequest) -> Shown {
+    request
         .post("/v1/fleet/relocate", Some(json!({"worker": id, "force": true})))
         .await?;
     Ok(redirect("/fleet?done=relocate"))
 }
 
-pub(super) async fn ask_confirm(visit: Visit) -> Shown {
-    let fleet: Fleet = visit.get("/v1/fleet").await?;
+pub(super) async fn ask_confirm(request: PageRequest) -> Shown {
+    let fleet: Fleet = request.get("/v1/fleet").await?;
     let Some(held) = &fleet.manager.held else {
         return Err(Failure::not_found("nothing is held back"));
     };
@@ -122,24 +122,24 @@ pub(super) async fn ask_confirm(visit: Visit) -> Shown {
         is_dangerous: true,
         back: "/fleet",
     };
-    Ok(page(&visit, "Confirm the stops?".to_owned(), &question))
+    Ok(page(&request, "Confirm the stops?".to_owned(), &question))
 }
 
-pub(super) async fn confirm(visit: Visit) -> Shown {
-    let digest = visit
+pub(super) async fn confirm(request: PageRequest) -> Shown {
+    let digest = request
         .form("digest")
         .ok_or_else(|| Failure::not_found("the form names no stops"))?;
-    visit
+    request
         .post("/v1/fleet/confirm", Some(json!({"digest": digest})))
         .await?;
     Ok(redirect("/fleet?done=confirm"))
 }
 
-fn page(visit: &Visit, title: String, question: &Question<'_>) -> Response {
+fn page(request: &PageRequest, title: String, question: &Question<'_>) -> Response {
     let page = Page {
         title,
         nav: Nav::Fleet,
-        content: question.ask(visit),
+        content: question.ask(request),
     };
-    page.render(visit)
+    page.render(request)
 }

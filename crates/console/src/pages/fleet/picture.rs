@@ -12,13 +12,13 @@ use super::operate;
 use super::wire::{Fleet, Instance, InstanceState, Look, Worker};
 use crate::format;
 use crate::html::{Tone, badge, time};
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
 /// Width of a drawing in its own units; the page scales it.
 const WIDTH: usize = 300;
-/// Up to so many workers in each card their names are written.
+/// Maximum number of workers in a card with names shown.
 const NAMED_MAX: usize = 18;
-/// Cells of one card at most; the rest is told as a number.
+/// Cells of one card at most; the rest is shown as a count.
 const CELLS_MAX: usize = 400;
 /// Letters of a name that fit into a cell.
 const LETTERS_MAX: usize = 13;
@@ -66,7 +66,7 @@ impl Grid {
 }
 
 /// Draws all instances, and what waits for a place.
-pub(super) fn draw(visit: &Visit, fleet: &Fleet) -> Markup {
+pub(super) fn draw(request: &PageRequest, fleet: &Fleet) -> Markup {
     let mut placed: BTreeMap<&str, Vec<&Worker>> = BTreeMap::new();
     let mut waiting = Vec::new();
     for worker in &fleet.workers {
@@ -86,7 +86,7 @@ pub(super) fn draw(visit: &Visit, fleet: &Fleet) -> Markup {
         ul.instances {
             @for instance in &fleet.instances {
                 @let workers = placed.get(instance.name.as_str()).map_or(&[][..], Vec::as_slice);
-                li.card { (card(visit, instance, workers, grid)) }
+                li.card { (card(request, instance, workers, grid)) }
             }
             @if !waiting.is_empty() {
                 li.card {
@@ -100,12 +100,12 @@ pub(super) fn draw(visit: &Visit, fleet: &Fleet) -> Markup {
     }
 }
 
-fn card(visit: &Visit, instance: &Instance, workers: &[&Worker], grid: Grid) -> Markup {
+fn card(request: &PageRequest, instance: &Instance, workers: &[&Worker], grid: Grid) -> Markup {
     html! {
         div.head {
             h3 { (instance.name) }
             (state_badge(instance.state))
-            (operate::instance_button(visit, instance))
+            (operate::instance_button(request, instance))
         }
         p.quiet {
             (format::counted(workers.len() as u64, "worker"))

@@ -8,11 +8,11 @@ use crate::format;
 use crate::html::{Question, card, link_button};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
+use crate::request::{PageRequest, redirect};
 use crate::table::Table;
-use crate::visit::{Visit, redirect};
 
-pub(super) async fn show(visit: Visit) -> Shown {
-    let plan: Plan = visit.get("/v1/fleet/plan").await?;
+pub(super) async fn show(request: PageRequest) -> Shown {
+    let plan: Plan = request.get("/v1/fleet/plan").await?;
     let content = html! {
         p.crumbs { a href="/fleet" { "Fleet" } " / plan" }
         p { (proof(&plan)) }
@@ -20,14 +20,14 @@ pub(super) async fn show(visit: Visit) -> Shown {
         @if !plan.unplaced.is_empty() {
             (card("Fit nowhere", html! { p { (plan.unplaced.join(", ")) } }))
         }
-        (ask(&visit, &plan))
+        (ask(&request, &plan))
     };
     let page = Page {
         title: "Plan".to_owned(),
         nav: Nav::Fleet,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 /// Why there is no better plan.
@@ -62,8 +62,8 @@ fn steps(plan: &Plan) -> Markup {
     table.render()
 }
 
-fn ask(visit: &Visit, plan: &Plan) -> Markup {
-    if plan.moves == 0 || !visit.rights().admin {
+fn ask(request: &PageRequest, plan: &Plan) -> Markup {
+    if plan.moves == 0 || !request.rights().admin {
         return html! { p { (link_button("/fleet", "Back to the fleet")) } };
     }
     let question = Question {
@@ -79,11 +79,11 @@ fn ask(visit: &Visit, plan: &Plan) -> Markup {
         is_dangerous: false,
         back: "/fleet",
     };
-    question.ask(visit)
+    question.ask(request)
 }
 
-pub(super) async fn apply(visit: Visit) -> Shown {
-    visit
+pub(super) async fn apply(request: PageRequest) -> Shown {
+    request
         .post("/v1/fleet/relocate", Some(json!({"all": true, "policy": "even"})))
         .await?;
     Ok(redirect("/fleet?done=relocate"))

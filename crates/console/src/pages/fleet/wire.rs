@@ -97,7 +97,7 @@ impl Look {
     }
 }
 
-/// How the manager of this house sees it.
+/// How the manager of this server sees it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Manager {
     pub(super) is_first_manager: Option<bool>,
@@ -108,7 +108,7 @@ pub(super) struct Manager {
     pub(super) bounds: String,
 }
 
-/// Stops that the brake keeps until somebody confirms them.
+/// Stops that are held until an operator confirms them.
 #[derive(Debug, Deserialize)]
 pub(super) struct Held {
     pub(super) digest: String,

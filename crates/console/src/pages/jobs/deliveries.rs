@@ -10,8 +10,8 @@ use crate::format;
 use crate::html::{Question, Tone, action, badge, link_button, time_text};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
+use crate::request::{PageRequest, redirect};
 use crate::table::Table;
-use crate::visit::{Visit, redirect};
 
 const PATH: &str = "/jobs/deliveries";
 /// Name in the API, and for people.
@@ -21,13 +21,13 @@ const STATES: [(&str, &str); 3] = [
     ("delivered", "delivered"),
 ];
 
-pub(super) async fn show(visit: Visit) -> Shown {
-    let state = visit
+pub(super) async fn show(request: PageRequest) -> Shown {
+    let state = request
         .query("state")
         .filter(|state| STATES.iter().any(|(name, _)| name == state));
-    let cursor = visit.query("cursor");
+    let cursor = request.query("cursor");
     let pairs = [("state", state), ("cursor", cursor), ("limit", Some("50"))];
-    let page: Deliveries = visit.get(&with_query("/v1/deliveries", pairs)).await?;
+    let page: Deliveries = request.get(&with_query("/v1/deliveries", pairs)).await?;
     let older = page.next_cursor.as_deref();
     let older = older.map(|next| with_query(PATH, [("state", state), ("cursor", Some(next))]));
     let content = html! {
@@ -48,7 +48,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
                 (deliveries_table(&page.deliveries))
                 div.pager {
                     div.buttons {
-                        @if visit.rights().enqueue {
+                        @if request.rights().enqueue {
                             (action("/jobs/deliveries/replay", "Send again all that gave up", Tone::Plain))
                         }
                     }
@@ -65,7 +65,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
         nav: Nav::Jobs,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 /// Deliveries of one job or of many; the job's column is there only for many.
@@ -124,8 +124,8 @@ fn tries(tries: &[Try]) -> Markup {
     }
 }
 
-pub(super) async fn ask_replay(visit: Visit) -> Shown {
-    visit.require(visit.rights().enqueue)?;
+pub(super) async fn ask_replay(request: PageRequest) -> Shown {
+    request.require(request.rights().enqueue)?;
     let question = Question {
         action: "/jobs/deliveries/replay",
         text: html! { p { "Every delivery that gave up is tried again, with all its tries." } },
@@ -137,14 +137,14 @@ pub(super) async fn ask_replay(visit: Visit) -> Shown {
     let page = Page {
         title: "Send them again?".to_owned(),
         nav: Nav::Jobs,
-        content: question.ask(&visit),
+        content: question.ask(&request),
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
-pub(super) async fn replay(visit: Visit) -> Shown {
+pub(super) async fn replay(request: PageRequest) -> Shown {
     let body = json!({"state": "gave_up"});
-    let answer = visit.post("/v1/deliveries/replay", Some(body)).await?;
+    let answer = request.post("/v1/deliveries/replay", Some(body)).await?;
     let count = answer["replayed"].as_u64().unwrap_or(0);
     Ok(redirect(&format!("{PATH}?done=replay&n={count}")))
 }
@@ -152,18 +152,18 @@ pub(super) async fn replay(visit: Visit) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     #[tokio::test]
     async fn deliveries_show_their_tries_and_can_be_sent_again() {
-        let house = House::open();
+        let console = TestConsole::open();
         let tries = json!([{"number": 1, "at": "2026-11-15T09:00:00Z", "latency_ms": 12, "status": 500, "reply": "<oops>"}]);
-        house.answer(
+        console.answer(
             "/v1/deliveries",
             json!({"deliveries": [{"id": "1", "job": "77", "event": "succeeded", "url": "http://10.0.0.1/hook",
                 "state": "gave_up", "tries": tries}]}),
         );
-        let page = house.get("/jobs/deliveries?state=gave_up").await;
+        let page = console.get("/jobs/deliveries?state=gave_up").await;
         for part in [
             "/jobs/77",
             "gave up",
@@ -174,7 +174,7 @@ mod tests {
             assert!(page.body.contains(part), "{part} is missing in {}", page.body);
         }
         assert!(
-            house
+            console
                 .reads()
                 .contains(&"/v1/deliveries?state=gave_up&limit=50".to_owned())
         );

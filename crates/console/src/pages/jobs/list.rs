@@ -13,8 +13,8 @@ use crate::history::History;
 use crate::html::{Tone, action, badge, card, figure, figures, job_badge, link_button, time_text};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Jobs on one page.
 const PAGE: &str = "50";
@@ -23,21 +23,21 @@ const LONGEST: usize = 4;
 /// How much of an error a listing shows, in characters.
 const ERROR_MAX: usize = 90;
 
-pub(super) async fn show(visit: Visit) -> Shown {
-    let filter = Filter::read(&visit.seen.query);
-    let Queues { queues } = visit.get("/v1/queues").await?;
+pub(super) async fn show(request: PageRequest) -> Shown {
+    let filter = Filter::read(&request.info.query);
+    let Queues { queues } = request.get("/v1/queues").await?;
     let series = [
         ("nagaya_jobs_finished_total", "finished"),
         ("nagaya_jobs_enqueued_total", "registered"),
     ];
-    let history = History::read(&visit, &series.map(|(key, _)| key)).await?;
-    let jobs = jobs_card(&visit, &filter, "/jobs", &queues).await?;
+    let history = History::read(&request, &series.map(|(key, _)| key)).await?;
+    let jobs = jobs_card(&request, &filter, "/jobs", &queues).await?;
     let content = html! {
         div.pair {
             section.card { h2 { "All queues" } div.stack { (depth_figures(&sum(&queues), "/jobs")) (longest(&queues)) } }
             section.card { (history.chart("Jobs", Unit::PerSecond, &series).render()) }
         }
-        (queues_card(&visit, &queues))
+        (queues_card(&request, &queues))
         (jobs)
     };
     let page = Page {
@@ -45,7 +45,7 @@ pub(super) async fn show(visit: Visit) -> Shown {
         nav: Nav::Jobs,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn sum(queues: &[Queue]) -> Depth {
@@ -93,7 +93,7 @@ pub(super) fn depth_figures(depth: &Depth, path: &str) -> Markup {
     })
 }
 
-fn queues_card(visit: &Visit, queues: &[Queue]) -> Markup {
+fn queues_card(request: &PageRequest, queues: &[Queue]) -> Markup {
     let mut table = Table::new("Queues", "No queue yet: the first job makes one.")
         .words("Queue")
         .words("State")
@@ -121,14 +121,15 @@ fn queues_card(visit: &Visit, queues: &[Queue]) -> Markup {
     let undelivered = html! { p.pager { (link_button("/jobs/deliveries", "Deliveries")) } };
     card(
         "Queues",
-        html! { (table.render()) @if visit.rights().read { (undelivered) } },
+        html! { (table.render()) @if request.rights().read { (undelivered) } },
     )
 }
 
 pub(super) fn queue_badge(queue: &Queue) -> Markup {
-    match queue.paused {
-        true => badge(Tone::Warning, "paused"),
-        false => badge(Tone::Good, "open"),
+    if queue.paused {
+        badge(Tone::Warning, "paused")
+    } else {
+        badge(Tone::Good, "open")
     }
 }
 
@@ -144,13 +145,13 @@ pub(super) fn waiting_for(queue: &Queue) -> Markup {
 
 /// The listing with its filter and what can be done to all that it shows.
 pub(super) async fn jobs_card(
-    visit: &Visit,
+    request: &PageRequest,
     filter: &Filter,
     path: &str,
     queues: &[Queue],
 ) -> Result<Markup, Failure> {
-    let cursor = visit.query("cursor");
-    let page: JobPage = match visit.get(&filter.api_path(cursor, PAGE)).await {
+    let cursor = request.query("cursor");
+    let page: JobPage = match request.get(&filter.api_path(cursor, PAGE)).await {
         Ok(page) => page,
         // A token for some queues only must name one.
         Err(failure) if failure.status == StatusCode::FORBIDDEN => {
@@ -170,7 +171,7 @@ pub(super) async fn jobs_card(
                 (filter.form(path, queues))
                 (jobs_table(&page.jobs))
                 div.pager {
-                    div.buttons { (bulk_buttons(visit, filter)) }
+                    div.buttons { (bulk_buttons(request, filter)) }
                     div.buttons {
                         @if cursor.is_some() { (link_button(&filter.path(path, None), "Newest")) }
                         @if let Some(older) = older { (link_button(&older, "Older")) }
@@ -181,8 +182,8 @@ pub(super) async fn jobs_card(
     ))
 }
 
-fn bulk_buttons(visit: &Visit, filter: &Filter) -> Markup {
-    if !visit.rights().enqueue || filter.is_empty() {
+fn bulk_buttons(request: &PageRequest, filter: &Filter) -> Markup {
+    if !request.rights().enqueue || filter.is_empty() {
         return html! {};
     }
     let state = filter.state.as_deref();
@@ -222,9 +223,10 @@ fn jobs_table(jobs: &[Summary]) -> Markup {
 
 fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    match line.chars().count() > ERROR_MAX || line.len() < text.trim_end().len() {
-        true => line.chars().take(ERROR_MAX).chain(['…']).collect(),
-        false => line.to_owned(),
+    if line.chars().count() > ERROR_MAX || line.len() < text.trim_end().len() {
+        line.chars().take(ERROR_MAX).chain(['…']).collect()
+    } else {
+        line.to_owned()
     }
 }
 
@@ -233,17 +235,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{House, queue_document, summary_document};
+    use crate::testing::{TestConsole, queue_document, summary_document};
 
     #[tokio::test]
     async fn queues_and_jobs_are_shown_and_the_filter_reaches_the_api() {
-        let house = House::open();
-        house.answer("/v1/queues", json!({"queues": [queue_document("mail")]}));
-        house.answer(
+        let console = TestConsole::open();
+        console.answer("/v1/queues", json!({"queues": [queue_document("mail")]}));
+        console.answer(
             "/v1/jobs",
             json!({"jobs": [summary_document("77", "failed")], "next_cursor": "next"}),
         );
-        let page = house.get("/jobs?queue=mail&state=failed").await;
+        let page = console.get("/jobs?queue=mail&state=failed").await;
         assert_eq!(page.status, 200, "{}", page.body);
         for part in [
             "/jobs/queues/mail",
@@ -256,7 +258,7 @@ mod tests {
         }
         assert!(!page.body.contains("Cancel all"), "failed jobs have ended");
         assert!(
-            house
+            console
                 .reads()
                 .contains(&"/v1/jobs?queue=mail&state=failed&limit=50".to_owned())
         );

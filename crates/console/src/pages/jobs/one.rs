@@ -13,17 +13,17 @@ use crate::format;
 use crate::html::{Tone, action, card, facts, job_badge, meter, nothing, time_text};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
-use crate::visit::Visit;
+use crate::request::PageRequest;
 
-pub(super) async fn show(visit: Visit, Path(id): Path<String>) -> Shown {
+pub(super) async fn show(request: PageRequest, Path(id): Path<String>) -> Shown {
     let path = format!("/v1/jobs/{}", encode(&id));
-    let job: Job = visit.get(&path).await?;
+    let job: Job = request.get(&path).await?;
     let lines = match job.log_lines {
         0 => Vec::new(),
-        _ => visit.get::<Lines>(&format!("{path}/log")).await?.lines,
+        _ => request.get::<Lines>(&format!("{path}/log")).await?.lines,
     };
     let content = html! {
-        (heading(&visit, &job))
+        (heading(&request, &job))
         @if let Some(why) = job.explanation.as_ref().filter(|_| job.lease.is_none() && !job.summary.has_ended()) {
             (explanation(why))
         }
@@ -37,17 +37,17 @@ pub(super) async fn show(visit: Visit, Path(id): Path<String>) -> Shown {
             (body("Payload", job.bodies.payload.as_ref(), job.bodies.payload_base64.as_deref(), job.bodies.payload_content_type.as_deref()))
             (body("Result", job.bodies.result.as_ref(), job.bodies.result_base64.as_deref(), job.bodies.result_content_type.as_deref()))
         }
-        @if !job.deliveries.is_empty() { (deliveries(&visit, &job)) }
+        @if !job.deliveries.is_empty() { (deliveries(&request, &job)) }
     };
     let page = Page {
         title: format!("Job {id}"),
         nav: Nav::Jobs,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
-fn heading(visit: &Visit, job: &Job) -> Markup {
+fn heading(request: &PageRequest, job: &Job) -> Markup {
     let summary = &job.summary;
     let path = format!("/jobs/{}", encode(&summary.id));
     html! {
@@ -56,7 +56,7 @@ fn heading(visit: &Visit, job: &Job) -> Markup {
             (job_badge(&summary.state))
             @if let Some(kind) = &summary.kind { b { (kind) } }
             @for tag in &summary.tags { span.tag { (tag) } }
-            @if visit.rights().enqueue {
+            @if request.rights().enqueue {
                 div.buttons {
                     @if summary.has_ended() {
                         (action(&format!("{path}/retry"), "Retry", Tone::Plain))
@@ -202,13 +202,13 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-fn deliveries(visit: &Visit, job: &Job) -> Markup {
+fn deliveries(request: &PageRequest, job: &Job) -> Markup {
     let replay = format!("/jobs/{}/replay", encode(&job.summary.id));
     card(
         "Deliveries",
         html! {
             (deliveries_table(&job.deliveries))
-            @if visit.rights().enqueue { p.pager { (action(&replay, "Send again", Tone::Plain)) } }
+            @if request.rights().enqueue { p.pager { (action(&replay, "Send again", Tone::Plain)) } }
         },
     )
 }
@@ -218,7 +218,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{House, summary_document};
+    use crate::testing::{TestConsole, summary_document};
 
     fn job(state: &str, more: Value) -> Value {
         let mut job = summary_document("77", state);
@@ -236,9 +236,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_ended_job_shows_its_attempts_and_can_be_retried() {
-        let house = House::open();
-        house.answer("/v1/jobs/77", job("failed", json!({})));
-        let page = house.get("/jobs/77").await;
+        let console = TestConsole::open();
+        console.answer("/v1/jobs/77", job("failed", json!({})));
+        let page = console.get("/jobs/77").await;
         assert_eq!(page.status, 200, "{}", page.body);
         for part in [
             "Attempt 1 failed",
@@ -254,7 +254,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_running_job_shows_lease_progress_log_and_refused_reports() {
-        let house = House::open();
+        let console = TestConsole::open();
         let more = json!({
             "ended_at": null, "error": null, "log_lines": 1,
             "lease": {"worker": "w2", "started_at": "2026-11-15T09:02:00Z", "expires_at": "2026-11-15T09:03:00Z"},
@@ -263,10 +263,10 @@ mod tests {
             "late_reports_count": 3,
             "explanation": {"reason": "running", "text": "worker w2 has it", "at": "2026-11-15T09:03:00Z"},
         });
-        house.answer("/v1/jobs/77", job("running", more));
+        console.answer("/v1/jobs/77", job("running", more));
         let line = json!({"number": 1, "at": "2026-11-15T09:02:05Z", "attempt": 2, "text": "half way"});
-        house.answer("/v1/jobs/77/log", json!({"lines": [line]}));
-        let page = house.get("/jobs/77").await;
+        console.answer("/v1/jobs/77/log", json!({"lines": [line]}));
+        let page = console.get("/jobs/77").await;
         assert_eq!(page.status, 200, "{}", page.body);
         let parts = [
             "25 %",
@@ -284,13 +284,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_job_says_why_it_waits() {
-        let house = House::open();
+        let console = TestConsole::open();
         let why = json!({"reason": "no_worker", "text": "no worker has ever asked for jobs of its queue", "ahead": 2});
-        house.answer(
+        console.answer(
             "/v1/jobs/77",
             job("waiting", json!({"ended_at": null, "explanation": why})),
         );
-        let page = house.get("/jobs/77").await;
+        let page = console.get("/jobs/77").await;
         assert!(
             page.body.contains("No worker has ever asked") && page.body.contains("2 jobs"),
             "{}",
@@ -300,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_that_is_not_there_is_told_in_a_page() {
-        let page = House::open().get("/jobs/5").await;
+        let page = TestConsole::open().get("/jobs/5").await;
         assert!(
             page.status == 404 && page.body.contains("Nothing here"),
             "{}",

@@ -13,27 +13,27 @@ use crate::format;
 use crate::html::{Question, Tone, action, card, facts, figure, figures, time_text};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
-use crate::visit::{Visit, redirect};
+use crate::request::{PageRequest, redirect};
 
-pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Shown {
+pub(super) async fn show(request: PageRequest, Path(name): Path<String>) -> Shown {
     let api_path = format!("/v1/queues/{}", encode(&name));
     let path = page_path(&name);
-    let queue: Queue = visit.get(&api_path).await?;
-    let latency = visit
+    let queue: Queue = request.get(&api_path).await?;
+    let latency = request
         .get_if_any::<Latency>(&format!("{api_path}/latency"))
         .await?;
     let filter = Filter {
         queue: Some(name.clone()),
-        ..Filter::read(&visit.seen.query)
+        ..Filter::read(&request.info.query)
     };
-    let jobs = jobs_card(&visit, &filter, &path, &[]).await?;
+    let jobs = jobs_card(&request, &filter, &path, &[]).await?;
     let content = html! {
         div.heading {
             p.crumbs { a href="/jobs" { "Jobs" } " / queues" }
             (queue_badge(&queue))
             div.buttons {
-                @if visit.rights().admin && queue.paused { (action(&format!("{path}/resume"), "Resume", Tone::Plain)) }
-                @if visit.rights().admin && !queue.paused { (action(&format!("{path}/pause"), "Pause", Tone::Plain)) }
+                @if request.rights().admin && queue.paused { (action(&format!("{path}/resume"), "Resume", Tone::Plain)) }
+                @if request.rights().admin && !queue.paused { (action(&format!("{path}/pause"), "Pause", Tone::Plain)) }
             }
         }
         section.card { h2 { "Now" } (depth_figures(&queue.depth, &path)) }
@@ -49,7 +49,7 @@ pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Shown {
         nav: Nav::Jobs,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn page_path(name: &str) -> String {
@@ -117,18 +117,18 @@ fn settings(settings: &Value) -> Markup {
     }
 }
 
-pub(super) async fn ask_pause(visit: Visit, Path(name): Path<String>) -> Shown {
+pub(super) async fn ask_pause(request: PageRequest, Path(name): Path<String>) -> Shown {
     let text = html! { p { "Running jobs go on; no others start until the queue is resumed. Jobs can still be registered." } };
-    ask(&visit, &name, "pause", text, "Pause the queue")
+    ask(&request, &name, "pause", text, "Pause the queue")
 }
 
-pub(super) async fn ask_resume(visit: Visit, Path(name): Path<String>) -> Shown {
+pub(super) async fn ask_resume(request: PageRequest, Path(name): Path<String>) -> Shown {
     let text = html! { p { "Workers get jobs of this queue again, at once." } };
-    ask(&visit, &name, "resume", text, "Resume the queue")
+    ask(&request, &name, "resume", text, "Resume the queue")
 }
 
-fn ask(visit: &Visit, name: &str, verb: &str, text: Markup, button: &str) -> Shown {
-    visit.require(visit.rights().admin)?;
+fn ask(request: &PageRequest, name: &str, verb: &str, text: Markup, button: &str) -> Shown {
+    request.require(request.rights().admin)?;
     let path = page_path(name);
     let question = Question {
         action: &format!("{path}/{verb}"),
@@ -141,22 +141,22 @@ fn ask(visit: &Visit, name: &str, verb: &str, text: Markup, button: &str) -> Sho
     let page = Page {
         title: format!("{button} {name}?"),
         nav: Nav::Jobs,
-        content: question.ask(visit),
+        content: question.ask(request),
     };
-    Ok(page.render(visit))
+    Ok(page.render(request))
 }
 
-pub(super) async fn pause(visit: Visit, Path(name): Path<String>) -> Shown {
-    set(&visit, &name, "pause").await
+pub(super) async fn pause(request: PageRequest, Path(name): Path<String>) -> Shown {
+    set(&request, &name, "pause").await
 }
 
-pub(super) async fn resume(visit: Visit, Path(name): Path<String>) -> Shown {
-    set(&visit, &name, "resume").await
+pub(super) async fn resume(request: PageRequest, Path(name): Path<String>) -> Shown {
+    set(&request, &name, "resume").await
 }
 
-async fn set(visit: &Visit, name: &str, verb: &str) -> Shown {
+async fn set(request: &PageRequest, name: &str, verb: &str) -> Shown {
     let path = format!("/v1/queues/{}/{verb}", encode(name));
-    visit.send(Method::POST, &path, None).await?;
+    request.send(Method::POST, &path, None).await?;
     Ok(redirect(&format!("{}?done={verb}", page_path(name))))
 }
 
@@ -165,19 +165,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{House, queue_document};
+    use crate::testing::{TestConsole, queue_document};
 
     #[tokio::test]
     async fn a_queue_shows_its_latency_and_settings() {
-        let house = House::open();
-        house.answer("/v1/queues/mail", queue_document("mail"));
-        house.answer("/v1/jobs", json!({"jobs": []}));
+        let console = TestConsole::open();
+        console.answer("/v1/queues/mail", queue_document("mail"));
+        console.answer("/v1/jobs", json!({"jobs": []}));
         let spread = json!({"p50": 20, "p90": 1500, "p99": 61_000});
-        house.answer(
+        console.answer(
             "/v1/queues/mail/latency",
             json!({"jobs": 40, "wait_ms": spread, "run_ms": null}),
         );
-        let page = house.get("/jobs/queues/mail").await;
+        let page = console.get("/jobs/queues/mail").await;
         assert_eq!(page.status, 200, "{}", page.body);
         for part in [
             "20 ms · 1.5 s · 1 min 1 s",
@@ -191,20 +191,20 @@ mod tests {
 
     #[tokio::test]
     async fn pausing_is_asked_for_and_then_done() {
-        let house = House::open();
-        house.answer_to(Method::POST, "/v1/queues/mail/pause", 204, Value::Null);
+        let console = TestConsole::open();
+        console.answer_to(Method::POST, "/v1/queues/mail/pause", 204, Value::Null);
         assert!(
-            house
+            console
                 .get("/jobs/queues/mail/pause")
                 .await
                 .body
                 .contains("Running jobs go on")
         );
-        assert!(house.changes().is_empty(), "asking changes nothing");
-        let answer = house.post("/jobs/queues/mail/pause", None, "").await;
+        assert!(console.changes().is_empty(), "asking changes nothing");
+        let answer = console.post("/jobs/queues/mail/pause", None, "").await;
         assert_eq!(answer.location(), "/jobs/queues/mail?done=pause");
         assert_eq!(
-            house.changes(),
+            console.changes(),
             [(Method::POST, "/v1/queues/mail/pause".to_owned(), None)]
         );
     }

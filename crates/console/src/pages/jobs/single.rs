@@ -1,4 +1,4 @@
-//! What can be done to one job: run it again, call it off, tell its result again.
+//! Actions on one job: retry it, cancel it, deliver its result again.
 
 use axum::extract::Path;
 use maud::{Markup, html};
@@ -9,32 +9,32 @@ use crate::form::encode;
 use crate::html::Question;
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
-use crate::visit::{Visit, redirect};
+use crate::request::{PageRequest, redirect};
 
-pub(super) async fn ask_retry(visit: Visit, Path(id): Path<String>) -> Shown {
+pub(super) async fn ask_retry(request: PageRequest, Path(id): Path<String>) -> Shown {
     let text = html! { p { "The job starts over with all its attempts, as soon as a worker takes it." } };
-    ask(&visit, &id, "retry", text, html! {}, "Run it again")
+    ask(&request, &id, "retry", text, html! {}, "Run it again")
 }
 
-pub(super) async fn ask_cancel(visit: Visit, Path(id): Path<String>) -> Shown {
+pub(super) async fn ask_cancel(request: PageRequest, Path(id): Path<String>) -> Shown {
     let text = html! {
         p { "The job ends as cancelled. A worker that has it is told at its next report, which is refused. Jobs that wait for it are cancelled as well." }
     };
     let fields = html! {
         div { label for="reason" { "Reason, if there is one" } input #reason name="reason" maxlength="4096"; }
     };
-    ask(&visit, &id, "cancel", text, fields, "Cancel the job")
+    ask(&request, &id, "cancel", text, fields, "Cancel the job")
 }
 
-pub(super) async fn ask_replay(visit: Visit, Path(id): Path<String>) -> Shown {
+pub(super) async fn ask_replay(request: PageRequest, Path(id): Path<String>) -> Shown {
     let text = html! {
         p { "Every delivery of this job is sent again, also those that arrived. Receivers see the same ids and can tell repeats by them." }
     };
-    ask(&visit, &id, "replay", text, html! {}, "Send again")
+    ask(&request, &id, "replay", text, html! {}, "Send again")
 }
 
-fn ask(visit: &Visit, id: &str, verb: &str, text: Markup, fields: Markup, button: &str) -> Shown {
-    visit.require(visit.rights().enqueue)?;
+fn ask(request: &PageRequest, id: &str, verb: &str, text: Markup, fields: Markup, button: &str) -> Shown {
+    request.require(request.rights().enqueue)?;
     let path = format!("/jobs/{}", encode(id));
     let question = Question {
         action: &format!("{path}/{verb}"),
@@ -47,28 +47,28 @@ fn ask(visit: &Visit, id: &str, verb: &str, text: Markup, fields: Markup, button
     let page = Page {
         title: format!("{button}?"),
         nav: Nav::Jobs,
-        content: question.ask(visit),
+        content: question.ask(request),
     };
-    Ok(page.render(visit))
+    Ok(page.render(request))
 }
 
-pub(super) async fn retry(visit: Visit, Path(id): Path<String>) -> Shown {
-    visit
+pub(super) async fn retry(request: PageRequest, Path(id): Path<String>) -> Shown {
+    request
         .post(&format!("/v1/jobs/{}/retry", encode(&id)), None)
         .await?;
     Ok(redirect(&format!("/jobs/{}?done=retry", encode(&id))))
 }
 
-pub(super) async fn cancel(visit: Visit, Path(id): Path<String>) -> Shown {
-    let body = visit.form("reason").map(|reason| json!({"reason": reason}));
-    visit
+pub(super) async fn cancel(request: PageRequest, Path(id): Path<String>) -> Shown {
+    let body = request.form("reason").map(|reason| json!({"reason": reason}));
+    request
         .post(&format!("/v1/jobs/{}/cancel", encode(&id)), body)
         .await?;
     Ok(redirect(&format!("/jobs/{}?done=cancel", encode(&id))))
 }
 
-pub(super) async fn replay(visit: Visit, Path(id): Path<String>) -> Shown {
-    let answer = visit
+pub(super) async fn replay(request: PageRequest, Path(id): Path<String>) -> Shown {
+    let answer = request
         .post("/v1/deliveries/replay", Some(json!({"job": id})))
         .await?;
     let count = answer["replayed"].as_u64();
@@ -81,37 +81,37 @@ mod tests {
     use axum::http::Method;
 
     use super::*;
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     #[tokio::test]
     async fn a_cancellation_carries_its_reason() {
-        let house = House::open();
-        house.answer_to(
+        let console = TestConsole::open();
+        console.answer_to(
             Method::POST,
             "/v1/jobs/7/cancel",
             200,
             json!({"id": "7", "state": "cancelled"}),
         );
-        let answer = house.post("/jobs/7/cancel", None, "reason=by+mistake").await;
+        let answer = console.post("/jobs/7/cancel", None, "reason=by+mistake").await;
         assert_eq!(answer.location(), "/jobs/7?done=cancel");
         let sent = (
             Method::POST,
             "/v1/jobs/7/cancel".to_owned(),
             Some(json!({"reason": "by mistake"})),
         );
-        assert_eq!(house.changes(), [sent]);
+        assert_eq!(console.changes(), [sent]);
     }
 
     #[tokio::test]
     async fn what_the_api_refuses_is_told_in_its_words() {
-        let house = House::open();
-        house.answer_to(
+        let console = TestConsole::open();
+        console.answer_to(
             Method::POST,
             "/v1/jobs/7/retry",
             409,
             json!({"detail": "job 7 is running"}),
         );
-        let answer = house.post("/jobs/7/retry", None, "").await;
+        let answer = console.post("/jobs/7/retry", None, "").await;
         assert!(
             answer.status == 409 && answer.body.contains("job 7 is running"),
             "{}",
@@ -121,14 +121,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_replay_says_how_many_are_sent_again() {
-        let house = House::open();
-        house.answer_to(
+        let console = TestConsole::open();
+        console.answer_to(
             Method::POST,
             "/v1/deliveries/replay",
             200,
             json!({"replayed": 2, "more": false}),
         );
-        let answer = house.post("/jobs/7/replay", None, "").await;
+        let answer = console.post("/jobs/7/replay", None, "").await;
         assert_eq!(answer.location(), "/jobs/7?done=replay&n=2");
     }
 }

@@ -18,8 +18,8 @@ use crate::form::with_query;
 use crate::format;
 use crate::html::{Tone, badge, card, figure, figures, meter};
 use crate::layout::{Nav, Page};
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
 /// Tags in each of the lists of the page.
 const LISTED: &str = "10";
@@ -39,18 +39,18 @@ pub(super) fn router() -> Router {
         .route("/room/tags/{tag}/export", get(actions::export))
 }
 
-async fn room(visit: Visit) -> Shown {
-    let room: Room = visit.get("/v1/room").await?;
-    let service = Service::read(&visit, "room").await?;
-    let lists = match visit.query("prefix") {
-        Some(prefix) => found(&visit, prefix).await?,
-        None => hottest_and_biggest(&visit).await?,
+async fn room(request: PageRequest) -> Shown {
+    let room: Room = request.get("/v1/room").await?;
+    let service = Service::read(&request, "room").await?;
+    let lists = match request.query("prefix") {
+        Some(prefix) => found(&request, prefix).await?,
+        None => hottest_and_biggest(&request).await?,
     };
     let content = html! {
         @if let Some(service) = &service { (head(service, &room)) }
         section.card aria-label="Figures" { (numbers(&room)) }
-        div.card.charts { (charts(&visit, series::of(&room.mode)).await?) }
-        (search(visit.query("prefix")))
+        div.card.charts { (charts(&request, series::of(&room.mode)).await?) }
+        (search(request.query("prefix")))
         (lists)
     };
     let page = Page {
@@ -58,7 +58,7 @@ async fn room(visit: Visit) -> Shown {
         nav: Nav::Room,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn head(service: &Service, room: &Room) -> Markup {
@@ -113,10 +113,10 @@ fn search(prefix: Option<&str>) -> Markup {
     }
 }
 
-async fn hottest_and_biggest(visit: &Visit) -> Result<Markup, Failure> {
+async fn hottest_and_biggest(request: &PageRequest) -> Result<Markup, Failure> {
     let list = |by: &'static str| {
         let path = with_query("/v1/room/tags", [("by", Some(by)), ("limit", Some(LISTED))]);
-        async move { visit.get::<Tags>(&path).await }
+        async move { request.get::<Tags>(&path).await }
     };
     let (hottest, biggest) = (list("hottest").await?, list("biggest").await?);
     Ok(html! {
@@ -127,14 +127,14 @@ async fn hottest_and_biggest(visit: &Visit) -> Result<Markup, Failure> {
     })
 }
 
-async fn found(visit: &Visit, prefix: &str) -> Result<Markup, Failure> {
-    let cursor = visit.query("cursor");
+async fn found(request: &PageRequest, prefix: &str) -> Result<Markup, Failure> {
+    let cursor = request.query("cursor");
     let pairs = [
         ("prefix", Some(prefix)),
         ("limit", Some(FOUND)),
         ("cursor", cursor),
     ];
-    let found: Tags = visit.get(&with_query("/v1/room/tags", pairs)).await?;
+    let found: Tags = request.get(&with_query("/v1/room/tags", pairs)).await?;
     let next = found.cursor.as_deref();
     let next = next.map(|cursor| with_query("/room", [("prefix", Some(prefix)), ("cursor", Some(cursor))]));
     let title = format!("Tags that begin with “{prefix}”");
@@ -196,15 +196,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::House;
+    use crate::testing::TestConsole;
 
     fn tag(name: &str, place: &str) -> serde_json::Value {
         json!({"tag": name, "keys": 3, "bytes": 2048, "idle_seconds": 90.0, "place": place, "dirty": false})
     }
 
-    fn house() -> House {
-        let house = House::open();
-        house.answer(
+    fn console() -> TestConsole {
+        let console = TestConsole::open();
+        console.answer(
             "/v1/room",
             json!({"mode": "embedded", "memory_bytes": 64 << 20, "memory_limit_bytes": 256 << 20, "keys": 12, "tags_hot": 4, "tags_cold": 9,
                 "clients": 1, "commands_per_second": 2.5, "hit_ratio": 0.984, "loads_per_second": 0.5,
@@ -212,17 +212,17 @@ mod tests {
                 "disk_bytes": 4096, "persist": true}),
         );
         let service = json!({"state": "ready", "detail": null, "address": "127.0.0.1:6380"});
-        house.answer("/v1/house", json!({"services": {"room": service, "jobs": null}}));
-        house.answer(
+        console.answer("/v1/house", json!({"services": {"room": service, "jobs": null}}));
+        console.answer(
             "/v1/room/tags",
             json!({"tags": [tag("user:7", "both"), tag("a/b <c>", "disk")], "cursor": "next one"}),
         );
-        house
+        console
     }
 
     #[tokio::test]
     async fn the_room_shows_its_figures_and_its_tags() {
-        let page = house().get("/room").await;
+        let page = console().get("/room").await;
         assert_eq!(page.status, 200);
         for part in [
             "64 MiB of 256 MiB",
@@ -239,10 +239,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_asks_for_the_beginning_and_leads_on() {
-        let house = house();
-        let page = house.get("/room?prefix=user%3A&cursor=c%261").await;
+        let console = console();
+        let page = console.get("/room?prefix=user%3A&cursor=c%261").await;
         assert!(
-            house
+            console
                 .reads()
                 .contains(&"/v1/room/tags?prefix=user%3A&limit=50&cursor=c%261".to_owned())
         );
@@ -256,12 +256,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_house_in_memory_alone_has_no_disk_to_tell_of() {
-        let house = house();
+        let console = console();
         let room = json!({"mode": "embedded", "memory_bytes": 1024, "keys": null, "persist": false,
             "memory_limit_bytes": null, "tags_cold": null, "hit_ratio": null, "staleness_seconds": null});
-        house.answer("/v1/room", room);
-        house.answer("/v1/room/tags", json!({"tags": [], "cursor": null}));
-        let page = house.get("/room").await;
+        console.answer("/v1/room", room);
+        console.answer("/v1/room/tags", json!({"tags": [], "cursor": null}));
+        let page = console.get("/room").await;
         for part in ["in memory only", "no limit", "There is no tag yet."] {
             assert!(page.body.contains(part), "{part} is missing in {}", page.body);
         }

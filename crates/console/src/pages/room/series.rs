@@ -1,4 +1,4 @@
-//! Which of the house's metrics the charts of the room are drawn from.
+//! Which of the server's metrics the charts of the room are drawn from.
 
 use crate::chart::Unit;
 use crate::pages::charts::Wanted;

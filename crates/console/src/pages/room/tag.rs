@@ -8,26 +8,26 @@ use crate::format;
 use crate::html::{Tone, action, card, facts, form_word, time};
 use crate::layout::{Nav, Page};
 use crate::pages::Shown;
+use crate::request::PageRequest;
 use crate::table::Table;
-use crate::visit::Visit;
 
-/// The tag of this visit, still encoded: tags are bytes, and need not be text.
-pub(super) fn encoded(visit: &Visit) -> &str {
-    let path = visit.seen.path.split('?').next().unwrap_or_default();
+/// The requested tag, still encoded: tags are bytes, and need not be text.
+pub(super) fn encoded(request: &PageRequest) -> &str {
+    let path = request.info.path.split('?').next().unwrap_or_default();
     path.split('/').nth(3).unwrap_or_default()
 }
 
-/// Where the API tells about the tag of this visit.
-pub(super) fn api_path(visit: &Visit) -> String {
-    format!("/v1/room/tags/{}", encoded(visit))
+/// Returns the API path of the requested tag.
+pub(super) fn api_path(request: &PageRequest) -> String {
+    format!("/v1/room/tags/{}", encoded(request))
 }
 
-pub(super) async fn page(visit: Visit) -> Shown {
-    let whole: WholeTag = visit.get(&api_path(&visit)).await?;
+pub(super) async fn page(request: PageRequest) -> Shown {
+    let whole: WholeTag = request.get(&api_path(&request)).await?;
     let content = html! {
         p.crumbs { a href="/room" { "Room" } " / tag" }
         (about(&whole))
-        (buttons(&visit, &whole))
+        (buttons(&request, &whole))
         (keys(&whole))
     };
     let page = Page {
@@ -35,7 +35,7 @@ pub(super) async fn page(visit: Visit) -> Shown {
         nav: Nav::Room,
         content,
     };
-    Ok(page.render(&visit))
+    Ok(page.render(&request))
 }
 
 fn about(whole: &WholeTag) -> Markup {
@@ -56,27 +56,27 @@ fn about(whole: &WholeTag) -> Markup {
     html! { section.card { (facts(&rows)) } }
 }
 
-fn buttons(visit: &Visit, whole: &WholeTag) -> Markup {
-    let base = format!("/room/tags/{}", encoded(visit));
+fn buttons(request: &PageRequest, whole: &WholeTag) -> Markup {
+    let base = format!("/room/tags/{}", encoded(request));
     let is_hot = whole.tag.place != Place::Disk;
     html! {
         div.buttons {
-            @if visit.rights().admin {
+            @if request.rights().admin {
                 @if is_hot {
-                    (post_button(visit, &format!("{base}/evict"), "Evict to disk"))
+                    (post_button(request, &format!("{base}/evict"), "Evict to disk"))
                 } @else {
-                    (post_button(visit, &format!("{base}/warm"), "Warm"))
+                    (post_button(request, &format!("{base}/warm"), "Warm"))
                 }
             }
             a.button href={ (base) "/export" } download { "Export" }
-            @if visit.rights().admin { (action(&format!("{base}/erase"), "Erase…", Tone::Bad)) }
+            @if request.rights().admin { (action(&format!("{base}/erase"), "Erase…", Tone::Bad)) }
         }
     }
 }
 
 /// A button that does something that needs no question.
-fn post_button(visit: &Visit, to: &str, text: &str) -> Markup {
-    html! { form method="post" action=(to) { (form_word(visit)) button type="submit" { (text) } } }
+fn post_button(request: &PageRequest, to: &str, text: &str) -> Markup {
+    html! { form method="post" action=(to) { (form_word(request)) button type="submit" { (text) } } }
 }
 
 fn keys(whole: &WholeTag) -> Markup {

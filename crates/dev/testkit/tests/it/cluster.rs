@@ -138,7 +138,7 @@ fn a_replica_takes_over_from_a_dead_or_frozen_primary() {
         cluster.nodes()[replica].info("db0").is_some()
     });
 
-    // By the others' vote, without anybody's call.
+    // Elected by the other nodes, without a command.
     cluster.nodes()[owner].kill9();
     cluster.wait_until_primary(replica);
     assert_eq!(writer.cmd(&["GET", "foo"]), Reply::bulk("1"));

@@ -12,8 +12,8 @@ use std::io;
 use std::time::Duration;
 
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
-use crate::clock::boot_now;
 use crate::http_client::{Caller, Url};
+use nagaya_clock::boot_now;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 

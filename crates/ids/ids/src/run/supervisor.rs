@@ -7,28 +7,35 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use nagaya_process::{Group, Signal, Signals, orphans};
 use tokio::process::{Child, Command};
 
 use super::arguments::replace;
-use super::family::{Family, adopt_orphans};
-use super::signals::Signals;
-use crate::clock::{BootClock, BootTime};
-use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, Window, Wish};
+use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, TimingOptions, Window};
 use crate::permit::Permit;
 use crate::pool::Pool;
+use nagaya_clock::{BootClock, BootTime};
 
-/// Kept between the last KILL and the end of the window: for the kernel to do it, and for us to be
-/// scheduled late.
+/// The time between the last KILL and the end of the window: for the kernel to end the processes, and
+/// for late scheduling.
 const MARGIN: Duration = Duration::from_millis(250);
-/// How often a family is looked at that does not tell when it ends.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often the command's processes are checked, whose end the kernel does not announce.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long KILLed processes may take to go before the number is left reserved instead.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// The signals that are passed on to the command.
+const FORWARDED: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::TERM,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+];
 const NUMBER_VARIABLE: &str = "NAGAYA_ID";
 const FENCE_VARIABLE: &str = "NAGAYA_FENCE";
 
-/// What to run and how.
+/// The command and its options.
 #[derive(Clone)]
 pub struct RunOptions {
     /// The program and its arguments; at least the program.
@@ -60,7 +67,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The exit code, as shells have it: 127 for a program that is not there, 126 for one that
+    /// Returns the exit code, as in shells: 127 for a program that is not there, 126 for one that
     /// cannot be run, 2 for wrong usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -72,24 +79,25 @@ impl RunError {
     }
 }
 
-/// Lengths that leave a command its grace inside the window and still bear two failed renewals.
-pub fn run_timing(wish: Wish, grace: Duration) -> (Timing, Vec<String>) {
+/// Derives durations that leave a command its grace period inside the window and still allow two failed
+/// renewals.
+pub fn run_timing(options: TimingOptions, grace: Duration) -> (Timing, Vec<String>) {
     let base = Timing::default();
-    let interval = wish.interval.unwrap_or(base.interval);
-    let use_for = wish.use_for.or(Some(interval * 3 + grace + MARGIN));
-    Timing::from_wish(Wish { use_for, ..wish }, base)
+    let interval = options.interval.unwrap_or(base.interval);
+    let use_for = options.use_for.or(Some(interval * 3 + grace + MARGIN));
+    Timing::from_options(TimingOptions { use_for, ..options }, base)
 }
 
 /// Runs the command with a number and returns its exit code, 128 + n if signal n ended it.
 ///
-/// Meant to be the whole of its program: it takes over signals and adopts orphans for the process.
+/// It must have the process to itself: it takes over signals and adopts orphans.
 /// The number is given back on every way out.
 pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     if options.command.is_empty() {
         return Err(RunError::NoCommand);
     }
-    let mut signals = Signals::catch().map_err(RunError::SetUp)?;
-    adopt_orphans().map_err(RunError::SetUp)?;
+    let mut signals = Signals::listen(&FORWARDED).map_err(RunError::SetUp)?;
+    orphans::adopt().map_err(RunError::SetUp)?;
     let holder_options = HolderOptions {
         once: true,
         lock_scope: LockScope::ProcessAndChildren,
@@ -98,7 +106,7 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     let holder = Holder::start(pool, holder_options)?;
     let window = tokio::select! {
         biased;
-        signal = signals.next_ending() => {
+        signal = next_ending(&mut signals) => {
             report(holder.stop().await);
             return Ok(signal_code(signal.as_raw()));
         }
@@ -113,13 +121,13 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
         }
     };
     let supervisor = Supervisor {
-        family: Family::of_child(child.id()),
+        group: Group::of(&child),
         clock: options.holder.clock.clone(),
         grace: options.grace,
         window,
     };
     let status = supervisor.watch(child, &mut signals, &holder).await;
-    if supervisor.end_family().await {
+    if supervisor.end_descendants().await {
         report(holder.stop().await);
     } else {
         tracing::error!("processes of the command could not be ended; the number stays reserved");
@@ -137,8 +145,18 @@ fn start(options: &RunOptions, window: &Window) -> io::Result<Child> {
         .spawn()
 }
 
+/// Waits for a signal that asks the process to end.
+async fn next_ending(signals: &mut Signals) -> Signal {
+    loop {
+        let signal = signals.next().await;
+        if signal != Signal::USR1 && signal != Signal::USR2 {
+            return signal;
+        }
+    }
+}
+
 struct Supervisor {
-    family: Option<Family>,
+    group: Option<Group>,
     window: Arc<Window>,
     clock: Arc<dyn BootClock>,
     grace: Duration,
@@ -177,22 +195,22 @@ impl Supervisor {
                 ended = child.wait() => return ended,
                 signal = signals.next() => self.signal_group(signal),
                 // Renewals move the deadline without a change of status, so it is looked up again.
-                () = tokio::time::sleep(deadline.since(now).max(LOOK_EVERY)), if !killed => (),
+                () = tokio::time::sleep(deadline.since(now).max(CHECK_INTERVAL)), if !killed => (),
                 Ok(()) = status.changed() => (),
             }
         }
     }
 
-    /// Ends whatever the command left behind; false if something is still there.
-    async fn end_family(&self) -> bool {
-        let Some(family) = self.family else {
+    /// Ends the processes that the command left behind; false if some are still there.
+    async fn end_descendants(&self) -> bool {
+        let Some(group) = self.group else {
             return true;
         };
         let begun = self.clock.now();
         let kill_at = (begun + self.grace).min(self.kill_at().max(begun));
         let mut sent = None;
         loop {
-            if family.is_gone() {
+            if orphans::all_ended() {
                 return true;
             }
             let now = self.clock.now();
@@ -204,18 +222,20 @@ impl Supervisor {
             } else {
                 Signal::TERM
             };
-            // TERM once; KILL again and again, for those that are orphaned by the last one.
+            // TERM once; KILL repeatedly, for processes that the last one has orphaned.
             if sent != Some(signal) || signal == Signal::KILL {
-                family.signal_all(signal);
+                // The group, and the descendants that left it and were orphaned.
+                group.signal(signal);
+                orphans::signal_children(signal);
                 sent = Some(signal);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
     fn signal_group(&self, signal: Signal) {
-        if let Some(family) = self.family {
-            family.signal_group(signal);
+        if let Some(group) = self.group {
+            group.signal(signal);
         }
     }
 
@@ -257,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_commands_window_has_room_for_its_grace_and_three_renewals() {
-        let (timing, changes) = run_timing(Wish::default(), Duration::from_secs(1));
+        let (timing, changes) = run_timing(TimingOptions::default(), Duration::from_secs(1));
         assert_eq!(timing.use_for, Duration::from_millis(4250));
         assert!(changes.is_empty(), "{changes:?}");
         assert!(timing.delay >= timing.delay_min());

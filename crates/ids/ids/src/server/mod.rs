@@ -1,14 +1,12 @@
 //! The memcached server: text and binary protocol on one port, an id per key.
 //!
-//! A few threads, each with its own epoll set; a connection stays with its thread. The first
-//! thread accepts and deals connections out in turn. Whatever a client has sent is answered
-//! with one write. Everything a client can make us hold has a limit in [`ServerConfig`].
+//! A few threads, each with its own poller; a connection stays with its thread. The first
+//! thread accepts and hands the connections to all threads in turn. The requests of one read are
+//! answered with one write. All memory that a client can occupy is limited by [`ServerConfig`].
 
 mod binary;
 mod connection;
 mod event_loop;
-mod inbox;
-mod listener;
 mod stats;
 mod text;
 
@@ -19,10 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use nagaya_reactor::{Address as ListenAddress, Listener};
+use nagaya_reactor::{Inbox, Transport};
+
 use crate::mint::Mint;
 use event_loop::EventLoop;
-use inbox::Inbox;
-pub use listener::{ListenAddress, Listener};
 pub use stats::{GetCounts, ServerStats, Stats};
 
 /// The limits of the memcached server.
@@ -32,7 +31,7 @@ pub struct ServerConfig {
     pub threads: usize,
     /// A connection that completes no request for this long is closed; zero: never.
     pub idle_timeout: Duration,
-    /// Connections above this number are told so and closed.
+    /// Connections above this number get an error and are closed.
     pub connections_max: usize,
     /// The longest text command; a longer one ends the connection.
     pub line_bytes_max: usize,
@@ -55,7 +54,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// What all serving threads share.
+/// State shared by the serving threads.
 struct Shared {
     config: ServerConfig,
     mint: Arc<Mint>,
@@ -68,7 +67,8 @@ struct Shared {
 /// A running server. Dropping it stops it as [`Server::stop`] does.
 pub struct Server {
     shared: Arc<Shared>,
-    inboxes: Vec<Arc<Inbox>>,
+    /// New connections for each thread.
+    inboxes: Vec<Arc<Inbox<Transport>>>,
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
 }
@@ -105,15 +105,13 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             let shared = Arc::clone(&server.shared);
             let event_loop = EventLoop::new(shared, own, server.inboxes.clone(), listeners)?;
-            let thread = std::thread::Builder::new()
-                .name(format!("ids-{own}"))
-                .spawn(move || event_loop.run())?;
+            let thread = nagaya_reactor::spawn(format!("ids-{own}"), move || event_loop.run())?;
             server.threads.push(thread);
         }
         Ok(server)
     }
 
-    /// The TCP addresses listened on, with the ports the system chose.
+    /// Returns the TCP addresses listened on, with the ports the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -239,7 +239,7 @@ pub(crate) struct Queues {
 
 impl From<&QueueView> for Queue {
     fn from(queue: &QueueView) -> Queue {
-        let (depth, passed) = (&queue.depth, &queue.passed);
+        let (depth, passed) = (&queue.depth, &queue.throughput);
         Queue {
             name: queue.name.to_string(),
             paused: queue.paused,

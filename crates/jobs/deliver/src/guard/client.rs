@@ -11,8 +11,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use nagaya_redis_client::tls;
+use nagaya_net::tls;
 use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
 
 use super::allow::Allow;
 use super::connector::{ConnectError, Connector};
@@ -100,7 +101,7 @@ impl Client {
         let connector = Connector {
             allow: Arc::new(allow),
             resolver,
-            tls: tls::connector(ca)?,
+            tls: TlsConnector::from(Arc::new(tls::client_config(ca)?)),
             https_only: limits.https_only,
             limit: limits.connect,
         };

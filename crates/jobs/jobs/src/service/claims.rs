@@ -1,8 +1,8 @@
-//! Workers that wait for jobs.
+//! Claims that wait for jobs.
 //!
-//! One task asks the store for all of them: new requests at once, waiting ones when their queue may have got
-//! jobs, in the order in which they came. While an answer is out, requests gather for the next. News can be
-//! missed (another server's, a lost message), so now and then everybody who waits is asked for again.
+//! One task claims for all waiting workers: new requests at once, waiting ones when their queue may have new
+//! jobs, in order of arrival. Requests that arrive during a store call form the next one. Notifications can be
+//! missed (from another server, or a lost message), so all waiting requests are retried at an interval.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Config;
-use super::figures::{Call, Counts};
-use super::hub::Hub;
+use super::stats::{Call, Counts};
+use super::wakeups::Wakeups;
 use crate::error::Error;
 use crate::limits::CLAIM_MAX;
 use crate::name::QueueName;
 use crate::request::{ClaimRequest, ClaimedJob, Failure};
 use crate::state::FailureTerms;
-use crate::store::JobStore;
+use crate::store::JobQueue;
 use crate::token::Lease;
 
 /// A job and the token of its attempt.
@@ -37,8 +37,8 @@ struct Waiting {
     request: ClaimRequest,
     until: Instant,
     reply: Reply,
-    /// Its queue may have something.
-    hopeful: bool,
+    /// One of its queues may have jobs.
+    may_have_jobs: bool,
 }
 
 pub(super) struct Claims {
@@ -47,24 +47,24 @@ pub(super) struct Claims {
 
 impl Claims {
     pub(super) fn start(
-        store: &Arc<dyn JobStore>,
-        hub: &Arc<Hub>,
+        store: Arc<dyn JobQueue>,
+        wakeups: &Arc<Wakeups>,
         config: &Config,
         counts: &Arc<Counts>,
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
     ) -> Claims {
         let (requests, received) = mpsc::channel(config.waiting_claims_max.max(1));
-        let desk = Desk {
-            store: Arc::clone(store),
-            hub: Arc::clone(hub),
+        let broker = ClaimBroker {
+            store,
+            wakeups: Arc::clone(wakeups),
             counts: Arc::clone(counts),
             waiting: VecDeque::new(),
             waiting_max: config.waiting_claims_max,
             batch_max: config.report_batch_max,
             poll: config.poll,
         };
-        tasks.spawn(desk.run(received, shutdown.clone()));
+        tasks.spawn(broker.run(received, shutdown.clone()));
         Claims { requests }
     }
 
@@ -81,7 +81,7 @@ impl Claims {
             request,
             until: now() + wait,
             reply,
-            hopeful: true,
+            may_have_jobs: true,
         };
         self.requests.try_send(waiting).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => Error::Busy,
@@ -97,14 +97,14 @@ fn stopped() -> Error {
     }
 }
 
-/// The runtime's clock, which tests can hold still.
+/// The runtime's clock, which tests can pause.
 fn now() -> Instant {
     Instant::now()
 }
 
-struct Desk {
-    store: Arc<dyn JobStore>,
-    hub: Arc<Hub>,
+struct ClaimBroker {
+    store: Arc<dyn JobQueue>,
+    wakeups: Arc<Wakeups>,
     counts: Arc<Counts>,
     /// In order of arrival.
     waiting: VecDeque<Waiting>,
@@ -113,16 +113,16 @@ struct Desk {
     poll: Duration,
 }
 
-impl Desk {
+impl ClaimBroker {
     async fn run(mut self, mut requests: mpsc::Receiver<Waiting>, shutdown: CancellationToken) {
         let mut look_at = now() + self.poll;
         loop {
             while let Ok(request) = requests.try_recv() {
-                self.arrive(request);
+                self.accept(request);
             }
             self.note_ready();
-            let homewards = self.hub.homewards.is_cancelled();
-            if homewards {
+            let draining = self.wakeups.draining.is_cancelled();
+            if draining {
                 let at = now();
                 self.waiting
                     .iter_mut()
@@ -130,11 +130,11 @@ impl Desk {
             }
             if now() >= look_at {
                 look_at = now() + self.poll;
-                self.waiting.iter_mut().for_each(|one| one.hopeful = true);
+                self.waiting.iter_mut().for_each(|one| one.may_have_jobs = true);
             }
             self.ask().await;
-            self.send_home();
-            if self.waiting.iter().any(|one| one.hopeful) {
+            self.answer_expired();
+            if self.waiting.iter().any(|one| one.may_have_jobs) {
                 continue;
             }
             let next = self.waiting.iter().map(|one| one.until).min();
@@ -143,48 +143,48 @@ impl Desk {
                 biased;
                 () = shutdown.cancelled() => break,
                 request = requests.recv() => match request {
-                    Some(request) => self.arrive(request),
+                    Some(request) => self.accept(request),
                     None => break,
                 },
-                () = self.hub.claims.notified() => (),
-                () = self.hub.homewards.cancelled(), if !homewards => (),
+                () = self.wakeups.claims.notified() => (),
+                () = self.wakeups.draining.cancelled(), if !draining => (),
                 () = sleep_until(wake_at), if !self.waiting.is_empty() => (),
             }
         }
         for one in std::mem::take(&mut self.waiting) {
-            self.hub.remove_workers(&one.request.queues);
+            self.wakeups.remove_workers(&one.request.queues);
             one.reply.send(Ok(Vec::new())).ok();
         }
     }
 
-    fn arrive(&mut self, request: Waiting) {
+    fn accept(&mut self, request: Waiting) {
         if self.waiting.len() >= self.waiting_max {
             request.reply.send(Err(Error::Busy)).ok();
             return;
         }
-        self.hub.add_workers(&request.request.queues);
+        self.wakeups.add_workers(&request.request.queues);
         self.waiting.push_back(request);
     }
 
-    /// Marks those whose queue may have got jobs.
+    /// Marks the requests whose queue may have new jobs.
     fn note_ready(&mut self) {
-        let ready: HashSet<QueueName> = self.hub.take_ready().into_iter().collect();
+        let ready: HashSet<QueueName> = self.wakeups.take_ready().into_iter().collect();
         if ready.is_empty() {
             return;
         }
         for one in &mut self.waiting {
-            one.hopeful |= one.request.queues.iter().any(|queue| ready.contains(queue));
+            one.may_have_jobs |= one.request.queues.iter().any(|queue| ready.contains(queue));
         }
     }
 
-    /// Asks the store for the first of those who have hope. Those behind them keep theirs.
+    /// Claims for the first marked requests. The others stay marked.
     async fn ask(&mut self) {
         let mut rest = VecDeque::with_capacity(self.waiting.len());
         let (mut asked, mut requests, mut jobs) = (Vec::new(), Vec::new(), 0);
         for one in std::mem::take(&mut self.waiting) {
             if one.reply.is_closed() {
-                self.hub.remove_workers(&one.request.queues);
-            } else if one.hopeful && requests.len() < self.batch_max && jobs < CLAIM_MAX {
+                self.wakeups.remove_workers(&one.request.queues);
+            } else if one.may_have_jobs && requests.len() < self.batch_max && jobs < CLAIM_MAX {
                 jobs += one.request.max;
                 requests.push(one.request.clone());
                 asked.push(one);
@@ -201,44 +201,45 @@ impl Desk {
                 let jobs: usize = answers.iter().map(Vec::len).sum();
                 self.counts.sent(Call::Claim, jobs);
                 self.counts.started(answers.iter().flatten());
-                let orphans = self.hand_out(asked, answers);
-                self.give_back(orphans).await;
+                let unclaimed = self.hand_out(asked, answers);
+                self.give_back(unclaimed).await;
             }
             Err(error) => {
                 for one in asked {
-                    self.hub.remove_workers(&one.request.queues);
+                    self.wakeups.remove_workers(&one.request.queues);
                     one.reply.send(Err(error.again())).ok();
                 }
             }
         }
-        // Those who go on waiting came first.
+        // Requests that keep waiting came first.
         self.waiting.append(&mut rest);
     }
 
-    /// Returns the leases of jobs whose worker has gone away meanwhile.
+    /// Returns the leases of jobs whose worker disconnected meanwhile.
     fn hand_out(&mut self, asked: Vec<Waiting>, answers: Vec<Vec<ClaimedJob>>) -> Vec<Lease> {
         let at = now();
-        let mut orphans = Vec::new();
+        let mut unclaimed = Vec::new();
         for (mut one, jobs) in asked.into_iter().zip(answers) {
             if jobs.is_empty() && one.until > at {
-                one.hopeful = false;
+                one.may_have_jobs = false;
                 self.waiting.push_back(one);
             } else {
-                self.hub.remove_workers(&one.request.queues);
+                self.wakeups.remove_workers(&one.request.queues);
                 if let Err(Ok(jobs)) = one.reply.send(Ok(jobs)) {
-                    orphans.extend(jobs.iter().map(|job| job.lease));
+                    unclaimed.extend(jobs.iter().map(|job| job.lease));
                 }
             }
         }
-        orphans
+        unclaimed
     }
 
-    /// Lets jobs that nobody took wait again, instead of until their leases end. It counts as an attempt.
-    async fn give_back(&self, orphans: Vec<Lease>) {
-        if orphans.is_empty() {
+    /// Makes jobs ready again whose worker disconnected, instead of waiting for their leases to expire. It
+    /// counts as an attempt.
+    async fn give_back(&self, unclaimed: Vec<Lease>) {
+        if unclaimed.is_empty() {
             return;
         }
-        let reports = orphans.into_iter().map(|lease| Failure {
+        let reports = unclaimed.into_iter().map(|lease| Failure {
             lease,
             error: "the worker went away before it got the job".into(),
             terms: FailureTerms {
@@ -247,19 +248,19 @@ impl Desk {
             },
         });
         if let Err(error) = self.store.fail(reports.collect()).await {
-            tracing::warn!(%error, "jobs could not be given back; their leases will end");
+            tracing::warn!(%error, "jobs of a disconnected worker could not be released; their leases will expire");
         }
     }
 
-    /// Answers those who have waited for long enough.
-    fn send_home(&mut self) {
+    /// Answers requests whose wait is over.
+    fn answer_expired(&mut self) {
         let at = now();
         let (home, stay): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|one| one.until <= at && !one.hopeful);
+            .partition(|one| one.until <= at && !one.may_have_jobs);
         self.waiting = stay;
         for one in home {
-            self.hub.remove_workers(&one.request.queues);
+            self.wakeups.remove_workers(&one.request.queues);
             one.reply.send(Ok(Vec::new())).ok();
         }
     }

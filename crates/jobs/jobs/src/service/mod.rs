@@ -1,15 +1,15 @@
-//! Jobs as a server runs them: many callers, one store.
+//! The job service: many callers, one store.
 //!
-//! [`Jobs`] is the handle that everything in front of it shares: REST, gRPC, workers, webhooks. Calls of many
-//! clients are joined into batches, workers wait for jobs without asking again and again, readers follow the
-//! log, and upkeep runs beside them. Any number of servers may do so on one store.
+//! [`Jobs`] is the handle that REST, gRPC, workers and webhooks share. Calls of many clients are joined into
+//! batches, workers wait for jobs without polling, readers follow the log, and maintenance runs beside them.
+//! Any number of servers may do so on one store.
 
+mod batcher;
 mod claims;
-pub mod duties;
-mod figures;
-mod hub;
-mod lane;
-mod tail;
+mod event_reader;
+pub mod maintenance;
+mod stats;
+mod wakeups;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use claims::Claimed;
-pub use figures::{Call, CallFigures, Figures, Times};
-pub use tail::{Follower, Step};
+pub use event_reader::{Follower, Step};
+pub use stats::{Call, CallStats, ServiceStats, Times};
 
 use crate::error::{Error, LostWhy};
 use crate::event::EventFilter;
@@ -31,34 +31,34 @@ use crate::request::{
     ProgressReport,
 };
 use crate::state::{Next, State};
-use crate::store::JobStore;
-use crate::token::{Lease, SECRET_BYTES, SECRET_FACT, TokenKey};
+use crate::store::{JobQueue, JobStore, StoreControl};
+use crate::token::{Lease, SECRET_BYTES, SECRET_METADATA, TokenKey};
+use batcher::{Batcher, Bounds};
 use claims::Claims;
-use duties::Duties;
-use figures::{Counts, Meter};
-use hub::Hub;
-use lane::{Bounds, Lane};
-use tail::Tail;
+use event_reader::EventReader;
+use maintenance::MaintenanceTasks;
+use stats::{Counts, Meter};
+use wakeups::Wakeups;
 
-/// How a server runs its jobs.
+/// Settings of the service.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub limits: Limits,
-    /// Most registrations that share a commit.
+    /// Most registrations per commit.
     pub enqueue_batch_max: usize,
-    /// Most claims and most reports that share a commit. Larger ones cost PostgreSQL more than they save.
+    /// Most claims and most reports per commit. Larger batches cost PostgreSQL more than they save.
     pub report_batch_max: usize,
-    /// Most bytes that share a commit, unless a single call has more.
+    /// Most bytes per commit, unless a single call has more.
     pub batch_bytes_max: usize,
-    /// How many batches may wait before callers are told that the store is busy.
+    /// How many batches may wait before calls fail as busy.
     pub batches_waiting_max: usize,
-    /// Most workers that wait for jobs at a time.
+    /// Most claims that wait at a time.
     pub waiting_claims_max: usize,
-    /// How often waiting workers and readers look without having been told, at most.
+    /// Longest interval at which waiting workers and readers poll without a notification.
     pub poll: Duration,
     /// How long events are kept.
     pub events_retention: Duration,
-    /// Whether this server runs upkeep. All may; one is enough.
+    /// Whether this server runs maintenance. All may; one is enough.
     pub upkeep: bool,
 }
 
@@ -88,52 +88,52 @@ struct Inner {
     store: Arc<dyn JobStore>,
     config: Config,
     key: TokenKey,
-    hub: Arc<Hub>,
+    wakeups: Arc<Wakeups>,
     claims: Claims,
-    tail: Tail,
-    duties: Duties,
+    event_reader: EventReader,
+    maintenance: MaintenanceTasks,
     counts: Arc<Counts>,
-    enqueues: Lane<NewJob, Enqueued>,
-    completions: Lane<Completion, Completed>,
-    failures: Lane<Failure, Failed>,
-    extensions: Lane<Extension, i64>,
-    progress: Lane<ProgressReport, ()>,
-    logs: Lane<LogReport, ()>,
+    enqueues: Batcher<NewJob, Enqueued>,
+    completions: Batcher<Completion, Completed>,
+    failures: Batcher<Failure, Failed>,
+    extensions: Batcher<Extension, i64>,
+    progress: Batcher<ProgressReport, ()>,
+    logs: Batcher<LogReport, ()>,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Jobs {
-    /// Starts the tasks around a store. Reads the secret of its tokens, or makes it.
+    /// Starts the tasks around a store. Reads the secret of its tokens, or creates it.
     pub async fn start(store: Arc<dyn JobStore>, config: Config) -> Result<Jobs, Error> {
         let key = token_key(&*store).await?;
         let head = store.log_bounds().await?.head;
-        let hub = Arc::new(Hub::new(head));
-        store.set_listener(Arc::clone(&hub) as Arc<dyn Listener>);
+        let wakeups = Arc::new(Wakeups::new(head));
+        store.set_listener(Arc::clone(&wakeups) as Arc<dyn Listener>);
         let shutdown = CancellationToken::new();
         let tasks = TaskTracker::new();
         let counts = Arc::new(Counts::default());
-        let lanes = Lanes {
-            store: &store,
+        let batchers = Batchers {
+            store: store.clone(),
             config: &config,
             counts: &counts,
             tasks: &tasks,
         };
         let inner = Inner {
-            enqueues: lanes.enqueues(),
-            completions: lanes.completions(),
-            failures: lanes.failures(),
-            extensions: lanes.extensions(),
-            progress: lanes.progress(),
-            logs: lanes.logs(),
-            claims: Claims::start(&store, &hub, &config, &counts, &shutdown, &tasks),
-            tail: Tail::start(&store, &hub, &config, &shutdown, &tasks),
-            duties: Duties::start(&store, &config, &shutdown, &tasks),
+            enqueues: batchers.enqueues(),
+            completions: batchers.completions(),
+            failures: batchers.failures(),
+            extensions: batchers.extensions(),
+            progress: batchers.progress(),
+            logs: batchers.logs(),
+            claims: Claims::start(store.clone(), &wakeups, &config, &counts, &shutdown, &tasks),
+            event_reader: EventReader::start(store.clone(), &wakeups, &config, &shutdown, &tasks),
+            maintenance: MaintenanceTasks::start(&store, &config, &shutdown, &tasks),
             counts,
             store,
             config,
             key,
-            hub,
+            wakeups,
             shutdown,
             tasks,
         };
@@ -142,7 +142,7 @@ impl Jobs {
         })
     }
 
-    /// The store itself, for what needs no joining.
+    /// The store itself, for calls that need no batching.
     pub fn store(&self) -> &Arc<dyn JobStore> {
         &self.inner.store
     }
@@ -156,7 +156,7 @@ impl Jobs {
         self.inner.key.mint(lease)
     }
 
-    /// Reads a token; it must be of that job, when one is named.
+    /// Verifies a token. It must belong to the given job, if any.
     pub fn lease(&self, token: &str, id: Option<JobId>) -> Result<Lease, Error> {
         let lease = self.inner.key.verify(token);
         lease
@@ -176,9 +176,10 @@ impl Jobs {
             .zip(&checked)
             .filter(|(_, checked)| checked.is_ok());
         let fine: Vec<NewJob> = fine.map(|(job, _)| job).collect();
-        let mut answers = match fine.is_empty() {
-            true => Vec::new().into_iter(),
-            false => self.inner.enqueues.submit(fine).await?.into_iter(),
+        let mut answers = if fine.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            self.inner.enqueues.submit(fine).await?.into_iter()
         };
         let mut scheduled = false;
         let merged = checked.into_iter().map(|checked| {
@@ -188,13 +189,13 @@ impl Jobs {
         });
         let merged = merged.collect();
         if scheduled {
-            self.inner.duties.something_was_scheduled();
+            self.inner.maintenance.wake_due_mover();
         }
         Ok(merged)
     }
 
-    /// Claims jobs for a worker; waits for the first one up to `wait`. When the caller goes away while the
-    /// store answers, the jobs wait again.
+    /// Claims jobs for a worker; waits for the first one up to `wait`. When the caller disconnects while the
+    /// store answers, the jobs become ready again.
     pub async fn claim(&self, request: ClaimRequest, wait: Duration) -> Result<Vec<Claimed>, Error> {
         let jobs = self.inner.claims.claim(request, wait).await?;
         let token = |job: crate::request::ClaimedJob| Claimed {
@@ -216,22 +217,22 @@ impl Jobs {
                 });
             }
         }
-        self.note_ends(reports.iter().map(|report| report.lease));
+        self.record_reports(reports.iter().map(|report| report.lease));
         self.inner.completions.submit(reports).await
     }
 
     pub async fn fail(&self, reports: Vec<Failure>) -> Result<Vec<Result<Failed, Error>>, Error> {
-        self.note_ends(reports.iter().map(|report| report.lease));
+        self.record_reports(reports.iter().map(|report| report.lease));
         let answers = self.inner.failures.submit(reports).await?;
         let later =
             |answer: &Result<Failed, Error>| matches!(answer, Ok(Failed::Taken(Next::Scheduled { .. })));
         if answers.iter().any(later) {
-            self.inner.duties.something_was_scheduled();
+            self.inner.maintenance.wake_due_mover();
         }
         Ok(answers)
     }
 
-    fn note_ends(&self, leases: impl Iterator<Item = Lease>) {
+    fn record_reports(&self, leases: impl Iterator<Item = Lease>) {
         self.inner.counts.reported(&leases.collect::<Vec<_>>());
     }
 
@@ -247,42 +248,42 @@ impl Jobs {
         self.inner.logs.submit(reports).await
     }
 
-    /// Waits until a job has ended, up to `wait`. Returns its state then; nothing when it is not there.
+    /// Waits until a job has ended, up to `wait`. Returns its state then; `None` when it does not exist.
     pub async fn wait_until_ended(&self, id: JobId, wait: Duration) -> Result<Option<State>, Error> {
         self.inner
-            .tail
+            .event_reader
             .wait_until_ended(&*self.inner.store, id, wait)
             .await
     }
 
-    /// Follows the log from a position on.
+    /// Follows the log from a position.
     pub fn follow(&self, after: u64, filter: EventFilter) -> Follower {
         Follower::new(
-            &self.inner.store,
-            &self.inner.hub,
+            self.inner.store.clone(),
+            &self.inner.wakeups,
             after,
             filter,
             self.inner.config.poll,
         )
     }
 
-    /// How many workers wait for jobs of each queue on this server.
+    /// Returns how many workers wait for jobs of a queue on this server.
     pub fn waiting_workers(&self, queue: &crate::QueueName) -> usize {
-        self.inner.hub.waiting_workers(queue)
+        self.inner.wakeups.waiting_workers(queue)
     }
 
-    /// What this server has counted since its start.
-    pub fn figures(&self) -> Figures {
-        let (head, read) = self.inner.hub.log_positions();
+    /// Returns what this server has counted since its start.
+    pub fn stats(&self) -> ServiceStats {
+        let (head, read) = self.inner.wakeups.log_positions();
         self.inner.counts.read(head, read)
     }
 
-    /// Answers workers who wait for jobs, and lets none wait from now on: their connections are to be closed.
-    pub fn send_workers_home(&self) {
-        self.inner.hub.homewards.cancel();
+    /// Answers all waiting claims, and lets none wait from now on: their connections are about to be closed.
+    pub fn release_waiting_workers(&self) {
+        self.inner.wakeups.draining.cancel();
     }
 
-    /// Ends what waits, finishes what is under way, and ends the tasks. The store stays open.
+    /// Ends all waits, finishes calls in progress, and ends the tasks. The store stays open.
     pub async fn stop(&self) {
         self.inner.shutdown.cancel();
         self.inner.enqueues.close();
@@ -291,31 +292,33 @@ impl Jobs {
         self.inner.extensions.close();
         self.inner.progress.close();
         self.inner.logs.close();
-        self.inner.hub.close();
+        self.inner.wakeups.close();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
 }
 
-/// Reads the secret that all servers of a store share, or makes it.
-async fn token_key(store: &dyn JobStore) -> Result<TokenKey, Error> {
+/// Reads the secret that all servers of a store share, or creates it.
+async fn token_key(store: &dyn StoreControl) -> Result<TokenKey, Error> {
     let fresh = TokenKey::random().secret().to_vec();
-    let secret = store.fact_or(SECRET_FACT.to_owned(), fresh).await?;
+    let secret = store
+        .metadata_or_insert(SECRET_METADATA.to_owned(), fresh)
+        .await?;
     let secret: [u8; SECRET_BYTES] = secret.try_into().map_err(|_| Error::Damaged {
         what: "the secret of the tokens".into(),
     })?;
     Ok(TokenKey::new(secret))
 }
 
-/// Makes the lanes: which calls are joined, and how many.
-struct Lanes<'a> {
-    store: &'a Arc<dyn JobStore>,
+/// Creates the batchers with their limits.
+struct Batchers<'a> {
+    store: Arc<dyn JobQueue>,
     config: &'a Config,
     counts: &'a Arc<Counts>,
     tasks: &'a TaskTracker,
 }
 
-impl Lanes<'_> {
+impl Batchers<'_> {
     fn meter(&self, call: Call) -> Meter {
         Meter {
             call,
@@ -335,18 +338,18 @@ impl Lanes<'_> {
         self.bounds(self.config.report_batch_max)
     }
 
-    fn enqueues(&self) -> Lane<NewJob, Enqueued> {
-        let store = Arc::clone(self.store);
+    fn enqueues(&self) -> Batcher<NewJob, Enqueued> {
+        let store = Arc::clone(&self.store);
         let bounds = self.bounds(self.config.enqueue_batch_max);
-        Lane::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
+        Batcher::start(bounds, self.meter(Call::Enqueue), self.tasks, move |jobs| {
             let store = Arc::clone(&store);
             async move { store.enqueue(jobs).await }
         })
     }
 
-    fn completions(&self) -> Lane<Completion, Completed> {
-        let store = Arc::clone(self.store);
-        Lane::start(
+    fn completions(&self) -> Batcher<Completion, Completed> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
             self.reports(),
             self.meter(Call::Complete),
             self.tasks,
@@ -357,9 +360,9 @@ impl Lanes<'_> {
         )
     }
 
-    fn failures(&self) -> Lane<Failure, Failed> {
-        let store = Arc::clone(self.store);
-        Lane::start(
+    fn failures(&self) -> Batcher<Failure, Failed> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
             self.reports(),
             self.meter(Call::Fail),
             self.tasks,
@@ -370,9 +373,9 @@ impl Lanes<'_> {
         )
     }
 
-    fn extensions(&self) -> Lane<Extension, i64> {
-        let store = Arc::clone(self.store);
-        Lane::start(
+    fn extensions(&self) -> Batcher<Extension, i64> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
             self.reports(),
             self.meter(Call::Extend),
             self.tasks,
@@ -383,9 +386,9 @@ impl Lanes<'_> {
         )
     }
 
-    fn progress(&self) -> Lane<ProgressReport, ()> {
-        let store = Arc::clone(self.store);
-        Lane::start(
+    fn progress(&self) -> Batcher<ProgressReport, ()> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
             self.reports(),
             self.meter(Call::Progress),
             self.tasks,
@@ -396,9 +399,9 @@ impl Lanes<'_> {
         )
     }
 
-    fn logs(&self) -> Lane<LogReport, ()> {
-        let store = Arc::clone(self.store);
-        Lane::start(
+    fn logs(&self) -> Batcher<LogReport, ()> {
+        let store = Arc::clone(&self.store);
+        Batcher::start(
             self.reports(),
             self.meter(Call::Log),
             self.tasks,
@@ -409,6 +412,3 @@ impl Lanes<'_> {
         )
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -56,11 +56,17 @@ pub async fn tokens_are_found_by_hash(h: &Harness) {
 }
 
 pub async fn facts_are_kept_and_the_first_one_wins(h: &Harness) {
-    assert_eq!(h.store.fact("a".into()).await.unwrap(), None);
-    assert_eq!(h.store.fact_or("a".into(), vec![1]).await.unwrap(), [1]);
-    assert_eq!(h.store.fact_or("a".into(), vec![2]).await.unwrap(), [1]);
-    h.store.set_fact("a".into(), vec![3]).await.unwrap();
-    assert_eq!(h.store.fact("a".into()).await.unwrap(), Some(vec![3]));
+    assert_eq!(h.store.metadata("a".into()).await.unwrap(), None);
+    assert_eq!(
+        h.store.metadata_or_insert("a".into(), vec![1]).await.unwrap(),
+        [1]
+    );
+    assert_eq!(
+        h.store.metadata_or_insert("a".into(), vec![2]).await.unwrap(),
+        [1]
+    );
+    h.store.set_metadata("a".into(), vec![3]).await.unwrap();
+    assert_eq!(h.store.metadata("a".into()).await.unwrap(), Some(vec![3]));
     assert_eq!(h.store.now_ms().await.unwrap(), h.now_ms());
 }
 

@@ -164,9 +164,13 @@ pub async fn a_job_that_kills_its_workers_ends(h: &Harness) {
     }
     assert_eq!(h.state(id).await, State::Failed);
     assert!(h.claim("q", 1).await.is_empty());
-    let passed = h.store.queue(queue("q")).await.unwrap().unwrap().passed;
+    let throughput = h.store.queue(queue("q")).await.unwrap().unwrap().throughput;
     assert_eq!(
-        (passed.leases_lost, passed.attempts_failed, passed.failed),
+        (
+            throughput.leases_lost,
+            throughput.attempts_failed,
+            throughput.failed
+        ),
         (3, 3, 1)
     );
     h.check().await;

@@ -3,7 +3,7 @@
 use super::{Harness, job, job_with, queue, seconds, tenant};
 use crate::id::JobId;
 use crate::job::Concurrency;
-use crate::queue::{Depth, Passed};
+use crate::queue::{Depth, Throughput};
 use crate::state::State;
 use crate::view::JobFilter;
 
@@ -122,7 +122,7 @@ pub async fn a_queue_tells_its_depth_and_what_passed(h: &Harness) {
         cancelled: 1,
     };
     assert_eq!(view.depth, depth);
-    let passed = Passed {
+    let throughput = Throughput {
         enqueued: 7,
         started: 4,
         succeeded: 1,
@@ -132,7 +132,7 @@ pub async fn a_queue_tells_its_depth_and_what_passed(h: &Harness) {
         leases_lost: 0,
         late_reports: 0,
     };
-    assert_eq!(view.passed, passed);
+    assert_eq!(view.throughput, throughput);
     assert_eq!(view.last_claim_at_ms, Some(h.now_ms()));
     let queues = h.store.queues().await.unwrap();
     let names: Vec<_> = queues.iter().map(|view| view.name.as_str()).collect();

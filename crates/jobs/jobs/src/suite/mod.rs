@@ -16,10 +16,10 @@ pub mod keys;
 pub mod lifecycle;
 pub mod limits;
 pub mod listing;
+pub mod maintenance;
 pub mod model;
 pub mod random;
 pub mod schedules;
-pub mod upkeep;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -150,7 +150,7 @@ macro_rules! jobstore_suite {
                 the_oldest_waiting_job_is_known,
                 next_times_are_known,
             ];
-            upkeep: [
+            maintenance: [
                 ended_jobs_go_after_their_retention,
                 a_jobs_own_retention_wins,
                 a_purge_stops_at_its_limit,

@@ -17,9 +17,9 @@ use crate::state::{FailureTerms, Next, State, Tries};
 use crate::token::Lease;
 
 /// A small generator, so that a seed means the same everywhere.
-struct Dice(u64);
+struct TestRng(u64);
 
-impl Dice {
+impl TestRng {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -37,7 +37,7 @@ pub async fn random_operations_keep_every_promise(h: &Harness) {
         eprintln!("seed {seed}");
         let mut run = Run {
             h,
-            dice: Dice(seed),
+            rng: TestRng(seed),
             model: Model::default(),
         };
         for step in 0..400 {
@@ -53,13 +53,13 @@ pub async fn random_operations_keep_every_promise(h: &Harness) {
 
 struct Run<'a> {
     h: &'a Harness,
-    dice: Dice,
+    rng: TestRng,
     model: Model,
 }
 
 impl Run<'_> {
     async fn step(&mut self) {
-        match self.dice.roll(20) {
+        match self.rng.roll(20) {
             0..5 => self.enqueue().await,
             5..9 => self.claim().await,
             9..12 => self.complete().await,
@@ -68,33 +68,33 @@ impl Run<'_> {
             15 => self.report_late().await,
             16 => self.cancel().await,
             17 => self.retry().await,
-            _ => self.h.clock.advance(seconds(self.dice.roll(12) as u64)),
+            _ => self.h.clock.advance(seconds(self.rng.roll(12) as u64)),
         }
     }
 
     fn random_job(&mut self) -> (NewJob, Job) {
         let mut new = job();
-        let max_retries = self.dice.roll(3) as u32;
-        let wait = seconds(self.dice.roll(2) as u64 * 5);
-        let lease = seconds(3 + self.dice.roll(10) as u64);
+        let max_retries = self.rng.roll(3) as u32;
+        let wait = seconds(self.rng.roll(2) as u64 * 5);
+        let lease = seconds(3 + self.rng.roll(10) as u64);
         new.max_retries = Some(max_retries);
         new.timeout = Some(lease);
-        new.priority = self.dice.roll(3) as i16;
+        new.priority = self.rng.roll(3) as i16;
         new.backoff = Some(Backoff::Fixed { delay: wait });
-        if self.dice.roll(5) == 0 {
-            new.run_at_ms = Some(self.h.now_ms() + 1 + self.dice.roll(9_000) as i64);
+        if self.rng.roll(5) == 0 {
+            new.run_at_ms = Some(self.h.now_ms() + 1 + self.rng.roll(9_000) as i64);
         }
-        if self.dice.roll(4) == 0 {
-            let key = format!("key {}", self.dice.roll(2));
+        if self.rng.roll(4) == 0 {
+            let key = format!("key {}", self.rng.roll(2));
             new.concurrency = Some(Concurrency { key, limit: 2 });
         }
-        if self.dice.roll(6) == 0 {
-            new.unique_key = Some(format!("unique {}", self.dice.roll(3)));
+        if self.rng.roll(6) == 0 {
+            new.unique_key = Some(format!("unique {}", self.rng.roll(3)));
         }
-        if self.dice.roll(4) == 0 {
+        if self.rng.roll(4) == 0 {
             let ids: Vec<JobId> = self.model.jobs.keys().copied().collect();
-            for _ in 0..1 + self.dice.roll(2) {
-                new.depends_on.extend(self.dice.pick(&ids));
+            for _ in 0..1 + self.rng.roll(2) {
+                new.depends_on.extend(self.rng.pick(&ids));
             }
         }
         let job = Job {
@@ -148,7 +148,7 @@ impl Run<'_> {
     }
 
     async fn claim(&mut self) {
-        let max = 1 + self.dice.roll(4);
+        let max = 1 + self.rng.roll(4);
         let claimed = self.h.claim("q", max).await;
         assert!(claimed.len() <= max);
         for job in claimed {
@@ -163,7 +163,7 @@ impl Run<'_> {
             .values()
             .filter_map(|job| Some(job.live?.0))
             .collect();
-        self.dice.pick(&live).copied()
+        self.rng.pick(&live).copied()
     }
 
     async fn complete(&mut self) {
@@ -176,7 +176,7 @@ impl Run<'_> {
             Completed::Done
         );
         self.model.end(lease.id, State::Succeeded);
-        if self.dice.roll(3) == 0 {
+        if self.rng.roll(3) == 0 {
             assert_eq!(self.h.complete(lease, result).await.unwrap(), Completed::Repeated);
         }
     }
@@ -186,7 +186,7 @@ impl Run<'_> {
             return;
         };
         let terms = FailureTerms {
-            permanent: self.dice.roll(6) == 0,
+            permanent: self.rng.roll(6) == 0,
             retry_after: None,
         };
         let job = &self.model.jobs[&lease.id];
@@ -202,7 +202,7 @@ impl Run<'_> {
         assert_eq!(answer, Failed::Taken(expected));
         self.model
             .failed(lease.id, terms.permanent, wait_ms, self.h.now_ms());
-        if self.dice.roll(3) == 0 {
+        if self.rng.roll(3) == 0 {
             assert_eq!(
                 self.h.fail_with(lease, "x", terms).await.unwrap(),
                 Failed::Repeated
@@ -235,7 +235,7 @@ impl Run<'_> {
             .values()
             .flat_map(|job| job.dead.clone())
             .collect();
-        let Some(&lease) = self.dice.pick(&dead) else {
+        let Some(&lease) = self.rng.pick(&dead) else {
             return;
         };
         let answer = self.h.complete(lease, Some(Body::json("\"late\""))).await;
@@ -246,7 +246,7 @@ impl Run<'_> {
 
     fn any(&mut self) -> Option<JobId> {
         let ids: Vec<JobId> = self.model.jobs.keys().copied().collect();
-        self.dice.pick(&ids).copied()
+        self.rng.pick(&ids).copied()
     }
 
     async fn cancel(&mut self) {
@@ -318,7 +318,7 @@ impl Run<'_> {
     }
 }
 
-/// What several workers were told, all together.
+/// The answers that several workers got, all together.
 #[derive(Default)]
 struct Told {
     registered: BTreeSet<JobId>,
@@ -332,7 +332,7 @@ pub async fn random_operations_by_many_at_once_lose_nothing(h: &Harness) {
     eprintln!("seed {seed}");
     let told = Mutex::new(Told::default());
     let over = AtomicBool::new(false);
-    let workers = (0..8).map(|number| worker(h, &told, Dice(seed.wrapping_add(number * 977) | 1)));
+    let workers = (0..8).map(|number| worker(h, &told, TestRng(seed.wrapping_add(number * 977) | 1)));
     let work = async {
         futures_util::future::join_all(workers).await;
         over.store(true, Ordering::SeqCst);
@@ -367,10 +367,10 @@ pub async fn random_operations_by_many_at_once_lose_nothing(h: &Harness) {
     h.check().await;
 }
 
-async fn worker(h: &Harness, told: &Mutex<Told>, mut dice: Dice) {
+async fn worker(h: &Harness, told: &Mutex<Told>, mut rng: TestRng) {
     let mut leases = Vec::new();
     for _ in 0..120 {
-        match dice.roll(8) {
+        match rng.roll(8) {
             0..3 => {
                 let mut new = job();
                 new.max_retries = Some(2);
@@ -382,7 +382,7 @@ async fn worker(h: &Harness, told: &Mutex<Told>, mut dice: Dice) {
             3..5 => leases.extend(h.ask(wants("q", 2)).await.into_iter().map(|job| job.lease)),
             5 => {
                 if let Some(lease) = leases.pop() {
-                    settle_lease(h, told, lease, dice.roll(4) == 0).await;
+                    settle_lease(h, told, lease, rng.roll(4) == 0).await;
                 }
             }
             6 => {
@@ -392,8 +392,8 @@ async fn worker(h: &Harness, told: &Mutex<Told>, mut dice: Dice) {
             }
             _ => {
                 let ids: Vec<JobId> = told.lock().registered.iter().copied().collect();
-                if let Some(&id) = dice.pick(&ids)
-                    && dice.roll(4) == 0
+                if let Some(&id) = rng.pick(&ids)
+                    && rng.roll(4) == 0
                     && !matches!(h.cancel(id).await, Ok(State::Cancelled) | Err(_))
                 {
                     *told.lock().cancelled.entry(id).or_default() += 1;

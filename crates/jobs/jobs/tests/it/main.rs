@@ -1,11 +1,6 @@
-//! Tests of the job store against real files, real servers and real faults.
+//! Tests of the service on a real store, and of what the stores have in common.
 
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
-mod broken_disk;
-mod crash;
-mod full_disk;
-mod postgres;
-mod postgres_faults;
+mod queries;
+mod service;

@@ -19,7 +19,7 @@ fn a_tag_is_exported_and_erased_by_its_name() {
 fn a_request_is_followed_to_every_answer() {
     let endpoints = [Endpoint::start("one"), Endpoint::start("two")];
     let words = format!("fanout.endpoints=a={},b={}", endpoints[0].url, endpoints[1].url);
-    // Kept for longer than anybody looks at it.
+    // Kept longer than the test takes.
     let lengths = ["--set", "fanout.timeout=5s", "--set", "fanout.expire_in=10m"];
     let house = house().listener("fanout").args(["--set", &words]).args(lengths);
     check(&Scenario::with(house), "console_fanout.js", "answers");

@@ -28,7 +28,7 @@ fn launch(house: SocketAddr, script: &str, name: &str) -> Launch {
         .env("NODE_PATH", installed("node").join("node_modules"))
 }
 
-/// Where pictures of pages go: `target/screenshots` when somebody wants to see them, else away with the scenario.
+/// Where pictures of pages go: `target/screenshots` when requested, else in the scenario's folder.
 fn screenshots(scenario: &Scenario) -> PathBuf {
     match std::env::var_os("NAGAYA_SCREENSHOTS") {
         Some(_) => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots"),

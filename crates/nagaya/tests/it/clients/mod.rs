@@ -1,4 +1,4 @@
-//! Clients that nobody here wrote, doing what their users do.
+//! Third-party clients, used as their users do.
 //!
 //! Every scenario runs on the embedded engine, in a house of its own, and on a Cluster with PostgreSQL, one
 //! after the other in the same house.

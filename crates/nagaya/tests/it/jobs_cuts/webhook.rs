@@ -4,7 +4,7 @@ use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// One in so many events is answered with the end of the connection, the first time that it comes.
+/// One event in this many is answered by closing the connection at its first delivery.
 const LOST: u64 = 20;
 
 /// What becomes of a call.

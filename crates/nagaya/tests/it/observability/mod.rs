@@ -1,4 +1,4 @@
-//! The page of metrics, the dashboard and the alert rules name what a house really tells.
+//! The metrics page, the dashboard and the alert rules name metrics that a server really exposes.
 
 mod exposition;
 mod page;
@@ -6,8 +6,9 @@ mod promql;
 
 use super::*;
 use exposition::{Families, parse, series};
+use nagaya_clock::SystemClock;
+use nagaya_cluster::metrics::TiersStats;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{SystemClock, TiersFigures};
 use nagaya_testkit::wait;
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +24,7 @@ fn docs(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// All that a house with all services tells, and a room on real engines besides.
+/// All metrics of a server with all services, and of a distributed room.
 fn families() -> Families {
     let folder = Folder::new("metrics");
     let source = folder.write("workers.json", r#"[{"id": "cam-1"}]"#);
@@ -49,7 +50,7 @@ fn families() -> Families {
     });
 
     let metrics = Metrics::new("0", Arc::new(SystemClock));
-    metrics.register_tiers(TiersFigures::default);
+    metrics.register(TiersStats::default);
     let mut families = parse(&metrics.render().unwrap());
     families.extend(parse(&told));
     families

@@ -29,9 +29,10 @@ pub(super) fn metrics(expression: &str) -> Result<BTreeSet<String>, String> {
             names.insert(word.to_owned());
         }
     }
-    match names.is_empty() {
-        true => Err("it names no metric".to_owned()),
-        false => Ok(names),
+    if names.is_empty() {
+        Err("it names no metric".to_owned())
+    } else {
+        Ok(names)
     }
 }
 

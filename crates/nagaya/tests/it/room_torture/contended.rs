@@ -7,7 +7,7 @@ use super::Round;
 use super::state::{items, text};
 use super::wire::{Wire, frame, words};
 
-/// Tags that everybody shares.
+/// Tags that all writers share.
 const TAGS: usize = 3;
 
 /// A writer of numbered ids to lists, and of ones to counters, that others write to as well.

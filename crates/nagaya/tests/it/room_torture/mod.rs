@@ -124,7 +124,7 @@ fn nothing_acknowledged_is_lost_when_killed_at_any_moment() {
     assert!(acknowledged > 0 && evicted > 0 && reads > 0);
 }
 
-/// Writes, reads and evicts until so many writes are acknowledged, then kills.
+/// Writes, reads and evicts until this many writes are acknowledged, then kills.
 fn live(
     house: &Nagaya,
     number: usize,

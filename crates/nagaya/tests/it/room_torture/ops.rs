@@ -9,7 +9,7 @@ use super::wire::{Request, words};
 pub(super) enum Op {
     /// Requests of which the last one does it: a plain command, or all of a transaction.
     Fixed(Vec<Request>),
-    /// SPOP of a set: only the reply tells what happened.
+    /// SPOP of a set: only the reply shows what happened.
     Pop(String),
 }
 
@@ -107,7 +107,7 @@ fn one_tag(rng: &mut Rng, tag: &str) -> String {
     }
 }
 
-/// Ids that mostly grow; one that does not is refused, by everybody alike.
+/// Ids that mostly grow; one that does not is refused by every server.
 fn stream_id(rng: &mut Rng) -> String {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -9,7 +9,7 @@ use super::wire::{Request, words};
 /// What keys hold, by name; keys that are not there are left out.
 pub(super) type State = BTreeMap<String, Vec<String>>;
 
-/// Reads keys from whoever answers requests.
+/// Reads keys from any server that answers requests.
 pub(super) fn read(keys: &[String], mut ask: impl FnMut(&[Request]) -> Vec<Frame>) -> State {
     let heads: Vec<Request> = keys
         .iter()

@@ -26,7 +26,7 @@ const PIPELINE_MAX: usize = 6;
 pub(super) struct Counter {
     pub(super) sent: AtomicU64,
     pub(super) acknowledged: AtomicU64,
-    /// The highest that anybody was told.
+    /// The highest value that any client was told.
     pub(super) seen: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Writer {
     /// Sent and not acknowledged, oldest first.
     under_way: VecDeque<Op>,
     pub(super) acknowledged: u64,
-    /// Refused for want of memory.
+    /// Refused because memory was full.
     pub(super) refused: u64,
 }
 
@@ -48,7 +48,7 @@ impl Writer {
             tags: (0..tags).map(|tag| format!("w{number}t{tag}")).collect(),
             counters: Arc::new((0..tags).map(|_| Counter::default()).collect()),
             rng: Rng::seeded(seed ^ (number as u64) << 32),
-            twin: Session::on(&Engine::new(Arc::new(SystemClock::default()))),
+            twin: Session::on(&Engine::new(Arc::new(SystemClock))),
             under_way: VecDeque::new(),
             acknowledged: 0,
             refused: 0,

@@ -96,9 +96,10 @@ pub(super) fn steps(document: &str) -> Result<Vec<Step>, String> {
         let words = std::mem::take(&mut words);
         add(&mut steps, line, language.trim(), body, &words).map_err(|why| format!("{line}: {why}"))?;
     }
-    match words.is_empty() {
-        true => Ok(steps),
-        false => Err("the last comment belongs to no block".to_owned()),
+    if words.is_empty() {
+        Ok(steps)
+    } else {
+        Err("the last comment belongs to no block".to_owned())
     }
 }
 
@@ -110,9 +111,10 @@ fn add(
     words: &[Word],
 ) -> Result<(), String> {
     if words.contains(&Word::Skip) {
-        return match SKIPPABLE.iter().any(|command| text.contains(command)) {
-            true => Ok(()),
-            false => Err(format!("only {} may be skipped", SKIPPABLE.join(", "))),
+        return if SKIPPABLE.iter().any(|command| text.contains(command)) {
+            Ok(())
+        } else {
+            Err(format!("only {} may be skipped", SKIPPABLE.join(", ")))
         };
     }
     if let Some(name) = words.iter().find_map(Word::file) {
@@ -189,9 +191,12 @@ fn parse_words(comment: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     for part in split_outside_quotes(comment) {
         let (head, rest) = part.split_once(' ').unwrap_or((part.as_str(), ""));
-        let name = || match rest.is_empty() {
-            true => Err(format!("`{head}` needs a name")),
-            false => Ok(rest.to_owned()),
+        let name = || {
+            if rest.is_empty() {
+                Err(format!("`{head}` needs a name"))
+            } else {
+                Ok(rest.to_owned())
+            }
         };
         let quoted = |rest: &str| {
             let inner = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -233,12 +238,13 @@ fn parse_words(comment: &str) -> Result<Vec<Word>, String> {
             "run" => Word::Run,
             "skip" => {
                 words.push(Word::Skip);
-                return match comment
+                return if comment
                     .split_once("skip,")
                     .is_some_and(|(_, why)| !why.trim().is_empty())
                 {
-                    true => Ok(words),
-                    false => Err("`skip` needs a reason".to_owned()),
+                    Ok(words)
+                } else {
+                    Err("`skip` needs a reason".to_owned())
                 };
             }
             other => return Err(format!("there is no `{other}`")),

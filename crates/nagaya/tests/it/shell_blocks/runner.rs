@@ -176,7 +176,7 @@ impl Place {
         }
     }
 
-    /// What the steps in the background said, for whoever has to find out.
+    /// What the steps in the background said, for diagnosing a failure.
     fn left_running(&self, steps: &[Step], failed: &str) -> String {
         let mut text = String::new();
         for step in steps {

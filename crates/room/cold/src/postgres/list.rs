@@ -1,23 +1,27 @@
-//! Rows and facts one by one and in lists.
+//! Rows one by one and in lists, and named values.
 
-use nagaya_postgres_client::{Row, Session};
-use nagaya_tiering::cold::{KeyRow, TagRow};
+use nagaya_postgres_client::{Session, scalar};
+use nagaya_sql::block;
+use nagaya_tiering::cold::{KeyRow, TagRow, Version};
 
 use super::error::Failure;
-use super::rows::{kind_of, sql_limit, status_of, unsigned, version_at};
+use super::rows::{ListedKey, ListedTag, known_kind, sql_limit};
 
-const TAG: &str = include_str!("queries/tags/get.sql");
-const TAGS_FIRST: &str = include_str!("queries/tags/list_first.sql");
-const TAGS_AFTER: &str = include_str!("queries/tags/list_after.sql");
-const KEYS_FIRST: &str = include_str!("queries/keys/list_first.sql");
-const KEYS_AFTER: &str = include_str!("queries/keys/list_after.sql");
-const FACT: &str = include_str!("queries/facts/get.sql");
-const SET_FACT: &str = include_str!("queries/facts/set.sql");
+const TAG: &str = block(include_str!("queries/tags.sql"), "get");
+const TAGS_FIRST: &str = block(include_str!("queries/tags.sql"), "list_first");
+const TAGS_AFTER: &str = block(include_str!("queries/tags.sql"), "list_after");
+const KEYS_FIRST: &str = block(include_str!("queries/keys.sql"), "list_first");
+const KEYS_AFTER: &str = block(include_str!("queries/keys.sql"), "list_after");
+const FACT: &str = block(include_str!("queries/facts.sql"), "get");
+const SET_FACT: &str = block(include_str!("queries/facts.sql"), "set");
 
 /// Returns the row of a tag.
 pub(super) async fn tag(session: &Session, tag: &[u8]) -> Result<Option<TagRow>, Failure> {
     let row = session.query_opt(TAG, &[&tag]).await?;
-    row.as_ref().map(tag_row).transpose()
+    row.as_ref()
+        .map(ListedTag::read)
+        .map(TagRow::try_from)
+        .transpose()
 }
 
 /// Lists tags in the order of their bytes.
@@ -31,7 +35,7 @@ pub(super) async fn tags_after(
         None => session.query(TAGS_FIRST, &[&limit]).await?,
         Some(tag) => session.query(TAGS_AFTER, &[&tag, &limit]).await?,
     };
-    rows.iter().map(tag_row).collect()
+    rows.iter().map(ListedTag::read).map(TagRow::try_from).collect()
 }
 
 /// Lists keys in the order of their tags' and their own bytes.
@@ -45,40 +49,52 @@ pub(super) async fn keys_after(
         None => session.query(KEYS_FIRST, &[&limit]).await?,
         Some((tag, key)) => session.query(KEYS_AFTER, &[&tag, &key, &limit]).await?,
     };
-    rows.iter().map(key_row).collect()
+    rows.iter().map(ListedKey::read).map(KeyRow::try_from).collect()
 }
 
 /// Reads a named value.
 pub(super) async fn fact(session: &Session, name: &str) -> Result<Option<Vec<u8>>, Failure> {
     let row = session.query_opt(FACT, &[&name]).await?;
-    Ok(row.map(|row| row.get(0)))
+    Ok(row.as_ref().map(scalar))
 }
 
-/// Keeps a named value.
+/// Stores a named value.
 pub(super) async fn set_fact(session: &Session, name: &str, value: &[u8]) -> Result<(), Failure> {
     session.execute(SET_FACT, &[&name, &value]).await?;
     Ok(())
 }
 
-fn tag_row(row: &Row) -> Result<TagRow, Failure> {
-    Ok(TagRow {
-        tag: row.get(0),
-        generation: unsigned(row, 1),
-        saved: version_at(row, 2),
-        status: status_of(row, 4)?,
-        read_at_ms: row.get(5),
-        written_at_ms: row.get(6),
-        saved_at_ms: row.get(7),
-        keys: unsigned(row, 8),
-        bytes: unsigned(row, 9),
-    })
+impl TryFrom<ListedTag> for TagRow {
+    type Error = Failure;
+
+    fn try_from(row: ListedTag) -> Result<TagRow, Failure> {
+        let strange = Failure::Strange("a tag has a status that does not exist");
+        Ok(TagRow {
+            tag: row.tag,
+            generation: row.generation,
+            saved: Version {
+                generation: row.saved_generation,
+                snap: row.saved_snap,
+            },
+            status: row.status.ok_or(strange)?,
+            read_at_ms: row.read_at_ms,
+            written_at_ms: row.written_at_ms,
+            saved_at_ms: row.saved_at_ms,
+            keys: row.keys,
+            bytes: row.bytes,
+        })
+    }
 }
 
-fn key_row(row: &Row) -> Result<KeyRow, Failure> {
-    Ok(KeyRow {
-        tag: row.get(0),
-        key: row.get(1),
-        kind: kind_of(row, 2)?,
-        expires_at_ms: row.get(3),
-    })
+impl TryFrom<ListedKey> for KeyRow {
+    type Error = Failure;
+
+    fn try_from(row: ListedKey) -> Result<KeyRow, Failure> {
+        Ok(KeyRow {
+            tag: row.tag,
+            key: row.key,
+            kind: known_kind(row.kind)?,
+            expires_at_ms: row.expires_at_ms,
+        })
+    }
 }

@@ -1,23 +1,25 @@
-//! Reading what rests of a tag, with and without claiming it.
+//! Reading the stored keys of a tag, with and without claiming it.
 
 use futures_util::future::join4;
-use nagaya_postgres_client::{Row, Session};
-use nagaya_tiering::cold::{self, Claimed, Loaded, Rest};
+use nagaya_postgres_client::Session;
+use nagaya_sql::block;
+use nagaya_tiering::cold::{Claimed, Loaded, Row, StoredValue, Version};
 
-use super::absence::Absence;
 use super::error::Failure;
-use super::rows::{bounded, kind_of, unsigned, version_at};
+use super::miss_filter::MissFilter;
+use super::rows::{ClaimedKey, ClaimedTag, GenerationRow, LoadedKey, bounded, known_kind};
 
-const GENERATION: &str = include_str!("queries/tags/generation.sql");
-const CLAIM: &str = include_str!("queries/tags/claim.sql");
-const OF_TAG: &str = include_str!("queries/keys/of_tag.sql");
-const LOAD: &str = include_str!("queries/keys/load.sql");
+const GENERATION: &str = block(include_str!("queries/tags.sql"), "generation");
+const CLAIM: &str = block(include_str!("queries/tags.sql"), "claim");
+const OF_TAG: &str = block(include_str!("queries/keys.sql"), "of_tag");
+const LOAD: &str = block(include_str!("queries/keys.sql"), "load");
 
 /// Reads the generation of each tag.
 pub(super) async fn generations(session: &Session, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, Failure> {
     let mut generations = vec![None; tags.len()];
     for row in session.query(GENERATION, &[&tags]).await? {
-        *at_place(&mut generations, &row)? = Some(unsigned(&row, 1));
+        let row = GenerationRow::read(&row);
+        *at_place(&mut generations, row.place)? = Some(row.generation);
     }
     Ok(generations)
 }
@@ -26,13 +28,23 @@ pub(super) async fn generations(session: &Session, tags: &[&[u8]]) -> Result<Vec
 pub(super) async fn read(session: &Session, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, Failure> {
     let mut loaded: Vec<Option<Loaded>> = vec![None; tags.len()];
     for row in session.query(LOAD, &[&tags]).await? {
-        let tag = at_place(&mut loaded, &row)?.get_or_insert_with(|| Loaded {
-            generation: unsigned(&row, 1),
-            saved: version_at(&row, 2),
+        let row = LoadedKey::read(&row);
+        let tag = at_place(&mut loaded, row.place)?.get_or_insert_with(|| Loaded {
+            generation: row.generation,
+            saved: Version {
+                generation: row.saved_generation,
+                snap: row.saved_snap,
+            },
             ..Loaded::default()
         });
-        if let Some(key) = row.get(4) {
-            add_key(tag, key, &row, 5)?;
+        if let Some(key) = row.key {
+            let key = ClaimedKey {
+                key,
+                kind: row.kind,
+                expires_at_ms: row.expires_at_ms,
+                payload: row.payload,
+            };
+            add_key(tag, key)?;
         }
     }
     Ok(loaded)
@@ -41,7 +53,7 @@ pub(super) async fn read(session: &Session, tags: &[&[u8]]) -> Result<Vec<Option
 /// Moves a tag's generation on and reads it.
 pub(super) async fn claim(
     session: &Session,
-    absence: &Absence,
+    miss_filter: &MissFilter,
     tag: &[u8],
     base: Option<u64>,
 ) -> Result<Claimed, Failure> {
@@ -52,10 +64,10 @@ pub(super) async fn claim(
         });
     };
     // Most tags were saved; only one that was not has to be looked at more closely.
-    if let Some(loaded) = claim_now(session, tag, base, !absence.is_used()).await? {
+    if let Some(loaded) = claim_now(session, tag, base, !miss_filter.is_used()).await? {
         return Ok(Claimed::Loaded(loaded));
     }
-    let Some(until) = absence.known_to_all_at(session, tag).await? else {
+    let Some(until) = miss_filter.known_to_all_at(session, tag).await? else {
         return Ok(Claimed::Moved);
     };
     tokio::time::sleep_until(until).await;
@@ -85,39 +97,42 @@ async fn claim_now(
     let claimed = claimed?;
     let keys = keys?;
     committed?;
-    let Some(row) = claimed.first() else {
+    let Some(tag) = claimed.first().map(ClaimedTag::read) else {
         return Ok(None);
     };
     let mut loaded = Loaded {
-        generation: unsigned(row, 0),
-        saved: version_at(row, 1),
+        generation: tag.generation,
+        saved: Version {
+            generation: tag.saved_generation,
+            snap: tag.saved_snap,
+        },
         ..Loaded::default()
     };
     for row in keys {
-        add_key(&mut loaded, row.get(0), &row, 1)?;
+        add_key(&mut loaded, ClaimedKey::read(&row))?;
     }
     Ok(Some(loaded))
 }
 
-/// Adds a key whose kind, expiry and payload stand from a column on.
-fn add_key(loaded: &mut Loaded, key: Vec<u8>, row: &Row, column: usize) -> Result<(), Failure> {
-    match row.get(column + 2) {
-        None => loaded.tombstones.push(key),
+/// Adds a key, or a tombstone when it has no payload.
+fn add_key(loaded: &mut Loaded, row: ClaimedKey) -> Result<(), Failure> {
+    match row.payload {
+        None => loaded.tombstones.push(row.key),
         Some(payload) => {
-            let rest = Rest {
-                kind: kind_of(row, column)?,
+            let value = StoredValue {
+                kind: known_kind(row.kind)?,
                 payload,
-                expires_at_ms: row.get(column + 1),
+                expires_at_ms: row.expires_at_ms,
             };
-            loaded.rows.push(cold::Row { key, rest });
+            loaded.rows.push(Row { key: row.key, value });
         }
     }
     Ok(())
 }
 
-/// Finds the item that a row is about: the first column counts places from 1.
-pub(super) fn at_place<'a, T>(items: &'a mut [T], row: &Row) -> Result<&'a mut T, Failure> {
-    let place = usize::try_from(row.get::<_, i64>(0) - 1).ok();
-    let item = place.and_then(|place| items.get_mut(place));
+/// Finds the item that a row is about. Places count from 1.
+pub(super) fn at_place<T>(items: &mut [T], place: i64) -> Result<&mut T, Failure> {
+    let index = usize::try_from(place - 1).ok();
+    let item = index.and_then(|index| items.get_mut(index));
     item.ok_or(Failure::Strange("an answer about something that was not asked"))
 }

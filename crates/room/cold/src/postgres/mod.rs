@@ -8,12 +8,12 @@
 //! Calls block and must not be made from a task of an async runtime; the driver
 //! runs on threads of its own.
 
-mod absence;
 mod check;
 mod error;
 mod json;
 mod list;
 mod load;
+mod miss_filter;
 mod open;
 mod remove;
 mod rows;
@@ -30,16 +30,16 @@ use tokio::runtime::Runtime;
 pub use error::OpenError;
 pub use open::Options;
 
-use absence::Absence;
 use error::{Failure, cold_error};
+use miss_filter::MissFilter;
 
-/// How often a transaction is run again that got in another one's way.
+/// How often a transaction is retried after a conflict with another.
 const CONFLICTS_MAX: u32 = 5;
 
 /// A cold tier in a PostgreSQL database.
 pub struct PostgresCold {
     pool: Pool,
-    absence: Absence,
+    miss_filter: MissFilter,
     decode: bool,
     /// There until dropped.
     runtime: Option<Runtime>,
@@ -51,20 +51,19 @@ impl PostgresCold {
         open::open(url, options)
     }
 
-    /// Brings a database that nobody uses to another schema, for a program older than this one.
+    /// Brings a database that is not in use to another schema, for a program older than this one.
     /// Going down loses what the older schema has no place for; schema 0 loses everything.
     pub fn migrate_to(url: &str, schema: u32) -> Result<(), OpenError> {
         open::migrate_to(url, schema)
     }
 
-    /// Removes keys without a tag and counts keys and bytes of all tags anew: the remedy for what a check
-    /// finds wrong with them. Reads every row and lets nobody write meanwhile.
+    /// Removes keys without a tag and recounts keys and bytes of all tags: the remedy for what a check
+    /// finds wrong with them. Reads every row and blocks writers meanwhile.
     pub fn recount(&self) -> Result<(), ColdError> {
         self.run(async |session| check::recount(session).await)
     }
 
-    /// Runs work on a connection; again when another transaction got in its way, for then nothing of it
-    /// happened.
+    /// Runs work on a connection, and again after a conflict with another transaction, which undid all of it.
     fn run<T>(&self, work: impl AsyncFn(&Session) -> Result<T, Failure>) -> Result<T, ColdError> {
         let runtime = self
             .runtime
@@ -101,7 +100,7 @@ impl Drop for PostgresCold {
 impl ColdTier for PostgresCold {
     fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError> {
         let asked: Vec<usize> = (0..tags.len())
-            .filter(|&at| !self.absence.is_certain(tags[at]))
+            .filter(|&at| !self.miss_filter.is_certain(tags[at]))
             .collect();
         let mut generations = vec![None; tags.len()];
         if asked.is_empty() {
@@ -116,10 +115,10 @@ impl ColdTier for PostgresCold {
     }
 
     fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError> {
-        if base.is_none() && self.absence.is_certain(tag) {
+        if base.is_none() && self.miss_filter.is_certain(tag) {
             return Ok(Claimed::NoRow);
         }
-        self.run(async |session| load::claim(session, &self.absence, tag, base).await)
+        self.run(async |session| load::claim(session, &self.miss_filter, tag, base).await)
     }
 
     fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError> {
@@ -127,7 +126,7 @@ impl ColdTier for PostgresCold {
     }
 
     fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
-        let fresh = self.run(async |session| save::ensure(session, &self.absence, tags).await)?;
+        let fresh = self.run(async |session| save::ensure(session, &self.miss_filter, tags).await)?;
         if let Some(until) = fresh {
             let runtime = self
                 .runtime

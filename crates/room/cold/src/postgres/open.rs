@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
+use nagaya_sql::block;
 use tokio::runtime::{self, Runtime};
 
-use super::absence::{self, Absence};
 use super::error::{OpenError, cold_error};
+use super::miss_filter::{self, MissFilter};
 use super::{PostgresCold, list};
 
 /// How the database is used.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to keep each value as JSON beside its payload, for people.
+    /// Whether to keep each value as JSON beside its payload, for operators.
     pub decode: bool,
     pub connections_max: usize,
     /// How long a call waits for a connection, a server that is away included.
@@ -23,7 +24,7 @@ pub struct Options {
     /// answered from there.
     pub filter: bool,
     /// How long such a filter may be behind, and how long the first save of a tag waits for that reason. The
-    /// first process that opens a database settles it for all; nothing means that nobody keeps a filter.
+    /// first process that opens a database decides it for all; `None` means that no process keeps a filter.
     pub filter_lag: Option<Duration>,
 }
 
@@ -42,8 +43,8 @@ impl Default for Options {
 
 /// Driving the connections takes little; encoding and sums run on the callers' threads.
 const THREADS: usize = 2;
-const SETUP: &str = include_str!("queries/connections/setup.sql");
-const SET_ONCE: &str = include_str!("queries/facts/set_once.sql");
+const SETUP: &str = block(include_str!("queries/connections.sql"), "setup");
+const SET_ONCE: &str = block(include_str!("queries/facts.sql"), "set_once");
 /// The fact that says how far filters may be behind, in milliseconds.
 const FILTER_LAG: &str = "filter_lag_ms";
 
@@ -65,13 +66,13 @@ pub(super) fn open(url: &str, options: Options) -> Result<PostgresCold, OpenErro
         MIGRATIONS.upgrade(&pool).await?;
         filter_lag(&pool, options.filter_lag).await
     })?;
-    let absence = Absence::new(lag);
+    let miss_filter = MissFilter::new(lag);
     if options.filter && !lag.is_zero() {
-        runtime.spawn(absence::keep_up(pool.clone(), absence.filter()));
+        runtime.spawn(miss_filter::keep_up(pool.clone(), miss_filter.filter()));
     }
     Ok(PostgresCold {
         pool,
-        absence,
+        miss_filter,
         decode: options.decode,
         runtime: Some(runtime),
     })
@@ -105,7 +106,7 @@ fn pool(url: &PostgresUrl, options: &Options) -> Result<Pool, OpenError> {
     Ok(Pool::new(url, options)?)
 }
 
-/// Returns how far filters may be behind in this database; settles it if nobody has.
+/// Returns how far filters may be behind in this database; sets it if no process has.
 async fn filter_lag(pool: &Pool, wanted: Option<Duration>) -> Result<Duration, OpenError> {
     let session = pool.get().await?;
     let wanted = wanted.unwrap_or_default().as_millis().to_string();

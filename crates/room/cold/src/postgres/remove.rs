@@ -1,45 +1,46 @@
-//! Taking rows out: one tag, all tags, and what has had its time.
+//! Removing rows: one tag, all tags, expired keys, old tombstones and empty tags.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Row, Session, scalar};
+use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 
 use super::error::Failure;
-use super::rows::{bounded, sql_limit};
+use super::rows::{CountedTotals, DueKey, FenceRow, GoneKeys, bounded, sql_limit};
 use super::save::finish;
-use super::totals::Sums;
+use super::totals::TotalsDelta;
 
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const LOCK_ALL: &str = include_str!("queries/tags/lock_all.sql");
-const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
-const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
-const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
-const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
-const SHRINK: &str = include_str!("queries/tags/shrink.sql");
-const DELETE_KEYS: &str = include_str!("queries/keys/delete.sql");
-const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
-const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
-const EXPIRED: &str = include_str!("queries/keys/expired.sql");
-const BURIED: &str = include_str!("queries/keys/buried.sql");
-const ANY_PLAN: &str = include_str!("queries/check/any_plan.sql");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const LOCK_ALL: &str = block(include_str!("queries/tags.sql"), "lock_all");
+const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
+const DELETE_TAGS_UP_TO: &str = block(include_str!("queries/tags.sql"), "delete_saved_up_to");
+const DELETE_EMPTY: &str = block(include_str!("queries/tags.sql"), "delete_empty");
+const LAST_OF: &str = block(include_str!("queries/tags.sql"), "last_of");
+const SHRINK: &str = block(include_str!("queries/tags.sql"), "shrink");
+const DELETE_KEYS: &str = block(include_str!("queries/keys.sql"), "delete");
+const DELETE_KEYS_OF: &str = block(include_str!("queries/keys.sql"), "delete_of_tag");
+const DELETE_KEYS_UP_TO: &str = block(include_str!("queries/keys.sql"), "delete_saved_up_to");
+const EXPIRED: &str = block(include_str!("queries/keys.sql"), "expired");
+const BURIED: &str = block(include_str!("queries/keys.sql"), "buried");
+const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
 
-/// A wipe may have everything to remove.
+/// Time limit of one statement of a wipe, which may remove every row.
 const WIPE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Removes a tag with all it has; returns how many keys with a value those were.
 pub(super) async fn erase(session: &Session, tag: &[u8]) -> Result<u64, Failure> {
     let tags = [tag];
     let fences = lock(session, &tags).await?;
-    let Some(found) = fences.first() else {
+    let Some(found) = fences.first().map(FenceRow::read) else {
         session.batch("ROLLBACK").await?;
         return Ok(0);
     };
-    let sums = Sums {
+    let sums = TotalsDelta {
         tags: 1,
-        ..Sums::of_tag(found, 4)
+        ..found.sizes()
     };
     session.execute(DELETE_KEYS_OF, &[&tag]).await?;
     session.execute(DELETE_TAG, &[&tag]).await?;
@@ -59,7 +60,8 @@ pub(super) async fn wipe(session: &Session, up_to: Version) -> Result<(), Failur
     let gone = session
         .query_within(DELETE_TAGS_UP_TO, &[&generation, &snap], WIPE_LIMIT)
         .await?;
-    let change = gone.first().map_or(Sums::default(), Sums::of_many);
+    let gone = gone.first().map(CountedTotals::read);
+    let change = gone.map_or(TotalsDelta::default(), TotalsDelta::from);
     finish(session, change.negated(), (0, 0)).await
 }
 
@@ -78,8 +80,8 @@ pub(super) async fn purge(
     if due.is_empty() {
         return Ok(0);
     }
-    let tags: Vec<&[u8]> = due.iter().map(|row| row.get(0)).collect();
-    let keys: Vec<&[u8]> = due.iter().map(|row| row.get(1)).collect();
+    let (tags, keys): (Vec<&[u8]>, Vec<&[u8]>) =
+        due.iter().map(DueKey::read).map(|row| (row.tag, row.key)).unzip();
     let locked: BTreeSet<&[u8]> = tags.iter().copied().collect();
     lock(session, &locked.into_iter().collect::<Vec<_>>()).await?;
     // Rows may have changed before the lock was ours; the statement looks again.
@@ -89,9 +91,12 @@ pub(super) async fn purge(
             &[&tags, &keys, &expired_before_ms, &buried_before_ms],
         )
         .await?;
-    let sums: Vec<Sums> = gone.iter().map(|row| Sums::of_tag(row, 1)).collect();
-    let tags: Vec<&[u8]> = gone.iter().map(|row| row.get(0)).collect();
-    let column = |read: fn(&Sums) -> i64| sums.iter().map(read).collect::<Vec<_>>();
+    let (tags, sums): (Vec<&[u8]>, Vec<TotalsDelta>) = gone
+        .iter()
+        .map(GoneKeys::read)
+        .map(|row| (row.tag, row.delta()))
+        .unzip();
+    let column = |read: fn(&TotalsDelta) -> i64| sums.iter().map(read).collect::<Vec<_>>();
     session
         .execute(
             SHRINK,
@@ -103,14 +108,14 @@ pub(super) async fn purge(
             ],
         )
         .await?;
-    let mut change = Sums::default();
+    let mut change = TotalsDelta::default();
     sums.iter().for_each(|sums| change.add(*sums));
     finish(session, change.negated(), (0, 0)).await?;
     Ok(usize::try_from(change.keys + change.tombstones).unwrap_or_default())
 }
 
 /// Removes the empty tags among those that were made next after transaction `from`; returns how many, and
-/// the transaction to go on from.
+/// the transaction to continue from.
 pub(super) async fn forget_empty(
     session: &Session,
     up_to: Version,
@@ -124,7 +129,7 @@ pub(super) async fn forget_empty(
     else {
         return Ok((0, 0));
     };
-    let last: String = last.get(0);
+    let last: String = scalar(&last);
     let next: u64 = last
         .parse()
         .map_err(|_| Failure::Strange("a transaction has no number"))?;
@@ -133,9 +138,9 @@ pub(super) async fn forget_empty(
     let removed = session
         .execute(DELETE_EMPTY, &[&from, &last, &generation, &snap])
         .await?;
-    let change = Sums {
+    let change = TotalsDelta {
         tags: -bounded(removed),
-        ..Sums::default()
+        ..TotalsDelta::default()
     };
     finish(session, change, (0, 0)).await?;
     Ok((usize::try_from(removed).unwrap_or_default(), next))

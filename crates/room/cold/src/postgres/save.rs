@@ -3,36 +3,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join3};
-use nagaya_postgres_client::{Param, Session};
-use nagaya_tiering::cold::{Access, Change, Committed, Rest, Snapshot, Status, Version};
+use nagaya_postgres_client::{Param, Session, scalar};
+use nagaya_sql::block;
+use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, StoredValue, Version};
 use tokio::time::Instant;
 
-use super::absence::Absence;
 use super::error::Failure;
 use super::json;
 use super::load::at_place;
-use super::rows::{columns_of, version_at};
-use super::totals::{self, Sums};
+use super::miss_filter::MissFilter;
+use super::rows::{FenceRow, GoneKeys, KnownTag, columns_of};
+use super::totals::{self, TotalsDelta};
 use crate::numbers;
 
-const KNOWN: &str = include_str!("queries/tags/known.sql");
-const ENSURE: &str = include_str!("queries/tags/ensure.sql");
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const SAVED: &str = include_str!("queries/tags/saved.sql");
-const SET_STATUS: &str = include_str!("queries/tags/set_status.sql");
-const NOTE_ACCESS: &str = include_str!("queries/tags/note_access.sql");
-const UPSERT: &str = include_str!("queries/keys/upsert.sql");
+const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
+const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const SAVED: &str = block(include_str!("queries/tags.sql"), "saved");
+const SET_STATUS: &str = block(include_str!("queries/tags.sql"), "set_status");
+const NOTE_ACCESS: &str = block(include_str!("queries/tags.sql"), "note_access");
+const UPSERT: &str = block(include_str!("queries/keys.sql"), "upsert");
 
 /// Payload bytes that one statement takes, so that neither side holds a large commit twice.
 const STATEMENT_BYTES: usize = 4 << 20;
-/// Losing one of these in a crash of the server costs nothing that anybody decides by.
+/// Begins a transaction whose commit is not synced. A crash of the server may lose it; no decision depends on it.
 const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// Makes rows for tags that have none. Returns the time to wait for until every server can know of those
 /// that were never saved, if there are any.
 pub(super) async fn ensure(
     session: &Session,
-    absence: &Absence,
+    miss_filter: &MissFilter,
     tags: &[&[u8]],
 ) -> Result<Option<Instant>, Failure> {
     let tags: Vec<&[u8]> = tags
@@ -43,7 +44,8 @@ pub(super) async fn ensure(
         .collect();
     let mut is_saved = vec![None; tags.len()];
     for row in session.query(KNOWN, &[&tags]).await? {
-        *at_place(&mut is_saved, &row)? = Some(row.get::<_, bool>(1));
+        let row = KnownTag::read(&row);
+        *at_place(&mut is_saved, row.place)? = Some(row.is_saved);
     }
     let with = |state| {
         let places = is_saved
@@ -57,16 +59,16 @@ pub(super) async fn ensure(
         session.prepare(ENSURE).await?;
         let (begun, made) = join(session.batch("BEGIN"), session.query_one(ENSURE, &[&missing])).await;
         begun?;
-        let tags = made?.get(0);
-        let made = Sums {
+        let tags = scalar(&made?);
+        let made = TotalsDelta {
             tags,
-            ..Sums::default()
+            ..TotalsDelta::default()
         };
         finish(session, made, (0, 0)).await?;
     }
     let mut unsaved = missing;
     unsaved.extend(with(Some(false)));
-    Ok(absence.seen(&unsaved))
+    Ok(miss_filter.seen(&unsaved))
 }
 
 /// Writes those of the snapshots that are newer than what is saved.
@@ -89,11 +91,8 @@ pub(super) async fn commit(
     begun?;
     let fences = fences?;
     let mut saves: BTreeMap<&[u8], Save<'_>> = BTreeMap::new();
-    for row in &fences {
-        saves.insert(
-            row.get(0),
-            Save::new(row.get::<_, i64>(1).unsigned_abs(), version_at(row, 2)),
-        );
+    for row in fences.iter().map(FenceRow::read) {
+        saves.insert(row.tag, Save::new(row.generation, row.saved()));
     }
     let outcomes = snapshots
         .iter()
@@ -104,7 +103,7 @@ pub(super) async fn commit(
     let outcomes: Vec<Committed> = outcomes.collect();
     saves.retain(|_, save| save.is_newer);
     write_keys(session, &mut saves, decode, now_ms).await?;
-    let mut change = Sums::default();
+    let mut change = TotalsDelta::default();
     saves.values().for_each(|save| change.add(save.change));
     let newest = saves.values().map(|save| save.saved).max().unwrap_or_default();
     write_tags(session, &saves, now_ms).await?;
@@ -112,12 +111,12 @@ pub(super) async fn commit(
     Ok(outcomes)
 }
 
-/// Notes what became of tags.
+/// Records the status of tags.
 pub(super) async fn set_status(session: &Session, tags: &[&[u8]], status: Status) -> Result<(), Failure> {
     unsynced(session, SET_STATUS, &[&tags, &numbers::of_status(status)]).await
 }
 
-/// Notes uses of tags.
+/// Records uses of tags.
 pub(super) async fn note_access(session: &Session, accesses: &[Access]) -> Result<(), Failure> {
     // The statement would take one of several uses of a tag, any of them.
     let mut latest: BTreeMap<&[u8], (Option<i64>, Option<i64>)> = BTreeMap::new();
@@ -147,21 +146,25 @@ async fn unsynced(session: &Session, sql: &str, params: &[Param<'_>]) -> Result<
     Ok(committed?)
 }
 
-/// Adds to the sums and commits.
-pub(super) async fn finish(session: &Session, change: Sums, newest: (i64, i64)) -> Result<(), Failure> {
+/// Adds to the totals and commits.
+pub(super) async fn finish(
+    session: &Session,
+    change: TotalsDelta,
+    newest: (i64, i64),
+) -> Result<(), Failure> {
     totals::add(session, change, newest).await?;
     Ok(session.batch("COMMIT").await?)
 }
 
-/// What a call writes of one tag: all its snapshots that enter, the later over the earlier.
+/// What a call writes for one tag: all its accepted snapshots, the later over the earlier.
 struct Save<'a> {
     generation: u64,
     saved: Version,
     is_newer: bool,
-    keys: BTreeMap<&'a [u8], (Version, Option<&'a Rest>)>,
+    keys: BTreeMap<&'a [u8], (Version, Option<&'a StoredValue>)>,
     read_at_ms: Option<i64>,
     written_at_ms: Option<i64>,
-    change: Sums,
+    change: TotalsDelta,
 }
 
 impl<'a> Save<'a> {
@@ -173,7 +176,7 @@ impl<'a> Save<'a> {
             keys: BTreeMap::new(),
             read_at_ms: None,
             written_at_ms: None,
-            change: Sums::default(),
+            change: TotalsDelta::default(),
         }
     }
 
@@ -186,8 +189,8 @@ impl<'a> Save<'a> {
         self.is_newer = true;
         self.read_at_ms = self.read_at_ms.max(snapshot.read_at_ms);
         self.written_at_ms = self.written_at_ms.max(snapshot.written_at_ms);
-        for Change { key, rest } in &snapshot.changes {
-            self.keys.insert(key, (version, rest.as_ref()));
+        for Change { key, value } in &snapshot.changes {
+            self.keys.insert(key, (version, value.as_ref()));
         }
         Committed::Saved
     }
@@ -213,16 +216,16 @@ impl<'a> KeyColumns<'a> {
         tag: &'a [u8],
         key: &'a [u8],
         version: Version,
-        rest: Option<&'a Rest>,
+        value: Option<&'a StoredValue>,
         decode: bool,
     ) -> Result<(), Failure> {
         let (generation, snap) = columns_of(version)?;
-        let payload = rest.map(|rest| &rest.payload[..]);
+        let payload = value.map(|value| &value.payload[..]);
         self.bytes += key.len() + payload.map_or(0, <[u8]>::len);
         self.tags.push(tag);
         self.keys.push(key);
-        self.kinds.push(rest.map(|rest| numbers::of_kind(rest.kind)));
-        self.expiries.push(rest.and_then(|rest| rest.expires_at_ms));
+        self.kinds.push(value.map(|value| numbers::of_kind(value.kind)));
+        self.expiries.push(value.and_then(|value| value.expires_at_ms));
         self.generations.push(generation);
         self.snaps.push(snap);
         self.payloads.push(payload);
@@ -231,11 +234,11 @@ impl<'a> KeyColumns<'a> {
         Ok(())
     }
 
-    /// Writes the rows and takes from the tags' sums what was there before.
+    /// Writes the rows and subtracts from the tags' totals what they replaced.
     async fn write(
         self,
         session: &Session,
-        saves: &mut BTreeMap<&[u8], Sums>,
+        saves: &mut BTreeMap<&[u8], TotalsDelta>,
         now_ms: i64,
     ) -> Result<(), Failure> {
         if self.keys.is_empty() {
@@ -253,8 +256,9 @@ impl<'a> KeyColumns<'a> {
             &now_ms,
         ];
         for row in session.query(UPSERT, &params).await? {
-            if let Some(change) = saves.get_mut(row.get::<_, &[u8]>(0)) {
-                change.add(Sums::of_tag(&row, 1).negated());
+            let gone = GoneKeys::read(&row);
+            if let Some(change) = saves.get_mut(gone.tag) {
+                change.add(gone.delta().negated());
             }
         }
         Ok(())
@@ -267,13 +271,14 @@ async fn write_keys(
     decode: bool,
     now_ms: i64,
 ) -> Result<(), Failure> {
-    let mut changes: BTreeMap<&[u8], Sums> = saves.keys().map(|tag| (*tag, Sums::default())).collect();
+    let mut changes: BTreeMap<&[u8], TotalsDelta> =
+        saves.keys().map(|tag| (*tag, TotalsDelta::default())).collect();
     let mut columns = KeyColumns::default();
     for (tag, save) in saves.iter() {
-        for (key, (version, rest)) in &save.keys {
-            columns.push(tag, key, *version, *rest, decode)?;
+        for (key, (version, value)) in &save.keys {
+            columns.push(tag, key, *version, *value, decode)?;
             if let Some(change) = changes.get_mut(tag) {
-                change.add_row(key, rest.map(|rest| &rest.payload[..]));
+                change.add_row(key, value.map(|value| &value.payload[..]));
             }
             if columns.bytes >= STATEMENT_BYTES {
                 std::mem::take(&mut columns)

@@ -1,25 +1,28 @@
-//! Looking for damage: the file itself, what tags say of their keys, payloads
-//! that no longer restore, keys without a tag, and the sums.
+//! Looking for damage: the file itself, recorded sizes of tags, payloads that no
+//! longer restore, keys without a tag, and the totals.
 
+use nagaya_sql::block;
+use nagaya_sqlite_client::scalar;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_tiering::cold::Finding;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result};
 
-use super::totals::{self, Sums};
+use super::rows::{CountedTotals, PayloadRow, SizesRow, TagRange};
+use super::totals::{self, TotalsDelta};
 
-const FILE: &str = include_str!("queries/check/file.sql");
-const TAG_RANGE: &str = include_str!("queries/check/tag_range.sql");
-const TAG_FROM: &str = include_str!("queries/check/tag_from.sql");
-const SIZES: &str = include_str!("queries/check/sizes.sql");
-const PAYLOADS: &str = include_str!("queries/check/payloads.sql");
-const ORPHANS: &str = include_str!("queries/check/orphans.sql");
-const TOTALS: &str = include_str!("queries/check/totals.sql");
-const DELETE_ORPHANS: &str = include_str!("queries/check/delete_orphans.sql");
-const RECOUNT_TAGS: &str = include_str!("queries/check/recount_tags.sql");
-const RECOUNT_TOTALS: &str = include_str!("queries/totals/recount.sql");
+const FILE: &str = block(include_str!("queries/check.sql"), "file");
+const TAG_RANGE: &str = block(include_str!("queries/check.sql"), "tag_range");
+const TAG_FROM: &str = block(include_str!("queries/check.sql"), "tag_from");
+const SIZES: &str = block(include_str!("queries/check.sql"), "sizes");
+const PAYLOADS: &str = block(include_str!("queries/check.sql"), "payloads");
+const ORPHANS: &str = block(include_str!("queries/check.sql"), "orphans");
+const TOTALS: &str = block(include_str!("queries/check.sql"), "totals");
+const DELETE_ORPHANS: &str = block(include_str!("queries/check.sql"), "delete_orphans");
+const RECOUNT_TAGS: &str = block(include_str!("queries/check.sql"), "recount_tags");
+const RECOUNT_TOTALS: &str = block(include_str!("queries/totals.sql"), "recount");
 
-/// Findings after which a check stops: more would not help anybody.
+/// Findings after which a check stops. More of them would not change what an operator does.
 const FINDINGS_MAX: usize = 100;
 
 /// How much of a file to look at.
@@ -27,16 +30,16 @@ const FINDINGS_MAX: usize = 100;
 pub enum Scope {
     /// Everything.
     Whole,
-    /// About so many tags, evenly spread over their age. Leaves out what would read the whole file.
+    /// About this many tags, evenly spread over their age. Leaves out what would read the whole file.
     Sample { tags: u64 },
 }
 
 /// What to do about payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payloads {
-    /// Rows are looked at, what is in them is not.
+    /// Checks rows without their payloads.
     Skip,
-    /// Each is restored as if it were loaded, and dropped.
+    /// Restores each payload as a load would, and drops the value.
     Restore,
 }
 
@@ -48,7 +51,7 @@ pub struct Progress {
     pub tags_total: u64,
 }
 
-/// Looks for damage and reports progress now and then.
+/// Looks for damage and reports progress after every thousand tags.
 pub(super) fn check(
     connection: &Connection,
     scope: Scope,
@@ -62,7 +65,7 @@ pub(super) fn check(
             return Ok(findings);
         }
     }
-    // One moment for all the rest: the house may be writing.
+    // The rest is read in one snapshot: the server may be writing.
     let transaction = connection.unchecked_transaction()?;
     check_tags(connection, scope, payloads, progress, &mut findings)?;
     if scope == Scope::Whole {
@@ -73,7 +76,7 @@ pub(super) fn check(
     Ok(findings)
 }
 
-/// Removes orphans and counts everything anew.
+/// Removes orphans and recounts everything.
 pub(super) fn recount(connection: &Connection) -> Result<()> {
     connection.execute(DELETE_ORPHANS, [])?;
     connection.execute(RECOUNT_TAGS, [])?;
@@ -83,7 +86,7 @@ pub(super) fn recount(connection: &Connection) -> Result<()> {
 
 fn check_file(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
     let mut statement = connection.prepare(FILE)?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines = statement.query_map([], scalar::<String>)?;
     for line in lines {
         let line = line?;
         if line != "ok" {
@@ -105,8 +108,7 @@ fn check_tags(
     progress: &mut dyn FnMut(Progress),
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
-    let (first, last): (i64, i64) =
-        connection.query_row(TAG_RANGE, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let TagRange { first, last } = connection.query_row(TAG_RANGE, [], TagRange::read)?;
     let tags = totals::get(connection)?.0.tags.unsigned_abs();
     let (tags_total, stride) = match scope {
         Scope::Whole => (tags, 1),
@@ -120,10 +122,7 @@ fn check_tags(
     let mut rows = connection.prepare_cached(PAYLOADS)?;
     let mut from = first;
     let mut tags_done = 0;
-    while let Some(id) = tag_from
-        .query_row([from], |row| row.get::<_, i64>(0))
-        .optional()?
-    {
+    while let Some(id) = tag_from.query_row([from], scalar::<i64>).optional()? {
         let tag = check_sizes(&mut sizes, id, findings)?;
         if payloads == Payloads::Restore {
             check_payloads(&mut rows, id, &tag, findings)?;
@@ -148,15 +147,17 @@ fn check_tags(
 }
 
 fn check_sizes(sizes: &mut CachedStatement<'_>, id: i64, findings: &mut Vec<Finding>) -> Result<String> {
-    let (tag, said, found) = sizes.query_row([id], |row| {
-        let said: [i64; 3] = [row.get(1)?, row.get(2)?, row.get(3)?];
-        let found: [i64; 3] = [row.get(4)?, row.get(5)?, row.get(6)?];
-        Ok((row.get::<_, Vec<u8>>(0)?, said, found))
-    })?;
+    let SizesRow {
+        tag,
+        keys,
+        bytes,
+        tombstones,
+        keys_found,
+        bytes_found,
+        tombstones_found,
+    } = sizes.query_row([id], SizesRow::read)?;
     let tag = tag.escape_ascii().to_string();
-    if said != found {
-        let [keys, bytes, tombstones] = said;
-        let [keys_found, bytes_found, tombstones_found] = found;
+    if (keys, bytes, tombstones) != (keys_found, bytes_found, tombstones_found) {
         findings.push(Finding {
             what: format!(
                 "tag {tag} says {keys} keys, {bytes} bytes, {tombstones} tombstones; \
@@ -176,9 +177,9 @@ fn check_payloads(
 ) -> Result<()> {
     let mut rows = payloads.query([id])?;
     while let Some(row) = rows.next()? {
-        let payload = row.get_ref(1)?.as_blob()?;
-        if rdb::restore(payload, &EncodingLimits::default()).is_err() {
-            let key = row.get_ref(0)?.as_blob()?.escape_ascii().to_string();
+        let row = PayloadRow::read(row)?;
+        if rdb::restore(&row.payload, &EncodingLimits::default()).is_err() {
+            let key = row.key.escape_ascii();
             findings.push(Finding {
                 what: format!("the payload of key {key} of tag {tag} cannot be restored"),
                 remedy: "take the key from a copy of the file from before the damage, or delete it"
@@ -190,7 +191,7 @@ fn check_payloads(
 }
 
 fn check_orphans(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
-    let orphans: u64 = connection.query_row(ORPHANS, [], |row| row.get(0))?;
+    let orphans: u64 = connection.query_row(ORPHANS, [], scalar)?;
     if orphans > 0 {
         findings.push(Finding {
             what: format!("{orphans} keys belong to no tag"),
@@ -202,14 +203,7 @@ fn check_orphans(connection: &Connection, findings: &mut Vec<Finding>) -> Result
 
 fn check_totals(connection: &Connection, findings: &mut Vec<Finding>) -> Result<()> {
     let (said, _) = totals::get(connection)?;
-    let found = connection.query_row(TOTALS, [], |row| {
-        Ok(Sums {
-            tags: row.get(0)?,
-            keys: row.get(1)?,
-            tombstones: row.get(2)?,
-            bytes: row.get(3)?,
-        })
-    })?;
+    let found = TotalsDelta::from(connection.query_row(TOTALS, [], CountedTotals::read)?);
     if said != found {
         findings.push(Finding {
             what: format!(

@@ -1,8 +1,8 @@
-//! What SQLite's failures mean to the room.
+//! What SQLite's errors mean to the tiering protocol.
 
 use std::path::{Path, PathBuf};
 
-use nagaya_sqlite_client::{Meaning, SchemaError, meaning};
+use nagaya_sqlite_client::{ErrorClass, SchemaError, classify};
 use nagaya_tiering::cold::ColdError;
 
 /// Why the file of a cold tier could not be opened.
@@ -38,13 +38,13 @@ impl From<SchemaError> for OpenError {
 
 /// Returns what a failure of SQLite means.
 pub(super) fn cold_error(error: rusqlite::Error) -> ColdError {
-    match meaning(&error) {
-        Meaning::Full => ColdError::Full(error.into()),
-        Meaning::Busy => ColdError::Unavailable(error.into()),
-        Meaning::Damaged => ColdError::Damaged {
+    match classify(&error) {
+        ErrorClass::Full => ColdError::Full(error.into()),
+        ErrorClass::Busy => ColdError::Unavailable(error.into()),
+        ErrorClass::Damaged => ColdError::Damaged {
             what: error.to_string(),
         },
-        Meaning::Failed => ColdError::Failed(error.into()),
+        ErrorClass::Failed => ColdError::Failed(error.into()),
     }
 }
 

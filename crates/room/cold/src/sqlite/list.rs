@@ -1,33 +1,36 @@
-//! Rows for people and for walks over everything.
+//! Rows one by one and in lists, and named values.
 
+use nagaya_sql::block;
+use nagaya_sqlite_client::scalar;
 use nagaya_tiering::cold::{KeyRow, TagRow, Version};
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 
-use super::rows::{kind_of, status_of};
+use super::rows::{ListedKey, ListedTag};
 
-const TAG: &str = include_str!("queries/tags/get.sql");
-const TAGS_FIRST: &str = include_str!("queries/tags/list_first.sql");
-const TAGS_AFTER: &str = include_str!("queries/tags/list_after.sql");
-const KEYS_FIRST: &str = include_str!("queries/keys/list_first.sql");
-const KEYS_IN_TAG: &str = include_str!("queries/keys/list_in_tag.sql");
-const KEYS_AFTER_TAG: &str = include_str!("queries/keys/list_after_tag.sql");
-const FACT: &str = include_str!("queries/facts/get.sql");
-const SET_FACT: &str = include_str!("queries/facts/set.sql");
+const TAG: &str = block(include_str!("queries/tags.sql"), "get");
+const TAGS_FIRST: &str = block(include_str!("queries/tags.sql"), "list_first");
+const TAGS_AFTER: &str = block(include_str!("queries/tags.sql"), "list_after");
+const KEYS_FIRST: &str = block(include_str!("queries/keys.sql"), "list_first");
+const KEYS_IN_TAG: &str = block(include_str!("queries/keys.sql"), "list_in_tag");
+const KEYS_AFTER_TAG: &str = block(include_str!("queries/keys.sql"), "list_after_tag");
+const FACT: &str = block(include_str!("queries/facts.sql"), "get");
+const SET_FACT: &str = block(include_str!("queries/facts.sql"), "set");
 
 /// Returns the row of a tag.
 pub(super) fn tag(connection: &Connection, tag: &[u8]) -> Result<Option<TagRow>> {
-    connection
+    let row = connection
         .prepare_cached(TAG)?
-        .query_row([tag], tag_row)
-        .optional()
+        .query_row([tag], ListedTag::read)
+        .optional()?;
+    Ok(row.map(TagRow::from))
 }
 
 /// Lists tags in the order of their bytes.
 pub(super) fn tags_after(connection: &Connection, tag: Option<&[u8]>, limit: usize) -> Result<Vec<TagRow>> {
     let limit = sql_limit(limit);
     match tag {
-        None => all(connection, TAGS_FIRST, params![limit], tag_row),
-        Some(tag) => all(connection, TAGS_AFTER, params![tag, limit], tag_row),
+        None => all(connection, TAGS_FIRST, params![limit], ListedTag::read),
+        Some(tag) => all(connection, TAGS_AFTER, params![tag, limit], ListedTag::read),
     }
 }
 
@@ -38,17 +41,22 @@ pub(super) fn keys_after(
     limit: usize,
 ) -> Result<Vec<KeyRow>> {
     let Some((tag, key)) = after else {
-        return all(connection, KEYS_FIRST, params![sql_limit(limit)], key_row);
+        return all(connection, KEYS_FIRST, params![sql_limit(limit)], ListedKey::read);
     };
     let mut rows = all(
         connection,
         KEYS_IN_TAG,
         params![tag, key, sql_limit(limit)],
-        key_row,
+        ListedKey::read,
     )?;
     if rows.len() < limit {
         let rest = sql_limit(limit - rows.len());
-        rows.extend(all(connection, KEYS_AFTER_TAG, params![tag, rest], key_row)?);
+        rows.extend(all::<_, KeyRow>(
+            connection,
+            KEYS_AFTER_TAG,
+            params![tag, rest],
+            ListedKey::read,
+        )?);
     }
     Ok(rows)
 }
@@ -57,11 +65,11 @@ pub(super) fn keys_after(
 pub(super) fn fact(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>> {
     connection
         .prepare_cached(FACT)?
-        .query_row([name], |row| row.get(0))
+        .query_row([name], scalar)
         .optional()
 }
 
-/// Keeps a named value.
+/// Stores a named value.
 pub(super) fn set_fact(connection: &Connection, name: &str, value: &[u8]) -> Result<()> {
     connection
         .prepare_cached(SET_FACT)?
@@ -69,43 +77,48 @@ pub(super) fn set_fact(connection: &Connection, name: &str, value: &[u8]) -> Res
     Ok(())
 }
 
-/// SQL takes no limit above this; nobody counts so far.
+/// Clamps a limit to the largest that SQL takes.
 pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn all<T>(
+fn all<R, T: From<R>>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
-    read: fn(&Row<'_>) -> Result<T>,
+    read: fn(&Row<'_>) -> Result<R>,
 ) -> Result<Vec<T>> {
     let mut statement = connection.prepare_cached(sql)?;
-    statement.query_map(params, read)?.collect()
+    let rows = statement.query_map(params, read)?;
+    rows.map(|row| row.map(T::from)).collect()
 }
 
-fn tag_row(row: &Row<'_>) -> Result<TagRow> {
-    Ok(TagRow {
-        tag: row.get(0)?,
-        generation: row.get(1)?,
-        saved: Version {
-            generation: row.get(2)?,
-            snap: row.get(3)?,
-        },
-        status: status_of(row, 4)?,
-        read_at_ms: row.get(5)?,
-        written_at_ms: row.get(6)?,
-        saved_at_ms: row.get(7)?,
-        keys: row.get(8)?,
-        bytes: row.get(9)?,
-    })
+impl From<ListedTag> for TagRow {
+    fn from(row: ListedTag) -> TagRow {
+        TagRow {
+            tag: row.tag,
+            generation: row.generation,
+            saved: Version {
+                generation: row.saved_generation,
+                snap: row.saved_snap,
+            },
+            status: row.status,
+            read_at_ms: row.read_at_ms,
+            written_at_ms: row.written_at_ms,
+            saved_at_ms: row.saved_at_ms,
+            keys: row.keys,
+            bytes: row.bytes,
+        }
+    }
 }
 
-fn key_row(row: &Row<'_>) -> Result<KeyRow> {
-    Ok(KeyRow {
-        tag: row.get(0)?,
-        key: row.get(1)?,
-        kind: kind_of(row, 2)?,
-        expires_at_ms: row.get(3)?,
-    })
+impl From<ListedKey> for KeyRow {
+    fn from(row: ListedKey) -> KeyRow {
+        KeyRow {
+            tag: row.tag,
+            key: row.key,
+            kind: row.kind,
+            expires_at_ms: row.expires_at_ms,
+        }
+    }
 }

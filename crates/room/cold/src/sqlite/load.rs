@@ -1,19 +1,21 @@
-//! Reading what rests of a tag, with and without claiming it.
+//! Reading the stored keys of a tag, with and without claiming it.
 
-use nagaya_tiering::cold::{Claimed, Loaded, Rest, Row, Version};
+use nagaya_sql::{block, position};
+use nagaya_sqlite_client::{scalar, strange_value};
+use nagaya_tiering::cold::{Claimed, Loaded, Row, StoredValue, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
-use super::rows::kind_of;
+use super::rows::LoadedKey;
 
-const GENERATION: &str = include_str!("queries/tags/generation.sql");
-const CLAIM: &str = include_str!("queries/tags/claim.sql");
-const LOAD: &str = include_str!("queries/keys/load.sql");
+const GENERATION: &str = block(include_str!("queries/tags.sql"), "generation");
+const CLAIM: &str = block(include_str!("queries/tags.sql"), "claim");
+const LOAD: &str = block(include_str!("queries/keys.sql"), "load");
 
 /// Reads the generation of each tag.
 pub(super) fn generations(connection: &Connection, tags: &[&[u8]]) -> Result<Vec<Option<u64>>> {
     let mut generation = connection.prepare_cached(GENERATION)?;
     tags.iter()
-        .map(|tag| generation.query_row([tag], |row| row.get(0)).optional())
+        .map(|tag| generation.query_row([tag], scalar).optional())
         .collect()
 }
 
@@ -47,29 +49,31 @@ fn read_tag(load: &mut CachedStatement<'_>, tag: &[u8]) -> Result<Option<Loaded>
     let mut rows = load.query([tag])?;
     let mut loaded: Option<Loaded> = None;
     while let Some(row) = rows.next()? {
-        let loaded = match &mut loaded {
-            Some(loaded) => loaded,
-            None => loaded.insert(Loaded {
-                generation: row.get(0)?,
-                saved: Version {
-                    generation: row.get(1)?,
-                    snap: row.get(2)?,
-                },
-                ..Loaded::default()
-            }),
-        };
-        let Some(key) = row.get::<_, Option<Vec<u8>>>(3)? else {
+        let row = LoadedKey::read(row)?;
+        let loaded = loaded.get_or_insert_with(|| Loaded {
+            generation: row.generation,
+            saved: Version {
+                generation: row.saved_generation,
+                snap: row.saved_snap,
+            },
+            ..Loaded::default()
+        });
+        let Some(key) = row.key else {
             break;
         };
-        match row.get(6)? {
+        match row.payload {
             None => loaded.tombstones.push(key),
             Some(payload) => {
-                let rest = Rest {
-                    kind: kind_of(row, 4)?,
+                let column = const { position(LoadedKey::COLUMNS, "kind") };
+                let kind = row
+                    .kind
+                    .ok_or_else(|| strange_value(column, "a value without a type"))?;
+                let value = StoredValue {
+                    kind,
                     payload,
-                    expires_at_ms: row.get(5)?,
+                    expires_at_ms: row.expires_at_ms,
                 };
-                loaded.rows.push(Row { key, rest });
+                loaded.rows.push(Row { key, value });
             }
         }
     }

@@ -1,53 +1,52 @@
-//! Taking rows out: one tag, all tags, and what has had its time.
+//! Removing rows: one tag, all tags, expired keys, old tombstones and empty tags.
 
 use std::collections::BTreeMap;
 
+use nagaya_sql::block;
+use nagaya_sqlite_client::scalar;
 use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::list::{self, sql_limit};
-use super::totals::{self, Sums};
+use super::rows::{CountedTotals, DueKey, FenceRow};
+use super::totals::{self, TotalsDelta};
 
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const DELETE_TAG: &str = include_str!("queries/tags/delete.sql");
-const DELETE_TAGS: &str = include_str!("queries/tags/delete_all.sql");
-const DELETE_TAGS_UP_TO: &str = include_str!("queries/tags/delete_saved_up_to.sql");
-const SUM_UP_TO: &str = include_str!("queries/tags/sum_saved_up_to.sql");
-const LAST_OF: &str = include_str!("queries/tags/last_of.sql");
-const DELETE_EMPTY: &str = include_str!("queries/tags/delete_empty.sql");
-const SHRINK: &str = include_str!("queries/tags/shrink.sql");
-const DELETE_KEY: &str = include_str!("queries/keys/delete.sql");
-const DELETE_KEYS_OF: &str = include_str!("queries/keys/delete_of_tag.sql");
-const DELETE_KEYS: &str = include_str!("queries/keys/delete_all.sql");
-const DELETE_KEYS_UP_TO: &str = include_str!("queries/keys/delete_saved_up_to.sql");
-const EXPIRED: &str = include_str!("queries/keys/expired.sql");
-const BURIED: &str = include_str!("queries/keys/buried.sql");
-const CLEAR_TOTALS: &str = include_str!("queries/totals/clear.sql");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const DELETE_TAG: &str = block(include_str!("queries/tags.sql"), "delete");
+const DELETE_TAGS: &str = block(include_str!("queries/tags.sql"), "delete_all");
+const DELETE_TAGS_UP_TO: &str = block(include_str!("queries/tags.sql"), "delete_saved_up_to");
+const SUM_UP_TO: &str = block(include_str!("queries/tags.sql"), "sum_saved_up_to");
+const LAST_OF: &str = block(include_str!("queries/tags.sql"), "last_of");
+const DELETE_EMPTY: &str = block(include_str!("queries/tags.sql"), "delete_empty");
+const SHRINK: &str = block(include_str!("queries/tags.sql"), "shrink");
+const DELETE_KEY: &str = block(include_str!("queries/keys.sql"), "delete");
+const DELETE_KEYS_OF: &str = block(include_str!("queries/keys.sql"), "delete_of_tag");
+const DELETE_KEYS: &str = block(include_str!("queries/keys.sql"), "delete_all");
+const DELETE_KEYS_UP_TO: &str = block(include_str!("queries/keys.sql"), "delete_saved_up_to");
+const EXPIRED: &str = block(include_str!("queries/keys.sql"), "expired");
+const BURIED: &str = block(include_str!("queries/keys.sql"), "buried");
+const CLEAR_TOTALS: &str = block(include_str!("queries/totals.sql"), "clear");
 
 /// Removes a tag with all it has; returns how many keys with a value those were.
 pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {
     let found = connection
         .prepare_cached(FENCE)?
-        .query_row([tag], |row| {
-            let sizes = Sums {
-                tags: -1,
-                keys: -row.get::<_, i64>(4)?,
-                bytes: -row.get::<_, i64>(5)?,
-                tombstones: -row.get::<_, i64>(6)?,
-            };
-            Ok((row.get::<_, i64>(0)?, sizes))
-        })
+        .query_row([tag], FenceRow::read)
         .optional()?;
-    let Some((id, change)) = found else {
+    let Some(found) = found else {
         return Ok(0);
     };
-    connection.prepare_cached(DELETE_KEYS_OF)?.execute([id])?;
-    connection.prepare_cached(DELETE_TAG)?.execute([id])?;
-    totals::add(connection, change)?;
-    Ok(change.keys.unsigned_abs())
+    connection.prepare_cached(DELETE_KEYS_OF)?.execute([found.id])?;
+    connection.prepare_cached(DELETE_TAG)?.execute([found.id])?;
+    let gone = TotalsDelta {
+        tags: 1,
+        ..found.sizes()
+    };
+    totals::add(connection, gone.negated())?;
+    Ok(gone.keys.unsigned_abs())
 }
 
-/// Removes a tag that has no keys and was not saved after the checkpoint; tells whether anything is left.
+/// Removes a tag that has no keys and was not saved after the checkpoint; returns whether anything is left.
 pub(super) fn forget(connection: &Connection, tag: &[u8], checkpoint: u64) -> Result<bool> {
     match list::tag(connection, tag)? {
         None => Ok(false),
@@ -69,17 +68,10 @@ pub(super) fn wipe(connection: &Connection, up_to: Version) -> Result<()> {
     // Nothing is saved with a number that does not fit.
     let bounded = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let up_to = [bounded(up_to.generation), bounded(up_to.snap)];
-    let change = connection.query_row(SUM_UP_TO, up_to, |row| {
-        Ok(Sums {
-            tags: -row.get::<_, i64>(0)?,
-            keys: -row.get::<_, i64>(1)?,
-            tombstones: -row.get::<_, i64>(2)?,
-            bytes: -row.get::<_, i64>(3)?,
-        })
-    })?;
+    let gone = TotalsDelta::from(connection.query_row(SUM_UP_TO, up_to, CountedTotals::read)?);
     connection.execute(DELETE_KEYS_UP_TO, up_to)?;
     connection.execute(DELETE_TAGS_UP_TO, up_to)?;
-    totals::add(connection, change)
+    totals::add(connection, gone.negated())
 }
 
 /// Removes expired keys and old tombstones, the oldest of each first; returns how many.
@@ -94,13 +86,16 @@ pub(super) fn purge(
         let rest = limit - rows.len();
         rows.extend(due(connection, BURIED, buried_before_ms, rest)?);
     }
-    let mut change = Sums::default();
-    let mut by_tag: BTreeMap<i64, Sums> = BTreeMap::new();
+    let mut change = TotalsDelta::default();
+    let mut by_tag: BTreeMap<i64, TotalsDelta> = BTreeMap::new();
     let mut delete = connection.prepare_cached(DELETE_KEY)?;
-    for (tag_id, key, payload_bytes) in &rows {
-        delete.execute(params![tag_id, key])?;
-        change.remove_row(key, *payload_bytes);
-        by_tag.entry(*tag_id).or_default().remove_row(key, *payload_bytes);
+    for row in &rows {
+        delete.execute(params![row.tag_id, row.key])?;
+        change.remove_row(&row.key, row.payload_bytes);
+        by_tag
+            .entry(row.tag_id)
+            .or_default()
+            .remove_row(&row.key, row.payload_bytes);
     }
     let mut shrink = connection.prepare_cached(SHRINK)?;
     for (tag_id, sizes) in by_tag {
@@ -110,8 +105,8 @@ pub(super) fn purge(
     Ok(rows.len())
 }
 
-/// Removes the empty tags among those whose numbers follow on `from`; returns how many, and the number to go
-/// on from.
+/// Removes the empty tags among the next ones after number `from`; returns how many, and the number to continue
+/// from.
 pub(super) fn forget_empty(
     connection: &Connection,
     up_to: Version,
@@ -122,7 +117,7 @@ pub(super) fn forget_empty(
     let from = bounded(from);
     let last: Option<i64> = connection
         .prepare_cached(LAST_OF)?
-        .query_row(params![from, sql_limit(limit)], |row| row.get(0))?;
+        .query_row(params![from, sql_limit(limit)], scalar)?;
     let Some(last) = last else {
         return Ok((0, 0));
     };
@@ -132,21 +127,16 @@ pub(super) fn forget_empty(
         bounded(up_to.generation),
         bounded(up_to.snap)
     ])?;
-    let change = Sums {
+    let change = TotalsDelta {
         tags: -(removed as i64),
-        ..Sums::default()
+        ..TotalsDelta::default()
     };
     totals::add(connection, change)?;
     Ok((removed, last.unsigned_abs()))
 }
 
-/// A key's place, and the size of its payload if it has one.
-type Due = (i64, Vec<u8>, Option<i64>);
-
-fn due(connection: &Connection, sql: &str, before_ms: i64, limit: usize) -> Result<Vec<Due>> {
+fn due(connection: &Connection, sql: &str, before_ms: i64, limit: usize) -> Result<Vec<DueKey>> {
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![before_ms, sql_limit(limit)], |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-    })?;
+    let rows = statement.query_map(params![before_ms, sql_limit(limit)], DueKey::read)?;
     rows.collect()
 }

@@ -3,20 +3,22 @@
 //! Work is done in the order of the tags' bytes: neighbours are on the same pages
 //! of the index, so a page is read and changed once per commit.
 
+use nagaya_sql::block;
+use nagaya_sqlite_client::scalar;
 use nagaya_tiering::cold::{Access, Change, Committed, Snapshot, Status, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
-use super::rows::{kind_number, status_number};
-use super::totals::{self, Sums};
+use super::rows::{FenceRow, kind_number, status_number};
+use super::totals::{self, TotalsDelta};
 
-const ENSURE: &str = include_str!("queries/tags/ensure.sql");
-const FENCE: &str = include_str!("queries/tags/fence.sql");
-const SAVED: &str = include_str!("queries/tags/saved.sql");
-const SET_STATUS: &str = include_str!("queries/tags/set_status.sql");
-const NOTE_ACCESS: &str = include_str!("queries/tags/note_access.sql");
-const SIZE: &str = include_str!("queries/keys/size.sql");
-const UPSERT: &str = include_str!("queries/keys/upsert.sql");
-const BURY: &str = include_str!("queries/keys/bury.sql");
+const ENSURE: &str = block(include_str!("queries/tags.sql"), "ensure");
+const FENCE: &str = block(include_str!("queries/tags.sql"), "fence");
+const SAVED: &str = block(include_str!("queries/tags.sql"), "saved");
+const SET_STATUS: &str = block(include_str!("queries/tags.sql"), "set_status");
+const NOTE_ACCESS: &str = block(include_str!("queries/tags.sql"), "note_access");
+const SIZE: &str = block(include_str!("queries/keys.sql"), "size");
+const UPSERT: &str = block(include_str!("queries/keys.sql"), "upsert");
+const BURY: &str = block(include_str!("queries/keys.sql"), "bury");
 
 /// JSON beside the payloads of a call's snapshots, by snapshot and change; empty when none is kept.
 pub(super) type Decoded = Vec<Vec<Option<String>>>;
@@ -24,7 +26,7 @@ pub(super) type Decoded = Vec<Vec<Option<String>>>;
 /// Makes rows for tags that have none.
 pub(super) fn ensure(connection: &Connection, tags: &[&[u8]]) -> Result<()> {
     let mut insert = connection.prepare_cached(ENSURE)?;
-    let mut made = Sums::default();
+    let mut made = TotalsDelta::default();
     for at in in_order(tags, |tag| tag) {
         made.tags += insert.execute([tags[at]])? as i64;
     }
@@ -55,7 +57,7 @@ pub(super) fn commit(
     Ok(outcomes)
 }
 
-/// Notes what became of tags.
+/// Records the status of tags.
 pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status) -> Result<()> {
     let mut update = connection.prepare_cached(SET_STATUS)?;
     for at in in_order(tags, |tag| tag) {
@@ -64,7 +66,7 @@ pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status
     Ok(())
 }
 
-/// Notes uses of tags.
+/// Records uses of tags.
 pub(super) fn note_access(connection: &Connection, accesses: &[Access]) -> Result<()> {
     let mut update = connection.prepare_cached(NOTE_ACCESS)?;
     for at in in_order(accesses, |access| &access.tag) {
@@ -89,15 +91,7 @@ struct Save<'a> {
     upsert: CachedStatement<'a>,
     bury: CachedStatement<'a>,
     now_ms: i64,
-    change: Sums,
-}
-
-/// What a tag's row says when a snapshot comes.
-struct Fence {
-    id: i64,
-    generation: u64,
-    saved: Version,
-    sizes: Sums,
+    change: TotalsDelta,
 }
 
 impl<'a> Save<'a> {
@@ -109,7 +103,7 @@ impl<'a> Save<'a> {
             upsert: connection.prepare_cached(UPSERT)?,
             bury: connection.prepare_cached(BURY)?,
             now_ms,
-            change: Sums::default(),
+            change: TotalsDelta::default(),
         })
     }
 
@@ -118,22 +112,22 @@ impl<'a> Save<'a> {
             return Ok(Committed::Refused);
         };
         let version = snapshot.version;
-        if fence.generation != version.generation || version <= fence.saved {
+        if fence.generation != version.generation || version <= fence.saved() {
             return Ok(Committed::Refused);
         }
         // The first save of a tag with one key is the most frequent of all and has nothing to replace.
-        let replaces = fence.sizes != Sums::default() || snapshot.changes.len() > 1;
-        let mut change = Sums::default();
+        let replaces = fence.sizes() != TotalsDelta::default() || snapshot.changes.len() > 1;
+        let mut change = TotalsDelta::default();
         for (at, key) in snapshot.changes.iter().enumerate() {
             if replaces && let Some(payload_bytes) = self.size_of(fence.id, &key.key)? {
                 change.remove_row(&key.key, payload_bytes);
             }
             self.write(fence.id, version, key, json.get(at).and_then(Option::as_deref))?;
-            let payload_bytes = key.rest.as_ref().map(|rest| rest.payload.len() as i64);
+            let payload_bytes = key.value.as_ref().map(|value| value.payload.len() as i64);
             change.add_row(&key.key, payload_bytes);
         }
         self.change.add(change);
-        let mut sizes = fence.sizes;
+        let mut sizes = fence.sizes();
         sizes.add(change);
         self.saved.execute(params![
             fence.id,
@@ -149,45 +143,26 @@ impl<'a> Save<'a> {
         Ok(Committed::Saved)
     }
 
-    fn find(&mut self, tag: &[u8]) -> Result<Option<Fence>> {
-        self.fence
-            .query_row([tag], |row| {
-                Ok(Fence {
-                    id: row.get(0)?,
-                    generation: row.get(1)?,
-                    saved: Version {
-                        generation: row.get(2)?,
-                        snap: row.get(3)?,
-                    },
-                    sizes: Sums {
-                        tags: 0,
-                        keys: row.get(4)?,
-                        bytes: row.get(5)?,
-                        tombstones: row.get(6)?,
-                    },
-                })
-            })
-            .optional()
+    fn find(&mut self, tag: &[u8]) -> Result<Option<FenceRow>> {
+        self.fence.query_row([tag], FenceRow::read).optional()
     }
 
-    /// Returns the size of a row's payload, nothing in it for a tombstone, or nothing without a row.
+    /// Returns the size of a row's payload in bytes, `Some(None)` for a tombstone, or `None` without a row.
     fn size_of(&mut self, tag_id: i64, key: &[u8]) -> Result<Option<Option<i64>>> {
-        self.size
-            .query_row(params![tag_id, key], |row| row.get(0))
-            .optional()
+        self.size.query_row(params![tag_id, key], scalar).optional()
     }
 
     fn write(&mut self, tag_id: i64, version: Version, change: &Change, json: Option<&str>) -> Result<()> {
         let Version { generation, snap } = version;
-        match &change.rest {
-            Some(rest) => self.upsert.execute(params![
+        match &change.value {
+            Some(value) => self.upsert.execute(params![
                 tag_id,
                 change.key,
-                kind_number(rest.kind),
-                rest.expires_at_ms,
+                kind_number(value.kind),
+                value.expires_at_ms,
                 generation,
                 snap,
-                rest.payload,
+                value.payload,
                 json,
             ])?,
             None => self

@@ -1,15 +1,18 @@
-//! Sums over the whole tier, moved along with what they sum up.
+//! Totals over the whole tier, changed in the same transaction as the rows they count.
 
+use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
 use rusqlite::{Connection, Result, params};
 
-const ADD: &str = include_str!("queries/totals/add.sql");
-const RAISE_NEWEST: &str = include_str!("queries/totals/raise_newest.sql");
-const GET: &str = include_str!("queries/totals/get.sql");
+use super::rows::TotalsRow;
 
-/// Sums, or how a transaction changes them.
+const ADD: &str = block(include_str!("queries/totals.sql"), "add");
+const RAISE_NEWEST: &str = block(include_str!("queries/totals.sql"), "raise_newest");
+const GET: &str = block(include_str!("queries/totals.sql"), "get");
+
+/// Totals, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct TotalsDelta {
     pub(super) tags: i64,
     pub(super) keys: i64,
     pub(super) tombstones: i64,
@@ -17,22 +20,31 @@ pub(super) struct Sums {
     pub(super) bytes: i64,
 }
 
-impl Sums {
+impl TotalsDelta {
     /// Counts a row with this name and this payload, or a tombstone when it has none.
     pub(super) fn add_row(&mut self, key: &[u8], payload_bytes: Option<i64>) {
         self.count_row(key, payload_bytes, 1);
     }
 
-    /// Takes back what [`Sums::add_row`] counted.
+    /// Subtracts what [`TotalsDelta::add_row`] counted.
     pub(super) fn remove_row(&mut self, key: &[u8], payload_bytes: Option<i64>) {
         self.count_row(key, payload_bytes, -1);
     }
 
-    pub(super) fn add(&mut self, other: Sums) {
+    pub(super) fn add(&mut self, other: TotalsDelta) {
         self.tags += other.tags;
         self.keys += other.keys;
         self.tombstones += other.tombstones;
         self.bytes += other.bytes;
+    }
+
+    pub(super) fn negated(self) -> TotalsDelta {
+        TotalsDelta {
+            tags: -self.tags,
+            keys: -self.keys,
+            tombstones: -self.tombstones,
+            bytes: -self.bytes,
+        }
     }
 
     fn count_row(&mut self, key: &[u8], payload_bytes: Option<i64>, sign: i64) {
@@ -47,34 +59,33 @@ impl Sums {
 }
 
 /// Adds what a transaction changed.
-pub(super) fn add(connection: &Connection, change: Sums) -> Result<()> {
-    if change != Sums::default() {
+pub(super) fn add(connection: &Connection, change: TotalsDelta) -> Result<()> {
+    if change != TotalsDelta::default() {
         let values = params![change.tags, change.keys, change.tombstones, change.bytes];
         connection.prepare_cached(ADD)?.execute(values)?;
     }
     Ok(())
 }
 
-/// Notes that a tag was saved with this version.
+/// Raises the newest saved version.
 pub(super) fn raise_newest(connection: &Connection, version: Version) -> Result<()> {
     let values = params![version.generation, version.snap];
     connection.prepare_cached(RAISE_NEWEST)?.execute(values)?;
     Ok(())
 }
 
-/// Reads the sums and the newest version.
-pub(super) fn get(connection: &Connection) -> Result<(Sums, Version)> {
-    connection.prepare_cached(GET)?.query_row([], |row| {
-        let sums = Sums {
-            tags: row.get(0)?,
-            keys: row.get(1)?,
-            tombstones: row.get(2)?,
-            bytes: row.get(3)?,
-        };
-        let newest = Version {
-            generation: row.get(4)?,
-            snap: row.get(5)?,
-        };
-        Ok((sums, newest))
-    })
+/// Reads the totals and the newest version.
+pub(super) fn get(connection: &Connection) -> Result<(TotalsDelta, Version)> {
+    let row = connection.prepare_cached(GET)?.query_row([], TotalsRow::read)?;
+    let sums = TotalsDelta {
+        tags: row.tags,
+        keys: row.keys,
+        tombstones: row.tombstones,
+        bytes: row.bytes,
+    };
+    let newest = Version {
+        generation: row.newest_generation,
+        snap: row.newest_snap,
+    };
+    Ok((sums, newest))
 }

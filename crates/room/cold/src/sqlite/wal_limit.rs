@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::rows::CheckpointRow;
+
 /// Pages in the log after which SQLite copies them into the database: 64 MiB. Fewer would write pages
 /// that change often again and again, more would slow down the reads that search the log.
 pub(super) const AUTOCHECKPOINT_PAGES: u32 = 16_384;
@@ -58,12 +60,12 @@ impl WalLimit {
         };
     }
 
-    /// Empties the log; tells whether it could.
+    /// Empties the log; returns whether it could.
     pub(super) fn empty(&self, connection: &Connection) -> rusqlite::Result<bool> {
         connection.busy_timeout(PATIENCE)?;
-        let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        let row = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], CheckpointRow::read);
         connection.busy_timeout(self.busy_timeout)?;
-        Ok(!busy?)
+        Ok(!row?.busy)
     }
 }
 

@@ -26,13 +26,13 @@ const GROUP_CALLS_MAX: usize = 64;
 const GROUP_ROWS_MAX: usize = 20_000;
 
 pub(super) struct Writer {
-    /// Calls that want the connection. Each of them will get it and see to the open transaction.
+    /// Calls that wait for the connection. Each of them will get it and take care of the open transaction.
     waiting: AtomicUsize,
-    turn: Mutex<Turn>,
+    state: Mutex<WriterState>,
     settled: Condvar,
 }
 
-struct Turn {
+struct WriterState {
     connection: Connection,
     wal_limit: WalLimit,
     /// The number of the open transaction, or of the next one.
@@ -40,9 +40,9 @@ struct Turn {
     /// Calls whose work is in the open transaction; none when none is open.
     calls: usize,
     rows: usize,
-    /// Those of the calls that wait to hear how it ended.
+    /// The calls that wait for its outcome.
     listeners: usize,
-    /// How groups ended, while somebody has yet to hear it.
+    /// How groups ended, until every listener has read it.
     outcomes: BTreeMap<u64, Outcome>,
 }
 
@@ -52,10 +52,10 @@ struct Outcome {
     listeners: usize,
 }
 
-/// How a try in a shared transaction ended.
+/// How an attempt in a shared transaction ended.
 enum Shared<T> {
     Done(Result<T>),
-    /// It failed, perhaps because of the others: nothing of it is left.
+    /// It failed, perhaps because of the other calls; all of it was rolled back.
     Undone,
 }
 
@@ -63,7 +63,7 @@ impl Writer {
     pub(super) fn new(connection: Connection, wal_limit: WalLimit) -> Writer {
         Writer {
             waiting: AtomicUsize::new(0),
-            turn: Mutex::new(Turn {
+            state: Mutex::new(WriterState {
                 connection,
                 wal_limit,
                 group: 0,
@@ -88,43 +88,45 @@ impl Writer {
 
     /// Empties SQLite's own log; fails as busy when a reader is inside it.
     pub(super) fn empty_wal(&self) -> Result<()> {
-        let mut turn = self.enter();
-        if turn.calls > 0 {
-            self.commit(&mut turn)?;
+        let mut state = self.enter();
+        if state.calls > 0 {
+            self.commit(&mut state)?;
         }
-        match turn.wal_limit.empty(&turn.connection)? {
-            true => Ok(()),
-            false => Err(rusqlite::Error::SqliteFailure(
+        if state.wal_limit.empty(&state.connection)? {
+            Ok(())
+        } else {
+            Err(rusqlite::Error::SqliteFailure(
                 ffi::Error::new(ffi::SQLITE_BUSY),
                 None,
-            )),
+            ))
         }
     }
 
     fn run_shared<T>(&self, rows: usize, work: &impl Fn(&Connection) -> Result<T>) -> Shared<T> {
-        let mut turn = self.enter();
-        if let Err(error) = turn.open() {
+        let mut state = self.enter();
+        if let Err(error) = state.open() {
             return Shared::Done(Err(error));
         }
-        let alone = turn.calls == 0;
-        let value = match self.step(&mut turn, work) {
+        let alone = state.calls == 0;
+        let value = match self.step(&mut state, work) {
             Ok(value) => value,
             Err(error) if alone => return Shared::Done(Err(error)),
             Err(_) => {
-                self.leave(&mut turn);
+                self.leave(&mut state);
                 return Shared::Undone;
             }
         };
-        turn.calls += 1;
-        turn.rows += rows;
-        if self.somebody_waits() && turn.calls < GROUP_CALLS_MAX && turn.rows < GROUP_ROWS_MAX {
-            return match self.listen(turn) {
-                true => Shared::Done(Ok(value)),
-                false => Shared::Undone,
+        state.calls += 1;
+        state.rows += rows;
+        if self.has_waiting_calls() && state.calls < GROUP_CALLS_MAX && state.rows < GROUP_ROWS_MAX {
+            return if self.listen(state) {
+                Shared::Done(Ok(value))
+            } else {
+                Shared::Undone
             };
         }
-        let calls = turn.calls;
-        match self.commit(&mut turn) {
+        let calls = state.calls;
+        match self.commit(&mut state) {
             Ok(()) => Shared::Done(Ok(value)),
             Err(error) if calls == 1 => Shared::Done(Err(error)),
             Err(_) => Shared::Undone,
@@ -132,106 +134,108 @@ impl Writer {
     }
 
     fn run_alone<T>(&self, work: &impl Fn(&Connection) -> Result<T>) -> Result<T> {
-        let mut turn = self.enter();
-        if turn.calls > 0 {
-            // Those who wait for it hear how it ended; it is not our result.
-            self.commit(&mut turn).ok();
+        let mut state = self.enter();
+        if state.calls > 0 {
+            // Its listeners get the outcome; it is not this call's result.
+            self.commit(&mut state).ok();
         }
-        turn.open()?;
-        let value = self.step(&mut turn, work)?;
-        turn.calls = 1;
-        self.commit(&mut turn)?;
+        state.open()?;
+        let value = self.step(&mut state, work)?;
+        state.calls = 1;
+        self.commit(&mut state)?;
         Ok(value)
     }
 
-    fn enter(&self) -> MutexGuard<'_, Turn> {
+    fn enter(&self) -> MutexGuard<'_, WriterState> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let turn = self.turn.lock();
+        let state = self.state.lock();
         self.waiting.fetch_sub(1, Ordering::SeqCst);
-        turn
+        state
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn has_waiting_calls(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// Does the work of one call; on failure undoes that and nothing else, where SQLite allows it.
-    fn step<T>(&self, turn: &mut Turn, work: &impl Fn(&Connection) -> Result<T>) -> Result<T> {
-        let shared = turn.calls > 0;
+    fn step<T>(&self, state: &mut WriterState, work: &impl Fn(&Connection) -> Result<T>) -> Result<T> {
+        let shared = state.calls > 0;
         if shared {
-            turn.connection.execute_batch("SAVEPOINT call")?;
+            state.connection.execute_batch("SAVEPOINT call")?;
         }
-        let result = catch_unwind(AssertUnwindSafe(|| work(&turn.connection))).unwrap_or_else(|panic| {
-            turn.roll_back();
-            self.settle(turn, false);
+        let result = catch_unwind(AssertUnwindSafe(|| work(&state.connection))).unwrap_or_else(|panic| {
+            state.roll_back();
+            self.settle(state, false);
             resume_unwind(panic)
         });
-        let result = result.and_then(|value| match shared {
-            true => turn.connection.execute_batch("RELEASE call").map(|()| value),
-            false => Ok(value),
+        let result = result.and_then(|value| {
+            if shared {
+                state.connection.execute_batch("RELEASE call")?;
+            }
+            Ok(value)
         });
         if result.is_err() {
             let undone = shared
-                && !turn.connection.is_autocommit()
-                && turn
+                && !state.connection.is_autocommit()
+                && state
                     .connection
                     .execute_batch("ROLLBACK TO call; RELEASE call")
                     .is_ok();
             if !undone {
-                turn.roll_back();
-                self.settle(turn, false);
+                state.roll_back();
+                self.settle(state, false);
             }
         }
         result
     }
 
-    /// Sees to the others' transaction, if it is still open, after a failed step.
-    fn leave(&self, turn: &mut Turn) {
-        if turn.calls > 0 && !self.somebody_waits() {
-            // Those who wait for it hear how it ended; it is not our result.
-            self.commit(turn).ok();
+    /// Commits the group's transaction, if it is still open and no call waits, after a failed step.
+    fn leave(&self, state: &mut WriterState) {
+        if state.calls > 0 && !self.has_waiting_calls() {
+            // Its listeners get the outcome; it is not this call's result.
+            self.commit(state).ok();
         }
     }
 
-    fn commit(&self, turn: &mut Turn) -> Result<()> {
-        let result = turn.connection.execute_batch("COMMIT");
+    fn commit(&self, state: &mut WriterState) -> Result<()> {
+        let result = state.connection.execute_batch("COMMIT");
         if result.is_err() {
-            turn.roll_back();
+            state.roll_back();
         }
-        self.settle(turn, result.is_ok());
+        self.settle(state, result.is_ok());
         if result.is_ok() {
-            turn.wal_limit.hold(&turn.connection);
+            state.wal_limit.hold(&state.connection);
         }
         result
     }
 
-    /// Tells all calls of the group how it ended and starts the next one.
-    fn settle(&self, turn: &mut Turn, committed: bool) {
-        if turn.listeners > 0 {
+    /// Wakes all calls of the group with its outcome and starts the next group.
+    fn settle(&self, state: &mut WriterState, committed: bool) {
+        if state.listeners > 0 {
             let outcome = Outcome {
                 committed,
-                listeners: turn.listeners,
+                listeners: state.listeners,
             };
-            turn.outcomes.insert(turn.group, outcome);
+            state.outcomes.insert(state.group, outcome);
             self.settled.notify_all();
         }
-        turn.group += 1;
-        turn.calls = 0;
-        turn.rows = 0;
-        turn.listeners = 0;
+        state.group += 1;
+        state.calls = 0;
+        state.rows = 0;
+        state.listeners = 0;
     }
 
-    /// Waits until somebody has committed the group; tells whether that worked.
-    fn listen(&self, mut turn: MutexGuard<'_, Turn>) -> bool {
-        let group = turn.group;
-        turn.listeners += 1;
+    /// Waits until another call has committed the group; returns whether that worked.
+    fn listen(&self, mut state: MutexGuard<'_, WriterState>) -> bool {
+        let group = state.group;
+        state.listeners += 1;
         loop {
-            self.settled.wait(&mut turn);
-            if let Some(outcome) = turn.outcomes.get_mut(&group) {
+            self.settled.wait(&mut state);
+            if let Some(outcome) = state.outcomes.get_mut(&group) {
                 let committed = outcome.committed;
                 outcome.listeners -= 1;
                 if outcome.listeners == 0 {
-                    turn.outcomes.remove(&group);
+                    state.outcomes.remove(&group);
                 }
                 return committed;
             }
@@ -239,7 +243,7 @@ impl Writer {
     }
 }
 
-impl Turn {
+impl WriterState {
     fn open(&mut self) -> Result<()> {
         match self.calls {
             0 => self.connection.execute_batch("BEGIN IMMEDIATE"),
@@ -313,20 +317,20 @@ mod tests {
         let writer = writer();
         let results = insert_together(&writer, [1, 2, 3, 4]);
         assert!(results.iter().all(Result::is_ok));
-        let turn = writer.turn.lock();
-        assert_eq!(turn.group, 1);
-        assert!(turn.outcomes.is_empty());
-        drop(turn);
+        let state = writer.state.lock();
+        assert_eq!(state.group, 1);
+        assert!(state.outcomes.is_empty());
+        drop(state);
         assert_eq!(rows(&writer), 4);
     }
 
     #[test]
-    fn a_call_that_fails_takes_nobody_with_it() {
+    fn a_call_that_fails_fails_no_other() {
         let writer = writer();
         let results = insert_together(&writer, [1, 2, 1, 3]);
         assert_eq!(results.map(|result| result.is_ok()), [true, true, false, true]);
         assert_eq!(rows(&writer), 3);
-        assert!(writer.turn.lock().outcomes.is_empty());
+        assert!(writer.state.lock().outcomes.is_empty());
     }
 
     #[test]

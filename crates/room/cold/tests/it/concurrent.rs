@@ -83,7 +83,7 @@ fn a_reader_sees_each_commit_whole_while_it_is_written() {
                     last = snap;
                     let expected = payload(&snap.to_be_bytes());
                     assert_eq!(loaded.rows.len(), keys.len());
-                    assert!(loaded.rows.iter().all(|row| row.rest.payload == expected));
+                    assert!(loaded.rows.iter().all(|row| row.value.payload == expected));
                 }
             });
         }

@@ -1,10 +1,11 @@
-//! The two databases' folders of SQL mirror each other, but for what only one of them needs.
+//! The two databases' SQL files have the same blocks, but for those that only one of them needs.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A file's name in one folder only, and why.
+/// Blocks of one database only, and why.
 const ONLY_SQLITE: &[&str] = &[
     // PostgreSQL's server looks after its files.
     "check/file",
@@ -21,17 +22,17 @@ const ONLY_SQLITE: &[&str] = &[
     // Keys carry their tag, so one statement goes on anywhere.
     "keys/list_after_tag",
     "keys/list_in_tag",
-    // The statement that writes tells what was there before.
+    // The statement that writes returns what it replaced.
     "keys/size",
     // Part of adding.
     "totals/raise_newest",
 ];
 const ONLY_POSTGRES: &[&str] = &[
-    // Nobody else changes a SQLite file.
-    "absence/horizon",
-    "absence/list_after",
-    "absence/list_first",
-    "absence/made_since",
+    // No other process changes a SQLite file.
+    "miss_filter/horizon",
+    "miss_filter/list_after",
+    "miss_filter/list_first",
+    "miss_filter/made_since",
     "facts/set_once",
     "tags/known",
     "tags/lock_all",
@@ -46,28 +47,26 @@ const ONLY_POSTGRES: &[&str] = &[
     "totals/newest",
 ];
 
-fn listing(database: &str, extension: &str, folder: &str) -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(database);
-    let mut names = BTreeSet::new();
-    let mut folders = vec![root.join(folder)];
-    while let Some(folder_path) = folders.pop() {
-        for entry in fs::read_dir(folder_path).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(root.join(folder)).unwrap().to_str().unwrap();
-            names.insert(name.strip_suffix(extension).unwrap().to_owned());
-        }
-    }
-    names
+fn folder(database: &str, folder: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    source.join(database).join(folder)
+}
+
+fn queries(database: &str) -> BTreeSet<String> {
+    nagaya_sql::blocks_in(&folder(database, "queries"))
+        .into_keys()
+        .collect()
+}
+
+fn migrations(database: &str) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(folder(database, "migrations")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 #[test]
 fn queries_have_the_same_names_for_both_databases() {
-    let sqlite = listing("sqlite", ".sql", "queries");
-    let postgres = listing("postgres", ".sql", "queries");
+    let sqlite = queries("sqlite");
+    let postgres = queries("postgres");
     let only = |one: &BTreeSet<String>, other| one.difference(other).cloned().collect::<BTreeSet<_>>();
     let named = |names: &[&str]| {
         names
@@ -81,8 +80,5 @@ fn queries_have_the_same_names_for_both_databases() {
 
 #[test]
 fn migrations_have_the_same_names_for_both_databases() {
-    assert_eq!(
-        listing("sqlite", ".sql", "migrations"),
-        listing("postgres", ".sql", "migrations")
-    );
+    assert_eq!(migrations("sqlite"), migrations("postgres"));
 }

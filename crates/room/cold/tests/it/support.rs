@@ -8,7 +8,7 @@ use nagaya_cold::sqlite::Scope;
 use nagaya_cold::{Options, SqliteCold};
 use nagaya_store::rdb;
 use nagaya_store::value::{StrRef, ValueRef};
-use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Rest, Snapshot, Version};
+use nagaya_tiering::cold::{Change, ColdTier, Committed, Kind, Snapshot, StoredValue, Version};
 use tempfile::TempDir;
 
 /// A directory with one file in it, removed at the end.
@@ -62,7 +62,7 @@ pub(crate) fn payload(text: &[u8]) -> Vec<u8> {
 pub(crate) fn put(key: &[u8], text: &[u8]) -> Change {
     Change {
         key: key.to_vec(),
-        rest: Some(Rest {
+        value: Some(StoredValue {
             kind: Kind::String,
             payload: payload(text),
             expires_at_ms: None,
@@ -72,14 +72,14 @@ pub(crate) fn put(key: &[u8], text: &[u8]) -> Change {
 
 pub(crate) fn expiring(key: &[u8], text: &[u8], expires_at_ms: i64) -> Change {
     let mut change = put(key, text);
-    change.rest.as_mut().unwrap().expires_at_ms = Some(expires_at_ms);
+    change.value.as_mut().unwrap().expires_at_ms = Some(expires_at_ms);
     change
 }
 
 pub(crate) fn gone(key: &[u8]) -> Change {
     Change {
         key: key.to_vec(),
-        rest: None,
+        value: None,
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn save(cold: &SqliteCold, tag: &[u8], snap: u64, changes: Vec<Change
 #[track_caller]
 pub(crate) fn rows(cold: &SqliteCold, tag: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let loaded = cold.read(&[tag]).unwrap().remove(0).unwrap_or_default();
-    let pairs = loaded.rows.into_iter().map(|row| (row.key, row.rest.payload));
+    let pairs = loaded.rows.into_iter().map(|row| (row.key, row.value.payload));
     pairs.collect()
 }
 

@@ -120,7 +120,7 @@ fn what_is_not_a_library_is_refused() {
 
 #[test]
 fn a_library_that_does_not_end_is_given_up() {
-    let mut session = Session::on(&Engine::new(Arc::new(SystemClock::default())));
+    let mut session = Session::on(&Engine::new(Arc::new(SystemClock)));
     check(
         &mut session,
         &["FUNCTION", "LOAD", "#!lua name=a\nwhile true do end"],
@@ -210,7 +210,7 @@ fn a_dump_restores_by_its_policy() {
 
 #[test]
 fn a_slow_function_is_shown_and_killed() {
-    let engine = Engine::new(Arc::new(SystemClock::default()));
+    let engine = Engine::new(Arc::new(SystemClock));
     engine
         .server
         .update_config(|config| config.busy_reply_threshold = 0);
@@ -222,7 +222,7 @@ fn a_slow_function_is_shown_and_killed() {
     std::thread::scope(|scope| {
         let mut runner = Session::on(&engine);
         let running = scope.spawn(move || runner.run(&[b"FCALL", b"spin", b"0", b"x"]));
-        while engine.server.shards.slow().is_none() {
+        while engine.server.keyspace.shards.slow().is_none() {
             assert!(!running.is_finished(), "the function has ended");
             std::thread::yield_now();
         }

@@ -1,7 +1,7 @@
 //! Searches around a place: GEOSEARCH and the older GEORADIUS forms.
 
 use nagaya_resp::{Args, parse_f64};
-use nagaya_store::geo::{Outline, Place, Shape};
+use nagaya_store::geo::{Place, SearchArea, Shape};
 use nagaya_store::zset::{ScoreRange, Zset};
 
 use super::{Reply, read_place, read_unit, write_distance, write_place};
@@ -37,7 +37,7 @@ struct Query<'a> {
     centre: Option<Place>,
     from_member: bool,
     from_place: bool,
-    outline: Option<Outline>,
+    area: Option<SearchArea>,
     unit_m: f64,
     with_distance: bool,
     with_hash: bool,
@@ -107,11 +107,11 @@ fn search(ctx: &mut Ctx<'_, '_>, form: Form) -> Reply {
     let set = ctx.db.read::<Zset>(ctx.key(source))?;
     let query = read_query(ctx, form, set)?;
     check_query(ctx, form, &query)?;
-    let (found, unit_m) = match (set, query.centre, query.outline) {
-        (Some(set), Some(centre), Some(outline)) => {
+    let (found, unit_m) = match (set, query.centre, query.area) {
+        (Some(set), Some(centre), Some(area)) => {
             let shape = Shape {
                 centre,
-                outline,
+                area,
                 unit_m: query.unit_m,
             };
             (find(set, &shape, &query), query.unit_m)
@@ -146,7 +146,7 @@ fn search(ctx: &mut Ctx<'_, '_>, form: Form) -> Reply {
             },
         )
     });
-    let result = zset::collect(pairs.collect(), &ctx.core.config.limits);
+    let result = zset::collect(pairs.collect(), &ctx.limits());
     zset::store(ctx.out, ctx.db, destination, result, event);
     Ok(())
 }
@@ -156,7 +156,7 @@ fn read_query<'c>(ctx: &Ctx<'c, '_>, form: Form, set: Option<&Zset>) -> Result<Q
         centre: None,
         from_member: false,
         from_place: false,
-        outline: None,
+        area: None,
         unit_m: 1.0,
         with_distance: false,
         with_hash: false,
@@ -260,11 +260,11 @@ impl<'c> Query<'c> {
                 self.from_place = true;
                 Ok(3)
             }
-            () if is("byradius") && left >= 2 && !matches!(self.outline, Some(Outline::Box { .. })) => {
+            () if is("byradius") && left >= 2 && !matches!(self.area, Some(SearchArea::Box { .. })) => {
                 self.read_radius(ctx, at + 1)?;
                 Ok(3)
             }
-            () if is("bybox") && left >= 3 && !matches!(self.outline, Some(Outline::Circle { .. })) => {
+            () if is("bybox") && left >= 3 && !matches!(self.area, Some(SearchArea::Circle { .. })) => {
                 self.read_box(ctx, at + 1)?;
                 Ok(4)
             }
@@ -278,7 +278,7 @@ impl<'c> Query<'c> {
             return Err(CommandError::err("radius cannot be negative"));
         }
         self.unit_m = read_unit(ctx.key(at + 1))?;
-        self.outline = Some(Outline::Circle { radius });
+        self.area = Some(SearchArea::Circle { radius });
         Ok(())
     }
 
@@ -289,7 +289,7 @@ impl<'c> Query<'c> {
             return Err(CommandError::err("height or width cannot be negative"));
         }
         self.unit_m = read_unit(ctx.key(at + 2))?;
-        self.outline = Some(Outline::Box { width, height });
+        self.area = Some(SearchArea::Box { width, height });
         Ok(())
     }
 }
@@ -313,7 +313,7 @@ fn check_query(ctx: &Ctx<'_, '_>, form: Form, query: &Query<'_>) -> Reply {
             "exactly one of FROMMEMBER or FROMLONLAT can be specified for {name}"
         )));
     }
-    if searching && query.outline.is_none() {
+    if searching && query.area.is_none() {
         return Err(CommandError::err(format!(
             "exactly one of BYRADIUS and BYBOX can be specified for {name}"
         )));

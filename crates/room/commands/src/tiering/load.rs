@@ -2,7 +2,7 @@
 //!
 //! A request that names a key of a tag that is not resident leaves its client
 //! waiting and, if nobody did before, orders a load. Somebody reads the rows
-//! without any lock and hands them to [`Server::install`], which puts all of
+//! without any lock and hands them to [`Keyspace::install`], which puts all of
 //! them in under the shard's lock and lets the waiting clients go on: their
 //! requests run again from the start.
 //!
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::Marks;
+use nagaya_store::entry::SyncFlags;
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
 use nagaya_store::value::Value;
@@ -23,7 +23,7 @@ use super::shard::Loading;
 use super::{Order, Tiering};
 use crate::client::{ClientShared, Message};
 use crate::db::Db;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Shard, hash_tag};
 
 /// A tag to be read from the cold tier.
@@ -109,7 +109,7 @@ impl Db<'_> {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Puts in what was read for an order, unless the tag came in another way meanwhile, and lets those
     /// who wait for it go on.
     pub fn install(&self, order: &LoadOrder, read: Result<Option<Loaded>, ColdError>) {
@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Puts a tag in before its effects are replayed, and returns the log's position that the cold tier has
     /// of it, 0 when it is in memory. When that is not before `position`, the tag stays where it is.
     pub fn load_to_replay(&self, tag: &[u8], position: u64) -> Result<u64, ColdError> {
@@ -187,7 +187,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
     let loaded = loaded.filter(|loaded| !tiering.is_void(loaded.saved));
     let rows = loaded.map_or(Vec::new(), |loaded| loaded.rows);
     let decoded = rows.into_iter().map(|row| {
-        let value = rdb::restore_as_it_was(&row.rest.payload).map_err(|_| ColdError::Damaged {
+        let value = rdb::restore_as_it_was(&row.value.payload).map_err(|_| ColdError::Damaged {
             what: format!(
                 "the value of key '{}' cannot be read",
                 String::from_utf8_lossy(&row.key).escape_debug()
@@ -197,7 +197,7 @@ fn decode(tiering: &Tiering, loaded: Option<Loaded>) -> Result<Vec<Decoded>, Col
             hash: hash_bytes(&row.key),
             key: row.key,
             value,
-            expires_at_ms: row.rest.expires_at_ms,
+            expires_at_ms: row.value.expires_at_ms,
         })
     });
     decoded.collect()
@@ -229,7 +229,13 @@ fn put_in(
             }
             continue;
         }
-        keys.insert(row.hash, &row.key, row.value, row.expires_at_ms, Marks::COPIED);
+        keys.insert(
+            row.hash,
+            &row.key,
+            row.value,
+            row.expires_at_ms,
+            SyncFlags::COPIED,
+        );
         if let Some(entry) = keys.get(row.hash, &row.key) {
             entry.set_stamp((now_ms / 1000) as u32);
         }

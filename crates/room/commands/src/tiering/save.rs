@@ -9,17 +9,17 @@
 
 use std::sync::atomic::Ordering;
 
-use nagaya_store::entry::{Entry, Marks};
+use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rdb;
 use nagaya_store::table::Keyed;
 use nagaya_store::value::ValueKind;
-use nagaya_tiering::cold::{Change, Kind, Rest, Snapshot};
+use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 
 use super::Tiering;
 use super::queue::Names;
 use crate::db::Db;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Shard, hash_tag};
 
 /// Snapshots taken during one hold of a lock, at most: this many tags, and once this many bytes are there.
@@ -34,7 +34,7 @@ pub struct Taken {
     pub bytes: usize,
 }
 
-impl Server {
+impl Keyspace {
     /// Takes the tags of a shard that have changed, and tells since when.
     pub fn take_changed(&self, shard: usize) -> (Names, Option<i64>) {
         let mut shard = self.shards.lock_patiently(shard);
@@ -121,9 +121,9 @@ impl Tiering {
 }
 
 impl Db<'_> {
-    /// Like [`Server::staleness_ms`], for a command that holds every shard.
+    /// Like [`Keyspace::staleness_ms`], for a command that holds every shard.
     pub(crate) fn staleness_ms(&self) -> i64 {
-        let shards = 0..self.server.shards.count();
+        let shards = 0..self.data().shards.count();
         let queued_ms = shards
             .filter_map(|shard| self.held(shard).tiers.queued_since_ms)
             .min();
@@ -136,14 +136,14 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
     let Shard { keys, tiers, .. } = shard;
     let mut changes = Vec::new();
     let mut take = |entry: &mut Entry| {
-        if entry.has_mark(Marks::UNSAVED) {
-            entry.clear_mark(Marks::UNSAVED);
-            entry.set_mark(Marks::SAVING.and(Marks::COPIED));
+        if entry.has_flag(SyncFlags::UNSAVED) {
+            entry.clear_flag(SyncFlags::UNSAVED);
+            entry.set_flag(SyncFlags::SAVING.and(SyncFlags::COPIED));
             let rest = rest_of(entry);
             taken.bytes += entry.key().len() + rest.payload.len();
             changes.push(Change {
                 key: entry.key().to_vec(),
-                rest: Some(rest),
+                value: Some(rest),
             });
         }
     };
@@ -165,7 +165,7 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
                 taken.bytes += key.len();
                 changes.push(Change {
                     key: key.to_vec(),
-                    rest: None,
+                    value: None,
                 });
                 record.burying.push(key);
             }
@@ -192,8 +192,8 @@ pub(super) fn is_key_of(entry: &Entry, tag: &[u8], hash: u64) -> bool {
     hash_tag(key) == tag && hash_bytes(key) == hash
 }
 
-pub(super) fn rest_of(entry: &Entry) -> Rest {
-    Rest {
+pub(super) fn rest_of(entry: &Entry) -> StoredValue {
+    StoredValue {
         kind: match entry.kind() {
             ValueKind::String => Kind::String,
             ValueKind::List => Kind::List,
@@ -211,7 +211,7 @@ fn confirm(shard: &mut Shard, snapshot: &Snapshot) {
     let Shard { keys, tiers, .. } = shard;
     for change in &snapshot.changes {
         if let Some(entry) = keys.get_mut(hash_bytes(&change.key), &change.key) {
-            entry.clear_mark(Marks::SAVING);
+            entry.clear_flag(SyncFlags::SAVING);
         }
     }
     if let Some(record) = tiers.records.get_mut(snapshot.tag.as_slice()) {
@@ -227,9 +227,9 @@ fn take_back(shard: &mut Shard, snapshot: &Snapshot, now_ms: i64) {
         let hash = hash_bytes(&change.key);
         match keys.get_mut(hash, &change.key) {
             Some(entry) => {
-                entry.clear_mark(Marks::SAVING);
-                if !entry.has_mark(Marks::UNSAVED) {
-                    entry.set_mark(Marks::UNSAVED);
+                entry.clear_flag(SyncFlags::SAVING);
+                if !entry.has_flag(SyncFlags::UNSAVED) {
+                    entry.set_flag(SyncFlags::UNSAVED);
                     tiers.changed(&change.key, hash, now_ms);
                 }
             }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use nagaya_store::entry::{Entry, Marks};
+use nagaya_store::entry::{Entry, SyncFlags};
 use nagaya_store::hasher::hash_bytes;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::table::Keyed;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::evict::{entries, residency};
 use super::save::rest_of;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Busy, Shard, hash_tag};
 
 /// Keys that one call walks over.
@@ -146,7 +146,7 @@ impl Survey {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Returns tags in memory, the first ones of an order first.
     pub(crate) fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();
@@ -279,7 +279,7 @@ impl Server {
                 let entry = shard.keys.get(hash_bytes(key), key)?;
                 Some(Row {
                     key: key.clone(),
-                    rest: rest_of(entry),
+                    value: rest_of(entry),
                 })
             }));
         }
@@ -366,7 +366,7 @@ impl Server {
             keys += 1;
             if seen.keys < SIZED_KEYS_MAX as u64 {
                 seen.add(entry);
-                copied |= entry.has_mark(Marks::COPIED);
+                copied |= entry.has_flag(SyncFlags::COPIED);
             }
         }
         if keys == 0 {
@@ -400,8 +400,7 @@ impl Server {
     /// Under a policy that counts uses, a stamp does not say when the last one was.
     fn idle_s(&self, stamp: u32) -> Option<u64> {
         let now_s = self.clock.unix_us() / 1_000_000;
-        let counts_uses = self.config().maxmemory_policy.ends_with("lfu");
-        (!counts_uses).then(|| u64::try_from(now_s - i64::from(stamp)).unwrap_or(0))
+        (!self.memory.counts_uses()).then(|| u64::try_from(now_s - i64::from(stamp)).unwrap_or(0))
     }
 }
 

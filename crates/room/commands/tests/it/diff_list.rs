@@ -177,7 +177,7 @@ struct Crowd {
 
 impl Crowd {
     fn new(proto: Proto, size: usize, database: &str) -> Crowd {
-        let engine = Engine::new(Arc::new(SystemClock::default()));
+        let engine = Engine::new(Arc::new(SystemClock));
         let connect = || TcpStream::connect(server().address()).unwrap();
         let mut crowd = Crowd {
             clients: Vec::new(),

@@ -94,7 +94,7 @@ fn listeners_and_caching_clients_hear_what_redis_tells_them() {
     let seed = seed();
     let mut rng = Rng::seeded(seed);
     let redis = Redis::start();
-    let engine = Engine::new(Arc::new(SystemClock::default()));
+    let engine = Engine::new(Arc::new(SystemClock));
     let mut control = redis.client();
     let mut theirs = PROTOS.map(|proto| Theirs::new(&redis, proto));
     let mut ours = PROTOS.map(|proto| {

@@ -59,7 +59,7 @@ impl Pair {
 
     /// Connects to an empty engine and to a server of the test's own.
     pub fn on(server: &Redis, proto: Proto) -> Pair {
-        let mut ours = Session::on(&Engine::new(Arc::new(SystemClock::default())));
+        let mut ours = Session::on(&Engine::new(Arc::new(SystemClock)));
         ours.client.set_proto(proto);
         let mut pair = Pair {
             ours,

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod busy;
+mod churn;
 mod harness;
 mod listeners;
 mod storage;

@@ -3,7 +3,7 @@
 use super::node::{Node, NodeLimits};
 use super::{End, List, Place};
 use crate::limits::EncodingLimits;
-use crate::listpack::{Listpack, Needle};
+use crate::listpack::{Listpack, SearchItem};
 
 impl List {
     pub(super) fn push_within(&mut self, end: End, bytes: &[u8], limits: NodeLimits) {
@@ -140,7 +140,7 @@ impl List {
     /// Removes up to `max` elements equal to `bytes`, nearest to `from` first,
     /// and returns how many went.
     pub fn remove(&mut self, bytes: &[u8], from: End, max: usize, limits: &EncodingLimits) -> usize {
-        let needle = Needle::new(bytes);
+        let wanted = SearchItem::new(bytes);
         let limits = NodeLimits::from(limits);
         let mut removed = 0;
         let mut unseen = self.nodes.len();
@@ -151,7 +151,7 @@ impl List {
         };
         while unseen > 0 && removed < max {
             unseen -= 1;
-            let gone = self.nodes[index].remove_matching(&needle, from, max - removed);
+            let gone = self.nodes[index].remove_matching(&wanted, from, max - removed);
             removed += gone;
             self.len -= gone;
             let emptied = self.nodes[index].count() == 0;

@@ -2,7 +2,7 @@
 
 use super::End;
 use crate::limits::EncodingLimits;
-use crate::listpack::{Item, Listpack, Needle, Pos};
+use crate::listpack::{Item, Listpack, Pos, SearchItem};
 
 /// Bytes a node may take when the setting counts entries instead of bytes.
 const COUNTED_NODE_BYTES_MAX: usize = 8192;
@@ -58,12 +58,12 @@ impl NodeLimits {
         }
     }
 
-    /// Tells whether an element of `size` bytes is to be a node of its own.
+    /// Returns whether an element of `size` bytes is to be a node of its own.
     pub(super) fn is_plain(&self, size: usize) -> bool {
         size >= self.plain_bytes_min
     }
 
-    /// Tells whether `node` has room for an element of `size` bytes.
+    /// Returns whether `node` has room for an element of `size` bytes.
     #[inline]
     pub(super) fn has_room(&self, node: &Node, size: usize) -> bool {
         match &node.body {
@@ -74,7 +74,7 @@ impl NodeLimits {
         }
     }
 
-    /// Tells whether two neighbours would fit in one node.
+    /// Returns whether two neighbours would fit in one node.
     pub(super) fn may_join(&self, left: &Node, right: &Node) -> bool {
         match (&left.body, &right.body) {
             (Body::Packed(a), Body::Packed(b)) => {
@@ -115,12 +115,12 @@ impl Node {
         }
     }
 
-    /// A node of one element, in the form its size asks for.
+    /// Returns a node of one element, in the form its size asks for.
     pub(super) fn of_one(bytes: &[u8], limits: NodeLimits) -> Node {
         Node::of_one_with_capacity(bytes, limits, 0)
     }
 
-    /// A node of one element with room for `spare` bytes of entries.
+    /// Returns a node of one element with room for `spare` bytes of entries.
     pub(super) fn of_one_with_capacity(bytes: &[u8], limits: NodeLimits, spare: usize) -> Node {
         if limits.is_plain(bytes.len()) {
             return Node::plain(bytes);
@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// Position of the element at `offset`, `None` in a plain node.
+    /// Returns the position of the element at `offset`, `None` in a plain node.
     pub(super) fn seek(&self, offset: usize) -> Option<Pos> {
         match &self.body {
             Body::Packed(pack) => pack.seek(offset as isize),
@@ -203,14 +203,14 @@ impl Node {
         }
     }
 
-    pub(super) fn find(&self, needle: &Needle<'_>) -> Option<(usize, Option<Pos>)> {
+    pub(super) fn find(&self, wanted: &SearchItem<'_>) -> Option<(usize, Option<Pos>)> {
         let Body::Packed(pack) = &self.body else {
-            return needle.matches(self.item_at(None)).then_some((0, None));
+            return wanted.matches(self.item_at(None)).then_some((0, None));
         };
         let mut next = pack.first();
         let mut offset = 0;
         while let Some(pos) = next {
-            if needle.matches(pack.get(pos)) {
+            if wanted.matches(pack.get(pos)) {
                 return Some((offset, Some(pos)));
             }
             next = pack.next(pos);
@@ -241,7 +241,7 @@ impl Node {
         }
     }
 
-    /// Bytes of the node if the element at `pos` became `size` bytes long.
+    /// Returns the bytes of the node if the element at `pos` became `size` bytes long.
     pub(super) fn size_after_replace(&self, pos: Option<Pos>, size: usize) -> usize {
         match (&self.body, pos) {
             (Body::Packed(pack), Some(pos)) => pack.bytes_len() - pack.entry_size(pos) + size + 16,
@@ -281,10 +281,10 @@ impl Node {
     }
 
     /// Removes up to `max` elements that match, nearest to `from` first.
-    pub(super) fn remove_matching(&mut self, needle: &Needle<'_>, from: End, max: usize) -> usize {
+    pub(super) fn remove_matching(&mut self, wanted: &SearchItem<'_>, from: End, max: usize) -> usize {
         let mut removed = 0;
         match &mut self.body {
-            Body::Plain(bytes) => removed = usize::from(max > 0 && needle.matches(Item::Str(bytes))),
+            Body::Plain(bytes) => removed = usize::from(max > 0 && wanted.matches(Item::Str(bytes))),
             Body::Packed(pack) => {
                 let mut next = if from == End::Head {
                     pack.first()
@@ -294,7 +294,7 @@ impl Node {
                 while let Some(pos) = next.filter(|_| removed < max) {
                     // Walking back, what was read stays valid: only later bytes move.
                     let prev = if from == End::Tail { pack.prev(pos) } else { None };
-                    if needle.matches(pack.get(pos)) {
+                    if wanted.matches(pack.get(pos)) {
                         let after = pack.remove(pos);
                         removed += 1;
                         next = if from == End::Head { after } else { prev };

@@ -35,7 +35,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Tells whether the element's text is `other`.
+    /// Returns whether the element's text is `other`.
     #[inline]
     pub fn eq_bytes(&self, other: &[u8]) -> bool {
         match *self {
@@ -58,7 +58,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Length of the element's text.
+    /// Returns the length of the element's text.
     #[inline]
     pub fn text_len(&self) -> usize {
         match *self {
@@ -70,21 +70,21 @@ impl<'a> Item<'a> {
 
 /// Something to look for in listpacks, with its integer form worked out once.
 #[derive(Clone, Copy, Debug)]
-pub struct Needle<'a> {
+pub struct SearchItem<'a> {
     bytes: &'a [u8],
     int: Option<i64>,
 }
 
-impl<'a> Needle<'a> {
+impl<'a> SearchItem<'a> {
     /// Prepares `bytes` to be compared with many items.
-    pub fn new(bytes: &'a [u8]) -> Needle<'a> {
-        Needle {
+    pub fn new(bytes: &'a [u8]) -> SearchItem<'a> {
+        SearchItem {
             bytes,
             int: parse_int(bytes),
         }
     }
 
-    /// Tells whether the item's text is the needle.
+    /// Returns whether the item's text is the searched one.
     #[inline]
     pub fn matches(&self, item: Item<'_>) -> bool {
         match item {

@@ -57,7 +57,7 @@ impl<P: RankItem, const L: usize, const N: usize> RankTree<P, L, N> {
         self.len
     }
 
-    /// Tells whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -69,7 +69,7 @@ impl<P: RankItem, const L: usize, const N: usize> RankTree<P, L, N> {
         match &mut self.root {
             None => self.root = Some(Node::Leaf(Box::new(Leaf::one(score, item)))),
             Some(root) => {
-                if let Some(right) = root.insert(score, item, node::Edge::BOTH) {
+                if let Some(right) = root.insert(score, item, node::TreeSide::BOTH) {
                     let left = self.root.take().expect("the root was matched just above");
                     self.root = Some(Node::parent_of(left, right));
                 }
@@ -110,7 +110,7 @@ impl<P: RankItem, const L: usize, const N: usize> RankTree<P, L, N> {
     pub fn rescore_in_place(&mut self, score: f64, bytes: &[u8], new_score: f64) -> bool {
         match &mut self.root {
             None => false,
-            Some(root) => root.rescore(score, bytes, new_score, node::Edge::BOTH),
+            Some(root) => root.rescore(score, bytes, new_score, node::TreeSide::BOTH),
         }
     }
 

@@ -2,26 +2,26 @@
 
 use super::RankItem;
 
-/// Tells whether the pair (score, item) orders before (other, bytes).
+/// Returns whether the pair (score, item) orders before (other, bytes).
 pub(super) fn is_before<P: RankItem>(score: f64, item: &P, other: f64, bytes: &[u8]) -> bool {
     score < other || (score == other && item.bytes() < bytes)
 }
 
 /// Which ends of the whole tree a node lies on.
 #[derive(Clone, Copy)]
-pub(super) struct Edge {
+pub(super) struct TreeSide {
     first: bool,
     last: bool,
 }
 
-impl Edge {
-    pub(super) const BOTH: Edge = Edge {
+impl TreeSide {
+    pub(super) const BOTH: TreeSide = TreeSide {
         first: true,
         last: true,
     };
 
-    fn of_child(self, at: usize, len: usize) -> Edge {
-        Edge {
+    fn of_child(self, at: usize, len: usize) -> TreeSide {
+        TreeSide {
             first: self.first && at == 0,
             last: self.last && at + 1 == len,
         }
@@ -113,16 +113,16 @@ impl<P: RankItem, const L: usize> Leaf<P, L> {
         self.len -= count;
     }
 
-    fn insert<const N: usize>(&mut self, score: f64, item: P, edge: Edge) -> Option<Node<P, L, N>> {
+    fn insert<const N: usize>(&mut self, score: f64, item: P, side: TreeSide) -> Option<Node<P, L, N>> {
         let at = self.partition(&|s, other: &P| is_before(s, other, score, item.bytes()));
         if self.len < L {
             self.put(at, score, item);
             return None;
         }
-        if at == L && edge.last {
+        if at == L && side.last {
             return Some(Node::Leaf(Box::new(Leaf::one(score, item))));
         }
-        let half = if at == 0 && edge.first { 0 } else { L / 2 };
+        let half = if at == 0 && side.first { 0 } else { L / 2 };
         let mut right = Box::new(Leaf {
             len: 0,
             scores: self.scores,
@@ -137,18 +137,19 @@ impl<P: RankItem, const L: usize> Leaf<P, L> {
         Some(Node::Leaf(right))
     }
 
-    fn rescore(&mut self, score: f64, bytes: &[u8], new_score: f64, edge: Edge) -> bool {
+    fn rescore(&mut self, score: f64, bytes: &[u8], new_score: f64, side: TreeSide) -> bool {
         let at = self.partition(&|s, item: &P| is_before(s, item, score, bytes));
         if at >= self.len || self.scores[at] != score || self.items[at].bytes() != bytes {
             return false;
         }
         let after_previous = match at.checked_sub(1) {
             Some(previous) => is_before(self.scores[previous], &self.items[previous], new_score, bytes),
-            None => edge.first,
+            None => side.first,
         };
-        let before_next = match at + 1 < self.len {
-            true => !is_before(self.scores[at + 1], &self.items[at + 1], new_score, bytes),
-            false => edge.last,
+        let before_next = if at + 1 < self.len {
+            !is_before(self.scores[at + 1], &self.items[at + 1], new_score, bytes)
+        } else {
+            side.last
         };
         if after_previous && before_next {
             self.scores[at] = new_score;
@@ -174,10 +175,10 @@ impl<P: RankItem, const L: usize, const N: usize> Node<P, L, N> {
         Node::Inner(Box::new(inner))
     }
 
-    pub(super) fn insert(&mut self, score: f64, item: P, edge: Edge) -> Option<Self> {
+    pub(super) fn insert(&mut self, score: f64, item: P, side: TreeSide) -> Option<Self> {
         match self {
-            Node::Leaf(leaf) => leaf.insert(score, item, edge),
-            Node::Inner(inner) => inner.insert(score, item, edge),
+            Node::Leaf(leaf) => leaf.insert(score, item, side),
+            Node::Inner(inner) => inner.insert(score, item, side),
         }
     }
 
@@ -196,13 +197,13 @@ impl<P: RankItem, const L: usize, const N: usize> Node<P, L, N> {
         }
     }
 
-    pub(super) fn rescore(&mut self, score: f64, bytes: &[u8], new_score: f64, edge: Edge) -> bool {
+    pub(super) fn rescore(&mut self, score: f64, bytes: &[u8], new_score: f64, side: TreeSide) -> bool {
         match self {
-            Node::Leaf(leaf) => leaf.rescore(score, bytes, new_score, edge),
+            Node::Leaf(leaf) => leaf.rescore(score, bytes, new_score, side),
             Node::Inner(inner) => {
                 let at = inner.child_for(&|s, item: &P| s < score || (s == score && item.bytes() <= bytes));
-                let edge = edge.of_child(at, inner.nodes.len());
-                let done = inner.nodes[at].rescore(score, bytes, new_score, edge);
+                let side = side.of_child(at, inner.nodes.len());
+                let done = inner.nodes[at].rescore(score, bytes, new_score, side);
                 if done {
                     (inner.scores[at], inner.items[at]) = inner.nodes[at].first();
                 }
@@ -343,13 +344,13 @@ impl<P: RankItem, const L: usize, const N: usize> Inner<P, L, N> {
         self.counts[at] = self.nodes[at].count();
     }
 
-    fn insert(&mut self, score: f64, item: P, edge: Edge) -> Option<Node<P, L, N>> {
+    fn insert(&mut self, score: f64, item: P, side: TreeSide) -> Option<Node<P, L, N>> {
         let before = |s: f64, other: &P| is_before(s, other, score, item.bytes());
         let mut at = self.child_for(&before);
-        if self.lend(at, edge) {
+        if self.lend(at, side) {
             at = self.child_for(&before);
         }
-        let below = edge.of_child(at, self.nodes.len());
+        let below = side.of_child(at, self.nodes.len());
         let Some(right) = self.nodes[at].insert(score, item, below) else {
             self.counts[at] += 1;
             if is_before(score, &item, self.scores[at], self.items[at].bytes()) {
@@ -362,10 +363,7 @@ impl<P: RankItem, const L: usize, const N: usize> Inner<P, L, N> {
             self.put(at + 1, right);
             return None;
         }
-        let half = match at + 1 == N && edge.last {
-            true => N - 1,
-            false => N / 2,
-        };
+        let half = if at + 1 == N && side.last { N - 1 } else { N / 2 };
         let mut sibling = self.split_off(half);
         if at < half {
             self.put(at + 1, right);
@@ -409,12 +407,12 @@ impl<P: RankItem, const L: usize, const N: usize> Inner<P, L, N> {
     /// Before an insert into a full leaf: evens it out with a neighbour that has
     /// room. True when items moved. An end of the tree is left alone, so that
     /// ordered inserts split off new leaves and leave full ones behind.
-    fn lend(&mut self, at: usize, edge: Edge) -> bool {
+    fn lend(&mut self, at: usize, side: TreeSide) -> bool {
         let fill = |node: Option<&Node<P, L, N>>| match node {
             Some(Node::Leaf(leaf)) => leaf.len,
             _ => L,
         };
-        let below = edge.of_child(at, self.nodes.len());
+        let below = side.of_child(at, self.nodes.len());
         if below.first || below.last || fill(self.nodes.get(at)) < L {
             return false;
         }

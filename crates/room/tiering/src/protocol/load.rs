@@ -5,7 +5,7 @@ use crate::cold::Version;
 
 /// How the beginning of a load ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Begun {
+pub enum LoadStart {
     /// The tag is the loader's until another one begins.
     Begun,
     /// The tag is resident already.
@@ -25,7 +25,7 @@ pub struct Part {
 /// What must happen to the keys for one chunk, in the same step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Install<K> {
-    /// The load is somebody else's by now: nothing.
+    /// Another loader has replaced this load: nothing was installed.
     Lost,
     /// The copy in memory is as new as the cold one: nothing, and the remaining chunks are not needed.
     Kept,
@@ -34,7 +34,7 @@ pub enum Install<K> {
 }
 
 /// Begins a load. The base generation was read from the cold tier before.
-pub fn begin<K>(tag: &mut TagState<K>, run: Run, token: Token) -> Begun {
+pub fn begin<K>(tag: &mut TagState<K>, run: Run, token: Token) -> LoadStart {
     let Some(meta) = &mut tag.meta else {
         let state = State::Loading(token);
         tag.meta = Some(Meta {
@@ -44,19 +44,19 @@ pub fn begin<K>(tag: &mut TagState<K>, run: Run, token: Token) -> Begun {
             state,
             keep: false,
         });
-        return Begun::Begun;
+        return LoadStart::Begun;
     };
     let is_suspect = meta.run != run;
     match meta.state {
-        // The one who loads may be dead: its token is replaced, and its claim and chunks will fail.
+        // The loader may be dead. Its token is replaced, so its claim and chunks will fail.
         State::Loading(_) => (),
         // Keys, dirty names, generation and snap stay until the cold copy was compared with them.
         State::Hot | State::Evicting(_) if is_suspect => meta.keep = true,
-        State::Hot | State::Evicting(_) => return Begun::Resident,
+        State::Hot | State::Evicting(_) => return LoadStart::Resident,
     }
     meta.run = run;
     meta.state = State::Loading(token);
-    Begun::Begun
+    LoadStart::Begun
 }
 
 /// Installs one chunk of what the claim read.
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_tag_is_hot_after_its_last_chunk_and_not_before() {
         let mut tag = TagState::<u8>::default();
-        assert_eq!(begin(&mut tag, RUN, Token(1)), Begun::Begun);
+        assert_eq!(begin(&mut tag, RUN, Token(1)), LoadStart::Begun);
         assert_eq!(
             install(&mut tag, RUN, Token(1), part(4, (3, 9), false)),
             Install::Put { unlink: vec![] }
@@ -137,14 +137,14 @@ mod tests {
                 snap: 0
             }
         );
-        assert_eq!(begin(&mut tag, RUN, Token(2)), Begun::Resident);
+        assert_eq!(begin(&mut tag, RUN, Token(2)), LoadStart::Resident);
     }
 
     #[test]
     fn a_replaced_loader_installs_nothing() {
         let mut tag = TagState::<u8>::default();
         begin(&mut tag, RUN, Token(1));
-        assert_eq!(begin(&mut tag, RUN, Token(2)), Begun::Begun);
+        assert_eq!(begin(&mut tag, RUN, Token(2)), LoadStart::Begun);
         assert_eq!(
             install(&mut tag, RUN, Token(1), part(2, (1, 1), true)),
             Install::Lost

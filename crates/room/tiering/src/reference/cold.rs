@@ -5,25 +5,25 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cold::{
-    Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Rest, Row, Snapshot, Status,
-    TagRow, Totals, Version,
+    Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Row, Snapshot, Status,
+    StoredValue, TagRow, Totals, Version,
 };
 
 /// A cold tier that forgets everything when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryCold {
-    shelves: Mutex<Shelves>,
+    tables: Mutex<Tables>,
 }
 
 #[derive(Debug, Default)]
-struct Shelves {
-    tags: BTreeMap<Vec<u8>, Shelf>,
+struct Tables {
+    tags: BTreeMap<Vec<u8>, TagRows>,
     facts: BTreeMap<String, Vec<u8>>,
 }
 
 /// The rows of one tag.
 #[derive(Debug)]
-struct Shelf {
+struct TagRows {
     generation: u64,
     saved: Version,
     status: Status,
@@ -35,13 +35,13 @@ struct Shelf {
 
 #[derive(Debug)]
 enum Kept {
-    Value(Rest),
+    Value(StoredValue),
     Tombstone { buried_at_ms: i64 },
 }
 
-impl Shelf {
-    fn new() -> Shelf {
-        Shelf {
+impl TagRows {
+    fn new() -> TagRows {
+        TagRows {
             generation: 1,
             saved: Version::default(),
             status: Status::NeedSynced,
@@ -52,23 +52,23 @@ impl Shelf {
         }
     }
 
-    fn values(&self) -> impl Iterator<Item = (&Vec<u8>, &Rest)> {
+    fn values(&self) -> impl Iterator<Item = (&Vec<u8>, &StoredValue)> {
         self.keys.iter().filter_map(|(key, kept)| match kept {
-            Kept::Value(rest) => Some((key, rest)),
+            Kept::Value(value) => Some((key, value)),
             Kept::Tombstone { .. } => None,
         })
     }
 
     fn bytes(&self) -> u64 {
         self.values()
-            .map(|(key, rest)| (key.len() + rest.payload.len()) as u64)
+            .map(|(key, value)| (key.len() + value.payload.len()) as u64)
             .sum()
     }
 
     fn load(&self) -> Loaded {
-        let rows = self.values().map(|(key, rest)| Row {
+        let rows = self.values().map(|(key, value)| Row {
             key: key.clone(),
-            rest: rest.clone(),
+            value: value.clone(),
         });
         let is_buried = |kept: &Kept| matches!(kept, Kept::Tombstone { .. });
         Loaded {
@@ -89,8 +89,8 @@ impl Shelf {
             return Committed::Refused;
         }
         for change in &snapshot.changes {
-            let kept = match &change.rest {
-                Some(rest) => Kept::Value(rest.clone()),
+            let kept = match &change.value {
+                Some(value) => Kept::Value(value.clone()),
                 None => Kept::Tombstone { buried_at_ms: now_ms },
             };
             self.keys.insert(change.key.clone(), kept);
@@ -103,7 +103,7 @@ impl Shelf {
     }
 
     fn note(&mut self, read_at_ms: Option<i64>, written_at_ms: Option<i64>) {
-        // Nothing is less than every time.
+        // `None` orders before every time.
         self.read_at_ms = self.read_at_ms.max(read_at_ms);
         self.written_at_ms = self.written_at_ms.max(written_at_ms);
     }
@@ -124,124 +124,124 @@ impl Shelf {
 }
 
 impl MemoryCold {
-    fn shelves(&self) -> MutexGuard<'_, Shelves> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ColdTier for MemoryCold {
     fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError> {
-        let shelves = self.shelves();
+        let tables = self.tables();
         Ok(tags
             .iter()
-            .map(|&tag| Some(shelves.tags.get(tag)?.generation))
+            .map(|&tag| Some(tables.tags.get(tag)?.generation))
             .collect())
     }
 
     fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError> {
-        let mut shelves = self.shelves();
-        Ok(match shelves.tags.get_mut(tag) {
+        let mut tables = self.tables();
+        Ok(match tables.tags.get_mut(tag) {
             None if base.is_none() => Claimed::NoRow,
-            Some(shelf) if base == Some(shelf.generation) => {
-                shelf.generation += 1;
-                Claimed::Loaded(shelf.load())
+            Some(rows) if base == Some(rows.generation) => {
+                rows.generation += 1;
+                Claimed::Loaded(rows.load())
             }
             _ => Claimed::Moved,
         })
     }
 
     fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError> {
-        let shelves = self.shelves();
+        let tables = self.tables();
         Ok(tags
             .iter()
-            .map(|&tag| Some(shelves.tags.get(tag)?.load()))
+            .map(|&tag| Some(tables.tags.get(tag)?.load()))
             .collect())
     }
 
     fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
-        let mut shelves = self.shelves();
+        let mut tables = self.tables();
         for &tag in tags {
-            shelves.tags.entry(tag.to_vec()).or_insert_with(Shelf::new);
+            tables.tags.entry(tag.to_vec()).or_insert_with(TagRows::new);
         }
         Ok(())
     }
 
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {
-        let mut shelves = self.shelves();
-        let commit = |snapshot: &Snapshot| match shelves.tags.get_mut(&snapshot.tag) {
-            Some(shelf) => shelf.commit(snapshot, now_ms),
+        let mut tables = self.tables();
+        let commit = |snapshot: &Snapshot| match tables.tags.get_mut(&snapshot.tag) {
+            Some(rows) => rows.commit(snapshot, now_ms),
             None => Committed::Refused,
         };
         Ok(snapshots.iter().map(commit).collect())
     }
 
     fn set_status(&self, tags: &[&[u8]], status: Status) -> Result<(), ColdError> {
-        let mut shelves = self.shelves();
+        let mut tables = self.tables();
         for &tag in tags {
-            if let Some(shelf) = shelves.tags.get_mut(tag) {
-                shelf.status = status;
+            if let Some(rows) = tables.tags.get_mut(tag) {
+                rows.status = status;
             }
         }
         Ok(())
     }
 
     fn note_access(&self, accesses: &[Access]) -> Result<(), ColdError> {
-        let mut shelves = self.shelves();
+        let mut tables = self.tables();
         for access in accesses {
-            if let Some(shelf) = shelves.tags.get_mut(&access.tag) {
-                shelf.note(access.read_at_ms, access.written_at_ms);
+            if let Some(rows) = tables.tags.get_mut(&access.tag) {
+                rows.note(access.read_at_ms, access.written_at_ms);
             }
         }
         Ok(())
     }
 
     fn tag(&self, tag: &[u8]) -> Result<Option<TagRow>, ColdError> {
-        Ok(self.shelves().tags.get(tag).map(|shelf| shelf.row(tag)))
+        Ok(self.tables().tags.get(tag).map(|rows| rows.row(tag)))
     }
 
     fn tags_after(&self, tag: Option<&[u8]>, limit: usize) -> Result<Vec<TagRow>, ColdError> {
-        let shelves = self.shelves();
+        let tables = self.tables();
         let start = tag.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = shelves.tags.range::<[u8], _>((start, Bound::Unbounded));
-        Ok(rest.take(limit).map(|(tag, shelf)| shelf.row(tag)).collect())
+        let following = tables.tags.range::<[u8], _>((start, Bound::Unbounded));
+        Ok(following.take(limit).map(|(tag, rows)| rows.row(tag)).collect())
     }
 
     fn keys_after(&self, after: Option<(&[u8], &[u8])>, limit: usize) -> Result<Vec<KeyRow>, ColdError> {
-        let shelves = self.shelves();
+        let tables = self.tables();
         let start = after.map_or(Bound::Unbounded, |(tag, _)| Bound::Included(tag));
-        let rest = shelves.tags.range::<[u8], _>((start, Bound::Unbounded));
-        let keys = rest.flat_map(|(tag, shelf)| shelf.values().map(move |(key, rest)| (tag, key, rest)));
+        let following = tables.tags.range::<[u8], _>((start, Bound::Unbounded));
+        let keys = following.flat_map(|(tag, rows)| rows.values().map(move |(key, value)| (tag, key, value)));
         let rows = keys
             .filter(|(tag, key, _)| after.is_none_or(|place| (tag.as_slice(), key.as_slice()) > place))
             .take(limit)
-            .map(|(tag, key, rest)| KeyRow {
+            .map(|(tag, key, value)| KeyRow {
                 tag: tag.clone(),
                 key: key.clone(),
-                kind: rest.kind,
-                expires_at_ms: rest.expires_at_ms,
+                kind: value.kind,
+                expires_at_ms: value.expires_at_ms,
             });
         Ok(rows.collect())
     }
 
     fn erase(&self, tag: &[u8]) -> Result<u64, ColdError> {
         Ok(self
-            .shelves()
+            .tables()
             .tags
             .remove(tag)
-            .map_or(0, |shelf| shelf.values().count() as u64))
+            .map_or(0, |rows| rows.values().count() as u64))
     }
 
     fn wipe(&self, up_to: Version) -> Result<(), ColdError> {
-        self.shelves().tags.retain(|_, shelf| shelf.saved > up_to);
+        self.tables().tags.retain(|_, rows| rows.saved > up_to);
         Ok(())
     }
 
     fn purge(&self, expired_before_ms: i64, buried_before_ms: i64, limit: usize) -> Result<usize, ColdError> {
         let mut purged = 0;
-        for shelf in self.shelves().tags.values_mut() {
-            shelf.keys.retain(|_, kept| {
+        for rows in self.tables().tags.values_mut() {
+            rows.keys.retain(|_, kept| {
                 let is_over = match kept {
-                    Kept::Value(rest) => rest.expires_at_ms.is_some_and(|at| at < expired_before_ms),
+                    Kept::Value(value) => value.expires_at_ms.is_some_and(|at| at < expired_before_ms),
                     Kept::Tombstone { buried_at_ms } => *buried_at_ms < buried_before_ms,
                 };
                 let goes = is_over && purged < limit;
@@ -253,10 +253,10 @@ impl ColdTier for MemoryCold {
     }
 
     fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError> {
-        let tags = &mut self.shelves().tags;
+        let tags = &mut self.tables().tags;
         let (count, kept) = (tags.len(), from.saturating_sub(1) as usize);
         let looked_at = tags.iter().skip(kept).take(limit);
-        let empty = looked_at.filter(|(_, shelf)| shelf.keys.is_empty() && shelf.saved <= up_to);
+        let empty = looked_at.filter(|(_, rows)| rows.keys.is_empty() && rows.saved <= up_to);
         let empty: Vec<Vec<u8>> = empty.map(|(tag, _)| tag.clone()).collect();
         empty.iter().for_each(|tag| {
             tags.remove(tag);
@@ -269,33 +269,33 @@ impl ColdTier for MemoryCold {
 
     fn newest(&self) -> Result<Version, ColdError> {
         Ok(self
-            .shelves()
+            .tables()
             .tags
             .values()
-            .map(|shelf| shelf.saved)
+            .map(|rows| rows.saved)
             .max()
             .unwrap_or_default())
     }
 
     fn totals(&self) -> Result<Totals, ColdError> {
-        let shelves = self.shelves();
+        let tables = self.tables();
         let mut totals = Totals::default();
-        for shelf in shelves.tags.values() {
-            let values = shelf.values().count();
+        for rows in tables.tags.values() {
+            let values = rows.values().count();
             totals.tags += 1;
             totals.keys += values as u64;
-            totals.tombstones += (shelf.keys.len() - values) as u64;
-            totals.bytes += shelf.bytes();
+            totals.tombstones += (rows.keys.len() - values) as u64;
+            totals.bytes += rows.bytes();
         }
         Ok(totals)
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, ColdError> {
-        Ok(self.shelves().facts.get(name).cloned())
+        Ok(self.tables().facts.get(name).cloned())
     }
 
     fn set_fact(&self, name: &str, value: &[u8]) -> Result<(), ColdError> {
-        self.shelves().facts.insert(name.to_owned(), value.to_vec());
+        self.tables().facts.insert(name.to_owned(), value.to_vec());
         Ok(())
     }
 

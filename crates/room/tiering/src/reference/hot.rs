@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::cold::{Change, Rest, Snapshot};
+use crate::cold::{Change, Snapshot, StoredValue};
 use crate::error::HotError;
-use crate::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, Settled, TagCopy};
-use crate::protocol::{self, Begun, Install, Run, TagState, Token, Tokens, Touched};
+use crate::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, SavedKeys, TagCopy};
+use crate::protocol::{self, Install, LoadStart, Run, TagState, Token, Tokens, Touched};
 use crate::tag::tag_of;
-use crate::wait::Timing;
+use crate::timing::Timing;
 
 /// A hot tier that runs [`crate::protocol`] as it is written. Its clients write without leases of their own:
 /// every write touches and registers under one lock.
@@ -29,7 +29,7 @@ struct Node {
 #[derive(Clone, Default)]
 struct Tag {
     state: TagState<Vec<u8>>,
-    keys: BTreeMap<Vec<u8>, Rest>,
+    keys: BTreeMap<Vec<u8>, StoredValue>,
     dirty_since: Duration,
     used_at: Duration,
 }
@@ -49,7 +49,7 @@ impl MemoryHot {
     }
 
     /// Sets or deletes a key, when its tag is hot; returns what the touch gave.
-    pub fn write(&self, key: &[u8], rest: Option<Rest>) -> Touched {
+    pub fn write(&self, key: &[u8], value: Option<StoredValue>) -> Touched {
         let mut node = self.node();
         let (run, now) = (node.run, self.clock.now());
         let tag = node.tags.entry(tag_of(key).to_vec()).or_default();
@@ -60,8 +60,8 @@ impl MemoryHot {
             }
             tag.used_at = now;
             protocol::register(&mut tag.state, key.to_vec(), self.tokens.draw());
-            match rest {
-                Some(rest) => tag.keys.insert(key.to_vec(), rest),
+            match value {
+                Some(value) => tag.keys.insert(key.to_vec(), value),
                 None => tag.keys.remove(key),
             };
         }
@@ -69,7 +69,7 @@ impl MemoryHot {
     }
 
     /// Returns what memory holds under a key, resident or not.
-    pub fn peek(&self, key: &[u8]) -> Option<Rest> {
+    pub fn peek(&self, key: &[u8]) -> Option<StoredValue> {
         self.node().tags.get(tag_of(key))?.keys.get(key).cloned()
     }
 
@@ -78,7 +78,7 @@ impl MemoryHot {
         self.node().tags.values().map(|tag| tag.keys.len()).sum()
     }
 
-    /// Begins a new life of the node, as a restart or promotion that lost nothing.
+    /// Begins a new run of the node, as a restart or promotion that lost nothing.
     pub fn begin_new_life(&self) {
         self.node().run.0 += 1;
     }
@@ -100,7 +100,7 @@ impl Tag {
         let taken = protocol::snapshot(&mut self.state, run)?;
         let (names, tokens): (Vec<_>, Vec<_>) = taken.keys.into_iter().unzip();
         let change = |key: Vec<u8>| Change {
-            rest: self.keys.get(&key).cloned(),
+            value: self.keys.get(&key).cloned(),
             key,
         };
         let snapshot = Snapshot {
@@ -122,7 +122,7 @@ impl Tag {
                     self.keys.remove(name);
                 }
                 for row in &chunk.rows {
-                    self.keys.insert(row.key.clone(), row.rest.clone());
+                    self.keys.insert(row.key.clone(), row.value.clone());
                 }
                 Installed::Put
             }
@@ -148,7 +148,7 @@ impl HotTier for MemoryHot {
         Ok(tags.iter().map(touch).collect())
     }
 
-    fn begin(&self, tag: &[u8], token: Token) -> Result<Begun, HotError> {
+    fn begin(&self, tag: &[u8], token: Token) -> Result<LoadStart, HotError> {
         let mut node = self.node();
         let (run, now) = (node.run, self.clock.now());
         let tag = node.tags.entry(tag.to_vec()).or_default();
@@ -166,7 +166,7 @@ impl HotTier for MemoryHot {
     fn dirty_tags(&self, from: Option<u64>, limit: usize) -> Result<DirtyPage, HotError> {
         let (node, now) = (self.node(), self.clock.now());
         let start = usize::try_from(from.unwrap_or(0)).unwrap_or(usize::MAX);
-        // Places are counted over all tags, so that one that is saved meanwhile moves nobody else.
+        // Places are counted over all tags, so that a tag that is saved meanwhile moves no other.
         let page = node.tags.iter().skip(start).take(limit);
         let dirty = page
             .filter(|(_, tag)| tag.state.in_index)
@@ -190,15 +190,15 @@ impl HotTier for MemoryHot {
             .collect())
     }
 
-    fn remove(&self, settled: &[Settled]) -> Result<Vec<bool>, HotError> {
+    fn remove(&self, saved_keys: &[SavedKeys]) -> Result<Vec<bool>, HotError> {
         let mut node = self.node();
         let run = node.run;
-        let remove = |settled: &Settled| {
-            node.tags
-                .get_mut(&settled.tag)
-                .is_some_and(|tag| protocol::remove(&mut tag.state, run, settled.generation, &settled.keys))
+        let remove = |saved_keys: &SavedKeys| {
+            node.tags.get_mut(&saved_keys.tag).is_some_and(|tag| {
+                protocol::remove(&mut tag.state, run, saved_keys.generation, &saved_keys.keys)
+            })
         };
-        Ok(settled.iter().map(remove).collect())
+        Ok(saved_keys.iter().map(remove).collect())
     }
 
     fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError> {
@@ -259,13 +259,13 @@ mod tests {
             self
         }
 
-        fn set(&self, key: &[u8], value: &[u8]) {
-            let rest = Rest {
+        fn set(&self, key: &[u8], payload: &[u8]) {
+            let value = StoredValue {
                 kind: Kind::String,
-                payload: value.to_vec(),
+                payload: payload.to_vec(),
                 expires_at_ms: None,
             };
-            assert_eq!(self.write(key, Some(rest)), Touched::Granted);
+            assert_eq!(self.write(key, Some(value)), Touched::Granted);
         }
 
         fn delete(&self, key: &[u8]) {
@@ -273,7 +273,7 @@ mod tests {
         }
 
         fn peek(&self, key: &[u8]) -> Option<Vec<u8>> {
-            MemoryHot::peek(self, key).map(|rest| rest.payload)
+            MemoryHot::peek(self, key).map(|value| value.payload)
         }
 
         fn begin_new_life(&self) -> bool {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::cold::{Change, Row, Version};
-use crate::hot::{Chunk, DirtyTag, HotTier, Installed, Settled, TagCopy};
-use crate::protocol::{Begun, Part, Token, Touched};
+use crate::hot::{Chunk, DirtyTag, HotTier, Installed, SavedKeys, TagCopy};
+use crate::protocol::{LoadStart, Part, Token, Touched};
 
 /// A hot tier together with the front door that clients write through.
 pub trait HotBench {
@@ -19,7 +19,7 @@ pub trait HotBench {
     /// Returns the string that memory holds under a key, whether its tag is resident or not.
     fn peek(&self, key: &[u8]) -> Option<Vec<u8>>;
 
-    /// Begins a new life of the node that loses nothing; returns whether this tier can.
+    /// Begins a new run of the node that loses nothing; returns whether this tier can.
     fn begin_new_life(&self) -> bool;
 }
 
@@ -84,7 +84,7 @@ fn empty_chunk(part: Part) -> Chunk {
 
 /// Loads a tag without rows; its residency has generation 1.
 fn load(bench: &dyn HotBench, tag: &[u8], token: u128) {
-    assert_eq!(bench.tier().begin(tag, Token(token)).unwrap(), Begun::Begun);
+    assert_eq!(bench.tier().begin(tag, Token(token)).unwrap(), LoadStart::Begun);
     let chunk = empty_chunk(part(1, 0, true));
     assert_eq!(
         bench.tier().install(tag, Token(token), &chunk).unwrap(),
@@ -100,9 +100,9 @@ fn copy(bench: &dyn HotBench, tag: &[u8]) -> TagCopy {
     bench.tier().snapshot(&[tag]).unwrap().remove(0).unwrap()
 }
 
-fn settled(copy: &TagCopy) -> Settled {
+fn settled(copy: &TagCopy) -> SavedKeys {
     let names = copy.snapshot.changes.iter().map(|change| change.key.clone());
-    Settled {
+    SavedKeys {
         tag: copy.snapshot.tag.clone(),
         generation: copy.snapshot.version.generation,
         keys: names.zip(copy.tokens.iter().copied()).collect(),
@@ -121,7 +121,7 @@ fn rows(copy: &TagCopy) -> Vec<Row> {
     let row = |change: &Change| {
         Some(Row {
             key: change.key.clone(),
-            rest: change.rest.clone()?,
+            value: change.value.clone()?,
         })
     };
     copy.snapshot.changes.iter().filter_map(row).collect()
@@ -165,7 +165,7 @@ pub fn an_unknown_tag_is_cold(bench: &dyn HotBench) {
 
 pub fn a_load_makes_a_tag_hot_with_its_last_chunk(bench: &dyn HotBench) {
     let tier = bench.tier();
-    assert_eq!(tier.begin(b"a", Token(1)).unwrap(), Begun::Begun);
+    assert_eq!(tier.begin(b"a", Token(1)).unwrap(), LoadStart::Begun);
     assert_eq!(touch(bench, b"a"), Touched::Wait);
     let install = |is_last| {
         tier.install(b"a", Token(1), &empty_chunk(part(1, 0, is_last)))
@@ -184,14 +184,14 @@ pub fn a_load_makes_a_tag_hot_with_its_last_chunk(bench: &dyn HotBench) {
 
 pub fn a_begin_on_a_hot_tag_finds_it_resident(bench: &dyn HotBench) {
     load(bench, b"a", 1);
-    assert_eq!(bench.tier().begin(b"a", Token(2)).unwrap(), Begun::Resident);
+    assert_eq!(bench.tier().begin(b"a", Token(2)).unwrap(), LoadStart::Resident);
     assert_eq!(touch(bench, b"a"), Touched::Granted);
 }
 
 pub fn a_second_begin_takes_the_load_over(bench: &dyn HotBench) {
     let tier = bench.tier();
     tier.begin(b"a", Token(1)).unwrap();
-    assert_eq!(tier.begin(b"a", Token(2)).unwrap(), Begun::Begun);
+    assert_eq!(tier.begin(b"a", Token(2)).unwrap(), LoadStart::Begun);
     let chunk = empty_chunk(part(1, 0, true));
     assert_eq!(tier.install(b"a", Token(1), &chunk).unwrap(), Installed::Lost);
     assert_eq!(touch(bench, b"a"), Touched::Wait);
@@ -261,7 +261,7 @@ pub fn a_snapshot_has_every_changed_key_and_nothing_else(bench: &dyn HotBench) {
         .snapshot
         .changes
         .iter()
-        .map(|change| (change.key.clone(), change.rest.is_some()))
+        .map(|change| (change.key.clone(), change.value.is_some()))
         .collect();
     changes.sort();
     assert_eq!(changes, [(b"{a}gone".to_vec(), false), (b"{a}x".to_vec(), true)]);
@@ -373,7 +373,7 @@ pub fn an_evicted_tag_comes_back_as_it_was(bench: &dyn HotBench) {
     assert!(confirm(bench, b"a", 2, &[b"{a}x", b"{a}y"]));
 
     let tier = bench.tier();
-    assert_eq!(tier.begin(b"a", Token(3)).unwrap(), Begun::Begun);
+    assert_eq!(tier.begin(b"a", Token(3)).unwrap(), LoadStart::Begun);
     let mut rows = rows(&copied);
     let last = Chunk {
         part: part(2, 1, true),
@@ -439,7 +439,7 @@ pub fn a_suspect_tag_is_refused_until_it_is_loaded(bench: &dyn HotBench) {
     assert!(!mark(bench, b"a", 2));
 
     // Nothing newer was saved: the keys stay, and stay dirty.
-    assert_eq!(tier.begin(b"a", Token(3)).unwrap(), Begun::Begun);
+    assert_eq!(tier.begin(b"a", Token(3)).unwrap(), LoadStart::Begun);
     let chunk = empty_chunk(part(2, 1, true));
     assert_eq!(tier.install(b"a", Token(3), &chunk).unwrap(), Installed::Kept);
     assert_eq!(touch(bench, b"a"), Touched::Granted);

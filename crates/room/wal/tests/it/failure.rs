@@ -1,15 +1,15 @@
 //! A disk that refuses: nothing is acknowledged and lost, and what can be healed is.
 
 use nagaya_wal::faults::FaultyFiles;
-use nagaya_wal::{Doing, Log, LogError, State, SyncMode};
+use nagaya_wal::{DiskOperation, Log, LogError, State, SyncMode};
 
 use crate::kit;
 
-fn failure(log: &Log) -> (Doing, bool) {
+fn failure(log: &Log) -> (DiskOperation, bool) {
     let State::Failed(failure) = log.state() else {
         panic!("the log has not failed");
     };
-    (failure.doing, failure.is_full())
+    (failure.operation, failure.is_full())
 }
 
 fn is_failed(result: Result<impl Sized, LogError>) -> bool {
@@ -30,7 +30,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_again() {
         assert!(is_failed(log.sync(refused)));
         assert_eq!(
             (failure(&log), log.is_ok(), log.durable()),
-            ((Doing::Write, true), false, safe)
+            ((DiskOperation::Write, true), false, safe)
         );
         assert!(is_failed(log.append(b"no")) && is_failed(log.commit(refused)) && is_failed(log.try_heal()));
         log.commit(safe).unwrap();
@@ -131,7 +131,7 @@ fn without_sync_a_failed_sync_stays_a_failure_because_the_memory_is_gone() {
     }
     disk.fail_sync_after(0);
     assert!(is_failed(log.sync(log.end())));
-    assert_eq!(failure(&log).0, Doing::Sync);
+    assert_eq!(failure(&log).0, DiskOperation::Sync);
     assert!(is_failed(log.try_heal()) && is_failed(log.try_heal()));
     assert!(is_failed(log.close()));
 }

@@ -82,7 +82,7 @@ fn commits_that_were_answered_survive_a_killed_server_and_others_are_whole_or_ab
                 assert!(loaded.saved.snap >= least, "{} of {least}", loaded.saved.snap);
                 assert_eq!(loaded.rows.len(), usize::from(KEYS));
                 let text = payload(&loaded.saved.snap.to_be_bytes());
-                assert!(loaded.rows.iter().all(|row| row.rest.payload == text));
+                assert!(loaded.rows.iter().all(|row| row.value.payload == text));
             }
         }
         is_over.store(true, Ordering::Relaxed);
@@ -119,7 +119,7 @@ fn a_commit_whose_answer_was_lost_may_be_made_again() {
             Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
     }
-    assert_eq!(load(&direct, b"t").rows[0].rest.payload, payload(b"2"));
+    assert_eq!(load(&direct, b"t").rows[0].value.payload, payload(b"2"));
     assert_eq!(direct.check().unwrap(), []);
 }
 

@@ -73,7 +73,7 @@ fn a_claim_never_reads_rows_older_than_the_version_it_returns() {
             let saved = loaded.saved;
             let text = payload(format!("{}-{}", saved.generation, saved.snap).as_bytes());
             assert!(
-                loaded.rows.iter().all(|row| row.rest.payload == text),
+                loaded.rows.iter().all(|row| row.value.payload == text),
                 "{saved:?}"
             );
         }
@@ -82,7 +82,7 @@ fn a_claim_never_reads_rows_older_than_the_version_it_returns() {
 }
 
 #[test]
-fn an_older_snapshot_is_refused_whoever_commits_it() {
+fn an_older_snapshot_is_refused_from_any_process() {
     let url = shared::postgres().create_database();
     let savers: Vec<_> = (0..4).map(|_| open_at(&url, unfiltered())).collect();
     savers[0].ensure(&[b"t"]).unwrap();
@@ -105,7 +105,7 @@ fn an_older_snapshot_is_refused_whoever_commits_it() {
                     }
                     let loaded = load(saver, b"t");
                     assert_eq!(
-                        loaded.rows[0].rest.payload,
+                        loaded.rows[0].value.payload,
                         payload(&loaded.saved.snap.to_be_bytes())
                     );
                 }

@@ -9,7 +9,7 @@ use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_store::value::ValueRef;
 use nagaya_testkit::shared;
-use nagaya_tiering::cold::{Change, ColdTier, Kind, Rest};
+use nagaya_tiering::cold::{Change, ColdTier, Kind, StoredValue};
 
 use super::{load, open, open_at, save, unfiltered};
 use crate::support::{child_path, gone, put, start_child};
@@ -87,7 +87,7 @@ fn people_see_strings_and_hashes_and_can_join_them() {
     hash.set(b"city", "\u{4eac}\u{90fd}".as_bytes(), &EncodingLimits::default());
     let profile = Change {
         key: b"{u:1}profile".to_vec(),
-        rest: Some(Rest {
+        value: Some(StoredValue {
             kind: Kind::Hash,
             payload: rdb::dump_value(ValueRef::Hash(&hash)),
             expires_at_ms: Some(1_500),

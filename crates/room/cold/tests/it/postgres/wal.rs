@@ -1,6 +1,6 @@
 //! What a save costs: it grows with what changed, not with the tag.
 
-use nagaya_tiering::cold::{Change, Kind, Rest};
+use nagaya_tiering::cold::{Change, Kind, StoredValue};
 
 use super::{open_at, save, unfiltered};
 
@@ -19,7 +19,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 fn key(number: u64, seed: u64) -> Change {
     Change {
         key: format!("{{user:1}}key:{number}").into_bytes(),
-        rest: Some(Rest {
+        value: Some(StoredValue {
             kind: Kind::String,
             payload: noise(seed, 1024),
             expires_at_ms: None,

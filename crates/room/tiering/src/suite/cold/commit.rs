@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{NOW_MS, commit, delete, pair, payloads, rows, save, set, snapshot, text, tombstones, version};
-use crate::cold::{Change, ColdTier, Committed, Kind, Rest, Row};
+use crate::cold::{Change, ColdTier, Committed, Kind, Row, StoredValue};
 
 pub fn a_commit_without_a_row_is_refused(tier: &dyn ColdTier) {
     assert_eq!(
@@ -143,21 +143,21 @@ pub fn rows_come_back_byte_for_byte(tier: &dyn ColdTier) {
                 1 => long.clone(),
                 _ => [every_byte.as_slice(), &[place as u8, number as u8]].concat(),
             };
-            let rest = Rest {
+            let value = StoredValue {
                 kind: Kind::ALL[number],
                 payload,
                 expires_at_ms: None,
             };
             wanted.push(Row {
                 key: key.to_vec(),
-                rest,
+                value,
             });
         }
         let changes: Vec<Change> = wanted
             .iter()
             .map(|row| Change {
                 key: row.key.clone(),
-                rest: Some(row.rest.clone()),
+                value: Some(row.value.clone()),
             })
             .collect();
         save(tier, tag, 1, &changes);
@@ -181,7 +181,7 @@ pub fn expiry_comes_back_exactly(tier: &dyn ColdTier) {
         .enumerate()
         .map(|(number, &expires_at_ms)| Change {
             key: vec![number as u8],
-            rest: Some(Rest {
+            value: Some(StoredValue {
                 expires_at_ms,
                 ..text(b"v")
             }),
@@ -190,13 +190,13 @@ pub fn expiry_comes_back_exactly(tier: &dyn ColdTier) {
     save(tier, b"a", 1, &changes);
     let found: Vec<_> = rows(tier, b"a")
         .into_iter()
-        .map(|row| row.rest.expires_at_ms)
+        .map(|row| row.value.expires_at_ms)
         .collect();
     assert_eq!(found, times);
 
     save(tier, b"a", 2, &[set(&[2], b"v")]);
     assert_eq!(
-        rows(tier, b"a")[2].rest.expires_at_ms,
+        rows(tier, b"a")[2].value.expires_at_ms,
         None,
         "a new value without expiry has none"
     );
@@ -204,7 +204,7 @@ pub fn expiry_comes_back_exactly(tier: &dyn ColdTier) {
 
 /// The hot tier's clock decides what has expired, not the cold tier's.
 pub fn an_expired_row_is_still_given_back(tier: &dyn ColdTier) {
-    let rest = Rest {
+    let value = StoredValue {
         expires_at_ms: Some(1),
         ..text(b"v")
     };
@@ -214,14 +214,14 @@ pub fn an_expired_row_is_still_given_back(tier: &dyn ColdTier) {
         1,
         &[Change {
             key: b"a".to_vec(),
-            rest: Some(rest.clone()),
+            value: Some(value.clone()),
         }],
     );
     assert_eq!(
         rows(tier, b"a"),
         [Row {
             key: b"a".to_vec(),
-            rest
+            value
         }]
     );
     assert_eq!(tier.keys_after(None, 10).unwrap().len(), 1);
@@ -262,11 +262,11 @@ pub fn a_reader_sees_all_of_a_snapshot_or_nothing(tier: &dyn ColdTier) {
             while !is_over.load(Ordering::Relaxed) || reads == 0 {
                 let loaded = tier.read(&[b"a"]).unwrap().remove(0).unwrap();
                 assert_eq!(loaded.rows.len(), 2);
-                assert_eq!(loaded.rows[0].rest, loaded.rows[1].rest, "half a snapshot");
-                let value = u64::from(loaded.rows[0].rest.payload[0]);
+                assert_eq!(loaded.rows[0].value, loaded.rows[1].value, "half a snapshot");
+                let first = u64::from(loaded.rows[0].value.payload[0]);
                 assert_eq!(
                     loaded.saved.snap,
-                    value + 1,
+                    first + 1,
                     "a version that is not that of the rows"
                 );
                 reads += 1;

@@ -1,9 +1,9 @@
-//! Rows, lists and sums: what the tier tells of itself.
+//! Rows, lists and totals.
 
 use std::collections::BTreeSet;
 
 use super::{NOW_MS, commit, delete, save, set, snapshot, text, version};
-use crate::cold::{Access, Change, ColdTier, Committed, KeyRow, Kind, Rest, Status, Version};
+use crate::cold::{Access, Change, ColdTier, Committed, KeyRow, Kind, Status, StoredValue, Version};
 
 pub fn a_tag_row_tells_what_was_saved(tier: &dyn ColdTier) {
     tier.ensure(&[b"a"]).unwrap();
@@ -128,7 +128,7 @@ pub fn keys_are_listed_in_order_without_tombstones(tier: &dyn ColdTier) {
         1,
         &[set(b"{b}2", b"v"), set(b"{b}1", b"v"), delete(b"{b}3")],
     );
-    let rest = Rest {
+    let value = StoredValue {
         kind: Kind::Stream,
         expires_at_ms: Some(77),
         ..text(b"v")
@@ -139,7 +139,7 @@ pub fn keys_are_listed_in_order_without_tombstones(tier: &dyn ColdTier) {
         1,
         &[Change {
             key: b"{a}9".to_vec(),
-            rest: Some(rest),
+            value: Some(value),
         }],
     );
     tier.ensure(&[b"aa"]).unwrap();

@@ -5,7 +5,7 @@ pub mod listing;
 pub mod residency;
 pub mod upkeep;
 
-use crate::cold::{Change, ColdTier, Committed, Kind, Rest, Row, Snapshot, Version};
+use crate::cold::{Change, ColdTier, Committed, Kind, Row, Snapshot, StoredValue, Version};
 
 /// Makes one test of each case. Takes a `fn(fn(&dyn ColdTier))` that calls what it is given with a fresh and
 /// empty tier.
@@ -57,7 +57,7 @@ macro_rules! cold_suite {
                 a_wipe_spares_what_was_saved_after_it,
                 purge_removes_what_expired_and_was_buried_before,
                 purge_stops_at_its_limit,
-                empty_tags_are_forgotten_once_nobody_needs_their_version,
+                empty_tags_are_forgotten_once_their_version_is_not_needed,
                 a_purged_tag_keeps_its_generation,
                 facts_are_kept_and_replaced,
                 a_sound_tier_has_no_findings,
@@ -81,8 +81,8 @@ fn version(generation: u64, snap: u64) -> Version {
     Version { generation, snap }
 }
 
-fn text(payload: &[u8]) -> Rest {
-    Rest {
+fn text(payload: &[u8]) -> StoredValue {
+    StoredValue {
         kind: Kind::String,
         payload: payload.to_vec(),
         expires_at_ms: None,
@@ -92,14 +92,14 @@ fn text(payload: &[u8]) -> Rest {
 fn set(key: &[u8], payload: &[u8]) -> Change {
     Change {
         key: key.to_vec(),
-        rest: Some(text(payload)),
+        value: Some(text(payload)),
     }
 }
 
 fn delete(key: &[u8]) -> Change {
     Change {
         key: key.to_vec(),
-        rest: None,
+        value: None,
     }
 }
 
@@ -137,7 +137,7 @@ fn rows(tier: &dyn ColdTier, tag: &[u8]) -> Vec<Row> {
 fn payloads(tier: &dyn ColdTier, tag: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(tier, tag)
         .into_iter()
-        .map(|row| (row.key, row.rest.payload))
+        .map(|row| (row.key, row.value.payload))
         .collect()
 }
 

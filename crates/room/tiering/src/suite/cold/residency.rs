@@ -1,4 +1,4 @@
-//! Generations and claims: who may load a tag, and what it reads.
+//! Generations and claims: which process may load a tag, and what it reads.
 
 use std::thread;
 
@@ -49,7 +49,7 @@ pub fn a_claim_moves_the_generation_by_one_and_reads_the_rows(tier: &dyn ColdTie
     let mut keys: Vec<_> = claim
         .rows
         .iter()
-        .map(|row| (row.key.clone(), row.rest.payload.clone()))
+        .map(|row| (row.key.clone(), row.value.payload.clone()))
         .collect();
     keys.sort();
     assert_eq!(keys, [pair(b"{a}x", b"1"), pair(b"{a}y", b"2")]);

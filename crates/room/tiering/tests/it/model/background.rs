@@ -6,8 +6,8 @@ use std::time::Duration;
 use nagaya_tiering::cold::Version;
 use nagaya_tiering::loader::Load;
 use nagaya_tiering::protocol::{Part, Run, Token};
-use nagaya_tiering::saver::Notes;
-use nagaya_tiering::wait::{RoundTrip, Timing, Wait};
+use nagaya_tiering::saver::TokenSightings;
+use nagaya_tiering::timing::{RoundTrip, SafetyDelay, Timing};
 
 use super::scenario::{Claim, Fence, Guards, Scenario};
 use super::world::{Cell, Life, NOW, TICK, TagRow, World, Wrong};
@@ -17,8 +17,8 @@ use super::world::{Cell, Life, NOW, TICK, TagRow, World, Wrong};
 pub(crate) struct Held {
     version: Version,
     cells: [Option<Cell>; 2],
-    settled: Vec<(u8, Token)>,
-    /// The life of the node that it was taken in, as nobody but the search can know.
+    saved_keys: Vec<(u8, Token)>,
+    /// The run of the node in which it was taken, which only the search knows.
     run: Run,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Saving {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SaverRole {
     pub(crate) step: Saving,
-    pub(crate) notes: Notes<u8>,
+    pub(crate) sightings: TokenSightings<u8>,
 }
 
 impl SaverRole {
@@ -56,14 +56,14 @@ pub(crate) enum EvictorRole {
     Marked {
         token: Token,
         names: Option<[bool; 2]>,
-        wait: Wait,
+        delay: SafetyDelay,
     },
 }
 
 impl EvictorRole {
-    pub(crate) fn wait_mut(&mut self) -> Option<&mut Wait> {
+    pub(crate) fn delay_mut(&mut self) -> Option<&mut SafetyDelay> {
         match self {
-            EvictorRole::Marked { wait, .. } => Some(wait),
+            EvictorRole::Marked { delay, .. } => Some(delay),
             EvictorRole::Idle | EvictorRole::Listed { .. } => None,
         }
     }
@@ -136,7 +136,9 @@ impl World {
                     self.savers[saver].step = Saving::Committed(held);
                 }
             }
-            Saving::Committed(held) => self.node.remove(held.version.generation, &held.settled, guards),
+            Saving::Committed(held) => self
+                .node
+                .remove(held.version.generation, &held.saved_keys, guards),
         }
     }
 
@@ -155,11 +157,11 @@ impl World {
         };
         let timing = timing(scenario.settle, guards.saver_wait_short);
         let role = &mut self.savers[saver];
-        let settled = role.notes.observe(&taken.keys, trip, timing);
+        let saved_keys = role.sightings.observe(&taken.keys, trip, timing);
         let held = Held {
             version: taken.version,
             cells,
-            settled,
+            saved_keys,
             run: self.node.run,
         };
         role.step = Saving::Taken(held);
@@ -225,8 +227,8 @@ impl World {
         match &self.evictors[evictor] {
             EvictorRole::Idle => self.budget.marks > 0 && self.node.tag.meta.is_some(),
             EvictorRole::Listed { .. } | EvictorRole::Marked { names: None, .. } => true,
-            EvictorRole::Marked { wait, .. } => {
-                wait.is_over(NOW, timing(scenario.settle, guards.evictor_wait_short))
+            EvictorRole::Marked { delay, .. } => {
+                delay.is_over(NOW, timing(scenario.settle, guards.evictor_wait_short))
             }
         }
     }
@@ -248,11 +250,11 @@ impl World {
             EvictorRole::Marked {
                 token,
                 names: None,
-                wait,
+                delay,
             } => EvictorRole::Marked {
                 token,
                 names: Some(names),
-                wait,
+                delay,
             },
             EvictorRole::Marked {
                 token,
@@ -273,7 +275,7 @@ impl World {
         EvictorRole::Marked {
             token,
             names,
-            wait: Wait { since: NOW },
+            delay: SafetyDelay { since: NOW },
         }
     }
 

@@ -1,7 +1,7 @@
 //! The hot node's steps: the crate's protocol functions, and how each guard is taken away.
 
 use nagaya_tiering::hot::Installed;
-use nagaya_tiering::protocol::{self, Begun, Install, Run, State, Taken, Token, Touched};
+use nagaya_tiering::protocol::{self, Install, LoadStart, Run, State, Taken, Token, Touched};
 
 use super::background::Chunk;
 use super::scenario::{ChunkToken, Guards};
@@ -48,7 +48,7 @@ impl Node {
         self.tag.in_index = in_index;
     }
 
-    pub(crate) fn begin(&mut self, token: Token, guards: &Guards) -> Begun {
+    pub(crate) fn begin(&mut self, token: Token, guards: &Guards) -> LoadStart {
         let run = self.run_for(guards);
         protocol::begin(&mut self.tag, run, token)
     }
@@ -94,7 +94,7 @@ impl Node {
         taken
     }
 
-    pub(crate) fn remove(&mut self, generation: u64, settled: &[(u8, Token)], guards: &Guards) {
+    pub(crate) fn remove(&mut self, generation: u64, saved_keys: &[(u8, Token)], guards: &Guards) {
         let (run, before) = (self.run_for_saving(guards), self.state());
         let is_disguised = self.disguise(guards);
         let current = self.tag.meta.as_ref().map_or(generation, |meta| meta.generation);
@@ -103,13 +103,13 @@ impl Node {
         } else {
             current
         };
-        let mut settled = settled.to_vec();
+        let mut saved_keys = saved_keys.to_vec();
         if !guards.token_at_removal {
-            for (key, token) in &mut settled {
+            for (key, token) in &mut saved_keys {
                 *token = self.tag.dirty.get(key).copied().unwrap_or(*token);
             }
         }
-        protocol::remove(&mut self.tag, run, generation, &settled);
+        protocol::remove(&mut self.tag, run, generation, &saved_keys);
         if is_disguised {
             self.restore(before);
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nagaya_tiering::cold::Version;
 use nagaya_tiering::protocol::{Meta, Run, State, TagState, Token};
-use nagaya_tiering::saver::Note;
-use nagaya_tiering::wait::Wait;
+use nagaya_tiering::saver::TokenSighting;
+use nagaya_tiering::timing::SafetyDelay;
 
 use super::background::{EvictorRole, LoaderRole, SaverRole};
 use super::scenario::{Budget, Guards, Scenario, Start};
@@ -90,7 +90,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Tells whether clients may be served.
+    /// Returns whether clients may be served.
     pub(crate) fn is_live(&self, guards: &Guards) -> bool {
         let loads = |meta: &Meta| matches!(meta.state, State::Loading(_));
         self.tag
@@ -99,7 +99,7 @@ impl Node {
             .is_some_and(|meta| !self.is_suspect(meta, guards) && !loads(meta))
     }
 
-    /// Tells whether the tag is of an earlier life. Without runs nobody can know.
+    /// Returns whether the tag is of an earlier life. Without runs nobody can know.
     fn is_suspect(&self, meta: &Meta, guards: &Guards) -> bool {
         guards.run_everywhere && meta.run != self.run
     }
@@ -109,7 +109,7 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cold {
     pub(crate) row: Option<TagRow>,
-    /// What rests; an absent one keeps the number of the delete, as nobody but the search can know.
+    /// The stored value. An absent one keeps the number of the delete, which only the search knows.
     pub(crate) cells: [Cell; 2],
     pub(crate) tombstones: [bool; 2],
     /// The version of each key's row, for searches without the fence on the tag.
@@ -218,11 +218,11 @@ impl World {
         let token = Token(1);
         self.node.tag.dirty.insert(0, token);
         self.node.tag.in_index = true;
-        let wait = Wait {
+        let delay = SafetyDelay {
             since: NOW - TICK * u32::from(scenario.settle),
         };
         for saver in &mut self.savers {
-            saver.notes.seen.insert(0, Note { token, wait });
+            saver.sightings.seen.insert(0, TokenSighting { token, delay });
         }
         if let (Some(meta), Some(row)) = (&mut self.node.tag.meta, &mut self.cold.row) {
             meta.snap = scenario.savers as u64;
@@ -248,17 +248,23 @@ impl World {
         for server in &mut self.servers {
             server.tick(scenario);
         }
-        let mut waits: Vec<&mut Wait> = Vec::new();
+        let mut delays: Vec<&mut SafetyDelay> = Vec::new();
         for saver in &mut self.savers {
-            waits.extend(saver.notes.seen.values_mut().map(|note| &mut note.wait));
+            delays.extend(
+                saver
+                    .sightings
+                    .seen
+                    .values_mut()
+                    .map(|sighting| &mut sighting.delay),
+            );
         }
         for evictor in &mut self.evictors {
-            waits.extend(evictor.wait_mut());
+            delays.extend(evictor.delay_mut());
         }
         // A moment longer ago than the wait is as good as one just that long ago.
         let longest = TICK * u32::from(scenario.settle);
-        for wait in waits {
-            wait.since = (wait.since - TICK).max(NOW - longest);
+        for delay in delays {
+            delay.since = (delay.since - TICK).max(NOW - longest);
         }
         let hot = self
             .node

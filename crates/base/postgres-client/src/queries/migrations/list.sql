@@ -1,1 +1,0 @@
-SELECT number, name, checksum FROM nagaya_migrations WHERE set_name = $1 ORDER BY number

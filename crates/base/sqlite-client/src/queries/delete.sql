@@ -1,1 +1,0 @@
-DELETE FROM schema_migrations WHERE number = ?1;

@@ -1,1 +1,0 @@
-SELECT name, checksum FROM schema_migrations WHERE number = ?1;

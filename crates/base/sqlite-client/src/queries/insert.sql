@@ -1,1 +1,0 @@
-INSERT INTO schema_migrations (number, name, checksum) VALUES (?1, ?2, ?3);

@@ -1,0 +1,34 @@
+//! The files of a recorded run.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// What a run leaves behind.
+pub(super) struct Record {
+    pub(super) markdown: String,
+    pub(super) json: String,
+    pub(super) raw_csv: String,
+}
+
+/// Writes the run into a folder, made if it is missing.
+pub(super) fn write(folder: &Path, record: &Record) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let files = [
+        ("summary.md", &record.markdown),
+        ("report.json", &record.json),
+        ("raw.csv", &record.raw_csv),
+    ];
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The command line that started this run, to repeat it by.
+pub(crate) fn typed_command() -> String {
+    let words = std::env::args().skip(1);
+    words.fold("nagaya-bench".to_owned(), |line, word| line + " " + &word)
+}

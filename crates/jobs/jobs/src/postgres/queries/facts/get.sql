@@ -1,1 +1,0 @@
-SELECT value FROM jobs_fact WHERE name = $1

@@ -1,1 +1,0 @@
-SELECT id FROM jobs_done WHERE id < $1 ORDER BY id DESC LIMIT $2

@@ -1,1 +1,0 @@
-SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8

@@ -1,1 +1,0 @@
-UPDATE jobs_queue SET settings = $2, version = version + 1 WHERE name = $1

@@ -1,1 +1,0 @@
-DELETE FROM jobs_unique WHERE id = ANY ($1::int8[])

@@ -1,1 +1,0 @@
-INSERT INTO jobs_attempt SELECT * FROM json_populate_recordset(NULL::jobs_attempt, $1::text::json)

@@ -1,1 +1,0 @@
-INSERT INTO jobs_delayed SELECT * FROM json_populate_recordset(NULL::jobs_delayed, $1::text::json)

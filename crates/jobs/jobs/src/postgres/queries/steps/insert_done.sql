@@ -1,1 +1,0 @@
-INSERT INTO jobs_done SELECT * FROM json_populate_recordset(NULL::jobs_done, $1::text::json)

@@ -1,6 +1,0 @@
-WITH gone AS (
-    DELETE FROM jobs_delayed WHERE id = $1
-    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags
-)
-SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options
-FROM gone JOIN jobs_job job ON job.id = gone.id

@@ -1,1 +1,0 @@
-SELECT id, name, weight, created_ms FROM jobs_tenant

@@ -1,1 +1,0 @@
-DELETE FROM jobs_resolve WHERE id = ANY ($1::int8[])

@@ -1,8 +1,0 @@
-//! Carries endings to the jobs that depend on them, as far as the endings did not do so themselves.
-
-use super::{Beat, ROUND};
-
-pub(super) async fn run(beat: Beat) {
-    let round = async |store: &dyn crate::JobStore| Ok(store.resolve_dependents(ROUND).await?.more);
-    beat.repeat(|_| None, round).await;
-}

@@ -1,1 +1,0 @@
-DELETE FROM attempts WHERE id = ?1

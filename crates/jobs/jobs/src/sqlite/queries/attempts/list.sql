@@ -1,1 +1,0 @@
-SELECT number, worker, started_ms, ended_ms, end, error FROM attempts WHERE id = ?1 ORDER BY number

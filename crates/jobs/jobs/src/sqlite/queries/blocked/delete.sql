@@ -1,1 +1,0 @@
-DELETE FROM blocked WHERE id = ?1

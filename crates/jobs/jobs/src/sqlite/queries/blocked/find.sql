@@ -1,1 +1,0 @@
-SELECT pending FROM blocked WHERE id = ?1

@@ -1,1 +1,0 @@
-INSERT INTO blocked (id, pending) VALUES (?1, ?2)

@@ -1,1 +1,0 @@
-SELECT min(next_try_ms) FROM deliveries WHERE state = 1

@@ -1,1 +1,0 @@
-SELECT tries FROM deliveries WHERE id = ?1

@@ -1,1 +1,0 @@
-SELECT child FROM dependencies WHERE parent = ?1 ORDER BY child LIMIT ?2

@@ -1,1 +1,0 @@
-DELETE FROM dependencies WHERE parent = ?1 AND child = ?2

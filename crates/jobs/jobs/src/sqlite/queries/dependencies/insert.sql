@@ -1,1 +1,0 @@
-INSERT INTO dependencies (parent, child) VALUES (?1, ?2)

@@ -1,1 +1,0 @@
-SELECT parent FROM dependencies WHERE child = ?1 ORDER BY parent

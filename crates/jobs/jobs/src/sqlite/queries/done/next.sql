@@ -1,1 +1,0 @@
-SELECT min(purge_at_ms) FROM done

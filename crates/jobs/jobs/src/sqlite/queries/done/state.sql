@@ -1,1 +1,0 @@
-SELECT state FROM done WHERE id = ?1

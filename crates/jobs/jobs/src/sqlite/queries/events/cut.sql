@@ -1,1 +1,0 @@
-DELETE FROM events WHERE seq <= ?1

@@ -1,1 +1,0 @@
-SELECT max(seq) FROM events

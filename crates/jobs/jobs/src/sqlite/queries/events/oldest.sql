@@ -1,1 +1,0 @@
-SELECT seq, at_ms FROM events ORDER BY seq LIMIT ?1

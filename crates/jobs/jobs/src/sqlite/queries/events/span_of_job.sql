@@ -1,1 +1,0 @@
-SELECT seq_from FROM jobs WHERE id = ?1

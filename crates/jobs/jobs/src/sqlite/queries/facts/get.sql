@@ -1,1 +1,0 @@
-SELECT value FROM facts WHERE name = ?1

@@ -1,1 +1,0 @@
-SELECT key, pos, attempt FROM held WHERE id = ?1

@@ -1,1 +1,0 @@
-INSERT INTO held (queue, key, pos, id, attempt, attempt_max) VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -1,1 +1,0 @@
-SELECT queue, tenant, priority, max_retries, run_at_ms, options FROM jobs WHERE id = ?1

@@ -1,1 +1,0 @@
-SELECT id FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT ?2

@@ -1,1 +1,0 @@
-SELECT id FROM delayed WHERE id < ?1 ORDER BY id DESC LIMIT ?2

@@ -1,1 +1,0 @@
-DELETE FROM places WHERE queue = ?1 AND key = ?2

@@ -1,1 +1,0 @@
-SELECT places, taken FROM places WHERE queue = ?1 AND key = ?2

@@ -1,1 +1,0 @@
-DELETE FROM positions WHERE id = ?1

@@ -1,1 +1,0 @@
-SELECT pos FROM positions WHERE id = ?1

@@ -1,1 +1,0 @@
-INSERT OR REPLACE INTO positions (id, pos) VALUES (?1, ?2)

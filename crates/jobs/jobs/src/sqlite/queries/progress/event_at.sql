@@ -1,1 +1,0 @@
-SELECT event_at_ms FROM progress WHERE id = ?1

@@ -1,1 +1,0 @@
-SELECT per_mille, message, data, at_ms FROM progress WHERE id = ?1

@@ -1,1 +1,0 @@
-UPDATE queues SET settings = ?2 WHERE num = ?1

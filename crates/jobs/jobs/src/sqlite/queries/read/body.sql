@@ -1,1 +1,0 @@
-SELECT run_at_ms, lease_ms, content_type, payload FROM jobs WHERE id = ?1

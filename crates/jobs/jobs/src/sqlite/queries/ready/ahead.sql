@@ -1,3 +1,0 @@
-SELECT count(*) FROM (
-    SELECT 1 FROM ready WHERE queue = ?1 AND tenant = ?2 AND (rank, pos) < (?3, ?4) LIMIT 100000
-)

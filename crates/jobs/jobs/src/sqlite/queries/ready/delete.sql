@@ -1,1 +1,0 @@
-DELETE FROM ready WHERE queue = ?1 AND tenant = ?2 AND rank = ?3 AND pos = ?4 RETURNING attempt, attempt_max

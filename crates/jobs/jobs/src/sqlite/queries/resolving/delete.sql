@@ -1,1 +1,0 @@
-DELETE FROM resolving WHERE parent = ?1

@@ -1,1 +1,0 @@
-SELECT parent, succeeded FROM resolving ORDER BY parent LIMIT 1

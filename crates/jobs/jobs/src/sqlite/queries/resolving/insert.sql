@@ -1,1 +1,0 @@
-INSERT OR REPLACE INTO resolving (parent, succeeded) VALUES (?1, ?2)

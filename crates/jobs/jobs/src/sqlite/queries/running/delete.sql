@@ -1,1 +1,0 @@
-DELETE FROM running WHERE id = ?1

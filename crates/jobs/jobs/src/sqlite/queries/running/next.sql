@@ -1,1 +1,0 @@
-SELECT min(lease_until_ms) FROM running

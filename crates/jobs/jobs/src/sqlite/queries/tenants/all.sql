@@ -1,1 +1,0 @@
-SELECT num, name, weight, created_ms FROM tenants ORDER BY name

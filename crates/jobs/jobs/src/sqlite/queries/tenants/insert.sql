@@ -1,1 +1,0 @@
-INSERT INTO tenants (name, weight, created_ms) VALUES (?1, ?2, ?3)

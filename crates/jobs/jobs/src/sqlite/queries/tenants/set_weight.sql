@@ -1,1 +1,0 @@
-UPDATE tenants SET weight = ?2 WHERE num = ?1

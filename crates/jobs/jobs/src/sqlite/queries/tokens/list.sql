@@ -1,4 +1,0 @@
-SELECT k.name, t.name, k.hash, k.scopes, k.queues, k.created_ms, k.expires_ms
-FROM tokens k JOIN tenants t ON t.num = k.tenant
-WHERE ?1 IS NULL OR t.name = ?1
-ORDER BY t.name, k.name

@@ -1,1 +1,0 @@
-SELECT id FROM uniques WHERE queue = ?1 AND tenant = ?2 AND key = ?3

@@ -1,0 +1,30 @@
+-- Idempotency keys and unique keys.
+
+-- name: find_idempotency
+SELECT id, expires_ms > $4 FROM jobs_key WHERE queue = $1 AND tenant = $2 AND key = $3
+
+-- name: purge_idempotency
+WITH old AS MATERIALIZED (
+    SELECT queue, tenant, key FROM jobs_key WHERE expires_ms <= $1::int8
+    ORDER BY expires_ms LIMIT $2::int8 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM jobs_key USING old
+    WHERE jobs_key.queue = old.queue AND jobs_key.tenant = old.tenant AND jobs_key.key = old.key
+    RETURNING 1
+), unused AS (
+    DELETE FROM jobs_place
+    WHERE taken = 0 AND NOT EXISTS (SELECT FROM jobs_blocked WHERE place = jobs_place.id)
+)
+SELECT count(*) FROM gone
+
+-- name: find_unique
+SELECT id FROM jobs_unique WHERE queue = $1 AND tenant = $2 AND key = $3
+
+-- name: hold_unique
+-- Takes a unique key, or returns its holder.
+INSERT INTO jobs_unique (queue, tenant, key, id) VALUES ($1, $2, $3, $4)
+ON CONFLICT (queue, tenant, key) DO UPDATE SET key = excluded.key
+RETURNING id
+
+-- name: delete_unique
+DELETE FROM jobs_unique WHERE id = ANY ($1::int8[])

@@ -1,0 +1,72 @@
+-- Jobs that a worker holds under a lease.
+
+-- name: complete
+-- Ends jobs as succeeded that have no special flags, of queues in $7 (kept for $8). The fence is written so
+-- that only a lookup by key is possible. Ids are distinct. Jobs missing in the result were not ended here.
+WITH gone AS (
+    DELETE FROM jobs_running
+    WHERE id = ANY ($2::int8[]) AND nonce = ($3::int8[])[array_position($2::int8[], id)]
+      AND attempt = ($4::int4[])[array_position($2::int8[], id)] AND flags & $9::int2 = 0 AND queue = ANY ($7::int4[])
+    RETURNING id, queue, tenant, attempt, attempt_max, flags, nonce, worker, started_ms
+), ended AS (
+    INSERT INTO jobs_done (id, queue, tenant, state, attempt, attempt_max, flags, nonce, worker, started_ms,
+                           ended_ms, content_type, result, purge_at_ms)
+    SELECT id, queue, tenant, 4, attempt, attempt_max, flags, nonce, worker, started_ms, $1::int8,
+           ($5::text[])[array_position($2::int8[], id)], ($6::bytea[])[array_position($2::int8[], id)],
+           $1::int8 + ($8::int8[])[array_position($7::int4[], queue)]
+    FROM gone
+    RETURNING id
+), told AS (
+    INSERT INTO jobs_resolve (id)
+    SELECT DISTINCT on_job FROM jobs_dependency WHERE on_job = ANY (ARRAY(SELECT id FROM ended))
+    ON CONFLICT DO NOTHING
+    RETURNING id
+), gate AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock(7953761907321733121)
+    FROM (SELECT count(*) AS jobs FROM ended) a, (SELECT count(*) FROM told) b
+    WHERE jobs > 0
+), logged AS (
+    INSERT INTO jobs_event (seq, kind, job, queue, tenant, attempt, at_ms)
+    SELECT nextval('jobs_event_seq'), 5, id, queue, tenant, attempt, $1::int8
+    FROM (SELECT gone.* FROM gate, gone ORDER BY array_position($2::int8[], gone.id)) one
+    RETURNING seq
+)
+SELECT id, queue, (SELECT max(seq) FROM logged), (SELECT count(*) FROM told) FROM gone
+
+-- name: extend
+UPDATE jobs_running SET lease_until_ms = greatest(lease_until_ms, $1::int8 + coalesce($5::int8, lease_ms))
+WHERE id = $2::int8 AND nonce = $3::int8 AND attempt = $4::int4
+RETURNING lease_until_ms
+
+-- name: take_leased
+WITH gone AS (
+    DELETE FROM jobs_running
+    WHERE id = ANY ($1::int8[]) AND nonce = ($2::int8[])[array_position($1::int8[], id)]
+      AND attempt = ($3::int4[])[array_position($1::int8[], id)]
+    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags, nonce, worker, started_ms
+)
+SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options, nonce, worker,
+       started_ms
+FROM gone CROSS JOIN LATERAL (SELECT options FROM jobs_job WHERE jobs_job.id = gone.id OFFSET 0) job
+
+-- name: take
+WITH gone AS (
+    DELETE FROM jobs_running WHERE id = $1
+    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags, nonce, worker, started_ms
+)
+SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options, nonce, worker,
+       started_ms
+FROM gone JOIN jobs_job job ON job.id = gone.id
+
+-- name: take_expired
+WITH late AS MATERIALIZED (
+    SELECT id FROM jobs_running WHERE lease_until_ms <= $1::int8
+    ORDER BY lease_until_ms, id LIMIT $2::int8 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM jobs_running WHERE id = ANY (ARRAY(SELECT id FROM late))
+    RETURNING id, queue, tenant, rank, attempt, attempt_max, flags, nonce, worker, started_ms, lease_until_ms
+)
+SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options, nonce, worker,
+       started_ms
+FROM gone CROSS JOIN LATERAL (SELECT options FROM jobs_job WHERE jobs_job.id = gone.id OFFSET 0) job
+ORDER BY gone.lease_until_ms, gone.id

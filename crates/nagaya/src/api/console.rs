@@ -1,0 +1,18 @@
+//! The web console beside the API that it is a client of.
+
+use axum::Router;
+use nagaya_console::{Console, ConsoleConfig, InProcess};
+
+use crate::app::up::VERSION;
+use crate::http::HttpConfig;
+
+/// The pages, over the router that answers requests from outside as well.
+pub(crate) fn routes(api: Router, config: &HttpConfig) -> Router {
+    let asks_token = config.token.is_some();
+    let config = ConsoleConfig {
+        asks_token,
+        local_names_only: !asks_token && config.listen.is_loopback(),
+        version: VERSION,
+    };
+    Console::new(InProcess::new(api), config).routes()
+}

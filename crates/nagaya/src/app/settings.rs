@@ -1,0 +1,208 @@
+//! All settings together: which sections there are, and how they are read.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use nagaya_config::{Flag, Loaded, Loader, Secret, Section, SectionMeta, Unset, settings};
+use nagaya_engine::RoomConfig;
+use nagaya_fanout::FanoutConfig;
+use nagaya_telemetry::TelemetryConfig;
+
+use crate::cli::GlobalArgs;
+use crate::fanout;
+pub use crate::fleet::FleetConfig;
+pub use crate::http::HttpConfig;
+pub use crate::ids::IdsConfig;
+pub use crate::jobs::{JobsConfig, NotifyConfig, WebhooksConfig};
+pub use crate::room::distributed::TiersConfig;
+
+settings! {
+    /// The house itself: where it lives and how it stops.
+    pub struct HouseConfig in "house" {
+        /// The folder that holds all data. It is made with private permissions if it is
+        /// missing, and used by one process at a time.
+        data: PathBuf = "./nagaya-data", fixed, flag "--data";
+        /// How long open work may take to finish after SIGINT or SIGTERM. What is still
+        /// open then is cut off and reported.
+        drain_timeout: Duration = "10s", fixed, range "0ms" to "1h";
+        /// Let other machines connect to listeners that ask for no credentials. Without
+        /// it such a listener is refused on any address but loopback.
+        insecure: bool = false, fixed, flag "--insecure";
+        /// A Redis for everything that is in use, as `redis://`, `rediss://`, `redis+sentinel://` or
+        /// `redis+cluster://` with user and password. Not set, engines of the house's own. The room needs
+        /// `postgres` as well.
+        redis: Option<Secret> = Unset, fixed, flag "--redis";
+        /// A PostgreSQL for everything that rests, as `postgres://user:password@host/database`. Not set,
+        /// files in the data folder.
+        postgres: Option<Secret> = Unset, fixed, flag "--postgres";
+    }
+}
+
+/// The checked settings of every component.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub house: HouseConfig,
+    pub http: HttpConfig,
+    pub room: RoomConfig,
+    pub tiers: TiersConfig,
+    pub ids: IdsConfig,
+    pub fleet: FleetConfig,
+    pub jobs: JobsConfig,
+    pub webhooks: WebhooksConfig,
+    pub notify: NotifyConfig,
+    pub fanout: FanoutConfig,
+    pub telemetry: TelemetryConfig,
+}
+
+/// Every section of the config file, in the order in which they are documented.
+pub fn sections() -> Vec<&'static SectionMeta> {
+    vec![
+        HouseConfig::META,
+        HttpConfig::META,
+        RoomConfig::META,
+        TiersConfig::META,
+        IdsConfig::META,
+        FleetConfig::META,
+        JobsConfig::META,
+        WebhooksConfig::META,
+        NotifyConfig::META,
+        FanoutConfig::META,
+        TelemetryConfig::META,
+    ]
+}
+
+impl Settings {
+    /// Takes the settings apart by component and checks the rules that span several.
+    pub fn new(loaded: &Loaded) -> anyhow::Result<Settings> {
+        let settings = Settings {
+            house: loaded.section(),
+            http: loaded.section(),
+            room: loaded.section(),
+            tiers: loaded.section(),
+            ids: loaded.section(),
+            fleet: loaded.section(),
+            jobs: loaded.section(),
+            webhooks: loaded.section(),
+            notify: loaded.section(),
+            fanout: loaded.section(),
+            telemetry: loaded.section(),
+        };
+        settings.refuse_open_listeners()?;
+        settings.ids.check()?;
+        settings.fleet.check()?;
+        settings.jobs.check()?;
+        settings.webhooks.check()?;
+        settings.notify.check()?;
+        settings.jobs.postgres_url(&settings.house)?;
+        fanout::check(&settings)?;
+        Ok(settings)
+    }
+
+    /// Refuses listeners that other machines can reach and that ask for nothing.
+    fn refuse_open_listeners(&self) -> anyhow::Result<()> {
+        let listeners = [
+            (
+                "http.listen",
+                &self.http.listen,
+                "http.token",
+                self.http.token.is_some(),
+            ),
+            (
+                "room.listen",
+                &self.room.listen,
+                "room.password",
+                self.room.password.is_some(),
+            ),
+        ];
+        for (name, listen, credential, has_credential) in listeners {
+            if !listen.is_loopback() && !has_credential && !self.house.insecure {
+                bail!(
+                    "`{name}` is {listen}, which other machines can reach, and `{credential}` is not set; \
+                     set it, listen on 127.0.0.1, or pass --insecure"
+                );
+            }
+        }
+        let listen = self.ids.listen;
+        if self.ids.enabled && !listen.is_loopback() && !self.house.insecure {
+            bail!(
+                "`ids.listen` is {listen}, which other machines can reach, and memcached's protocol knows no \
+                 credentials; listen on 127.0.0.1 or pass --insecure"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Reads all sources and returns the effective settings with their origins.
+pub(crate) fn load(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
+    let mut loader = Loader::new(&sections());
+    if let Some(path) = &global.config {
+        match std::fs::read_to_string(path) {
+            Ok(text) => loader.file(&path.display().to_string(), &text),
+            Err(error) => bail!("cannot read the config file {}: {error}", path.display()),
+        }
+    }
+    let environment = std::env::vars_os();
+    loader.env(environment.map(|(name, value)| (lossy(name), lossy(value))));
+    loader.flags(flags);
+    Ok(loader.finish()?)
+}
+
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flags: &[(&str, &str)]) -> anyhow::Result<Settings> {
+        let mut loader = Loader::new(&sections());
+        loader.flags(flags.iter().map(|(key, value)| Flag {
+            key: key.to_string(),
+            value: value.to_string(),
+            name: "--set".into(),
+        }));
+        Settings::new(&loader.finish()?)
+    }
+
+    #[test]
+    fn an_open_address_needs_a_token_or_a_clear_word() {
+        assert!(settings(&[]).is_ok());
+        let open = ("http.listen", "0.0.0.0:7400");
+        let refused = settings(&[open]).unwrap_err().to_string();
+        assert!(
+            refused.contains("0.0.0.0:7400") && refused.contains("--insecure"),
+            "{refused}"
+        );
+        assert!(settings(&[open, ("http.token", "hunter2")]).is_ok());
+        assert!(settings(&[open, ("house.insecure", "true")]).is_ok());
+    }
+
+    #[test]
+    fn ids_on_an_open_address_need_a_clear_word() {
+        let open = ("ids.listen", "0.0.0.0:11212");
+        let refused = settings(&[open]).unwrap_err().to_string();
+        assert!(
+            refused.contains("0.0.0.0:11212") && refused.contains("--insecure"),
+            "{refused}"
+        );
+        assert!(settings(&[open, ("house.insecure", "true")]).is_ok());
+        assert!(settings(&[open, ("ids.enabled", "false")]).is_ok());
+    }
+
+    #[test]
+    fn every_default_is_of_its_type_and_in_its_range() {
+        for section in sections() {
+            for field in section.fields {
+                let default = (field.default)();
+                assert!(
+                    (field.check)(&default).is_ok(),
+                    "{}: {default}",
+                    field.full_name(section)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The running server that the tools speak to.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use nagaya_client::{Client, RetryPolicy};
+use nagaya_config::{Loaded, Secret};
+
+use crate::app::banner::local_url;
+use crate::http::HttpConfig;
+
+/// The variable that holds a token, which does not belong on a command line.
+const TOKEN_VARIABLE: &str = "NAGAYA_TOKEN";
+
+#[derive(Args)]
+pub(crate) struct ConnectArgs {
+    /// Where the house listens [default: http.listen of the settings]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
+/// Prepares a client for the server of the flags and settings. The token comes from the environment or is the
+/// one of the settings.
+pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
+    let http: HttpConfig = loaded.section();
+    let url = args.url.clone().unwrap_or_else(|| local_url(http.listen.0));
+    let retry = RetryPolicy {
+        attempts: 3,
+        max: Duration::from_secs(2),
+        ..RetryPolicy::default()
+    };
+    let mut builder = Client::builder(&url).retry(retry);
+    if let Some(token) = token(&http) {
+        builder = builder.token(token.reveal());
+    }
+    builder.build().context("the house cannot be spoken to")
+}
+
+/// The token of the environment, or the server's own of the settings.
+pub(crate) fn token(http: &HttpConfig) -> Option<Secret> {
+    let told = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty());
+    told.map(Secret::new).or_else(|| http.token.clone())
+}

@@ -1,0 +1,79 @@
+//! `nagaya room`: the roles of a room on real engines, and tools for the data of one in this process.
+//!
+//! Each tool works beside a running server, which is found by the lock file of its data folder, and on a folder
+//! that is not in use, which it locks. The write-ahead log is never left out: a running server is asked to save
+//! first, a stopped folder's log is replayed as the next start would do.
+
+mod client;
+pub(crate) mod confirm;
+mod copy;
+mod doctor;
+mod erase;
+mod export;
+mod room_data;
+mod size;
+mod stopped;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use nagaya_config::Flag;
+
+pub(crate) use export::line as export_line;
+
+use crate::cli::GlobalArgs;
+use crate::room::distributed;
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  nagaya room export > all.jsonl
+  nagaya room export user:17 user:18 --output two.jsonl
+  nagaya room export --payload --data /var/lib/nagaya | gzip > all.jsonl.gz
+
+One line per key: tag, key, type, expires_at_ms, value. Bytes that are not
+UTF-8 come as {\"base64\": \"...\"}. --payload adds what DUMP gives, in base64.
+Exit code 1 when a tag was not found or a value could not be read.";
+
+const ERASE_EXAMPLES: &str = "\
+Examples:
+  nagaya room erase user:17            asks first
+  nagaya room erase user:17 --yes      for scripts
+
+Removes every key of the tag from memory and from disk. Beside a running house
+its write-ahead log may hold earlier writes of the tag until it has moved on;
+docs/room.md says for how long. Exit code 0 also when there was nothing.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  nagaya room doctor
+  nagaya room doctor --json | jq .findings
+  nagaya room doctor --fix             the house must not be running
+
+--fix cuts a damaged log before the damage, after copying it beside the log,
+counts sizes anew and makes files private. Exit code 0 when all is well, 1 when
+something was found.";
+
+#[derive(Subcommand)]
+pub(crate) enum RoomCommand {
+    #[command(flatten)]
+    Role(distributed::RoleArgs),
+    /// Write keys and values as JSON lines
+    #[command(after_long_help = EXPORT_EXAMPLES)]
+    Export(export::ExportArgs),
+    /// Remove a tag from memory and from disk
+    #[command(after_long_help = ERASE_EXAMPLES)]
+    Erase(erase::EraseArgs),
+    /// Look for damage and say what to do about it
+    #[command(after_long_help = DOCTOR_EXAMPLES)]
+    Doctor(doctor::DoctorArgs),
+}
+
+/// Runs one of the tools.
+pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: RoomCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        RoomCommand::Role(args) => distributed::run(global, flags, args),
+        RoomCommand::Export(args) => export::export(global, args),
+        RoomCommand::Erase(args) => erase::erase(global, args),
+        RoomCommand::Doctor(args) => doctor::doctor(global, args),
+    }
+}

@@ -1,1 +1,0 @@
-SELECT tag FROM room_tags WHERE tag > $1 ORDER BY tag LIMIT $2

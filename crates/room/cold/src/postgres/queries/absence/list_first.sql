@@ -1,1 +1,0 @@
-SELECT tag FROM room_tags ORDER BY tag LIMIT $1

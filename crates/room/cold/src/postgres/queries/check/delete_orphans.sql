@@ -1,2 +1,0 @@
-DELETE FROM room_keys AS keys
-WHERE NOT EXISTS (SELECT 1 FROM room_tags AS tags WHERE tags.tag = keys.tag)

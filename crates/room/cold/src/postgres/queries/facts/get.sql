@@ -1,1 +1,0 @@
-SELECT value FROM room_facts WHERE name = $1

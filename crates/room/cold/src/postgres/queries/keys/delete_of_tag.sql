@@ -1,1 +1,0 @@
-DELETE FROM room_keys WHERE tag = $1

@@ -1,5 +1,0 @@
-SELECT tag, key, kind, expires_at_ms
-FROM room_keys
-WHERE (tag, key) > ($1, $2) AND buried_at_ms IS NULL
-ORDER BY tag, key
-LIMIT $3

@@ -1,1 +1,0 @@
-DELETE FROM room_tags WHERE tag = $1

@@ -1,1 +1,0 @@
-DELETE FROM keys WHERE NOT EXISTS (SELECT 1 FROM tags WHERE tags.id = keys.tag_id);

@@ -1,1 +1,0 @@
-SELECT count(*) FROM keys WHERE NOT EXISTS (SELECT 1 FROM tags WHERE tags.id = keys.tag_id);

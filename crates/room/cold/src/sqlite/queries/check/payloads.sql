@@ -1,1 +1,0 @@
-SELECT key, payload FROM keys WHERE tag_id = ?1 AND payload IS NOT NULL;

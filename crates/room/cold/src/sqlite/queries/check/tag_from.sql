@@ -1,1 +1,0 @@
-SELECT id FROM tags WHERE id >= ?1 ORDER BY id LIMIT 1;

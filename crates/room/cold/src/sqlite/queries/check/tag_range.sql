@@ -1,1 +1,0 @@
-SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM tags;

@@ -1,1 +1,0 @@
-DELETE FROM keys WHERE tag_id = ?1;

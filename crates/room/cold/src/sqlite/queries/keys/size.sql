@@ -1,1 +1,0 @@
-SELECT length(payload) FROM keys WHERE tag_id = ?1 AND key = ?2;

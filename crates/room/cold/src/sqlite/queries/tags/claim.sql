@@ -1,1 +1,0 @@
-UPDATE tags SET generation = generation + 1 WHERE tag = ?1 AND generation = ?2;

@@ -1,1 +1,0 @@
-INSERT INTO tags (tag, generation) VALUES (?1, 1) ON CONFLICT (tag) DO NOTHING;

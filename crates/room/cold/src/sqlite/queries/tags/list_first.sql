@@ -1,6 +1,0 @@
-SELECT
-    tag, generation, saved_generation, saved_snap, status,
-    read_at_ms, written_at_ms, saved_at_ms, keys, bytes
-FROM tags
-ORDER BY tag
-LIMIT ?1;

@@ -1,1 +1,0 @@
-UPDATE tags SET status = ?2 WHERE tag = ?1 AND status <> ?2;

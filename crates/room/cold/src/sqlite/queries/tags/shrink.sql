@@ -1,1 +1,0 @@
-UPDATE tags SET keys = keys - ?2, bytes = bytes - ?3, tombstones = tombstones - ?4 WHERE id = ?1;
