@@ -15,7 +15,11 @@ pub struct Function {
 
 /// Returns the functions of a file that have more lines than `max`. Test code is left out.
 pub fn longer_than(path: &Path, max: usize) -> Vec<Function> {
-    let mut collector = Collector { file: path.to_string_lossy().into_owned(), max, found: Vec::new() };
+    let mut collector = Collector {
+        file: path.to_string_lossy().into_owned(),
+        max,
+        found: Vec::new(),
+    };
     collector.visit_file(&source::parse(path));
     collector.found
 }
@@ -30,7 +34,11 @@ impl Collector {
     fn measure(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let lines = block.span().end().line + 1 - signature.span().start().line;
         if lines > self.max {
-            self.found.push(Function { file: self.file.clone(), name: signature.ident.to_string(), lines });
+            self.found.push(Function {
+                file: self.file.clone(),
+                name: signature.ident.to_string(),
+                lines,
+            });
         }
     }
 }

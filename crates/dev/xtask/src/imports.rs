@@ -53,12 +53,23 @@ impl Graph {
     /// The same graph with each file replaced by its folder below `src`, files directly in `src`
     /// by their own name.
     pub fn of_folders(&self) -> Graph {
-        let folder = |file: &str| file.split('/').next().unwrap_or(file).trim_end_matches(".rs").to_owned();
+        let folder = |file: &str| {
+            file.split('/')
+                .next()
+                .unwrap_or(file)
+                .trim_end_matches(".rs")
+                .to_owned()
+        };
         let mut graph = Graph::default();
         for (from, targets) in &self.arrows {
             let from = folder(from);
             let arrows = graph.arrows.entry(from.clone()).or_default();
-            arrows.extend(targets.iter().map(|target| folder(target)).filter(|to| *to != from));
+            arrows.extend(
+                targets
+                    .iter()
+                    .map(|target| folder(target))
+                    .filter(|to| *to != from),
+            );
         }
         graph
     }
@@ -102,7 +113,11 @@ impl Tarjan {
         }
         self.lowest.insert(file.to_owned(), lowest);
         if lowest == number {
-            let from = self.stack.iter().position(|open| open == file).expect("it is still open");
+            let from = self
+                .stack
+                .iter()
+                .position(|open| open == file)
+                .expect("it is still open");
             let files: BTreeSet<String> = self.stack.drain(from..).collect();
             if files.len() > 1 {
                 self.found.push(files);
@@ -116,7 +131,11 @@ fn modules(folder: &str) -> BTreeMap<ModulePath, Module> {
     let mut parsed = BTreeMap::new();
     let mut test_only = BTreeSet::new();
     for path in source::files(&src, "rs") {
-        let file = path.strip_prefix(&src).expect("it was found in src").to_string_lossy().into_owned();
+        let file = path
+            .strip_prefix(&src)
+            .expect("it was found in src")
+            .to_string_lossy()
+            .into_owned();
         let module = module_path(&file);
         let syntax = source::parse(&path);
         for item in &syntax.items {
@@ -142,7 +161,11 @@ fn modules(folder: &str) -> BTreeMap<ModulePath, Module> {
                 .collect();
             let mut collector = Collector {
                 here: path.clone(),
-                module: Module { file, children, ..Module::default() },
+                module: Module {
+                    file,
+                    children,
+                    ..Module::default()
+                },
             };
             collector.visit_file(&syntax);
             (path, collector.module)
@@ -163,11 +186,17 @@ fn module_path(file: &str) -> ModulePath {
 }
 
 /// Returns the file that defines what an absolute path names.
-fn resolve<'m>(modules: &'m BTreeMap<ModulePath, Module>, path: &[String], depth: usize) -> Option<&'m String> {
+fn resolve<'m>(
+    modules: &'m BTreeMap<ModulePath, Module>,
+    path: &[String],
+    depth: usize,
+) -> Option<&'m String> {
     if depth > 8 {
         return None;
     }
-    let length = (0..=path.len()).rev().find(|&length| modules.contains_key(&path[..length]))?;
+    let length = (0..=path.len())
+        .rev()
+        .find(|&length| modules.contains_key(&path[..length]))?;
     let module = &modules[&path[..length]];
     let Some(name) = path.get(length) else {
         return Some(&module.file);
@@ -180,7 +209,10 @@ fn resolve<'m>(modules: &'m BTreeMap<ModulePath, Module>, path: &[String], depth
         return resolve(modules, &target, depth + 1);
     }
     for glob in &module.globs {
-        if modules.get(glob).is_some_and(|module| module.items.contains(name) || module.exports.contains_key(name)) {
+        if modules
+            .get(glob)
+            .is_some_and(|module| module.items.contains(name) || module.exports.contains_key(name))
+        {
             let target: ModulePath = glob.iter().chain(&path[length..]).cloned().collect();
             return resolve(modules, &target, depth + 1);
         }
@@ -231,7 +263,12 @@ impl Collector {
             }
             syn::UseTree::Name(name) => self.add_use(&name.ident.to_string(), None, prefix, public),
             syn::UseTree::Rename(name) => {
-                self.add_use(&name.ident.to_string(), Some(name.rename.to_string()), prefix, public);
+                self.add_use(
+                    &name.ident.to_string(),
+                    Some(name.rename.to_string()),
+                    prefix,
+                    public,
+                );
             }
             syn::UseTree::Glob(_) => {
                 if let Some(path) = self.absolute(prefix) {
@@ -284,7 +321,11 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let segments: Vec<String> = path
+            .segments
+            .iter()
+            .map(|segment| segment.ident.to_string())
+            .collect();
         if segments.len() > 1
             && let Some(path) = self.absolute(&segments)
         {

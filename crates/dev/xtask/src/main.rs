@@ -1,6 +1,9 @@
 //! Prints what the checks of this crate measure: `cargo run -p nagaya-xtask -- loops crates/room/exec`.
 
-#![allow(clippy::print_stdout, reason = "a tool of the command line prints its findings")]
+#![allow(
+    clippy::print_stdout,
+    reason = "a tool of the command line prints its findings"
+)]
 
 use nagaya_xtask::imports::Graph;
 
@@ -20,7 +23,10 @@ fn print_loops(folder: &str) {
     for files in graph.loops() {
         println!("{} files", files.len());
         for file in &files {
-            let inside: Vec<&str> = graph.arrows[file].intersection(&files).map(String::as_str).collect();
+            let inside: Vec<&str> = graph.arrows[file]
+                .intersection(&files)
+                .map(String::as_str)
+                .collect();
             println!("  {file} -> {}", inside.join(" "));
         }
     }

@@ -26,7 +26,11 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
         };
         for entry in entries {
             let path = entry.expect("a folder of the repository can be listed").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if path.is_dir() {
                 if name != "target" && name != "node_modules" && !name.starts_with('.') {
                     folders.push(path);
@@ -46,7 +50,11 @@ pub fn rust_files() -> Vec<PathBuf> {
     ["crates", "clients"]
         .iter()
         .flat_map(|folder| files(&root.join(folder), "rs"))
-        .map(|path| path.strip_prefix(&root).expect("it was found below the root").to_owned())
+        .map(|path| {
+            path.strip_prefix(&root)
+                .expect("it was found below the root")
+                .to_owned()
+        })
         .collect()
 }
 

@@ -1,4 +1,5 @@
 mod crates;
+mod documents;
 mod functions;
 mod imports;
 mod manifests;

@@ -26,7 +26,11 @@ pub fn packages() -> BTreeMap<String, Package> {
         .current_dir(source::root())
         .output()
         .expect("cargo runs, for it runs this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let root = source::root();
     let packages = metadata["packages"].as_array().expect("a list of packages");
@@ -52,7 +56,10 @@ fn package_of(package: &serde_json::Value, root: &str) -> Package {
         foreign: Vec::new(),
         declared: Vec::new(),
     };
-    for dependency in package["dependencies"].as_array().expect("a list of dependencies") {
+    for dependency in package["dependencies"]
+        .as_array()
+        .expect("a list of dependencies")
+    {
         let name = text(&dependency["name"]);
         found.declared.push(name.clone());
         if dependency["kind"] == "dev" {

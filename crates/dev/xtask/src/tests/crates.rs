@@ -6,10 +6,35 @@ use std::collections::BTreeMap;
 /// The floors of ARCHITECTURE.md, from the ground up.
 const FLOORS: &[&[&str]] = &[
     &["resp", "config", "clock", "sql"],
-    &["command-spec", "store", "lua", "tiering", "wal", "net", "process", "telemetry"],
-    &["connections", "reactor", "http-kit", "redis-client", "postgres-client", "sqlite-client"],
+    &[
+        "command-spec",
+        "store",
+        "lua",
+        "tiering",
+        "wal",
+        "net",
+        "process",
+        "telemetry",
+    ],
+    &[
+        "connections",
+        "reactor",
+        "http-kit",
+        "redis-client",
+        "postgres-client",
+        "sqlite-client",
+    ],
     &["keyspace", "jobs", "cold", "fleet", "ids", "client"],
-    &["exec", "jobs-sqlite", "jobs-postgres", "jobs-api", "deliver", "fanout", "fleet-api", "ids-api"],
+    &[
+        "exec",
+        "jobs-sqlite",
+        "jobs-postgres",
+        "jobs-api",
+        "deliver",
+        "fanout",
+        "fleet-api",
+        "ids-api",
+    ],
     &["commands"],
     &["engine", "cluster"],
     &["bench", "console"],
@@ -55,7 +80,15 @@ const ACROSS_SERVICES: &[(&str, &str)] = &[
 const BANS: &[(&[&str], &[&str])] = &[
     (
         &["store", "command-spec", "tiering"],
-        &["tokio", "rusqlite", "tokio-postgres", "hyper", "rustix", "libc", "rustls"],
+        &[
+            "tokio",
+            "rusqlite",
+            "tokio-postgres",
+            "hyper",
+            "rustix",
+            "libc",
+            "rustls",
+        ],
     ),
     (&["jobs"], &["rusqlite", "tokio-postgres", "hyper"]),
     (
@@ -84,13 +117,25 @@ fn arrows_between_crates_go_to_a_lower_floor() {
     for package in product().values() {
         let from = floor(&package.name);
         for used in &package.uses {
-            assert!(!DEVELOPMENT.contains(&used.as_str()), "{} uses {used} outside of tests", package.name);
+            assert!(
+                !DEVELOPMENT.contains(&used.as_str()),
+                "{} uses {used} outside of tests",
+                package.name
+            );
             if floor(used) >= from {
-                wrong.push(format!("{} (floor {from}) -> {used} (floor {})", package.name, floor(used)));
+                wrong.push(format!(
+                    "{} (floor {from}) -> {used} (floor {})",
+                    package.name,
+                    floor(used)
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "these arrows do not go down:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "these arrows do not go down:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -103,7 +148,12 @@ fn every_floor_names_crates_that_exist() {
 
 #[test]
 fn only_the_binaries_name_two_services() {
-    let service = |name: &str| SERVICES.iter().find(|(known, _)| *known == name).map(|(_, service)| *service);
+    let service = |name: &str| {
+        SERVICES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, service)| *service)
+    };
     let mut across = Vec::new();
     for package in product().values() {
         let Some(own) = service(&package.name) else {
@@ -115,7 +165,10 @@ fn only_the_binaries_name_two_services() {
             }
         }
     }
-    let expected: Vec<_> = ACROSS_SERVICES.iter().map(|(from, to)| (String::from(*from), String::from(*to))).collect();
+    let expected: Vec<_> = ACROSS_SERVICES
+        .iter()
+        .map(|(from, to)| (String::from(*from), String::from(*to)))
+        .collect();
     assert_eq!(across, expected);
 }
 
@@ -125,7 +178,10 @@ fn rules_know_no_drivers_and_no_sockets() {
     for (names, banned) in BANS {
         for name in *names {
             let foreign = &packages[*name].foreign;
-            let found: Vec<_> = foreign.iter().filter(|used| banned.contains(&used.as_str())).collect();
+            let found: Vec<_> = foreign
+                .iter()
+                .filter(|used| banned.contains(&used.as_str()))
+                .collect();
             assert!(found.is_empty(), "{name} uses {found:?}");
         }
     }
@@ -135,7 +191,11 @@ fn rules_know_no_drivers_and_no_sockets() {
 fn only_the_binaries_use_anyhow() {
     for package in product().values() {
         if package.foreign.iter().any(|used| used == "anyhow") {
-            assert!(["nagaya", "bench"].contains(&package.name.as_str()), "{} uses anyhow", package.name);
+            assert!(
+                ["nagaya", "bench"].contains(&package.name.as_str()),
+                "{} uses anyhow",
+                package.name
+            );
         }
     }
 }

@@ -18,7 +18,11 @@ const CRATES: &[&str] = &[
 fn no_loop_of_imports_spans_more_than_six_files() {
     for folder in CRATES {
         for files in Graph::of_crate(folder).loops() {
-            assert!(files.len() <= LOOP_FILES_MAX, "{folder}: {} files: {files:?}", files.len());
+            assert!(
+                files.len() <= LOOP_FILES_MAX,
+                "{folder}: {} files: {files:?}",
+                files.len()
+            );
         }
     }
 }

@@ -14,12 +14,25 @@ const UNNAMED: &[(&str, &str)] = &[
 
 #[test]
 fn every_workspace_dependency_has_a_user() {
-    let manifest: toml_edit::DocumentMut =
-        source::read(Path::new("Cargo.toml")).parse().expect("the manifest is TOML");
-    let declared: BTreeSet<String> = packages().into_values().flat_map(|package| package.declared).collect();
-    let entries = manifest["workspace"]["dependencies"].as_table_like().expect("a table");
-    let unused: Vec<_> = entries.iter().map(|(name, _)| name).filter(|name| !declared.contains(*name)).collect();
-    assert!(unused.is_empty(), "no crate uses these workspace dependencies: {unused:?}");
+    let manifest: toml_edit::DocumentMut = source::read(Path::new("Cargo.toml"))
+        .parse()
+        .expect("the manifest is TOML");
+    let declared: BTreeSet<String> = packages()
+        .into_values()
+        .flat_map(|package| package.declared)
+        .collect();
+    let entries = manifest["workspace"]["dependencies"]
+        .as_table_like()
+        .expect("a table");
+    let unused: Vec<_> = entries
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| !declared.contains(*name))
+        .collect();
+    assert!(
+        unused.is_empty(),
+        "no crate uses these workspace dependencies: {unused:?}"
+    );
 }
 
 #[test]

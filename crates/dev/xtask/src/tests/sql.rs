@@ -5,6 +5,13 @@ use crate::source;
 /// Files of queries and migrations, at most.
 const SQL_FILES_MAX: usize = 60;
 
+/// Where columns are read by number: the macro, and the reader of single values beside each driver.
+const MACRO: &[&str] = &[
+    "crates/base/sql/src/row.rs",
+    "crates/base/sqlite-client/src/scalar.rs",
+    "crates/base/postgres-client/src/scalar.rs",
+];
+
 #[test]
 fn queries_lie_in_few_files() {
     let count = source::files(&source::root().join("crates"), "sql").len();
@@ -16,10 +23,12 @@ fn columns_are_read_by_the_row_macro_only() {
     let mut found = Vec::new();
     for path in source::rust_files() {
         let folder = path.to_string_lossy();
-        if folder.starts_with("crates/base/sql/") || folder.contains("/tests/") {
+        if MACRO.contains(&folder.as_ref()) || folder.contains("/tests/") {
             continue;
         }
-        for (number, line) in source::read(&path).lines().enumerate() {
+        let text = source::read(&path);
+        let code = text.split("mod tests {").next().unwrap_or(&text);
+        for (number, line) in code.lines().enumerate() {
             if reads_a_numbered_column(line) {
                 found.push(format!("{folder}:{}: {}", number + 1, line.trim()));
             }
@@ -31,7 +40,10 @@ fn columns_are_read_by_the_row_macro_only() {
 /// Finds `row.get(3)`, `row.try_get::<_, i64>(3)` and their like.
 fn reads_a_numbered_column(line: &str) -> bool {
     line.split("row").skip(1).any(|rest| {
-        let Some(call) = rest.strip_prefix(".get").or_else(|| rest.strip_prefix(".try_get")) else {
+        let Some(call) = rest
+            .strip_prefix(".get")
+            .or_else(|| rest.strip_prefix(".try_get"))
+        else {
             return false;
         };
         let arguments = match call.strip_prefix("::<") {
