@@ -10,6 +10,9 @@ use std::path::Path;
 const UNNAMED: &[(&str, &str)] = &[
     // Its feature makes syn's spans carry lines.
     ("xtask", "proc-macro2"),
+    // Its tests include the HTTP client of the tests of jobs-api.
+    ("nagaya", "http-body-util"),
+    ("nagaya", "hyper-util"),
 ];
 
 #[test]

@@ -25,9 +25,8 @@ const BINARY: &[&str] = &["crates/nagaya", "crates/bench", "crates/console", "cr
 const RENAMED: &[(&[&str], &[(&str, &str)])] = &[
     (ROOM, &[
         ("Core", "Executor"), ("ClientShared", "Client"), ("Clients", "ClientRegistry"), ("Mark", "ClientFlag"),
-        ("GoOn", "Resume"), ("BlockRequest", "BlockingWait"), ("PostponedWork", "DeferredWork"), ("Place", "KeyLocation"),
-        ("Scope", "LockScope"), ("Slow", "LongScript"), ("Own", "SelfInvalidation"), ("Changes", "PendingInvalidations"),
-        ("ShardTiers", "ShardResidency"), ("Order", "ColdRequest"), ("Question", "ColdQuery"), ("Asked", "NumberedQuery"),
+        ("GoOn", "Resume"), ("BlockRequest", "BlockingWait"), ("PostponedWork", "DeferredWork"), ("Scope", "LockScope"), ("Slow", "LongScript"), ("Own", "SelfInvalidation"), ("Changes", "PendingInvalidations"),
+        ("ShardTiers", "ShardResidency"), ("Question", "ColdQuery"), ("Asked", "NumberedQuery"),
         ("Answer", "ColdAnswer"), ("Stays", "EvictionBlocker"), ("Survey", "TagStatistics"), ("Names", "NameQueue"),
         ("Garbage", "Reclaimable"), ("effect_lost", "record_removal"), ("know", "cache_location"), ("make_room", "free_memory"),
         ("serving", "blocked"), ("need", "residency_check"), ("members", "collection"), ("keyfind", "key_positions"),

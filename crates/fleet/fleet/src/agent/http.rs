@@ -140,7 +140,7 @@ impl HttpRunner {
         tokio::spawn(async move {
             let key = serde_json::Value::from(question.key.as_str()).to_string();
             let answer = runner.call("request", &identity, &[("key", key)]).await;
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = question.answer.send(answer.map_err(|error| error.to_string()));
         });
     }

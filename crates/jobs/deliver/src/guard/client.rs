@@ -70,7 +70,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Tells whether no later try can be better while the settings stay as they are.
+    /// Returns whether a retry is pointless while the settings stay as they are.
     pub fn is_refusal(&self) -> bool {
         match self {
             SendError::Connect(error) => error.is_refusal(),

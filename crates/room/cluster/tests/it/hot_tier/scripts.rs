@@ -157,7 +157,7 @@ fn a_payload_that_is_refused_leaves_the_tag_loading() {
     let refused = house.bench.tier.install(b"u", token, &chunk);
     assert!(matches!(refused, Err(HotError::Failed(_))), "{refused:?}");
     assert_eq!(house.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Wait]);
-    // Whoever comes next takes over.
+    // The next caller takes over.
     assert_eq!(house.get(b"{u}x"), Some(b"1".to_vec()));
 }
 
