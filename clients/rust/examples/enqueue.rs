@@ -1,6 +1,6 @@
 //! Registers a job and waits for its result.
 //!
-//! Usage: enqueue [URL] [TEXT]; the worker example answers it.
+//! Usage: enqueue [URL] [TEXT]; the worker example handles it.
 
 #![allow(clippy::print_stdout, reason = "the result is what this program is for")]
 

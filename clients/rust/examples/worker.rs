@@ -1,4 +1,4 @@
-//! Works on the queue `shout` until Ctrl-C: answers each text in capitals.
+//! Works on the queue `shout` until Ctrl-C and returns each text in capitals.
 //!
 //! Usage: worker [URL]
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shutdown = CancellationToken::new();
     let interrupted = shutdown.clone();
     tokio::spawn(async move {
-        // Without a handler for it, Ctrl-C ends the program at once.
+        // If no handler can be installed, Ctrl-C ends the program at once.
         tokio::signal::ctrl_c().await.ok();
         interrupted.cancel();
     });

@@ -1,4 +1,4 @@
-//! The calls of the REST interface.
+//! The calls of the REST API.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::builder::ClientBuilder;
 use crate::error::{Document, Error, Problem};
 use crate::job::{Claimed, Enqueued, Job, JobPage, State};
 use crate::new_job::NewJob;
@@ -18,37 +17,37 @@ use crate::queue::Queue;
 use crate::schedule::{NewSchedule, Schedule};
 use crate::transport::{Call, Repeat, Transport, encoded};
 
-/// Longest wait asked of the house in one call; proxies cut longer ones.
+/// Longest wait per call; proxies cut longer ones.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A house, spoken to over kept-alive connections. Cheap to clone.
+/// A client for one server, over pooled connections. Cheap to clone.
 ///
-/// Calls that fail for a moment are repeated (see [`RetryPolicy`](crate::RetryPolicy)) where that is safe:
+/// Calls that fail temporarily are repeated (see [`RetryPolicy`](crate::RetryPolicy)) where that is safe:
 /// reads; registrations, which get an idempotency key if they have none; extensions, completions and
-/// failures, which the house takes once per token; cancellations, pauses and settings. Claims, log lines
-/// and retries are repeated only when the house certainly did nothing.
+/// failures, which the server accepts once per token; cancellations, pauses and settings. Claims, log lines
+/// and retries are repeated only if the server certainly did nothing.
 ///
-/// Every call is cancel safe in that dropping it leaves the client usable; what the house did of a dropped
-/// call is unknown.
+/// Every call is cancel safe in that dropping it leaves the client usable. Whether the server executed a
+/// dropped call is unknown.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<Transport>,
     enqueue_keys: bool,
 }
 
-/// What a worker asks for.
+/// A request for jobs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// Who asks, for people to see.
+    /// The worker's name, for display.
     pub worker: String,
-    /// Most jobs to be given.
+    /// Most jobs to return.
     pub max: usize,
-    /// How long the house may hold the call until there is a job, in whole seconds.
+    /// How long the server may hold the call until there is a job, in whole seconds.
     #[serde(rename = "wait_seconds", serialize_with = "whole_seconds")]
     pub wait: Duration,
 }
 
-/// One of many reports of success.
+/// One success report of a batch.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Completion<'a> {
     pub token: &'a str,
@@ -56,7 +55,7 @@ pub struct Completion<'a> {
     pub result: Option<&'a RawValue>,
 }
 
-/// Which jobs a listing or a bulk action is about. Nothing said means all.
+/// Selects the jobs of a listing or a bulk action; all jobs by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub queue: Option<String>,
@@ -64,20 +63,11 @@ pub struct Filter {
     pub kind: Option<String>,
     pub tag: Option<String>,
     pub limit: Option<u32>,
-    /// Where to go on, from [`JobPage::next_cursor`].
+    /// Where to continue, from [`JobPage::next_cursor`].
     pub cursor: Option<String>,
 }
 
 impl Client {
-    /// A client with the default options, without a token.
-    pub fn new(url: &str) -> Result<Client, Error> {
-        Client::builder(url).build()
-    }
-
-    pub fn builder(url: &str) -> ClientBuilder {
-        ClientBuilder::new(url)
-    }
-
     pub(crate) fn over(transport: Transport, enqueue_keys: bool) -> Client {
         Client {
             transport: Arc::new(transport),
@@ -85,12 +75,12 @@ impl Client {
         }
     }
 
-    /// Where the house is.
+    /// Returns the address of the server.
     pub fn url(&self) -> String {
         self.transport.url()
     }
 
-    /// Registers a job. When this returns, the house has it on disk.
+    /// Registers a job. When this returns, the server has it on disk.
     pub async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
         let (job, repeat) = self.keyed(job);
         self.transport
@@ -98,7 +88,7 @@ impl Client {
             .await
     }
 
-    /// Registers many jobs at once. Each is judged by itself; the answers are in their order.
+    /// Registers many jobs in one call. Each succeeds or fails on its own; the results are in the same order.
     pub async fn enqueue_many(&self, jobs: Vec<NewJob>) -> Result<Vec<Result<Enqueued, Problem>>, Error> {
         #[derive(Serialize)]
         struct Batch {
@@ -118,7 +108,7 @@ impl Client {
         self.many("/v1/jobs/batch", &batch, repeat).await
     }
 
-    /// Ends many jobs at once with their results. Each is judged by itself; the answers are in their order.
+    /// Completes many jobs in one call. Each succeeds or fails on its own; the results are in the same order.
     pub async fn complete_many(&self, reports: &[Completion<'_>]) -> Result<Vec<Result<(), Problem>>, Error> {
         #[derive(Serialize)]
         struct Batch<'a> {
@@ -129,7 +119,7 @@ impl Client {
         Ok(done.await?.into_iter().map(|one| one.map(drop)).collect())
     }
 
-    /// A call whose answer has one outcome for each of its items.
+    /// Sends a call whose response has one result per item.
     async fn many<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -166,7 +156,8 @@ impl Client {
         (job, repeat)
     }
 
-    /// Takes jobs of a queue. An answer that is lost costs its jobs one attempt each: their leases run out.
+    /// Claims jobs of a queue. If the response is lost, its jobs lose one attempt each, because their leases
+    /// expire.
     pub async fn claim(&self, queue: &str, claim: &Claim) -> Result<Vec<Claimed>, Error> {
         #[derive(Deserialize)]
         struct Answer {
@@ -178,7 +169,7 @@ impl Client {
         Ok(self.transport.ask::<Answer>(call).await?.jobs)
     }
 
-    /// Makes the lease hold from now for its length, or for another one.
+    /// Extends the lease from now by its own length, or by another one.
     pub async fn extend(&self, id: &str, token: &str, timeout: Option<Duration>) -> Result<(), Error> {
         let body = match timeout {
             None => json!({ "token": token }),
@@ -187,7 +178,7 @@ impl Client {
         self.report(id, "extend", &body, Repeat::Safe).await
     }
 
-    /// Tells how far an attempt is: a number from 0 to 1, and a few words.
+    /// Reports the progress of an attempt: a number from 0 to 1, and a short message.
     pub async fn progress(
         &self,
         id: &str,
@@ -217,7 +208,7 @@ impl Client {
         self.report(id, "log", &body, Repeat::IfNotDone).await
     }
 
-    /// Ends the job with a result. Repeating the same completion is answered as the first one was.
+    /// Completes the job with a result. Repeating the same completion returns the same response.
     pub async fn complete(&self, id: &str, token: &str, result: Option<&RawValue>) -> Result<(), Error> {
         #[derive(Serialize)]
         struct Body<'a> {
@@ -229,7 +220,7 @@ impl Client {
             .await
     }
 
-    /// Ends the attempt without success; the job is tried again later unless the failure is permanent.
+    /// Fails the attempt. The job is retried later unless the failure is permanent.
     pub async fn fail(&self, id: &str, token: &str, error: &str, permanent: bool) -> Result<(), Error> {
         let body = json!({ "token": token, "error": error, "permanent": permanent });
         self.report(id, "fail", &body, Repeat::Safe).await
@@ -250,12 +241,12 @@ impl Client {
             .await
     }
 
-    /// Reads a job as soon as it has ended, or as it is when the time is over.
+    /// Returns a job as soon as it has ended, or in its current state when the time is over.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<Job, Error> {
         let until = tokio::time::Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(tokio::time::Instant::now());
-            // At least a second, so that a house without patience is not asked in a tight circle.
+            // At least a second, so that a server that does not wait is not polled in a tight loop.
             let wait = left.min(WAIT_MAX).max(Duration::from_secs(1));
             let path = format!("/v1/jobs/{}?wait={}s", encoded(id), wait.as_secs());
             let mut call = Call::get(path);
@@ -279,7 +270,7 @@ impl Client {
         self.report(id, "cancel", &json!({}), Repeat::Safe).await
     }
 
-    /// Lets a failed or cancelled job start over.
+    /// Restarts a failed or cancelled job.
     pub async fn retry(&self, id: &str) -> Result<(), Error> {
         self.report(id, "retry", &json!({}), Repeat::IfNotDone).await
     }
@@ -297,7 +288,7 @@ impl Client {
             .queues)
     }
 
-    /// Lets no job of the queue start until it is resumed.
+    /// Starts no further job of the queue until it is resumed.
     pub async fn pause(&self, queue: &str) -> Result<(), Error> {
         self.queue_action(queue, "pause").await
     }
@@ -323,7 +314,7 @@ impl Client {
         Ok(self.transport.ask::<Answer>(call).await?.schedules)
     }
 
-    /// Sets a schedule up, or replaces the one of the same name.
+    /// Creates a schedule, or replaces the one with the same name.
     pub async fn set_schedule(&self, schedule: &NewSchedule) -> Result<(), Error> {
         let path = format!("/v1/schedules/{}", encoded(&schedule.name));
         let mut call = Call::post(path, schedule, Repeat::Safe)?;
@@ -339,26 +330,26 @@ impl Client {
         Ok(())
     }
 
-    /// Any other GET of the interface.
+    /// Sends any other GET of the API.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.transport.ask(Call::get(path.to_owned())).await
     }
 
-    /// Any DELETE of the interface; repeated only when it certainly was not done.
+    /// Sends any DELETE of the API; repeated only if it certainly was not executed.
     pub async fn delete(&self, path: &str) -> Result<Value, Error> {
         let mut call = Call::get(path.to_owned());
         (call.method, call.repeat) = (Method::DELETE, Repeat::IfNotDone);
         self.transport.ask(call).await
     }
 
-    /// Any other PUT of the interface; the same again changes nothing.
+    /// Sends any other PUT of the API, which is idempotent.
     pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
         let mut call = Call::post(path.to_owned(), body, Repeat::Safe)?;
         call.method = Method::PUT;
         self.transport.ask(call).await
     }
 
-    /// Any other POST of the interface; repeated only when it certainly was not done.
+    /// Sends any other POST of the API; repeated only if it certainly was not executed.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
         let call = Call::post(path.to_owned(), body, Repeat::IfNotDone)?;
         self.transport.ask(call).await

@@ -1,4 +1,4 @@
-//! What can go wrong, and whether asking again helps.
+//! Errors, and whether a retry helps.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub enum Error {
         #[source]
         source: Source,
     },
-    /// The house may or may not have done what it was asked.
+    /// Whether the server executed the call is unknown.
     #[error("the connection to {url} broke")]
     Broken {
         url: String,
@@ -30,7 +30,7 @@ pub enum Error {
     },
     #[error("{url} did not answer within {} ms", waited.as_millis())]
     Timeout { url: String, waited: Duration },
-    /// The attempt's token is no longer good: its lease ran out, or the job was cancelled.
+    /// The attempt's token is no longer valid: its lease expired, or the job was cancelled.
     #[error("the attempt is no longer ours: {0}")]
     LeaseLost(Problem),
     #[error("{0}")]
@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed a moment later.
+    /// Returns whether the same call may succeed a moment later.
     pub fn is_temporary(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::Broken { .. } | Error::Timeout { .. } => true,
@@ -66,7 +66,7 @@ impl Error {
         }
     }
 
-    /// Whether the house certainly did nothing, so that repeating cannot do it twice.
+    /// Returns whether the server certainly did nothing, so that repeating the call cannot execute it twice.
     pub fn was_not_done(&self) -> bool {
         match self {
             Error::Unreachable { .. } => true,
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// What the house answered, if it did.
+    /// Returns the server's problem document, if it sent one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Error::LeaseLost(problem) | Error::Refused(problem) => Some(problem),
@@ -92,16 +92,16 @@ impl Error {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     pub status: u16,
-    /// What kind of problem it is, for programs: the last part of the document's `type`.
+    /// The kind of problem, for programs: the last segment of the document's `type`.
     pub kind: String,
     pub title: String,
     pub detail: String,
-    /// When the house wants to be asked again.
+    /// When the server wants the call to be repeated.
     pub retry_after: Option<Duration>,
 }
 
 impl Problem {
-    /// Reads an answer's body; one that is no problem document is shown as it is.
+    /// Parses a response's body. One that is not a problem document becomes the detail.
     pub(crate) fn read(status: u16, body: &[u8], retry_after: Option<Duration>) -> Problem {
         let document = serde_json::from_slice::<Document>(body).unwrap_or_else(|_| Document {
             detail: String::from_utf8_lossy(body).chars().take(200).collect(),
@@ -119,7 +119,7 @@ impl Problem {
     }
 }
 
-/// A problem as it is written.
+/// A problem document as serialized.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Document {
@@ -150,6 +150,47 @@ impl fmt::Display for Problem {
             (detail, _) => detail,
         };
         write!(out, "{words} (status {})", self.status)
+    }
+}
+
+/// A failed attempt.
+///
+/// Any error converts to a failure that is retried, so `?` works in handlers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub error: String,
+    /// No retry will help.
+    pub permanent: bool,
+}
+
+impl Failure {
+    /// Returns a failure that is retried later.
+    pub fn retry(error: impl Into<String>) -> Failure {
+        Failure {
+            error: error.into(),
+            permanent: false,
+        }
+    }
+
+    /// Returns a failure that is never retried.
+    pub fn permanent(error: impl Into<String>) -> Failure {
+        Failure {
+            error: error.into(),
+            permanent: true,
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Failure::retry(text)
     }
 }
 
@@ -189,5 +230,14 @@ mod tests {
             waited: Duration::ZERO,
         };
         assert!(!timeout.was_not_done() && timeout.is_temporary());
+    }
+
+    #[test]
+    fn errors_become_failures_with_their_causes() {
+        let fail = || -> Result<(), Failure> {
+            let number: u8 = "x".parse()?;
+            panic!("{number} was read")
+        };
+        assert_eq!(fail(), Err(Failure::retry("invalid digit found in string")));
     }
 }

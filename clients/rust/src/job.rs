@@ -1,4 +1,4 @@
-//! Jobs as the house tells of them.
+//! Jobs as the server returns them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// Lease of a claimed job whose length the house does not tell.
+/// Assumed lease of a claimed job if the server does not state its length.
 const LEASE_UNTOLD: Duration = Duration::from_secs(30);
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -38,7 +38,7 @@ impl State {
         State::Cancelled,
     ];
 
-    /// Whether nothing more will happen to the job, unless somebody asks for a retry.
+    /// Returns whether the job has ended and will stay so unless it is retried.
     pub fn is_over(self) -> bool {
         matches!(self, State::Succeeded | State::Failed | State::Cancelled)
     }
@@ -61,11 +61,11 @@ impl fmt::Display for State {
     }
 }
 
-/// The answer to a registration.
+/// The response to a registration.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Enqueued {
     pub id: String,
-    /// Not told when many are registered at once.
+    /// Absent in the response to a batch.
     #[serde(default)]
     pub state: Option<State>,
 }
@@ -95,20 +95,20 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Reads the payload.
+    /// Parses the payload.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.raw_payload())
     }
 
-    /// The payload as the submitter wrote it; `null` when it is no JSON.
+    /// Returns the payload as the submitter wrote it; `null` if it is not JSON.
     pub fn raw_payload(&self) -> &str {
         self.payload.as_deref().map_or("null", RawValue::get)
     }
 
-    /// The payload's bytes, also of one that is no JSON.
+    /// Returns the payload's bytes, also if they are not JSON.
     pub fn payload_bytes(&self) -> Cow<'_, [u8]> {
         match &self.payload_base64 {
-            // What cannot be decoded is shown as it came.
+            // What cannot be decoded is returned as received.
             Some(text) => Cow::Owned(
                 STANDARD
                     .decode(text)
@@ -118,19 +118,19 @@ impl Claimed {
         }
     }
 
-    /// What the payload's bytes are.
+    /// Returns the payload's media type.
     pub fn content_type(&self) -> &str {
         self.content_type.as_deref().unwrap_or("application/json")
     }
 
-    /// How long the lease holds from the moment of the claim.
+    /// Returns how long the lease holds from the moment of the claim.
     pub fn lease(&self) -> Duration {
         let told = self.timeout_seconds.map(Duration::try_from_secs_f64);
         told.and_then(Result::ok).unwrap_or(LEASE_UNTOLD)
     }
 }
 
-/// Everything that the house tells about a job.
+/// A job with all its fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub id: String,
@@ -145,13 +145,13 @@ pub struct Job {
     pub result: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// All else, by the names of `/openapi.json`.
+    /// All other fields, as in `/openapi.json`.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
 impl Job {
-    /// Reads the result; nothing unless the job succeeded with one.
+    /// Parses the result; `None` unless the job succeeded with one.
     pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         let read = |result: &Value| {
             T::deserialize(result).map_err(|source| Error::Answer {
@@ -167,7 +167,7 @@ impl Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobPage {
     pub jobs: Vec<Job>,
-    /// Where the next page begins; nothing at the end.
+    /// Where the next page begins; `None` at the end.
     #[serde(default, alias = "cursor")]
     pub next_cursor: Option<String>,
 }

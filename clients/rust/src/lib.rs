@@ -1,12 +1,12 @@
-//! Hands work to a running house, and does it.
+//! Submits jobs to a server, and runs them.
 //!
-//! [`Client`] speaks the REST interface of `jobs`: it registers, reads, waits, lists, cancels and retries.
-//! [`Worker`] takes jobs of one queue and runs a [`Handler`] for each, keeps their leases alive and reports
-//! how they ended. [`Push`] is a handler that passes each job on to an HTTP endpoint.
+//! [`Client`] speaks the REST API of `jobs`: it registers, reads, waits, lists, cancels and retries.
+//! [`Worker`] claims jobs of one queue, runs a [`Handler`] for each, extends their leases and reports how
+//! they ended. [`Push`] is a handler that passes each job on to an HTTP endpoint.
 //!
-//! Work is done at least once: a handler may meet a job again whose first run it had almost finished, so
-//! what it does should bear repetition. What the client repeats by itself is only what the house can tell
-//! apart from a second wish; [`Client`] says which calls those are.
+//! Jobs run at least once: a handler may get a job again whose first run had almost finished, so handlers
+//! should be idempotent. The client only repeats calls that the server can recognise as repetitions; see
+//! [`Client`] for the list.
 
 mod client;
 mod job;
@@ -20,21 +20,22 @@ mod push;
 
 mod builder;
 mod error;
+mod options;
 mod retry;
 mod transport;
 
 pub use builder::ClientBuilder;
 pub use client::{Claim, Client, Completion, Filter};
-pub use error::{Error, Problem};
+pub use error::{Error, Failure, Problem};
 pub use job::{Claimed, Enqueued, Job, JobPage, State};
 pub use new_job::NewJob;
 pub use push::{Delivery, Endpoint, Push, Secret, SecretError};
 pub use queue::Queue;
 pub use retry::RetryPolicy;
 pub use schedule::{NewSchedule, Schedule};
-pub use worker::{Attempt, Failure, Handler, Outcome, Stopped, Tally, Worker};
+pub use worker::{Attempt, Handler, Outcome, Stopped, Tally, Worker};
 
-/// Bodies that are passed on as they are.
+/// JSON that is passed on unparsed.
 pub use serde_json::value::RawValue;
-/// What ends a worker; cancel it to let it drain.
+/// Ends a worker: cancel it to start a drain.
 pub use tokio_util::sync::CancellationToken;

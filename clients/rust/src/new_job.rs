@@ -1,4 +1,4 @@
-//! What a submitter asks for.
+//! Jobs to register.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// A job to be registered. What is not said comes from the queue's settings.
+/// A job to register. Unset fields come from the queue's settings.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewJob {
     pub(crate) queue: String,
@@ -20,7 +20,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// A job whose payload is a value written as JSON.
+    /// Creates a job whose payload is a value serialized as JSON.
     pub fn new(queue: impl Into<String>, payload: &impl Serialize) -> Result<NewJob, Error> {
         let payload = to_raw_value(payload).map_err(|source| Error::Encode {
             what: "payload",
@@ -29,7 +29,7 @@ impl NewJob {
         Ok(NewJob::with_raw(queue, payload))
     }
 
-    /// A job whose payload is JSON already; it is passed on byte by byte.
+    /// Creates a job whose payload is JSON already; it is passed on byte for byte.
     pub fn with_raw(queue: impl Into<String>, payload: Box<RawValue>) -> NewJob {
         NewJob {
             queue: queue.into(),
@@ -39,13 +39,14 @@ impl NewJob {
         }
     }
 
-    /// Two registrations in one queue with the same key are one job, as long as the house remembers the key.
+    /// Two registrations in one queue with the same key are one job, for as long as the server keeps the key.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> NewJob {
         self.idempotency_key = Some(key.into());
         self
     }
 
-    /// How long an attempt may stay silent before the job goes to another worker, in whole seconds.
+    /// How long an attempt may go without an extension before the job is given to another worker, in whole
+    /// seconds.
     pub fn timeout(self, timeout: Duration) -> NewJob {
         self.field("timeout_seconds", timeout.as_secs().max(1))
     }
@@ -55,9 +56,9 @@ impl NewJob {
         self.field("max_retries", retries)
     }
 
-    /// Not before this.
+    /// The earliest start.
     pub fn run_at(self, at: SystemTime) -> NewJob {
-        // Times that no calendar holds are far in the future for every purpose.
+        // A time outside the calendar's range is treated as far in the future.
         let at = jiff::Timestamp::try_from(at).unwrap_or(jiff::Timestamp::MAX);
         self.field("run_at", format!("{at:.3}"))
     }
@@ -67,7 +68,7 @@ impl NewJob {
         self.field("priority", priority)
     }
 
-    /// Tells this address when the job has ended.
+    /// Notifies this URL when the job has ended.
     pub fn webhook(self, url: &str) -> NewJob {
         self.field("webhook", serde_json::json!({ "url": url }))
     }
@@ -77,13 +78,13 @@ impl NewJob {
         self.field("depends_on", ids)
     }
 
-    /// Any other field of `POST /v1/jobs`; see `/openapi.json` of the house.
+    /// Sets any other field of `POST /v1/jobs`; see the server's `/openapi.json`.
     pub fn field(mut self, name: &str, value: impl Into<Value>) -> NewJob {
         self.rest.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Gives the job a key of its own unless it has one.
+    /// Generates a key unless the job has one.
     pub(crate) fn with_key(mut self) -> NewJob {
         self.idempotency_key
             .get_or_insert_with(|| uuid::Uuid::now_v7().simple().to_string());

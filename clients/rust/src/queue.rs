@@ -1,4 +1,4 @@
-//! Queues as the house tells of them.
+//! Queues as the server returns them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ pub struct Queue {
     pub name: String,
     #[serde(default)]
     pub paused: bool,
-    /// All else, by the names of `/openapi.json`.
+    /// All other fields, as in `/openapi.json`.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -1,14 +1,14 @@
-//! How often and how patiently a call is repeated.
+//! How often and after which pauses a call is repeated.
 
 use std::time::Duration;
 
 use rand::Rng;
 
-/// Repeats of one call. The pause doubles from `first` up to `max` and is drawn at random between half of
-/// that and all of it, so that many clients do not come back at the same moment.
+/// Repetition of a call. The pause doubles from `first` up to `max`, with random jitter between half of that
+/// and all of it, so that many clients do not come back at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Times a call is sent in all; 1 means no repeats.
+    /// How often a call is sent in total; 1 means no repetition.
     pub attempts: u32,
     pub first: Duration,
     pub max: Duration,
@@ -25,20 +25,20 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Every call is sent once.
+    /// Sends every call once.
     pub const NONE: RetryPolicy = RetryPolicy {
         attempts: 1,
         first: Duration::ZERO,
         max: Duration::ZERO,
     };
 
-    /// The pause after the nth failure, counted from 1. The house's own wish counts when it is longer, but
-    /// no more than `max`.
-    pub(crate) fn pause(&self, failures: u32, wish: Option<Duration>) -> Duration {
+    /// Returns the pause after the nth failure, counted from 1. The server's `Retry-After` counts if it is
+    /// longer, up to `max`.
+    pub(crate) fn pause(&self, failures: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(20));
         let whole = doubled.min(self.max);
         let drawn = whole.mul_f64(rand::rng().random_range(0.5..=1.0));
-        drawn.max(wish.unwrap_or_default().min(self.max))
+        drawn.max(retry_after.unwrap_or_default().min(self.max))
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_their_limit_and_honour_the_houses_wish() {
+    fn pauses_double_up_to_their_limit_and_honour_retry_after() {
         let policy = RetryPolicy::default();
         for (failures, most_ms) in [(1, 100), (2, 200), (4, 800), (9, 5_000), (u32::MAX, 5_000)] {
             let pause = policy.pause(failures, None);

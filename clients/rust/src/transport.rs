@@ -15,8 +15,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::builder::ClientBuilder;
 use crate::error::{Error, Problem};
+use crate::options::Options;
 use crate::retry::RetryPolicy;
 
 /// How long a connection may take to open.
@@ -87,7 +87,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new(options: ClientBuilder) -> Result<Transport, Error> {
+    pub(crate) fn new(options: Options) -> Result<Transport, Error> {
         let (scheme, authority, prefix) = split(&options.url)?;
         let authorization = options.token.map(|token| bearer(&token)).transpose()?;
         Ok(Transport {

@@ -3,11 +3,12 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::options::Test;
 use super::plan::{Plan, VALUE_BYTES};
-use super::servers::{Server, Side, spawn};
+use super::servers::{Server, Side};
 
 /// One run of one test.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +64,7 @@ pub(super) fn run(plan: &Plan, server: &Server, load: Load) -> anyhow::Result<Sa
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let before = server.cpu_seconds()?;
-    let child = spawn(command).context("cannot start redis-benchmark")?;
+    let child = spawn_child(command).context("cannot start redis-benchmark")?;
     let ended = child
         .wait_with_output()
         .context("redis-benchmark cannot be waited for")?;

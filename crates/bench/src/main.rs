@@ -33,7 +33,6 @@ mod load_generator;
 mod loader;
 mod proc;
 mod servers;
-mod signals;
 
 mod machine;
 mod record;
@@ -44,6 +43,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nagaya_process::Signals;
 use tempfile::TempDir;
 
 use fanout::FanoutArgs;
@@ -56,7 +56,6 @@ use record::Record;
 use report::Report;
 use results::ResultsArgs;
 use room::RoomArgs;
-use signals::Signals;
 use subject::Nagaya;
 
 /// The allocator of `nagaya` itself, so that the load generators keep up with it.
@@ -186,8 +185,8 @@ fn tidy_up_on_signals(folder: &TempDir) -> anyhow::Result<()> {
         .name("nagaya-signals".to_owned())
         .spawn(move || {
             let signal = runtime.block_on(async {
-                match Signals::listen() {
-                    Ok(mut signals) => signals.next().await,
+                match Signals::listen_for_stop() {
+                    Ok(mut signals) => signals.next_name().await,
                     // Without our handler a signal ends the process by itself.
                     Err(_) => std::future::pending().await,
                 }

@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::plan::Programs;
@@ -115,7 +115,7 @@ impl Server {
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
-        let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {name}"))?;
         progress(&format!("{name} runs on {address}, pid {}", child.id()));
         Ok(Server { side, address, child })
     }
@@ -194,28 +194,6 @@ fn redis_command(program: &Path, address: SocketAddr) -> Command {
     command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
     command.args(["--save", "", "--appendonly", "no"]);
     command
-}
-
-/// Starts a command that the kernel kills when this process ends for any reason.
-///
-/// Call it on the main thread only: the signal comes when the thread that started the child ends.
-#[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
-pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
-    let parent = std::process::id();
-    let hook = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // This process may have ended before the signal was set, and then it would never be sent.
-        match rustix::process::getppid() {
-            Some(pid) if pid.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
-            _ => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
-        }
-    };
-    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes two plain
-    // system calls and builds errors that allocate nothing.
-    unsafe {
-        command.pre_exec(hook);
-    }
-    command.spawn()
 }
 
 /// Sends one command and returns the first line of its reply.

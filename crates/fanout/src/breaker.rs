@@ -1,20 +1,20 @@
-//! Stops sending to an endpoint that is down, and finds out when it is back.
+//! A circuit breaker: stops sending to an endpoint that is down, and detects when it is back.
 //!
-//! *Closed*: everything passes. After so many failures in a row it is *open*: nothing passes for a
-//! pause. Then one request at a time passes as a probe; its success closes the breaker, its failure opens
-//! it for a pause twice as long, up to a limit. What was sent before the breaker opened and fails later
-//! changes nothing: it tells of the same trouble.
+//! *Closed*: everything passes. After a number of failures in a row it is *open*: nothing passes for a pause.
+//! Then one request at a time passes as a probe. Success closes the breaker; failure opens it again for twice
+//! the pause, up to a limit. A request that was sent before the breaker opened and fails later changes
+//! nothing, because it reports the same outage.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest pause between two probes.
+/// Upper bound for the pause between two probes.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// Failures in a row that open it; 0 for never.
+    /// Failures in a row that open it; 0 disables the breaker.
     failures_max: u32,
     first_pause: Duration,
     state: State,
@@ -27,11 +27,11 @@ enum State {
     Probing { pause: Duration },
 }
 
-/// How a request may pass.
+/// How a request was let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     Normal,
-    /// The one that finds out; whatever becomes of it must be told.
+    /// The probe. Its outcome must be reported, or no further probe is let through.
     Probe,
     No,
 }
@@ -56,7 +56,7 @@ impl Breaker {
         }
     }
 
-    /// Books what became of a request; `None` says that it never reached the endpoint.
+    /// Records the outcome of a request. `None` means that it never reached the endpoint.
     pub(crate) fn book(&mut self, pass: Pass, failed: Option<bool>, now: Instant) {
         match (&mut self.state, pass, failed) {
             (_, _, Some(false)) => self.state = State::Closed { failures: 0 },
@@ -82,7 +82,7 @@ impl Breaker {
         !matches!(self.state, State::Closed { .. })
     }
 
-    /// The state in a word, for people.
+    /// Returns the name of the state, for display.
     pub(crate) fn word(&self) -> &'static str {
         match self.state {
             State::Closed { .. } => "closed",

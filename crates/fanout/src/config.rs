@@ -121,7 +121,7 @@ settings! {
     }
 }
 
-/// What a request may never hand on: they belong to one connection, or we set them.
+/// Headers that are never forwarded: they belong to one connection, or we set them.
 const NOT_FORWARDED: [&str; 15] = [
     "accept-encoding",
     "connection",
@@ -141,7 +141,7 @@ const NOT_FORWARDED: [&str; 15] = [
 ];
 
 impl FanoutConfig {
-    /// Checks what the fields say together.
+    /// Checks the settings against each other.
     pub fn check(&self) -> Result<(), Error> {
         self.check_endpoints(&self.endpoints)?;
         self.forwarded()?;
@@ -171,13 +171,17 @@ impl FanoutConfig {
                 Place::Anything
             }
         };
-        match endpoints.0.keys().find_map(|name| names::complaint(name, place)) {
-            Some(complaint) => Err(Error::Config(complaint)),
+        match endpoints
+            .0
+            .keys()
+            .find_map(|name| names::problem_with(name, place))
+        {
+            Some(problem) => Err(Error::Config(problem)),
             None => Ok(()),
         }
     }
 
-    /// The Redis that `redis` names.
+    /// Returns the Redis that `redis` names.
     pub fn redis_url(&self) -> Result<RedisUrl, Error> {
         let Some(text) = &self.redis else {
             return Err(Error::Config(
@@ -188,7 +192,7 @@ impl FanoutConfig {
         url.map_err(|error| Error::Config(format!("`fanout.redis` cannot be used: {error}")))
     }
 
-    /// The headers to hand on.
+    /// Returns the names of the headers to forward.
     pub(crate) fn forwarded(&self) -> Result<Vec<HeaderName>, Error> {
         let read = |text: &String| {
             let name = HeaderName::from_bytes(text.trim().as_bytes()).map_err(|_| {
@@ -206,7 +210,7 @@ impl FanoutConfig {
         self.forward_headers.iter().map(read).collect()
     }
 
-    /// How many of the workers one of `endpoints` gets.
+    /// Returns how many workers each of `endpoints` endpoints may use.
     pub(crate) fn share(&self, endpoints: usize) -> usize {
         const SHARE_MIN: usize = 8;
         match self.endpoint_concurrency {

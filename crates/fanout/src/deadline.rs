@@ -1,14 +1,14 @@
-//! The one deadline of an endpoint's part of a request.
+//! The single deadline of an endpoint's part of a request.
 //!
-//! It runs from the acceptance of the request and spans everything: waiting in our queues, connecting,
-//! the endpoint's own time, reading the body, and the write to the store. A slice at its end is kept for
-//! that write: an answer that comes in the slice could only be stored too late, so it is not waited for.
+//! It starts when the request is accepted and covers everything: our queues, connecting, the endpoint's
+//! processing, reading the body, and the write to the store. A slice at the end is reserved for that write. A
+//! response that arrives within the slice would be stored too late, so the fetch ends before it.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A part of the time at most: a short timeout must not be all reserve.
+/// The reserve is at most this fraction of the timeout, so that a short timeout is not all reserve.
 const RESERVE_DIVISOR: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub(crate) struct Deadline {
     reserve: Duration,
 }
 
-/// When the store took the request, by its clock and by ours.
+/// When the store accepted the request, by its clock and by ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The store's own clock when it wrote the request, in milliseconds; nothing if it told none.
+    /// The store's clock when it wrote the request, in milliseconds; `None` if the store has none.
     pub store_ms: Option<u64>,
-    /// Our clock when we knew of it.
+    /// Our clock when the confirmation arrived.
     pub known_at: Instant,
 }
 
@@ -36,17 +36,17 @@ impl Deadline {
         }
     }
 
-    /// When an answer must be stored.
+    /// Returns the time by which a response must be stored.
     pub(crate) fn at(&self) -> Instant {
         self.accepted + self.timeout
     }
 
-    /// When an answer must be here.
+    /// Returns the time by which a response must have arrived.
     pub(crate) fn fetch_by(&self) -> Instant {
         self.at() - self.reserve
     }
 
-    /// How long the endpoint may take from now on; what it is told.
+    /// Returns how long the endpoint may still take. This is what the endpoint is told.
     pub(crate) fn fetch_left(&self, now: Instant) -> Duration {
         self.fetch_by().saturating_duration_since(now)
     }
@@ -55,11 +55,12 @@ impl Deadline {
         now.saturating_duration_since(self.accepted)
     }
 
-    /// The deadline on the store's own clock, which the store compares when it runs the write: a write
-    /// that lay in a frozen store's socket is then refused however late it runs.
+    /// Returns the deadline on the store's own clock, which the store compares when it executes the write. So
+    /// a write that was stuck in a frozen store's socket is refused, however late it is executed.
     ///
-    /// The store wrote the request before we knew of it, so counting from there is never too generous,
-    /// and too strict by one round trip at most. The two clocks need not agree, only go equally fast.
+    /// The store wrote the request before we learned of it, so counting from there is never too generous, and
+    /// too strict by at most one round trip. The two clocks need not agree; they only have to run at the same
+    /// rate.
     pub(crate) fn on_stores_clock(&self, receipt: &Receipt) -> Option<u64> {
         let left = self.at().saturating_duration_since(receipt.known_at);
         Some(receipt.store_ms? + u64::try_from(left.as_millis()).unwrap_or(u64::MAX / 2))

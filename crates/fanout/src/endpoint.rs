@@ -1,9 +1,10 @@
-//! The endpoints in use, and who may be asked right now.
+//! The configured endpoints, and admission of jobs.
 //!
-//! A job is admitted if its endpoint is not known to be down and neither the endpoint's own queue nor the
-//! common one is full; whoever is not admitted is shed at once and named. An admitted job waits for one of
-//! the endpoint's slots, then for a worker, and holds both until its answer is stored. The slots come
-//! first, so jobs of an endpoint that hangs wait without holding workers that others need.
+//! A job is admitted if its endpoint is not known to be down and neither the endpoint's queue nor the common
+//! one is full. A job that is not admitted is shed at once, and its endpoint is named in the reply. An
+//! admitted job waits for one of the endpoint's slots, then for a worker, and holds both until its response
+//! is stored. The slots come first, so jobs of an endpoint that hangs wait without holding workers that other
+//! endpoints need.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,24 +21,24 @@ use crate::config::FanoutConfig;
 use crate::deadline::Deadline;
 use crate::endpoints::Endpoints;
 use crate::error::Error;
-use crate::figures::EndpointCounts;
 use crate::outcome::State;
+use crate::stats::EndpointCounts;
 use crate::target::Target;
 
-/// One endpoint in use.
+/// A configured endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     settings: Settings,
     pub(crate) slots: Arc<Semaphore>,
-    /// Jobs waiting or running.
+    /// Jobs that wait or run.
     admitted: AtomicUsize,
     breaker: Mutex<Breaker>,
     pub(crate) counts: Arc<EndpointCounts>,
 }
 
-/// What makes an endpoint the same one after a reload.
+/// The settings by which a reload decides whether an endpoint is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
     target: Target,
@@ -49,14 +50,14 @@ struct Settings {
     breaker_pause: Duration,
 }
 
-/// Why an endpoint is not asked.
+/// Why a job is shed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShedReason {
-    /// It has failed too often in a row and is left alone for a while.
+    /// The endpoint failed too often in a row and gets no requests for a while.
     Down,
-    /// As many jobs wait for it as may.
+    /// The endpoint's queue is full.
     EndpointQueueFull,
-    /// As many jobs wait as may, whatever endpoint they are for.
+    /// The queue for all endpoints is full.
     QueueFull,
 }
 
@@ -70,7 +71,7 @@ impl ShedReason {
     }
 }
 
-/// The right to ask an endpoint once; given back when dropped.
+/// Permission to send one request to an endpoint; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Admission {
     pub(crate) endpoint: Arc<Endpoint>,
@@ -80,8 +81,7 @@ pub(crate) struct Admission {
 }
 
 impl Endpoint {
-    /// Admits one job, or says why not. `all` counts the jobs of all endpoints, of which there may be
-    /// `all_max`.
+    /// Admits one job, or returns why not. `all` counts the jobs of all endpoints, limited to `all_max`.
     pub(crate) fn admit(
         self: &Arc<Endpoint>,
         now: Instant,
@@ -122,7 +122,7 @@ impl Endpoint {
         &self.counts
     }
 
-    /// Jobs that are being done and jobs that wait.
+    /// Returns the numbers of running and of waiting jobs.
     pub fn jobs(&self) -> (usize, usize) {
         let running = self
             .settings
@@ -132,17 +132,17 @@ impl Endpoint {
         (running, admitted.saturating_sub(running))
     }
 
-    /// Where it is, without credentials and query.
+    /// Returns the URL without credentials and query.
     pub fn url(&self) -> String {
         self.settings.target.shown()
     }
 
-    /// The state of its breaker: `closed`, `open` or `probing`.
+    /// Returns the state of its breaker: `closed`, `open` or `probing`.
     pub fn breaker_word(&self) -> &'static str {
         self.breaker.lock().word()
     }
 
-    /// Whether it is left alone because it is down.
+    /// Returns whether the breaker is open.
     pub fn is_down(&self) -> bool {
         self.breaker.lock().is_open()
     }
@@ -158,7 +158,7 @@ fn enter(count: &AtomicUsize, max: usize) -> bool {
 }
 
 impl Admission {
-    /// Tells the breaker what became of the job.
+    /// Reports the outcome of the job to the breaker.
     pub(crate) fn book(&mut self, state: State, now: Instant) {
         let failed = match state {
             State::Shed => None,
@@ -172,7 +172,7 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         if !self.booked {
-            // A probe that never was sent must not keep others from probing.
+            // A probe that was never sent must not block further probes.
             self.endpoint.breaker.lock().book(self.pass, None, Instant::now());
         }
         self.endpoint.admitted.fetch_sub(1, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Drop for Admission {
     }
 }
 
-/// All endpoints of one moment. Requests keep the set they began with.
+/// The endpoints at one moment. A request keeps the set it started with.
 #[derive(Debug, Default)]
 pub struct EndpointSet {
     all: Vec<Arc<Endpoint>>,
@@ -189,7 +189,7 @@ pub struct EndpointSet {
 }
 
 impl EndpointSet {
-    /// Makes the set; endpoints that are as in `before` go on with their connections and counts.
+    /// Builds the set. Endpoints that are unchanged from `before` keep their connections and counters.
     pub(crate) fn new(
         config: &FanoutConfig,
         endpoints: &Endpoints,
@@ -235,7 +235,7 @@ impl EndpointSet {
         })
     }
 
-    /// In the order of their names.
+    /// Iterates in the order of the names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Endpoint>> {
         self.all.iter()
     }

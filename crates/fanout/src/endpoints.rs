@@ -1,4 +1,4 @@
-//! The endpoints as a setting: a table of names, each with a URL and perhaps limits of its own.
+//! The endpoints as a setting: a table of names, each with a URL and optional limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use nagaya_config::{Raw, Value};
 
 use crate::target::Target;
 
-/// More than anybody needs; each costs memory, and one request's record must fit one script call.
+/// Upper bound for the number of endpoints. Each costs memory, and the record of one request must fit in one
+/// script call.
 pub const ENDPOINTS_MAX: usize = 2000;
 
 /// All endpoints by name, in the order of the names.
@@ -17,7 +18,7 @@ pub struct Endpoints(pub BTreeMap<String, EndpointConfig>);
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointConfig {
-    /// Where copies go: `http://` or `https://` with a path and a query if it has them.
+    /// Where copies are sent: `http://` or `https://`, optionally with a path and a query.
     pub url: String,
     /// Instead of `fanout.timeout`.
     pub timeout: Option<Duration>,
@@ -106,7 +107,7 @@ fn write(endpoint: &EndpointConfig) -> Raw {
     Raw::Table(rows)
 }
 
-/// The text if it is a URL that we can fetch.
+/// Returns the text if it is a URL that we can fetch.
 pub(crate) fn known_url(text: &str) -> Option<&str> {
     Target::parse(text).map(|_| text)
 }

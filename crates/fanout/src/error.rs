@@ -1,9 +1,9 @@
-//! What can go wrong before a request is on its way.
+//! Errors before a request is accepted.
 
-/// Why something could not be set up or taken.
+/// Why the service could not be set up or a request not be accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings cannot be used; the text says which and why.
+    /// The settings are invalid; the text says which and why.
     #[error("{0}")]
     Config(String),
     #[error("{file}: {message}")]

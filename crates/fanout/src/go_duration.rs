@@ -16,12 +16,12 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// A duration in a JSON file of serinin's. Negative ones count as not given, as there.
+/// A duration in a JSON file of serinin. A negative one counts as absent, as in serinin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GoDuration(pub(crate) Duration);
 
 impl GoDuration {
-    /// The duration unless it is zero, which means that none was given.
+    /// Returns the duration unless it is zero, which stands for absent.
     pub(crate) fn given(self) -> Option<Duration> {
         Some(self.0).filter(|duration| !duration.is_zero())
     }

@@ -1,4 +1,4 @@
-//! What a request is called.
+//! Request ids.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub enum IdSource {
     /// Random, as in serinin.
     Uuid,
-    /// Rising with time, from the number that this node holds.
+    /// Rising with time, derived from the node number that this process holds.
     Minted(Arc<Mint>),
 }
 
@@ -30,7 +30,7 @@ impl IdSource {
     }
 }
 
-/// Whether a piece of a path can be the id of a request: a UUID or a number.
+/// Returns whether a path segment can be a request id: a UUID or a number.
 pub(crate) fn is_id(text: &str) -> bool {
     let is_number = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number || (text.len() == 36 && Uuid::try_parse(text).is_ok())

@@ -1,4 +1,4 @@
-//! One endpoint's part of one request: wait for a turn, fetch, and say what became of it.
+//! One endpoint's part of one request: wait for a worker, fetch, and report the outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,71 +10,72 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::{Fetch, FetchError, Fetched, Held};
 use crate::deadline::{Deadline, Receipt};
 use crate::endpoint::{Admission, Endpoint};
-use crate::figures::EndpointCounts;
 use crate::outcome::{Outcome, State};
 use crate::request::Outgoing;
+use crate::stats::EndpointCounts;
 use crate::store::Answer;
 
-/// What is needed to ask, the same for all jobs.
-pub(crate) struct Means {
+/// What every job needs to send its request.
+pub(crate) struct JobContext {
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) workers: Arc<Semaphore>,
     pub(crate) keep_error_bodies: bool,
 }
 
-/// A finished job: what is to be stored, who counts it, and what it holds until then.
+/// A finished job: its answer, its counters, and the permits it holds until the answer is stored.
 pub(crate) struct Done {
     pub(crate) answer: Answer,
     pub(crate) counts: Arc<EndpointCounts>,
-    pub(crate) holding: Holding,
+    pub(crate) permits: JobPermits,
 }
 
-/// What a job has taken; given back when its answer is stored and this is dropped.
+/// The permits of a job; dropped, and so released, once its answer is stored.
 #[derive(Default)]
-pub(crate) struct Holding {
+pub(crate) struct JobPermits {
     _admission: Option<Admission>,
-    _turn: Option<Turn>,
+    _worker_permits: Option<WorkerPermits>,
     _held: Option<Held>,
 }
 
-struct Turn {
+struct WorkerPermits {
     _slot: OwnedSemaphorePermit,
     _worker: OwnedSemaphorePermit,
 }
 
-/// How far a job has come, to tell where its time went.
+/// How far a job has come, to report where its time went.
 #[derive(Clone, Copy)]
 enum Stage {
     Queued,
     Asked,
 }
 
-/// Does the job. Ends by the deadline of the fetch.
+/// Runs the job. Ends by the fetch deadline.
 pub(crate) async fn run(
     mut admission: Admission,
     outgoing: Arc<Outgoing>,
     deadline: Deadline,
     receipt: Receipt,
-    means: Arc<Means>,
+    context: Arc<JobContext>,
 ) -> Done {
     let endpoint = Arc::clone(&admission.endpoint);
     let mut stage = Stage::Queued;
-    let mut turn = None;
+    let mut worker_permits = None;
     let result = {
         let work = async {
-            turn = Some(Turn {
+            worker_permits = Some(WorkerPermits {
                 _slot: acquire(&endpoint.slots).await,
-                _worker: acquire(&means.workers).await,
+                _worker: acquire(&context.workers).await,
             });
             stage = Stage::Asked;
-            means
+            context
                 .fetch
                 .fetch(&endpoint.place, &outgoing, deadline.fetch_by())
                 .await
         };
-        match deadline.fetch_left(Instant::now()).is_zero() {
-            true => None,
-            false => timeout_at(deadline.fetch_by(), work).await.ok(),
+        if deadline.fetch_left(Instant::now()).is_zero() {
+            None
+        } else {
+            timeout_at(deadline.fetch_by(), work).await.ok()
         }
     };
     let now = Instant::now();
@@ -86,7 +87,7 @@ pub(crate) async fn run(
         (Some(Ok(fetched)), _) => (answered(&fetched, Outcome::new(State::Ok, took)), Some(fetched)),
     };
     match stage {
-        // A turn that never came says nothing about the endpoint.
+        // A job that got no worker in time says nothing about the endpoint.
         Stage::Queued => admission.book(State::Shed, now),
         Stage::Asked => {
             endpoint.counts.latency.record(took);
@@ -94,23 +95,23 @@ pub(crate) async fn run(
         }
     }
     let (body, held) = match fetched {
-        Some(fetched) if outcome.state == State::Ok || means.keep_error_bodies => {
+        Some(fetched) if outcome.state == State::Ok || context.keep_error_bodies => {
             (Some(fetched.body), fetched.held)
         }
         _ => (None, None),
     };
-    let holding = Holding {
+    let permits = JobPermits {
         _admission: Some(admission),
-        _turn: turn,
+        _worker_permits: worker_permits,
         _held: held,
     };
-    finished(&endpoint, outcome, body, deadline, receipt, holding)
+    finished(&endpoint, outcome, body, deadline, receipt, permits)
 }
 
-/// The end of a job that is given up because the process ends.
+/// Returns the result of a job that is cut short because the process ends.
 pub(crate) fn abandoned(endpoint: &Endpoint, deadline: Deadline, receipt: Receipt) -> Done {
     let outcome = timed_out(deadline.elapsed(Instant::now()), "the service was stopped");
-    finished(endpoint, outcome, None, deadline, receipt, Holding::default())
+    finished(endpoint, outcome, None, deadline, receipt, JobPermits::default())
 }
 
 fn finished(
@@ -119,7 +120,7 @@ fn finished(
     body: Option<Bytes>,
     deadline: Deadline,
     receipt: Receipt,
-    holding: Holding,
+    permits: JobPermits,
 ) -> Done {
     Done {
         answer: Answer {
@@ -130,7 +131,7 @@ fn finished(
             by_store_ms: deadline.on_stores_clock(&receipt),
         },
         counts: Arc::clone(&endpoint.counts),
-        holding,
+        permits,
     }
 }
 

@@ -1,12 +1,12 @@
-//! One request in, one copy to every endpoint, every answer in a store and accounted for.
+//! Sends a copy of one request to every endpoint, and stores every answer with its outcome.
 //!
-//! Compatible with serinin: its config file, its replies and the bytes it stores. Beside each answer there
-//! is an outcome, and a mark when nothing more will come. One deadline spans all that happens for an
-//! endpoint; everything is bounded, and what does not fit is shed and named.
+//! Compatible with serinin: its config file, its replies and the bytes it stores. Beside each answer there is
+//! an outcome, and a marker once nothing more will come. One deadline covers all work for an endpoint.
+//! Everything is bounded; what exceeds a bound is shed and named.
 //!
-//! Suggested reading order: the settings, the rules (pure, with time passed in), the way of a request from
-//! the listener through the service and its runner to jobs and endpoints, the client, the stores, and how
-//! requests are read back.
+//! Suggested reading order: the settings; the rules (pure, with time passed in); the path of a request from
+//! the listener through the service and its runner to jobs and endpoints; the client; the stores; reading
+//! requests back.
 
 mod config;
 mod endpoints;
@@ -38,13 +38,13 @@ mod read_back;
 mod recent;
 
 #[cfg(test)]
-mod edges;
+mod deadline_tests;
 
-mod complaint;
 mod error;
-mod figures;
 mod ids;
+mod log_limiter;
 pub mod metrics;
+mod stats;
 mod traced;
 
 pub use client::{Fetch, FetchError, Fetched, Place};
@@ -53,13 +53,13 @@ pub use deadline::Receipt;
 pub use endpoint::{Endpoint, EndpointSet, ShedReason};
 pub use endpoints::{ENDPOINTS_MAX, EndpointConfig, Endpoints};
 pub use error::Error;
-pub use figures::{BOUNDS_MS, Counts, EndpointCounts, Latency, Turned};
 pub use ids::IdSource;
 pub use outcome::{Outcome, State};
 pub use recent::RecentRequest;
 pub use request::{DEADLINE_HEADER, ID_HEADER, Outgoing, VIA_HEADER};
 pub use server::{Cut, Server};
 pub use service::Fanout;
+pub use stats::{BOUNDS_MS, Counts, EndpointCounts, Latency, RejectReason};
 pub use store::{
     Answer, Batch, DiscardStore, MemcachedStore, MemoryStore, Record, RedisStore, Store, StoreError, Stored,
     Written, open_store,

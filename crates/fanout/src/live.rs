@@ -1,5 +1,4 @@
-//! The requests that this process is still working on, so that whoever reads one back can wait for it
-//! instead of asking the store again and again.
+//! The requests in progress in this process. A reader can wait for one of them instead of polling the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,13 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// All of them. As many as there are requests with a job under way, which is bounded.
+/// All requests in progress. Bounded, because requests with running jobs are.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     requests: Mutex<HashMap<Arc<str>, watch::Sender<u64>>>,
 }
 
-/// One of them; it is forgotten when this is dropped.
+/// One request in progress; dropping it unregisters.
 #[derive(Debug)]
 pub(crate) struct Working {
     id: Arc<str>,
@@ -30,7 +29,7 @@ impl Live {
         }
     }
 
-    /// To learn of every write for a request, and of its end by the end of the channel.
+    /// Returns a receiver that changes with every write for a request and closes at its end.
     pub(crate) fn watch(&self, id: &str) -> Option<watch::Receiver<u64>> {
         self.requests.lock().get(id).map(watch::Sender::subscribe)
     }
@@ -39,7 +38,7 @@ impl Live {
         self.requests.lock().len()
     }
 
-    /// Returns how many wait for more of some request.
+    /// Returns how many readers wait for a request.
     pub(crate) fn readers(&self) -> usize {
         self.requests
             .lock()
@@ -50,7 +49,7 @@ impl Live {
 }
 
 impl Working {
-    /// Tells readers that there is more in the store.
+    /// Notifies readers that the store has more.
     pub(crate) fn progress(&self) {
         if let Some(sender) = self.live.requests.lock().get(&self.id) {
             sender.send_modify(|version| *version += 1);

@@ -1,28 +1,28 @@
-//! What an endpoint may be called: its name becomes a field or a part of a key.
+//! Rules for endpoint names: a name becomes a field or part of a key.
 
-/// The name's own length in bytes; with an id and our prefix it stays within memcached's 250.
+/// Longest name in bytes. With an id and our prefix it stays within memcached's limit of 250 for a key.
 const NAME_BYTES_MAX: usize = 200;
 
-/// The fields of the request and of ours; an endpoint of this name would overwrite them.
+/// Fields of the request itself, serinin's and ours. An endpoint with this name would overwrite one.
 const RESERVED: [&str; 5] = ["_id", "_method", "_url", ENDPOINTS, COMPLETE];
 
-/// The names of all endpoints that were asked or shed, as a JSON list.
+/// The names of all endpoints, contacted or shed, as a JSON list.
 pub(crate) const ENDPOINTS: &str = "_endpoints";
-/// There when nothing more will come: milliseconds from acceptance to the end.
+/// Present once nothing more will come: milliseconds from acceptance to the end.
 pub(crate) const COMPLETE: &str = "_complete";
-/// Before an endpoint's name: the record of what became of it.
+/// Prefix of an endpoint's name for the field with its outcome.
 pub(crate) const OUTCOME_PREFIX: &str = "_outcome:";
 
-/// Where answers are kept, as far as names are concerned.
+/// The kind of store, as far as names are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Anything,
-    /// Its text protocol ends keys at spaces and control characters.
+    /// The text protocol ends keys at spaces and control characters.
     MemcachedKeys,
 }
 
-/// Says what is wrong with a name, or nothing.
-pub(crate) fn complaint(name: &str, place: Place) -> Option<String> {
+/// Returns what is wrong with a name, if anything.
+pub(crate) fn problem_with(name: &str, place: Place) -> Option<String> {
     if name.is_empty() {
         return Some("an endpoint needs a name".to_owned());
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn only_names_that_would_overwrite_something_are_refused() {
         for good in ["dst1", "_own", "a.b", "a b", "端点", "_outcome", "a\nb"] {
-            assert_eq!(complaint(good, Place::Anything), None, "{good}");
+            assert_eq!(problem_with(good, Place::Anything), None, "{good}");
         }
         for bad in [
             "",
@@ -66,18 +66,18 @@ mod tests {
             "_complete",
             "_outcome:x",
         ] {
-            assert!(complaint(bad, Place::Anything).is_some(), "{bad}");
+            assert!(problem_with(bad, Place::Anything).is_some(), "{bad}");
         }
-        assert!(complaint(&"x".repeat(201), Place::Anything).is_some());
+        assert!(problem_with(&"x".repeat(201), Place::Anything).is_some());
     }
 
     #[test]
     fn memcached_takes_no_spaces() {
         for good in ["dst1", "_own", "a.b", "端点"] {
-            assert_eq!(complaint(good, Place::MemcachedKeys), None, "{good}");
+            assert_eq!(problem_with(good, Place::MemcachedKeys), None, "{good}");
         }
         for bad in ["a b", "a\tb", "a\r\nset x", "\u{7f}"] {
-            assert!(complaint(bad, Place::MemcachedKeys).is_some(), "{bad:?}");
+            assert!(problem_with(bad, Place::MemcachedKeys).is_some(), "{bad:?}");
         }
     }
 }

@@ -1,27 +1,27 @@
-//! What became of one endpoint's part of a request.
+//! The outcome of one endpoint's part of a request.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How it ended. Exactly one of these is recorded for each endpoint of each request.
+/// The result. Exactly one is recorded for each endpoint of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// An answer came in time and is stored.
+    /// A response arrived in time and is stored.
     Ok,
-    /// An answer came with a status from 400 up, or with redirects that do not end.
+    /// A response arrived with a status of 400 or above, or with endless redirects.
     HttpError,
-    /// No whole answer came before the time was up.
+    /// No complete response arrived before the deadline.
     Timeout,
-    /// There was nobody to answer, or nobody who speaks HTTP: refused, reset, unknown host, bad TLS.
+    /// No HTTP server answered: connection refused or reset, unknown host, bad TLS.
     Refused,
-    /// The answer was longer than is kept.
+    /// The response exceeded a size limit.
     TooLarge,
-    /// It was never sent: too much was under way already, or the endpoint is known to be down.
+    /// Nothing was sent: a queue was full, or the endpoint is known to be down.
     Shed,
-    /// An answer came, but the store did not take it in time.
+    /// A response arrived, but the store did not accept it in time.
     StoreFailed,
 }
 
@@ -36,7 +36,7 @@ impl State {
         State::StoreFailed,
     ];
 
-    /// The word in the store, in replies and in metrics.
+    /// Returns the name used in the store, in replies and in metrics.
     pub fn word(self) -> &'static str {
         match self {
             State::Ok => "ok",
@@ -49,8 +49,8 @@ impl State {
         }
     }
 
-    /// Whether it says that the endpoint is unwell. An error page is an answer, and what we shed or
-    /// could not store says nothing about the endpoint.
+    /// Returns whether this indicates a problem with the endpoint. An error page is a response, and what we
+    /// shed or failed to store says nothing about the endpoint.
     pub(crate) fn is_endpoints_failure(self) -> bool {
         match self {
             State::Timeout | State::Refused => true,
@@ -59,18 +59,18 @@ impl State {
     }
 }
 
-/// The record of one endpoint, as JSON beside its answer.
+/// The outcome of one endpoint, stored as JSON beside its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub state: State,
-    /// The status of the answer, if one came.
+    /// The status of the response, if one arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// From the acceptance of the request to this outcome.
+    /// Time from the acceptance of the request to this outcome.
     pub ms: u64,
-    /// Length of the answer's body, unpacked.
+    /// Length of the response's body, decompressed.
     pub bytes: u64,
-    /// What exactly went wrong, for people.
+    /// The exact failure, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Cow<'static, str>>,
 }
@@ -91,7 +91,7 @@ impl Outcome {
         self
     }
 
-    /// What became of it when the store did not take it.
+    /// Returns the outcome to record when the store did not accept this one.
     pub(crate) fn not_stored(&self, detail: impl Into<Cow<'static, str>>) -> Outcome {
         Outcome {
             state: State::StoreFailed,
@@ -104,7 +104,7 @@ impl Outcome {
         serde_json::to_string(self).expect("an outcome has only text and numbers")
     }
 
-    /// Reads a stored record; nothing if it is not one.
+    /// Parses a stored outcome; `None` if it is not one.
     pub(crate) fn from_json(bytes: &[u8]) -> Option<Outcome> {
         serde_json::from_slice(bytes).ok()
     }

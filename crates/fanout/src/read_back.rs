@@ -1,4 +1,4 @@
-//! Reads a request back: what to wait for, and how it is shown.
+//! Reads a request back: what a reader waits for, and how the request is shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,25 @@ use crate::outcome::State;
 use crate::service::Fanout;
 use crate::store::{StoreError, Stored};
 
-/// How often the store is asked about a request that another process works on.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_millis(200);
+/// Polling interval of the store for a request that another process handles: the first, and the longest after
+/// doubling.
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(200);
 
 /// What a reader waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Whatever there is now.
+    /// Does not wait.
     Nothing,
     All,
-    /// So many answers that are ok, or all if there cannot be so many.
+    /// This many answers with state ok, or all if there cannot be that many.
     Answers(usize),
-    /// What became of these endpoints.
+    /// The outcomes of these endpoints.
     Names(Vec<String>),
 }
 
 impl Wanted {
-    /// Reads `wait=`: `all`, a number, or names with commas between them.
+    /// Parses `wait=`: `all`, a number, or comma-separated names.
     pub(crate) fn parse(text: &str) -> Wanted {
         match (text, text.parse()) {
             ("", _) => Wanted::Nothing,
@@ -58,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// Reads a duration as `500ms`, `2s` or plain seconds.
+/// Parses a duration such as `500ms`, `2s` or plain seconds.
 pub(crate) fn parse_timeout(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -67,11 +68,11 @@ pub(crate) fn parse_timeout(text: &str) -> Option<Duration> {
     Duration::read(&Raw::Words(text.to_owned()))
 }
 
-/// Follows one request, from look to look.
+/// Follows one request through the store.
 pub(crate) struct Follower {
     fanout: Arc<Fanout>,
     id: String,
-    /// There while this process works on it.
+    /// Present while this process handles the request.
     progress: Option<watch::Receiver<u64>>,
     pause: Duration,
     until: Instant,
@@ -83,14 +84,14 @@ impl Follower {
         Follower {
             progress,
             id,
-            pause: FIRST_LOOK,
+            pause: POLL_INTERVAL_MIN,
             until: Instant::now() + timeout.min(fanout.config.read_wait_max),
             fanout,
         }
     }
 
-    /// What is stored now; nothing if there is no such request.
-    pub(crate) async fn look(&mut self) -> Result<Option<Stored>, StoreError> {
+    /// Reads the request from the store; `None` if there is no such request.
+    pub(crate) async fn poll_store(&mut self) -> Result<Option<Stored>, StoreError> {
         if let Some(progress) = &mut self.progress {
             progress.mark_unchanged();
         }
@@ -100,19 +101,19 @@ impl Follower {
         stored.map_err(|_| StoreError::TimedOut { limit })?
     }
 
-    /// Waits until there may be more; false when the time is up.
+    /// Waits until there may be more. Returns false when the time is up.
     pub(crate) async fn wait(&mut self) -> bool {
         let more = async {
             match &mut self.progress {
                 Some(progress) => {
                     if progress.changed().await.is_err() {
-                        // This process is done with it: one more look shows all there will be.
+                        // This process is done with the request: one more read shows everything.
                         self.progress = None;
                     }
                 }
                 None => {
                     sleep(self.pause).await;
-                    self.pause = (self.pause * 2).min(LOOK_MAX);
+                    self.pause = (self.pause * 2).min(POLL_INTERVAL_MAX);
                 }
             }
         };
@@ -123,10 +124,10 @@ impl Follower {
         }
     }
 
-    /// Waits for what is wanted, or for the end of the time, and returns what there is then.
+    /// Waits for what is wanted or until the time is up, and returns what is stored then.
     pub(crate) async fn wait_for(&mut self, wanted: &Wanted) -> Result<Option<Stored>, StoreError> {
         loop {
-            let stored = self.look().await?;
+            let stored = self.poll_store().await?;
             if stored.as_ref().is_none_or(|stored| wanted.is_there(stored)) || !self.wait().await {
                 return Ok(stored);
             }
@@ -134,16 +135,17 @@ impl Follower {
     }
 }
 
-/// The whole request as JSON.
+/// Formats the whole request as JSON.
 pub(crate) fn show(id: &str, stored: &Stored) -> Value {
     let names = names(stored);
     let results: Map<String, Value> = names
         .iter()
         .filter_map(|name| Some((name.clone(), show_one(name, stored)?)))
         .collect();
-    let pending: Vec<&String> = match stored.is_complete() {
-        true => Vec::new(),
-        false => names.iter().filter(|name| !results.contains_key(*name)).collect(),
+    let pending: Vec<&String> = if stored.is_complete() {
+        Vec::new()
+    } else {
+        names.iter().filter(|name| !results.contains_key(*name)).collect()
     };
     json!({
         "request_id": id,
@@ -157,15 +159,16 @@ pub(crate) fn show(id: &str, stored: &Stored) -> Value {
     })
 }
 
-/// All endpoints of a request; those of serinin's are known by their answers alone.
+/// Returns all endpoints of a request. For requests stored by serinin, only those that answered are known.
 pub(crate) fn names(stored: &Stored) -> Vec<String> {
-    match stored.endpoints.is_empty() {
-        false => stored.endpoints.clone(),
-        true => stored.bodies.keys().cloned().collect(),
+    if stored.endpoints.is_empty() {
+        stored.bodies.keys().cloned().collect()
+    } else {
+        stored.endpoints.clone()
     }
 }
 
-/// One endpoint's outcome with its body; nothing while neither is known.
+/// Formats one endpoint's outcome with its body; `None` while neither is known.
 pub(crate) fn show_one(name: &str, stored: &Stored) -> Option<Value> {
     let outcome = stored.outcomes.get(name);
     let body = stored.bodies.get(name);
@@ -176,7 +179,7 @@ pub(crate) fn show_one(name: &str, stored: &Stored) -> Option<Value> {
         Some(outcome) => serde_json::to_value(outcome).expect("an outcome has only text and numbers"),
         None => json!({}),
     };
-    // A body beside an outcome that says it was not stored is one that came too late.
+    // A body beside an outcome that says "not stored" is one that came too late.
     let is_kept = outcome.is_none_or(|outcome| matches!(outcome.state, State::Ok | State::HttpError));
     if let Some(body) = body.filter(|_| is_kept) {
         let (key, text) = match std::str::from_utf8(body) {

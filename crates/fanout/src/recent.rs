@@ -1,7 +1,7 @@
-//! The latest requests, for people who look.
+//! The latest requests, for the console.
 //!
-//! A fixed number of them is remembered in this process, whatever the store keeps: the newest pushes the
-//! oldest out. Each knows how far it has come.
+//! A fixed number is kept in this process, independent of the store: each new one displaces the oldest. Each
+//! tracks its progress.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use parking_lot::Mutex;
 
 use crate::outcome::State;
 
-/// Requests remembered.
+/// Number of requests kept.
 const KEPT: usize = 500;
-/// How much of a URL is kept, in characters: it is for looking at.
+/// Characters kept of a URL, which is only displayed.
 const URL_MAX: usize = 300;
 
-/// A request as a reader sees it.
+/// A request as shown to readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentRequest {
     pub id: Arc<str>,
     pub method: &'static str,
-    /// Shortened when it is long.
+    /// Truncated when it is long.
     pub url: String,
     /// When it arrived, Unix milliseconds.
     pub at_ms: u64,
     pub endpoints: usize,
-    /// Endpoints whose outcome is known, and those of them that answered well.
+    /// Endpoints whose outcome is known, and how many of them answered well.
     pub done: usize,
     pub ok: usize,
     pub is_finished: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Recent {
     requests: Mutex<VecDeque<Arc<Track>>>,
 }
 
-/// One of them, told by whoever carries it how far it has come.
+/// The progress of one request, updated by the task that runs it.
 #[derive(Debug)]
 pub(crate) struct Track {
     id: Arc<str>,
@@ -52,7 +52,7 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// A request that has just been taken, with as many endpoints shed.
+    /// Creates a request that was just accepted, with `shed` endpoints already decided.
     pub(crate) fn new(
         id: Arc<str>,
         method: &'static str,
@@ -73,7 +73,7 @@ impl Track {
         }
     }
 
-    /// One endpoint's outcome is known.
+    /// Counts one endpoint's outcome.
     pub(crate) fn count(&self, state: State) {
         self.done.fetch_add(1, Ordering::Relaxed);
         if state == State::Ok {
@@ -81,7 +81,7 @@ impl Track {
         }
     }
 
-    /// Nothing more will come.
+    /// Records that nothing more will come.
     pub(crate) fn finish(&self) {
         self.is_finished.store(true, Ordering::Relaxed);
     }
@@ -109,7 +109,7 @@ impl Recent {
         requests.push_back(track);
     }
 
-    /// The latest ones, newest first.
+    /// Returns the latest requests, newest first.
     pub(crate) fn list(&self, limit: usize) -> Vec<RecentRequest> {
         let requests = self.requests.lock();
         requests

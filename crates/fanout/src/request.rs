@@ -1,4 +1,4 @@
-//! The part of a client's request that endpoints get.
+//! The part of a client's request that endpoints receive.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use http_body_util::Full;
 use crate::target::Target;
 use crate::traced;
 
-/// Tells an endpoint which request this is.
+/// Carries the request's id to an endpoint.
 pub const ID_HEADER: &str = "nagaya-request-id";
-/// Tells an endpoint how many milliseconds it has left.
+/// Carries the remaining time in milliseconds to an endpoint.
 pub const DEADLINE_HEADER: &str = "nagaya-deadline-ms";
-/// Names everybody who has fanned the request out so far; whoever finds itself there stops it.
+/// Lists the fan-outs that the request has passed. A fan-out that finds itself in it stops the request.
 pub const VIA_HEADER: &str = "nagaya-fanout-via";
 
 const AGENT: &str = concat!("nagaya-fanout/", env!("CARGO_PKG_VERSION"));
 
-/// What goes to every endpoint alike.
+/// What every endpoint receives.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     pub(crate) method: Method,
-    /// To be joined to the endpoint's own.
+    /// Appended to the endpoint's own query.
     pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
 }
 
 impl Outgoing {
-    /// Takes what is handed on from a client's request.
+    /// Extracts what is forwarded from a client's request.
     pub(crate) fn new(
         method: Method,
         query: Option<&str>,
@@ -62,7 +62,7 @@ impl Outgoing {
         }
     }
 
-    /// Adds what endpoints are told about the request itself.
+    /// Adds the headers about the request itself.
     pub(crate) fn identify(&mut self, id: &str, via: &str) {
         for (name, text) in [(ID_HEADER, id), (VIA_HEADER, via)] {
             if let Ok(value) = HeaderValue::from_str(text) {
@@ -71,7 +71,7 @@ impl Outgoing {
         }
     }
 
-    /// The request for one endpoint. HTTP/1.1 names the host in a header, HTTP/2 in the URI.
+    /// Builds the request for one endpoint. HTTP/1.1 names the host in a header, HTTP/2 in the URI.
     pub(crate) fn build(&self, target: &Target, version: Version, left: Duration) -> Request<Full<Bytes>> {
         let path = target.path_with(self.query.as_deref());
         let mut request = Request::new(Full::new(self.body.clone()));
@@ -93,10 +93,10 @@ impl Outgoing {
         request
     }
 
-    /// What is sent to another place on behalf of an endpoint: nothing that was meant for it alone.
+    /// Returns what may be sent to a redirect target: nothing that was meant for the endpoint alone.
     pub(crate) fn for_redirect(&self, status: u16, same_origin: bool) -> Outgoing {
         let mut next = self.clone();
-        // The new address says it all.
+        // The new URL is complete.
         next.query = None;
         if matches!(status, 301..=303) && next.method == Method::POST {
             next.method = Method::GET;

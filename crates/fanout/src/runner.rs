@@ -1,9 +1,10 @@
-//! Carries one accepted request to its end: asks all endpoints, joins what finishes together, writes it,
-//! and marks the request complete.
+//! Runs one accepted request to its end: contacts all endpoints, batches answers that finish together, writes
+//! them, and marks the request complete.
 //!
-//! One task owns all of a request, so nothing is locked. Answers that come within the join window of the
-//! first unwritten one go in one write; the last one flushes at once. The mark goes with the last write, or
-//! after it if earlier writes are still under way, so a reader that sees the mark sees everything.
+//! One task owns everything about a request, so nothing is locked. Answers that arrive within the join window
+//! of the first unwritten one go into one write; the last one flushes at once. The marker goes with the last
+//! write, or after it if earlier writes are still in flight. So a reader that sees the marker sees
+//! everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +15,20 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::complaint::Complaint;
 use crate::deadline::Receipt;
 use crate::endpoint::Admission;
-use crate::figures::{Counts, EndpointCounts, add};
-use crate::job::{self, Done, Means};
+use crate::job::{self, Done, JobContext};
 use crate::live::Working;
+use crate::log_limiter::LogLimiter;
 use crate::outcome::State;
 use crate::recent::Track;
 use crate::request::Outgoing;
+use crate::stats::{Counts, EndpointCounts, add};
 use crate::store::{Batch, Store, StoreError, Written};
 use crate::traced;
 
-/// How long it is tried to record that something failed, after the last deadline of a batch. Bodies are
-/// refused by then.
+/// How long after a batch's last deadline we try to record that something failed. Bodies are no longer
+/// accepted by then.
 const RECORD_GRACE: Duration = Duration::from_secs(1);
 /// Between two tries of a write that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -36,16 +37,16 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// What the runner needs besides the request.
 pub(crate) struct Runner {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) means: Arc<Means>,
+    pub(crate) context: Arc<JobContext>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) join_window: Duration,
-    /// About the store.
-    pub(crate) complaint: Complaint,
-    /// Cancelled when what is unfinished must be marked as such.
+    /// Limits log lines about the store.
+    pub(crate) log_limiter: LogLimiter,
+    /// Cancelled when unfinished requests must be marked as cut.
     pub(crate) cut: CancellationToken,
 }
 
-/// A request that was stored and answered.
+/// A request that was stored and acknowledged to the client.
 pub(crate) struct Accepted {
     pub(crate) id: Arc<str>,
     pub(crate) at: Instant,
@@ -57,8 +58,8 @@ pub(crate) struct Accepted {
 }
 
 impl Runner {
-    /// Runs until everything is written or given up. Ends at the latest a little after the last
-    /// deadline, whatever endpoints and store do.
+    /// Runs until everything is written or given up. Ends shortly after the last deadline at the latest,
+    /// whatever endpoints and store do.
     pub(crate) async fn run(self: Arc<Runner>, accepted: Accepted) {
         let Accepted {
             id,
@@ -88,7 +89,7 @@ impl Runner {
                 return;
             }
             if jobs.is_empty() && !ready.is_empty() {
-                // A slow store must not make the last answers wait for the earlier ones; the mark does.
+                // The last answers do not wait for earlier writes to a slow store; only the marker does.
                 let ready = std::mem::take(&mut ready);
                 let write = self
                     .clone()
@@ -120,7 +121,7 @@ impl Runner {
         }
     }
 
-    /// One job, which ends early when the process must.
+    /// Runs one job, which ends early on shutdown.
     fn job(
         self: &Arc<Runner>,
         admission: Admission,
@@ -134,7 +135,13 @@ impl Runner {
             let endpoint = Arc::clone(&admission.endpoint);
             let span = traced::fetch(&endpoint.name);
             let outgoing = traced::below(&span, outgoing);
-            let work = job::run(admission, outgoing, deadline, receipt, Arc::clone(&runner.means));
+            let work = job::run(
+                admission,
+                outgoing,
+                deadline,
+                receipt,
+                Arc::clone(&runner.context),
+            );
             let done = tokio::select! {
                 biased;
                 done = work.instrument(span.clone()) => done,
@@ -145,7 +152,7 @@ impl Runner {
         }
     }
 
-    /// Writes answers, trying again while it makes sense, and counts what became of them.
+    /// Writes answers, retries while there is time, and counts their outcomes.
     async fn write(
         self: Arc<Runner>,
         id: Arc<str>,
@@ -157,11 +164,11 @@ impl Runner {
         let give_up = last.unwrap_or_else(Instant::now) + RECORD_GRACE;
         let mut counted = Vec::with_capacity(done.len());
         let mut answers = Vec::with_capacity(done.len());
-        let mut holding = Vec::with_capacity(done.len());
+        let mut permits = Vec::with_capacity(done.len());
         for done in done {
             counted.push(done.counts);
             answers.push(done.answer);
-            holding.push(done.holding);
+            permits.push(done.permits);
         }
         let mut batch = Batch {
             id,
@@ -188,7 +195,7 @@ impl Runner {
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         };
-        if let Some(times) = self.complaint.due(Instant::now()) {
+        if let Some(times) = self.log_limiter.due(Instant::now()) {
             tracing::warn!(error, times, "answers could not be stored");
         }
         counted
@@ -197,17 +204,15 @@ impl Runner {
         self.tell_failure(batch, &error).await;
     }
 
-    /// Tries once to record that answers were not stored; where one is refused, its failure may still fit.
+    /// Tries once to record that answers were not stored. Where the store has no room for a body, the failure
+    /// may still fit.
     async fn tell_failure(&self, mut batch: Batch, error: &str) {
         for answer in &mut batch.answers {
             answer.body = None;
             answer.outcome = answer.outcome.not_stored(error.to_owned());
         }
         if let Err(error) = self.store.write(&batch).await {
-            tracing::debug!(
-                error = error.chain(),
-                "nor could it be recorded that they were not"
-            );
+            tracing::debug!(error = error.chain(), "the failure could not be recorded either");
         }
     }
 
@@ -224,7 +229,7 @@ impl Runner {
         written
     }
 
-    /// Counts what is settled and leaves the rest in the batch, with those who count it.
+    /// Counts the settled answers and leaves the rest in the batch, with their counters.
     fn book(
         &self,
         batch: &mut Batch,

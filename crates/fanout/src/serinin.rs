@@ -1,8 +1,8 @@
-//! Reads serinin's JSON config file as it is.
+//! Reads serinin's JSON config file unchanged.
 //!
-//! What it leaves out or sets to zero gets our defaults instead of no limit, and what is changed so is
-//! told in [`Imported::warnings`]. Keys that serinin does not know are refused, as there; so are
-//! endpoints named twice, of which it would drop one.
+//! What the file omits or sets to zero gets our defaults instead of no limit; every such change is listed in
+//! [`Imported::warnings`]. Keys that serinin does not know are rejected, as serinin does. Duplicate endpoint
+//! names are rejected too; serinin would drop one of them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,19 +18,19 @@ use crate::endpoints::{EndpointConfig, Endpoints, known_url};
 use crate::error::Error;
 use crate::go_duration::GoDuration;
 
-/// What a file says, in our terms.
+/// The file's content in our terms.
 #[derive(Clone, Debug)]
 pub struct Imported {
     pub config: FanoutConfig,
-    /// The address named no host. serinin would listen for everybody; `config.listen` is loopback.
+    /// The address named no host. serinin would listen on all interfaces; `config.listen` is loopback.
     pub listens_to_all: bool,
-    /// How long running work may take to finish at the end; nothing if there is no limit.
+    /// How long running work may take to finish at shutdown; `None` for no limit.
     pub shutdown_timeout: Option<Duration>,
-    /// A sentence for everything that is not taken as it is written.
+    /// One sentence for everything that is not applied as written.
     pub warnings: Vec<String>,
 }
 
-/// Flags of serinin's that override the file.
+/// Flags of serinin that override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     pub handlers: Option<usize>,
@@ -72,7 +72,7 @@ struct Redis {
     password: String,
     dbnum: u32,
     expire_in: GoDuration,
-    /// Accepted and of no use: ours writes over one connection, in a pipeline.
+    /// Accepted and unused: our store pipelines writes over one connection.
     #[serde(rename = "pool_size")]
     _pool_size: i64,
 }
@@ -94,7 +94,7 @@ struct GoCache {
     expire_in: GoDuration,
 }
 
-/// Reads the file's text over settings that hold where it says nothing.
+/// Applies the file's text on top of `base`.
 pub fn import(name: &str, text: &str, base: FanoutConfig, overrides: &Overrides) -> Result<Imported, Error> {
     let refuse = |message: String| Error::SerininFile {
         file: name.to_owned(),
@@ -225,16 +225,17 @@ impl Imported {
     }
 }
 
-/// The same server as a URL; go-redis takes an empty address for the local default.
+/// Returns the same server as a URL. go-redis takes an empty address for the local default.
 fn redis_url(redis: &Redis) -> Secret {
     let addr = match redis.addr.as_str() {
         "" => "127.0.0.1:6379".to_owned(),
         addr if addr.starts_with(':') => format!("127.0.0.1{addr}"),
         addr => addr.to_owned(),
     };
-    let login = match redis.password.is_empty() {
-        true => String::new(),
-        false => format!(":{}@", utf8_percent_encode(&redis.password, NON_ALPHANUMERIC)),
+    let login = if redis.password.is_empty() {
+        String::new()
+    } else {
+        format!(":{}@", utf8_percent_encode(&redis.password, NON_ALPHANUMERIC))
     };
     Secret::new(format!("redis://{login}{addr}/{}", redis.dbnum))
 }
@@ -268,7 +269,7 @@ impl<'de> Deserialize<'de> for NamedOnce {
 mod tests {
     use super::*;
 
-    /// All that serinin's own sample sets, in our words.
+    /// Everything that serinin's own sample sets.
     fn sample(store_type: &str) -> String {
         let endpoints: Vec<String> = (1..=6)
             .map(|n| format!(r#""dst{n}": {{ "url": "http://127.0.0.1:1000{n}" }}"#))

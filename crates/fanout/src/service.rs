@@ -1,4 +1,4 @@
-//! Takes requests: gives each an id, decides who is asked, stores it, and sends it on its way.
+//! Accepts requests: assigns an id, selects the endpoints, stores the request and starts its task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,25 +16,25 @@ use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::client::{Fetch, HttpClient};
-use crate::complaint::Complaint;
 use crate::config::FanoutConfig;
 use crate::deadline::Receipt;
 use crate::endpoint::{Admission, EndpointSet, ShedReason};
 use crate::endpoints::Endpoints;
 use crate::error::Error;
-use crate::figures::{Counts, Turned, add};
 use crate::ids::IdSource;
-use crate::job::Means;
+use crate::job::JobContext;
 use crate::live::Live;
+use crate::log_limiter::LogLimiter;
 use crate::outcome::{Outcome, State};
 use crate::read_back::show;
 use crate::recent::{Recent, RecentRequest, Track};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::runner::{Accepted, Runner};
+use crate::stats::{Counts, RejectReason, add};
 use crate::store::{Record, Store, StoreError};
 use crate::traced;
 
-/// How many fan-outs a request may pass before it is taken for a loop that hides its traces.
+/// Fan-outs that a request may pass before it counts as a loop whose header was stripped.
 const HOPS_MAX: usize = 8;
 
 /// The service, shared by all connections.
@@ -49,21 +49,21 @@ pub struct Fanout {
     handlers: Arc<Semaphore>,
     /// Jobs of all endpoints, waiting or running.
     jobs: Arc<AtomicUsize>,
-    /// One task per request under way.
+    /// One task per request in progress.
     tasks: TaskTracker,
     /// Cancelled when readers must not wait any longer.
     pub(crate) closing: CancellationToken,
-    /// Who we are among fan-outs that send to each other.
+    /// The name of this process among fan-outs that send to each other.
     name: String,
 }
 
-/// The right to be between arrival and reply.
+/// Permission for a request to be between arrival and reply.
 pub(crate) type Handler = OwnedSemaphorePermit;
 
-/// A client's request with what endpoints get of it.
+/// A client's request, and what endpoints receive of it.
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
-    /// All that is done for it is below this.
+    /// The parent of all spans of this request.
     pub(crate) span: Span,
     pub(crate) url: String,
     pub(crate) outgoing: Outgoing,
@@ -71,7 +71,7 @@ pub(crate) struct Arrival {
     pub(crate) via: Option<String>,
 }
 
-/// What the client is told of a request that was taken.
+/// What the client learns about an accepted request.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) id: Arc<str>,
@@ -80,10 +80,10 @@ pub(crate) struct Taken {
     pub(crate) shed: Vec<(Arc<str>, ShedReason)>,
 }
 
-/// Why a request was not taken; nothing was sent to anybody.
+/// Why a request was not accepted. Nothing was sent to any endpoint.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// There is nobody to ask.
+    /// No endpoint is configured.
     NoEndpoints,
     AllShed(Vec<(Arc<str>, ShedReason)>),
     NoId(MintError),
@@ -94,13 +94,13 @@ pub(crate) enum Refusal {
 }
 
 impl Fanout {
-    /// Makes the service; nothing is connected yet.
+    /// Creates the service. Connects on first use.
     pub fn new(config: FanoutConfig, store: Arc<dyn Store>, ids: IdSource) -> Result<Fanout, Error> {
         let client = Arc::new(HttpClient::new(&config));
         Fanout::with_fetch(config, store, ids, client)
     }
 
-    /// As [`new`](Fanout::new), with something else than HTTP to fetch by.
+    /// As [`new`](Fanout::new), with a custom fetcher in place of HTTP.
     pub fn with_fetch(
         config: FanoutConfig,
         store: Arc<dyn Store>,
@@ -110,17 +110,17 @@ impl Fanout {
         config.check()?;
         let endpoints = EndpointSet::new(&config, &config.endpoints, &EndpointSet::default())?;
         let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
-        let means = Means {
+        let context = JobContext {
             fetch,
             workers: permits(config.workers),
             keep_error_bodies: config.keep_error_bodies,
         };
         let runner = Runner {
             store,
-            means: Arc::new(means),
+            context: Arc::new(context),
             counts: Arc::default(),
             join_window: config.join_window,
-            complaint: Complaint::default(),
+            log_limiter: LogLimiter::default(),
             cut: CancellationToken::new(),
         };
         Ok(Fanout {
@@ -139,7 +139,7 @@ impl Fanout {
         })
     }
 
-    /// Uses other endpoints, and other limits for them, from now on. Requests under way keep theirs.
+    /// Switches to other endpoints and limits. Requests in progress keep theirs.
     pub fn reload(&self, config: &FanoutConfig) -> Result<(), Error> {
         let mut next = self.config.clone();
         next.endpoints = config.endpoints.clone();
@@ -161,7 +161,7 @@ impl Fanout {
         Ok(())
     }
 
-    /// The endpoints of this moment.
+    /// Returns the current endpoints.
     pub fn endpoints(&self) -> Arc<EndpointSet> {
         Arc::clone(&self.endpoints.read())
     }
@@ -174,7 +174,8 @@ impl Fanout {
         &*self.runner.store
     }
 
-    /// Requests between arrival and reply, requests under way, jobs under way.
+    /// Returns the number of requests between arrival and reply, of requests in progress, and of jobs in
+    /// progress.
     pub fn in_flight(&self) -> (usize, usize, usize) {
         let handlers = self
             .config
@@ -183,18 +184,19 @@ impl Fanout {
         (handlers, self.live.len(), self.jobs.load(Ordering::Relaxed))
     }
 
-    /// Workers that ask an endpoint at this moment.
+    /// Returns the number of busy workers.
     pub fn workers_busy(&self) -> usize {
-        let free = self.runner.means.workers.available_permits();
+        let free = self.runner.context.workers.available_permits();
         self.config.workers.saturating_sub(free)
     }
 
-    /// The latest requests that this process took, newest first.
+    /// Returns the latest requests that this process accepted, newest first.
     pub fn recent(&self, limit: usize) -> Vec<RecentRequest> {
         self.recent.list(limit)
     }
 
-    /// A request as the listener's `/requests/{id}` shows it; nothing if it is not there. Cancel safe.
+    /// Returns a request as the listener's `/requests/{id}` shows it; `None` if it does not exist. Cancel
+    /// safe.
     pub async fn read_back(&self, id: &str) -> Result<Option<serde_json::Value>, StoreError> {
         if !crate::ids::is_id(id) {
             return Ok(None);
@@ -205,17 +207,17 @@ impl Fanout {
         Ok(stored.map(|stored| show(id, &stored)))
     }
 
-    /// Readers that wait for answers to requests under way.
+    /// Returns the number of readers that wait for requests in progress.
     pub fn readers(&self) -> usize {
         self.live.readers()
     }
 
-    /// The right to handle a request, unless all are given.
+    /// Returns a handler permit unless all are taken.
     pub(crate) fn handler(&self) -> Option<Handler> {
         Arc::clone(&self.handlers).try_acquire_owned().ok()
     }
 
-    /// Whether a request has been here before, or has passed too many fan-outs.
+    /// Returns whether a request has been here before, or has passed too many fan-outs.
     pub(crate) fn is_loop(&self, headers: &HeaderMap) -> bool {
         let via = headers
             .get_all(VIA_HEADER)
@@ -229,25 +231,25 @@ impl Fanout {
         })
     }
 
-    /// Takes a request: it is stored when this returns, and its jobs have begun.
+    /// Accepts a request. When this returns, it is stored and its jobs have started.
     ///
-    /// Cancel safe: a task of its own carries the request to its end, whether the client waits or not.
+    /// Cancel safe: a separate task runs the request to its end, whether the client waits or not.
     pub(crate) async fn take(&self, arrival: Arrival, handler: Handler) -> Result<Taken, Refusal> {
         let set = self.endpoints();
         if set.is_empty() {
-            self.runner.counts.turn_away(Turned::Shed);
+            self.runner.counts.reject(RejectReason::Shed);
             return Err(Refusal::NoEndpoints);
         }
         let (jobs, shed) = self.admit(&set);
         let counts = &self.runner.counts;
         if jobs.is_empty() {
-            counts.turn_away(Turned::Shed);
+            counts.reject(RejectReason::Shed);
             return Err(Refusal::AllShed(shed));
         }
         let id = match self.ids.next().await {
             Ok(id) => id,
             Err(error) => {
-                counts.turn_away(Turned::NoId);
+                counts.reject(RejectReason::NoId);
                 return Err(Refusal::NoId(error));
             }
         };
@@ -261,7 +263,7 @@ impl Fanout {
         };
         let (at_ms, asked) = (SystemClock.unix_ms(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
-        let carrying = Carrying {
+        let task = RequestTask {
             recent: Arc::clone(&self.recent),
             track: Arc::new(track),
             record: Record {
@@ -286,10 +288,10 @@ impl Fanout {
             decided: Arc::clone(&decided),
             tell,
         };
-        self.tasks.spawn(carrying.carry().instrument(arrival.span));
+        self.tasks.spawn(task.run().instrument(arrival.span));
         let limit = self.config.timeout;
         let reason = match timeout_at(at + limit, &mut told).await {
-            // It is told just now, then, or has ended without a word.
+            // The task decided first: its verdict is on the way, or it ended without one.
             Err(_) if decided.swap(true, Ordering::AcqRel) => told.await.ok(),
             Err(_) => Some(Err(StoreError::TimedOut { limit }.to_string())),
             Ok(told) => told.ok(),
@@ -297,13 +299,13 @@ impl Fanout {
         match reason.unwrap_or_else(|| Err("its task has ended".to_owned())) {
             Ok(()) => Ok(Taken { id, set, shed }),
             Err(reason) => {
-                counts.turn_away(Turned::Store);
+                counts.reject(RejectReason::Store);
                 Err(Refusal::Store { id, reason })
             }
         }
     }
 
-    /// Decides who is asked.
+    /// Selects the endpoints to contact.
     fn admit(&self, set: &EndpointSet) -> (Vec<Admission>, Vec<(Arc<str>, ShedReason)>) {
         let now = Instant::now();
         let jobs_max = self.config.workers.saturating_add(self.config.queue);
@@ -322,8 +324,8 @@ impl Fanout {
         (jobs, shed)
     }
 
-    /// Waits until every request under way is finished, or is marked because `cut` came first; returns
-    /// how many were. New ones must not be taken any more.
+    /// Waits until every request in progress is finished, or marked because `cut` came first. Returns how
+    /// many were marked. The caller must not accept new requests any more.
     pub async fn drain(&self, cut: impl Future<Output = ()>) -> usize {
         self.tasks.close();
         let marked = tokio::select! {
@@ -331,7 +333,7 @@ impl Fanout {
             () = cut => {
                 let open = self.live.len();
                 self.runner.cut.cancel();
-                // The last writes are bounded, but whoever cuts does not wait for all of that.
+                // The last writes are bounded, but a shutdown does not wait for all of that.
                 if tokio::time::timeout(MARK_LIMIT, self.tasks.wait()).await.is_err() {
                     tracing::warn!("some requests could not be marked as stopped");
                 }
@@ -345,8 +347,8 @@ impl Fanout {
     }
 }
 
-/// A request on its way from the client to its end, in one task.
-struct Carrying {
+/// A request on its way from acceptance to its end, in one task.
+struct RequestTask {
     record: Record,
     at: Instant,
     outgoing: Outgoing,
@@ -357,28 +359,29 @@ struct Carrying {
     recent: Arc<Recent>,
     track: Arc<Track>,
     runner: Arc<Runner>,
-    /// Set by whoever decides first: us, that it is taken, or the one who waits, that it took too long.
+    /// Set by the side that decides first: this task, that the request is accepted, or the waiting client's
+    /// side, that storing took too long.
     decided: Arc<AtomicBool>,
     tell: oneshot::Sender<Result<(), String>>,
 }
 
-impl Carrying {
-    /// Stores the request, says so, and runs its jobs. A write that takes too long runs to its end and
-    /// holds its handler meanwhile: a store that hangs soon has all handlers, and further requests are
-    /// turned away at once.
-    async fn carry(mut self) {
+impl RequestTask {
+    /// Stores the request, reports that, and runs its jobs. A slow write runs to its end and holds its
+    /// handler permit meanwhile. So a store that hangs soon holds all permits, and further requests are
+    /// rejected at once.
+    async fn run(mut self) {
         let written = self.store().await;
         drop(self.handler);
         let store_ms = match written {
             Ok(store_ms) => store_ms,
             Err(reason) => {
-                // The client may be gone.
+                // The client may have disconnected.
                 let _ = self.tell.send(Err(reason));
                 return;
             }
         };
         if self.decided.swap(true, Ordering::AcqRel) {
-            tracing::debug!("a request was stored too late and is not carried out");
+            tracing::debug!("request stored too late, not running it");
             return;
         }
         let id = self.record.id;
@@ -397,7 +400,7 @@ impl Carrying {
             track: self.track,
             id,
         };
-        // As above.
+        // The client may have disconnected.
         let _ = self.tell.send(Ok(()));
         self.runner.run(accepted).await;
     }
@@ -412,7 +415,7 @@ impl Carrying {
         written.map_err(|error| {
             add(&counts.store_failures, 1);
             let error = error.chain();
-            if let Some(times) = self.runner.complaint.due(Instant::now()) {
+            if let Some(times) = self.runner.log_limiter.due(Instant::now()) {
                 tracing::warn!(error, times, "requests could not be stored");
             }
             error
@@ -420,7 +423,7 @@ impl Carrying {
     }
 }
 
-/// How long the marks of cut requests may take to be written.
+/// Time limit for writing the markers of cut requests.
 const MARK_LIMIT: Duration = Duration::from_millis(1500);
 
 fn shed_outcome(reason: ShedReason) -> Outcome {

@@ -1,4 +1,4 @@
-//! Where an endpoint is, taken apart once.
+//! The address of an endpoint, parsed once.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Takes a URL apart; nothing if it is not one that we can fetch.
+    /// Parses a URL; `None` if it is not one that we can fetch.
     pub(crate) fn parse(url: &str) -> Option<Target> {
         Target::from_uri(&url.parse().ok()?)
     }
@@ -73,13 +73,13 @@ impl Target {
         })
     }
 
-    /// The URL as people may see it: a login or a query may hold secrets.
+    /// Returns the URL without login and query, which may hold secrets.
     pub(crate) fn shown(&self) -> String {
         let scheme = if self.origin.https { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority, self.path.path())
     }
 
-    /// The path with the endpoint's own query and the client's, joined as serinin does.
+    /// Returns the path with the endpoint's own query and the client's, joined as serinin does.
     pub(crate) fn path_with(&self, query: Option<&str>) -> PathAndQuery {
         let Some(query) = query else {
             return self.path.clone();
@@ -95,7 +95,7 @@ impl Target {
         } else {
             own
         };
-        // Both halves were parsed before; together they can only be too long.
+        // Both halves were parsed before; joined they can only be too long.
         format!("{own}{joint}{query}")
             .parse()
             .unwrap_or_else(|_| self.path.clone())
@@ -115,7 +115,7 @@ impl Target {
         parts.expect("scheme, authority and path are all there")
     }
 
-    /// Where a `Location` leads from here.
+    /// Resolves a `Location` header.
     pub(crate) fn follow(&self, location: &str) -> Option<Target> {
         let location = location.split('#').next()?;
         if let Some(rest) = location.strip_prefix("//") {
@@ -139,7 +139,7 @@ impl Target {
     }
 }
 
-/// The header for `user:password` as a URL has them.
+/// Returns the header for the `user:password` of a URL.
 fn basic(login: &str) -> Option<HeaderValue> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let plain: Vec<u8> = percent_decode_str(user)

@@ -1,6 +1,7 @@
-//! The spans of a request: itself, one per endpoint, and its writes to the store.
+//! The spans of a request: one for the request, one per endpoint, and one per write to the store.
 //!
-//! They are made only where spans are exported. The caller's trace goes on to the endpoints in any case.
+//! They are only created where spans are exported. The caller's trace is passed on to the endpoints in any
+//! case.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use tracing::{Span, info_span};
 
 use crate::request::Outgoing;
 
-/// Headers of a trace, which endpoints get as they are unless we have spans of our own.
+/// Trace headers, which endpoints receive unchanged unless we create spans ourselves.
 pub(crate) const HEADERS: [HeaderName; 2] = [
     HeaderName::from_static(TRACEPARENT),
     HeaderName::from_static(TRACESTATE),
 ];
 
-/// The span of a whole request, in the trace that the client names.
+/// Creates the span of a whole request, in the client's trace.
 pub(crate) fn request(method: &str, headers: &HeaderMap) -> Span {
     if !trace::is_on() {
         return Span::none();
@@ -31,23 +32,25 @@ pub(crate) fn request(method: &str, headers: &HeaderMap) -> Span {
     span
 }
 
-/// The span of one endpoint's part, below that of the request.
+/// Creates the span of one endpoint's part, below that of the request.
 pub(crate) fn fetch(endpoint: &str) -> Span {
-    match trace::is_on() {
-        true => info_span!("fanout_fetch", endpoint, outcome = tracing::field::Empty),
-        false => Span::none(),
+    if trace::is_on() {
+        info_span!("fanout_fetch", endpoint, outcome = tracing::field::Empty)
+    } else {
+        Span::none()
     }
 }
 
-/// The span of a write to the store.
+/// Creates the span of a write to the store.
 pub(crate) fn store(answers: usize) -> Span {
-    match trace::is_on() {
-        true => info_span!("fanout_store", answers),
-        false => Span::none(),
+    if trace::is_on() {
+        info_span!("fanout_store", answers)
+    } else {
+        Span::none()
     }
 }
 
-/// What an endpoint gets, with the span that its own hang below.
+/// Returns the outgoing request with the span that the endpoint's spans become children of.
 pub(crate) fn below(span: &Span, outgoing: Arc<Outgoing>) -> Arc<Outgoing> {
     let parent = trace::traceparent(span).and_then(|text| HeaderValue::try_from(text).ok());
     match parent {

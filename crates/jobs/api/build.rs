@@ -1,4 +1,4 @@
-//! Turns the proto file into Rust, without protoc.
+//! Generates Rust code from the proto file, without protoc.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile([FILE], [folder])?;
     tonic_prost_build::configure()
         .build_transport(false)
-        // Payloads are slices of what was received.
+        // Payloads are slices of the received message.
         .bytes(".")
         .compile_fds(descriptors)?;
     // Cargo reads its instructions from the standard output of a build script.

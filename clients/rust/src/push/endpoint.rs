@@ -1,4 +1,4 @@
-//! One call to an endpoint and what its answer means.
+//! Calls an endpoint and interprets its response.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,31 +9,31 @@ use http_body_util::{BodyExt, Full, Limited};
 use serde_json::value::RawValue;
 
 use super::signature::Secret;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::transport::{HttpPool, pool};
-use crate::worker::{Failure, Outcome};
+use crate::worker::Outcome;
 
-/// The largest answer that is taken as a result; a larger one is a failure.
+/// The largest response that is accepted as a result, in bytes; a larger one is a failure.
 const RESULT_BYTES_MAX: usize = 1 << 20;
-/// How much of an endpoint's words is kept as the error, in characters.
+/// Characters kept of an endpoint's error text.
 const ERROR_CHARS_MAX: usize = 500;
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// What an attempt is called with.
+/// The data of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     pub job: &'a str,
     pub attempt: u32,
     pub queue: &'a str,
-    /// The attempt's own credential, for progress and extensions.
+    /// The attempt's credential, for progress and extensions.
     pub token: &'a str,
     pub content_type: &'a str,
     pub payload: &'a [u8],
-    /// The trace that the endpoint's own spans belong to.
+    /// The trace context for the endpoint's spans.
     pub traceparent: Option<&'a str>,
 }
 
-/// An address that takes jobs.
+/// An HTTP endpoint that runs jobs.
 pub struct Endpoint {
     pool: HttpPool,
     url: Uri,
@@ -43,7 +43,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that gets unsigned calls. Redirects are not followed.
+    /// Creates an endpoint with unsigned calls. Redirects are not followed.
     pub fn new(url: &str) -> Result<Endpoint, Error> {
         let bad = |reason: String| Error::Address {
             url: url.to_owned(),
@@ -69,13 +69,14 @@ impl Endpoint {
         })
     }
 
-    /// Signs calls with this secret, beside those given before: give the new one first while they change.
+    /// Signs calls with this secret, in addition to those given before. During a rotation, give the new one
+    /// first.
     pub fn secret(mut self, secret: Secret) -> Endpoint {
         self.secrets.push(secret);
         self
     }
 
-    /// How long an answer may take; a day by default, as the lease is kept meanwhile.
+    /// How long a response may take; a day by default, because the lease is extended meanwhile.
     pub fn timeout(mut self, timeout: Duration) -> Endpoint {
         self.timeout = timeout;
         self
@@ -93,7 +94,8 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Calls the endpoint once and reads its answer. Cancel safe for us; the endpoint may still be at work.
+    /// Calls the endpoint once and reads its response. Cancel safe for the caller, but the endpoint may keep
+    /// working.
     pub async fn call(&self, delivery: &Delivery<'_>) -> Outcome {
         let request = self.request(delivery)?;
         let exchange = async {
@@ -122,7 +124,7 @@ impl Endpoint {
     }
 
     fn request(&self, delivery: &Delivery<'_>) -> Result<Request<Full<Bytes>>, Failure> {
-        // The same for every call of one attempt, so that an endpoint can drop what it has seen.
+        // The same for every call of one attempt, so that an endpoint can drop duplicates.
         let id = format!("job_{}_{}", delivery.job, delivery.attempt);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(delivery.payload)));
@@ -157,7 +159,7 @@ impl Endpoint {
     }
 }
 
-/// What an endpoint's answer means for the attempt.
+/// Converts an endpoint's response to the attempt's outcome.
 fn judge(status: StatusCode, body: &[u8]) -> Outcome {
     if status.is_success() {
         return Ok(result_of(body));
@@ -178,7 +180,7 @@ fn judge(status: StatusCode, body: &[u8]) -> Outcome {
     })
 }
 
-/// A body as a result: JSON as it is, other text as a JSON string, nothing when there is none.
+/// Converts a body to a result: JSON unchanged, other text as a JSON string, `None` if it is empty.
 fn result_of(body: &[u8]) -> Option<Box<RawValue>> {
     let text = String::from_utf8_lossy(body);
     if text.trim().is_empty() {

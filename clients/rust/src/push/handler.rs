@@ -1,7 +1,8 @@
-//! A worker's handler that calls an endpoint.
+//! A handler that calls an endpoint.
 
 use super::endpoint::{Delivery, Endpoint};
-use crate::worker::{Attempt, Failure, Handler, Outcome};
+use crate::error::Failure;
+use crate::worker::{Attempt, Handler, Outcome};
 
 /// Passes each job on to an [`Endpoint`].
 pub struct Push {
@@ -28,7 +29,8 @@ impl Handler for Push {
         };
         tokio::select! {
             outcome = self.endpoint.call(&delivery) => outcome,
-            // The open call is dropped, by which the endpoint may see that nobody waits any more.
+            // Dropping the open call closes its connection, which tells the endpoint that its response is no
+            // longer wanted.
             why = attempt.stopped() => Err(Failure::retry(format!("stopped while the endpoint worked: {why:?}"))),
         }
     }

@@ -1,10 +1,11 @@
-//! Jobs passed on to an HTTP endpoint.
+//! Passes jobs on to an HTTP endpoint.
 //!
-//! The endpoint is called with the payload as the body, and with headers that say which job and attempt it
-//! is and prove who sent it (Standard Webhooks 1.0). What it answers ends the attempt: 2xx is success with
-//! the body as the result, 409, 410 and 422 are a failure that no retry will mend, all else is tried again.
-//! The lease is kept for as long as the answer takes, so an endpoint may be slow; it gets the attempt's
-//! token and may report progress or extend by itself.
+//! The endpoint gets the payload as the body, and headers that identify the job and attempt and authenticate
+//! the sender (Standard Webhooks 1.0). Its response ends the attempt: 2xx is success with the body as the
+//! result; 409, 410 and 422 are permanent failures; everything else is retried.
+//!
+//! The lease is extended for as long as the response takes, so an endpoint may be slow. It also gets the
+//! attempt's token and may report progress or extend the lease itself.
 
 mod endpoint;
 mod handler;

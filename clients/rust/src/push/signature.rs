@@ -1,4 +1,4 @@
-//! Signatures as Standard Webhooks 1.0 has them.
+//! Signatures as defined by Standard Webhooks 1.0.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 const PREFIX: &str = "whsec_";
-/// What the standard asks of a key, in bytes.
+/// Key lengths that the standard allows, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// A key that the endpoint knows as well.
+/// A key shared with the endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
@@ -18,15 +18,16 @@ pub struct Secret(Vec<u8>);
 pub struct SecretError;
 
 impl Secret {
-    /// Reads a secret, with or without its `whsec_`.
+    /// Parses a secret, with or without its `whsec_`.
     pub fn parse(text: &str) -> Result<Secret, SecretError> {
         let text = text.trim();
         let key = STANDARD
             .decode(text.strip_prefix(PREFIX).unwrap_or(text))
             .map_err(|_| SecretError)?;
-        match KEY_BYTES.contains(&key.len()) {
-            true => Ok(Secret(key)),
-            false => Err(SecretError),
+        if KEY_BYTES.contains(&key.len()) {
+            Ok(Secret(key))
+        } else {
+            Err(SecretError)
         }
     }
 

@@ -1,26 +1,25 @@
-//! What a handler is given.
+//! The attempt that a handler gets.
 
 use std::sync::{Arc, OnceLock};
 
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Failure;
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::job::Claimed;
 
 /// Why a handler must stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// The lease is gone: the job was cancelled, or another worker may have it by now. In the house's words
-    /// when it said something.
+    /// The lease is lost: the job was cancelled, or another worker may have it by now. Carries the server's
+    /// reason, if it gave one.
     LeaseLost(String),
-    /// The worker ends and its patience is over.
+    /// The worker is shutting down and the drain limit is over.
     Draining,
 }
 
-/// One attempt at a job. Clones are the same attempt.
+/// One attempt at a job. Clones refer to the same attempt.
 #[derive(Clone)]
 pub struct Attempt {
     shared: Arc<Shared>,
@@ -55,22 +54,22 @@ impl Attempt {
         &self.shared.queue
     }
 
-    /// Which attempt it is, counted from 1.
+    /// Returns the number of the attempt, counted from 1.
     pub fn number(&self) -> u32 {
         self.shared.claimed.attempt
     }
 
-    /// The credential of this attempt; good until the lease ends.
+    /// Returns the credential of this attempt, valid until the lease ends.
     pub fn token(&self) -> &str {
         &self.shared.claimed.token
     }
 
-    /// All that came with the claim.
+    /// Returns everything that came with the claim.
     pub fn claimed(&self) -> &Claimed {
         &self.shared.claimed
     }
 
-    /// Reads the payload. One that cannot be read will not become readable: the failure is permanent.
+    /// Parses the payload. An unreadable payload stays unreadable, so the failure is permanent.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         self.shared
             .claimed
@@ -78,17 +77,17 @@ impl Attempt {
             .map_err(|error| Failure::permanent(format!("the payload could not be read: {error}")))
     }
 
-    /// The payload as the submitter wrote it.
+    /// Returns the payload as the submitter wrote it.
     pub fn raw_payload(&self) -> &str {
         self.shared.claimed.raw_payload()
     }
 
-    /// Tells how far the work is: from 0 to 1, with a few words if there are any.
+    /// Reports the progress, from 0 to 1, with an optional message.
     pub async fn progress(&self, done: f64, message: Option<&str>) -> Result<(), Error> {
         self.report(Some(done), message).await
     }
 
-    /// Tells what is going on, without a number.
+    /// Reports a message without a number.
     pub async fn message(&self, message: &str) -> Result<(), Error> {
         self.report(None, Some(message)).await
     }
@@ -119,9 +118,9 @@ impl Attempt {
         self.shared.stop.is_cancelled()
     }
 
-    /// The first reason counts.
+    /// Stops the attempt. Only the first reason counts.
     pub(super) fn stop(&self, why: Stopped) {
-        // A second reason is not told: the handler was stopped for the first.
+        // Later reasons are dropped: the handler was stopped for the first.
         self.shared.why.set(why).ok();
         self.shared.stop.cancel();
     }

@@ -1,19 +1,20 @@
-//! The code that does the work.
+//! The handler of a worker's jobs.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::attempt::Attempt;
+use crate::error::Failure;
 
-/// How an attempt ended: with a result, as JSON, or not.
+/// The outcome of an attempt: an optional JSON result, or a failure.
 pub type Outcome = Result<Option<Box<RawValue>>, Failure>;
 
-/// Does one job at a time; many of them at once.
+/// Runs jobs, several of them concurrently.
 ///
-/// Functions and closures from an [`Attempt`] to a future of `Result<T, Failure>` are handlers, for any `T`
-/// that can be written as JSON.
+/// Functions and closures from an [`Attempt`] to a future of `Result<T, Failure>` are handlers, for any
+/// serializable `T`.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs one attempt. The future is dropped when the attempt is lost and it does not end by itself.
+    /// Runs one attempt. The future is dropped if the attempt is lost and it does not end on its own.
     fn run(&self, attempt: Attempt) -> impl Future<Output = Outcome> + Send;
 }
 
@@ -31,60 +32,5 @@ where
                 "the result cannot be written as JSON: {error}"
             ))),
         }
-    }
-}
-
-/// An attempt that did not succeed.
-///
-/// Any error becomes one that is tried again, so `?` works in handlers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    pub error: String,
-    /// No retry will help.
-    pub permanent: bool,
-}
-
-impl Failure {
-    /// Try again later.
-    pub fn retry(error: impl Into<String>) -> Failure {
-        Failure {
-            error: error.into(),
-            permanent: false,
-        }
-    }
-
-    /// Never try again.
-    pub fn permanent(error: impl Into<String>) -> Failure {
-        Failure {
-            error: error.into(),
-            permanent: true,
-        }
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Failure::retry(text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_become_failures_with_their_causes() {
-        let fail = || -> Result<(), Failure> {
-            let number: u8 = "x".parse()?;
-            panic!("{number} was read")
-        };
-        assert_eq!(fail(), Err(Failure::retry("invalid digit found in string")));
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping a lease alive.
+//! Extends a lease.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::job::Claimed;
 
-/// Parts of the lease after which it is extended.
+/// A lease is extended this many times within its length, so that one lost extension does not lose it.
 const EXTENSIONS_PER_LEASE: u32 = 3;
-/// Pause after an extension that did not get through.
+/// Pause after a failed extension.
 const FAILED_PAUSE: Duration = Duration::from_millis(500);
-/// How much of the lease is given up at its end, so that we stop before anybody else may start.
+/// Safety margin at the end of the lease, so that we stop before another worker may start.
 const MARGIN_MAX: Duration = Duration::from_secs(1);
 
-/// How long a lease surely holds, by our own clock.
+/// How long a lease certainly holds, by our own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     length: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A lease that was given before `from`, by as little as an answer takes.
+    /// Creates a lease that was granted shortly before `from`; the response took the time in between.
     pub(super) fn new(length: Duration, from: Instant) -> Lease {
         let margin = (length / 10).min(MARGIN_MAX);
         Lease {
@@ -37,9 +37,9 @@ impl Lease {
     }
 }
 
-/// Extends a lease again and again; returns why it is lost. Cancel safe.
+/// Extends a lease repeatedly. Returns why it was lost. Cancel safe.
 ///
-/// `until` is moved on with every extension, for others to see how long there is.
+/// `until` is updated with every extension, so that other tasks see the remaining time.
 pub(super) async fn keep(
     client: &Client,
     claimed: &Claimed,
@@ -62,7 +62,7 @@ pub(super) async fn keep(
             };
             match error {
                 Error::LeaseLost(problem) => return problem.to_string(),
-                // The job is not there any more, or the house does not let us: waiting does not help.
+                // The job no longer exists, or we have no permission: waiting does not help.
                 Error::Refused(problem) if !matches!(problem.status, 408 | 429 | 500..) => {
                     return problem.to_string();
                 }

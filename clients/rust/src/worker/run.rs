@@ -1,4 +1,4 @@
-//! Claiming, running, reporting.
+//! Claims, runs and reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,20 +10,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::attempt::{Attempt, Stopped};
-use super::handler::{Failure, Handler, Outcome};
+use super::handler::{Handler, Outcome};
 use super::lease::{Lease, keep};
 use crate::client::{Claim, Client};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::job::Claimed;
 use crate::retry::RetryPolicy;
 
-/// Most jobs asked for in one claim.
+/// Most jobs per claim.
 const CLAIM_MAX: usize = 1000;
-/// How long a claim under way may still be answered after the shutdown began. Jobs of an answer that nobody
-/// waits for stay leased until their time is up, and lose an attempt.
+/// How long a pending claim may still be answered after shutdown began. Jobs in a response that is not read
+/// stay leased until the lease expires, and lose an attempt.
 const LAST_CLAIM: Duration = Duration::from_millis(500);
 
-/// Takes jobs of one queue and runs a handler for each.
+/// Claims jobs of one queue and runs a handler for each.
 #[derive(Clone)]
 pub struct Worker {
     client: Client,
@@ -35,13 +35,13 @@ pub struct Worker {
     drain_limit: Option<Duration>,
 }
 
-/// What a worker has done.
+/// The attempts of a worker by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub succeeded: u64,
-    /// Attempts, whether they will be tried again or not.
+    /// Failed attempts, whether they will be retried or not.
     pub failed: u64,
-    /// Attempts that were not ours any more when they ended, or could not be reported.
+    /// Attempts that lost their lease before they ended, or could not be reported.
     pub lost: u64,
 }
 
@@ -58,19 +58,19 @@ impl Worker {
         }
     }
 
-    /// Who works, for people to see.
+    /// The worker's name, for display.
     pub fn name(mut self, name: impl Into<String>) -> Worker {
         self.name = name.into();
         self
     }
 
-    /// Attempts at a time; 1 by default.
+    /// Concurrent attempts; 1 by default.
     pub fn concurrency(mut self, attempts: usize) -> Worker {
         self.concurrency = attempts.max(1);
         self
     }
 
-    /// How long a claim waits at the house for jobs; 20 seconds by default.
+    /// How long a claim waits at the server for jobs; 20 seconds by default.
     pub fn poll(mut self, wait: Duration) -> Worker {
         self.poll = wait;
         self
@@ -83,17 +83,17 @@ impl Worker {
         self
     }
 
-    /// How long attempts may go on after the shutdown began; as long as they take by default.
+    /// How long attempts may continue after shutdown began; unlimited by default.
     pub fn drain_limit(mut self, limit: Duration) -> Worker {
         self.drain_limit = Some(limit);
         self
     }
 
-    /// Works until the shutdown is asked for and what was running has ended.
+    /// Runs until shutdown is requested and all running attempts have ended.
     ///
-    /// A house that cannot be reached is asked again and again; one that says no (a wrong token, a queue
-    /// that cannot be) ends the worker with its error, after a drain. Dropping it stops the handlers as a
-    /// drain does whose time is over, with nobody waiting for them.
+    /// An unreachable server is retried forever. One that refuses (a wrong token, an invalid queue) ends the
+    /// worker with its error, after a drain. Dropping the future stops the handlers as an expired drain does,
+    /// but without waiting for them.
     pub async fn run(self, handler: impl Handler, shutdown: CancellationToken) -> Result<Tally, Error> {
         let running = Running {
             places: Arc::new(Semaphore::new(self.concurrency)),
@@ -103,7 +103,7 @@ impl Worker {
             out_of_patience: CancellationToken::new(),
             worker: Arc::new(self),
         };
-        // Stops what runs when this future is dropped before its end.
+        // Stops running attempts if this future is dropped before its end.
         let _stop_all = running.out_of_patience.clone().drop_guard();
         let claimed = running.claim_until(&shutdown).await;
         running.attempts.close();
@@ -173,7 +173,7 @@ impl<H: Handler> Running<H> {
         }
     }
 
-    /// Waits for a free place and takes all that are free then.
+    /// Waits for a free slot and takes all that are free then.
     async fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
         let take = || Arc::clone(&self.places);
         let first = take().acquire_owned().await.expect("the places are never closed");
@@ -194,7 +194,7 @@ impl<H: Handler> Running<H> {
     }
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Succeeded,
@@ -243,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// Reports until the house has heard it, or the lease is over.
+    /// Reports until the server has accepted it, or the lease is over.
     async fn report(&self, attempt: &Attempt, outcome: &Outcome, lease: &watch::Sender<Lease>) -> Ended {
         let (id, token) = (attempt.id(), attempt.token());
         let (mut failures, patience) = (0, RetryPolicy::default());
@@ -264,11 +264,11 @@ impl Worker {
             failures += 1;
             let until = lease.borrow().until;
             if !error.is_temporary() || Instant::now() >= until {
-                // A result that is refused for what it is would be refused by every attempt.
+                // A result that is refused for its content would be refused from every attempt.
                 if let (Ok(_), Error::Refused(problem)) = (outcome, &error)
                     && problem.status != 409
                 {
-                    let text = format!("the house does not take the result: {problem}");
+                    let text = format!("the server rejected the result: {problem}");
                     return match self.client.fail(id, token, &text, true).await {
                         Ok(()) => Ended::Failed,
                         Err(_) => Ended::Lost,
@@ -283,16 +283,17 @@ impl Worker {
     }
 }
 
-/// Resolves a while after the shutdown began.
+/// Resolves a given time after shutdown began.
 async fn after(shutdown: &CancellationToken, pause: Duration) {
     shutdown.cancelled().await;
     tokio::time::sleep(pause).await;
 }
 
 fn broken(error: &tokio::task::JoinError) -> Failure {
-    match error.is_panic() {
-        true => Failure::retry("the handler panicked"),
-        false => Failure::retry("the handler was cancelled"),
+    if error.is_panic() {
+        Failure::retry("the handler panicked")
+    } else {
+        Failure::retry("the handler was cancelled")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Single calls, and what is repeated.
+//! Single calls, and which of them are repeated.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ async fn an_enqueue_whose_answer_was_lost_is_repeated_and_registers_once() {
         (enqueued.id.as_str(), enqueued.state),
         ("1", Some(State::Waiting))
     );
-    assert_eq!(fake.house().calls["enqueue"], 2);
-    assert_eq!(fake.house().jobs.len(), 1);
+    assert_eq!(fake.server().calls["enqueue"], 2);
+    assert_eq!(fake.server().jobs.len(), 1);
 }
 
 #[tokio::test]
@@ -29,10 +29,10 @@ async fn without_keys_only_what_was_not_done_is_repeated() {
     let client = Client::builder(&fake.url).without_enqueue_keys().build().unwrap();
     fake.fail("enqueue", Fault::AnswerLost);
     assert!(matches!(client.enqueue(job()).await, Err(Error::Refused(_))));
-    assert_eq!(fake.house().calls["enqueue"], 1);
+    assert_eq!(fake.server().calls["enqueue"], 1);
     fake.fail("enqueue", Fault::Refused(429));
     client.enqueue(job()).await.unwrap();
-    assert_eq!(fake.house().jobs.len(), 2);
+    assert_eq!(fake.server().jobs.len(), 2);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_batch_whose_answer_was_lost_registers_each_job_once_in_order() {
         .map(|one| one.as_ref().unwrap().id.as_str())
         .collect();
     assert_eq!(ids, ["1", "2", "3"]);
-    assert_eq!(fake.house().jobs.len(), 3);
+    assert_eq!(fake.server().jobs.len(), 3);
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn what_the_caller_got_wrong_is_told_at_once() {
     fake.fail("enqueue", Fault::Refused(422));
     let error = fake.client().enqueue(job()).await.unwrap_err();
     assert_eq!(error.to_string(), "as told (status 422)");
-    assert_eq!(fake.house().calls["enqueue"], 1);
+    assert_eq!(fake.server().calls["enqueue"], 1);
     assert!(
         fake.client()
             .job("77")
@@ -70,7 +70,7 @@ async fn what_the_caller_got_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_house_that_is_not_there_is_named() {
+async fn a_server_that_is_not_there_is_named() {
     let client = Client::builder("http://127.0.0.1:1")
         .retry(RetryPolicy::NONE)
         .build()

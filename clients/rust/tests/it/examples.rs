@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A house in memory that speaks the REST core and fails on demand.
+//! An in-memory server that speaks the REST core and fails on demand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,12 +18,12 @@ const LEASE_LOST: &str = "https://nagaya/problems/lease-lost";
 /// A status and the problem's type.
 type Refusal = (u16, &'static str);
 
-/// How a call of this kind goes wrong, once.
+/// A one-time failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is done, and the answer is lost on the way.
+    /// The call is executed, and the response is lost.
     AnswerLost,
-    /// It is refused with this status and not done.
+    /// The call is refused with this status and not executed.
     Refused(u16),
     /// The lease is gone.
     LeaseLost,
@@ -45,7 +45,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Default)]
-pub(crate) struct House {
+pub(crate) struct ServerState {
     pub(crate) jobs: BTreeMap<u64, Job>,
     pub(crate) faults: VecDeque<(&'static str, Fault)>,
     /// Calls by kind.
@@ -55,7 +55,7 @@ pub(crate) struct House {
 
 #[derive(Clone)]
 pub(crate) struct Fake {
-    house: Arc<Mutex<House>>,
+    server: Arc<Mutex<ServerState>>,
     changes: watch::Sender<u64>,
     pub(crate) url: String,
 }
@@ -64,9 +64,9 @@ impl Fake {
     pub(crate) async fn start() -> Fake {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Fake {
-            house: Arc::new(Mutex::new(House {
+            server: Arc::new(Mutex::new(ServerState {
                 lease_seconds: 30.0,
-                ..House::default()
+                ..ServerState::default()
             })),
             changes: watch::channel(0).0,
             url: format!("http://{}", listener.local_addr().unwrap()),
@@ -91,19 +91,19 @@ impl Fake {
         Client::builder(&self.url).retry(retry).build().unwrap()
     }
 
-    pub(crate) fn house(&self) -> MutexGuard<'_, House> {
-        self.house.lock().unwrap()
+    pub(crate) fn server(&self) -> MutexGuard<'_, ServerState> {
+        self.server.lock().unwrap()
     }
 
     pub(crate) fn fail(&self, kind: &'static str, fault: Fault) {
-        self.house().faults.push_back((kind, fault));
+        self.server().faults.push_back((kind, fault));
     }
 
-    /// Waits until the house is as told.
-    pub(crate) async fn until(&self, mut is: impl FnMut(&House) -> bool) {
+    /// Waits until the server's state matches.
+    pub(crate) async fn until(&self, mut is: impl FnMut(&ServerState) -> bool) {
         let mut changes = self.changes.subscribe();
         let waiting = async {
-            while !is(&self.house()) {
+            while !is(&self.server()) {
                 changes.changed().await.unwrap();
             }
         };
@@ -112,23 +112,23 @@ impl Fake {
             .expect("the house never became as expected");
     }
 
-    /// Does what is asked and answers, or goes wrong as told.
-    fn answer(&self, kind: &str, act: impl FnOnce(&mut House) -> Result<Value, Refusal>) -> Response {
+    /// Executes a call and answers, or injects the next fault.
+    fn answer(&self, kind: &str, act: impl FnOnce(&mut ServerState) -> Result<Value, Refusal>) -> Response {
         let response = {
-            let mut house = self.house();
-            *house.calls.entry(kind.to_owned()).or_default() += 1;
-            let place = house.faults.iter().position(|(of, _)| *of == kind);
+            let mut server = self.server();
+            *server.calls.entry(kind.to_owned()).or_default() += 1;
+            let place = server.faults.iter().position(|(of, _)| *of == kind);
             let fault = place
-                .and_then(|place| house.faults.remove(place))
+                .and_then(|place| server.faults.remove(place))
                 .map(|(_, fault)| fault);
             match fault {
                 Some(Fault::Refused(status)) => problem(status, "about:blank"),
                 Some(Fault::LeaseLost) => problem(409, LEASE_LOST),
                 Some(Fault::AnswerLost) => {
-                    act(&mut house).ok();
+                    act(&mut server).ok();
                     problem(502, "about:blank")
                 }
-                None => match act(&mut house) {
+                None => match act(&mut server) {
                     Ok(value) => Json(value).into_response(),
                     Err((status, kind)) => problem(status, kind),
                 },
@@ -144,7 +144,7 @@ fn problem(status: u16, kind: &str) -> Response {
     (StatusCode::from_u16(status).unwrap(), Json(body)).into_response()
 }
 
-impl House {
+impl ServerState {
     fn add(&mut self, new: &Value) -> u64 {
         let key = new["idempotency_key"].as_str().map(str::to_owned);
         let known = self.jobs.iter().find(|(_, job)| key.is_some() && job.key == key);
@@ -165,36 +165,36 @@ impl House {
 }
 
 async fn enqueue(State(fake): State<Fake>, Json(new): Json<Value>) -> Response {
-    fake.answer("enqueue", |house| {
-        let id = house.add(&new);
+    fake.answer("enqueue", |server| {
+        let id = server.add(&new);
         Ok(json!({"id": id.to_string(), "state": "waiting"}))
     })
 }
 
 async fn enqueue_many(State(fake): State<Fake>, Json(new): Json<Value>) -> Response {
-    fake.answer("batch", |house| {
+    fake.answer("batch", |server| {
         let jobs = new["jobs"].as_array().unwrap();
-        let ids = jobs.iter().map(|job| json!({"id": house.add(job).to_string()}));
+        let ids = jobs.iter().map(|job| json!({"id": server.add(job).to_string()}));
         Ok(json!({"jobs": ids.collect::<Vec<_>>()}))
     })
 }
 
 async fn claim(State(fake): State<Fake>, Path(queue): Path<String>, Json(body): Json<Value>) -> Response {
     let max = body["max"].as_u64().unwrap() as usize;
-    let has_jobs = |house: &House| {
-        !house.faults.is_empty()
-            || house
+    let has_jobs = |server: &ServerState| {
+        !server.faults.is_empty()
+            || server
                 .jobs
                 .values()
                 .any(|job| job.queue == queue && job.state == "waiting")
     };
     let mut changes = fake.changes.subscribe();
-    while !has_jobs(&fake.house()) {
+    while !has_jobs(&fake.server()) {
         changes.changed().await.unwrap();
     }
-    fake.answer("claim", |house| {
-        let lease = house.lease_seconds;
-        let ready = house
+    fake.answer("claim", |server| {
+        let lease = server.lease_seconds;
+        let ready = server
             .jobs
             .iter_mut()
             .filter(|(_, job)| job.queue == queue && job.state == "waiting");
@@ -212,7 +212,7 @@ async fn claim(State(fake): State<Fake>, Path(queue): Path<String>, Json(body): 
 async fn read(State(fake): State<Fake>, Path(id): Path<u64>) -> Response {
     let mut changes = fake.changes.subscribe();
     let is_over = || {
-        fake.house()
+        fake.server()
             .jobs
             .get(&id)
             .is_none_or(|job| job.result.is_some() || job.state == "failed")
@@ -223,8 +223,8 @@ async fn read(State(fake): State<Fake>, Path(id): Path<u64>) -> Response {
         }
     };
     tokio::time::timeout(Duration::from_secs(1), waiting).await.ok();
-    fake.answer("read", |house| {
-        let job = house.jobs.get(&id).ok_or((404, "about:blank"))?;
+    fake.answer("read", |server| {
+        let job = server.jobs.get(&id).ok_or((404, "about:blank"))?;
         let mut view = json!({"id": id.to_string(), "queue": job.queue, "state": job.state,
                               "attempts": job.attempts, "max_retries": 5});
         if let Some(result) = &job.result {
@@ -239,8 +239,8 @@ async fn report(
     Path((id, what)): Path<(u64, String)>,
     Json(body): Json<Value>,
 ) -> Response {
-    fake.answer(&what, |house| {
-        let job = house.jobs.get_mut(&id).ok_or((404, "about:blank"))?;
+    fake.answer(&what, |server| {
+        let job = server.jobs.get_mut(&id).ok_or((404, "about:blank"))?;
         let with_token = !matches!(what.as_str(), "cancel" | "retry");
         if with_token && body["token"] != job.token.as_str() {
             return Err((409, LEASE_LOST));

@@ -15,7 +15,7 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 type Seen = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
-/// Answers by the payload: a number is a status, all else is echoed.
+/// Answers by the payload: a number is returned as the status, everything else is echoed.
 async fn endpoint() -> (String, Seen) {
     let seen = Seen::default();
     let calls = Arc::clone(&seen);
@@ -55,8 +55,8 @@ async fn each_job_is_posted_signed_and_its_answer_ends_it() {
             .unwrap(),
     );
     let running = tokio::spawn(Worker::new(fake.client(), "q").run(push, shutdown.clone()));
-    fake.until(|house| {
-        house
+    fake.until(|server| {
+        server
             .jobs
             .values()
             .all(|job| job.state == "succeeded" || job.state == "failed")
@@ -64,10 +64,10 @@ async fn each_job_is_posted_signed_and_its_answer_ends_it() {
     .await;
     shutdown.cancel();
     running.await.unwrap().unwrap();
-    let house = fake.house();
-    assert_eq!(house.jobs[&1].result, Some(json!({"a": 1})));
-    assert_eq!(house.jobs[&2].failure.as_ref().unwrap()["permanent"], true);
-    let failure = house.jobs[&3].failure.as_ref().unwrap();
+    let server = fake.server();
+    assert_eq!(server.jobs[&1].result, Some(json!({"a": 1})));
+    assert_eq!(server.jobs[&2].failure.as_ref().unwrap()["permanent"], true);
+    let failure = server.jobs[&3].failure.as_ref().unwrap();
     assert_eq!(failure["permanent"], false);
     assert_eq!(
         failure["error"],
@@ -99,11 +99,11 @@ async fn an_endpoint_that_is_away_is_worth_a_retry() {
     let shutdown = CancellationToken::new();
     let push = Push::new(Endpoint::new("http://127.0.0.1:1/").unwrap());
     let running = tokio::spawn(Worker::new(fake.client(), "q").run(push, shutdown.clone()));
-    fake.until(|house| house.jobs[&1].state == "failed").await;
+    fake.until(|server| server.jobs[&1].state == "failed").await;
     shutdown.cancel();
     running.await.unwrap().unwrap();
     assert_eq!(
-        fake.house().jobs[&1].failure.as_ref().unwrap()["permanent"],
+        fake.server().jobs[&1].failure.as_ref().unwrap()["permanent"],
         false
     );
 }

@@ -1,4 +1,4 @@
-//! The worker: every job once, leases kept, losses noticed, nothing dropped at the end.
+//! The worker: every job once, leases extended, losses detected, nothing dropped at shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,8 +41,8 @@ async fn every_job_is_run_and_reported_within_the_concurrency() {
         }
     };
     let running = tokio::spawn(worker(&fake).concurrency(4).run(handler, shutdown.clone()));
-    fake.until(|house| {
-        house
+    fake.until(|server| {
+        server
             .jobs
             .values()
             .all(|job| job.state == "succeeded" || job.state == "failed")
@@ -59,9 +59,9 @@ async fn every_job_is_run_and_reported_within_the_concurrency() {
         }
     );
     assert!(seen.load(Ordering::SeqCst) <= 4);
-    let house = fake.house();
-    assert_eq!(house.jobs[&11].result, Some(json!(20)));
-    let failure = house.jobs[&8].failure.as_ref().unwrap();
+    let server = fake.server();
+    assert_eq!(server.jobs[&11].result, Some(json!(20)));
+    let failure = server.jobs[&8].failure.as_ref().unwrap();
     assert_eq!(
         (&failure["error"], &failure["permanent"]),
         (&json!("seven"), &json!(true))
@@ -71,7 +71,7 @@ async fn every_job_is_run_and_reported_within_the_concurrency() {
 #[tokio::test]
 async fn a_lease_is_extended_while_the_handler_works() {
     let fake = with_jobs(1).await;
-    fake.house().lease_seconds = 0.3;
+    fake.server().lease_seconds = 0.3;
     let go = Arc::new(Notify::new());
     let (shutdown, wait) = (CancellationToken::new(), Arc::clone(&go));
     let handler = move |_: Attempt| {
@@ -82,9 +82,9 @@ async fn a_lease_is_extended_while_the_handler_works() {
         }
     };
     let running = tokio::spawn(worker(&fake).run(handler, shutdown.clone()));
-    fake.until(|house| house.jobs[&1].extensions >= 3).await;
+    fake.until(|server| server.jobs[&1].extensions >= 3).await;
     go.notify_one();
-    fake.until(|house| house.jobs[&1].state == "succeeded").await;
+    fake.until(|server| server.jobs[&1].state == "succeeded").await;
     shutdown.cancel();
     assert_eq!(running.await.unwrap().unwrap().succeeded, 1);
 }
@@ -92,7 +92,7 @@ async fn a_lease_is_extended_while_the_handler_works() {
 #[tokio::test]
 async fn a_lost_lease_stops_the_handler_and_nothing_is_reported() {
     let fake = with_jobs(1).await;
-    fake.house().lease_seconds = 0.3;
+    fake.server().lease_seconds = 0.3;
     fake.fail("extend", Fault::LeaseLost);
     let (shutdown, stopped) = (CancellationToken::new(), Arc::new(Notify::new()));
     let (end, told) = (shutdown.clone(), Arc::clone(&stopped));
@@ -111,14 +111,14 @@ async fn a_lost_lease_stops_the_handler_and_nothing_is_reported() {
     let tally = worker(&fake).run(handler, shutdown).await.unwrap();
     stopped.notified().await;
     assert_eq!(tally.lost, 1);
-    let house = fake.house();
-    assert!(!house.calls.contains_key("complete") && !house.calls.contains_key("fail"));
+    let server = fake.server();
+    assert!(!server.calls.contains_key("complete") && !server.calls.contains_key("fail"));
 }
 
 #[tokio::test]
-async fn a_house_that_is_silent_for_a_lease_loses_it_by_our_own_clock() {
+async fn a_server_that_is_silent_for_a_lease_loses_it_by_our_own_clock() {
     let fake = with_jobs(1).await;
-    fake.house().lease_seconds = 0.3;
+    fake.server().lease_seconds = 0.3;
     (0..1000).for_each(|_| fake.fail("extend", Fault::Refused(503)));
     let shutdown = CancellationToken::new();
     let end = shutdown.clone();
@@ -141,7 +141,8 @@ async fn a_completion_whose_answer_was_lost_is_repeated() {
     let shutdown = CancellationToken::new();
     let handler = |_: Attempt| async { Ok::<_, Failure>("done") };
     let running = tokio::spawn(worker(&fake).run(handler, shutdown.clone()));
-    fake.until(|house| house.calls.get("complete") == Some(&7)).await;
+    fake.until(|server| server.calls.get("complete") == Some(&7))
+        .await;
     shutdown.cancel();
     assert_eq!(running.await.unwrap().unwrap().succeeded, 1);
 }
@@ -159,11 +160,11 @@ async fn a_shutdown_lets_what_runs_finish_and_claims_no_more() {
         }
     };
     let running = tokio::spawn(worker(&fake).run(handler, shutdown.clone()));
-    fake.until(|house| house.jobs[&1].state == "running").await;
+    fake.until(|server| server.jobs[&1].state == "running").await;
     shutdown.cancel();
     go.notify_one();
     assert_eq!(running.await.unwrap().unwrap().succeeded, 1);
-    let states: Vec<_> = fake.house().jobs.values().map(|job| job.state).collect();
+    let states: Vec<_> = fake.server().jobs.values().map(|job| job.state).collect();
     assert_eq!(states, ["succeeded", "waiting", "waiting"]);
 }
 
@@ -177,11 +178,11 @@ async fn a_drain_that_takes_too_long_stops_handlers_and_gives_their_jobs_back() 
     };
     let worker = worker(&fake).drain_limit(Duration::from_millis(1));
     let running = tokio::spawn(worker.run(handler, shutdown.clone()));
-    fake.until(|house| house.jobs[&1].state == "running").await;
+    fake.until(|server| server.jobs[&1].state == "running").await;
     shutdown.cancel();
     assert_eq!(running.await.unwrap().unwrap().failed, 1);
     assert_eq!(
-        fake.house().jobs[&1].failure.as_ref().unwrap()["error"],
+        fake.server().jobs[&1].failure.as_ref().unwrap()["error"],
         "interrupted"
     );
 }
@@ -197,23 +198,23 @@ async fn a_handler_that_panics_fails_its_own_attempt_only() {
         }
     };
     let running = tokio::spawn(worker(&fake).run(handler, shutdown.clone()));
-    fake.until(|house| house.jobs[&2].state == "succeeded").await;
+    fake.until(|server| server.jobs[&2].state == "succeeded").await;
     shutdown.cancel();
     let tally = running.await.unwrap().unwrap();
     assert_eq!((tally.succeeded, tally.failed), (1, 1));
-    let failure = fake.house().jobs[&1].failure.clone().unwrap();
+    let failure = fake.server().jobs[&1].failure.clone().unwrap();
     assert_eq!(failure["error"], "the handler panicked");
     assert_eq!(failure["permanent"], false);
 }
 
 #[tokio::test]
-async fn a_worker_outlives_a_house_that_is_away_and_ends_when_it_is_refused() {
+async fn a_worker_outlives_a_server_that_is_away_and_ends_when_it_is_refused() {
     let fake = with_jobs(1).await;
     fake.fail("claim", Fault::Refused(503));
     let shutdown = CancellationToken::new();
     let handler = |_: Attempt| async { Ok::<_, Failure>(()) };
     let running = tokio::spawn(worker(&fake).run(handler, shutdown.clone()));
-    fake.until(|house| house.jobs[&1].state == "succeeded").await;
+    fake.until(|server| server.jobs[&1].state == "succeeded").await;
     fake.fail("claim", Fault::Refused(403));
     fake.client()
         .enqueue(NewJob::new("q", &1).unwrap())
@@ -238,7 +239,7 @@ async fn progress_and_log_lines_reach_the_job() {
         }
     };
     worker(&fake).run(handler, shutdown).await.unwrap();
-    let job = fake.house().jobs[&1].clone();
+    let job = fake.server().jobs[&1].clone();
     assert_eq!(job.progress.unwrap()["progress"], 0.25);
     assert_eq!(job.log, ["one", "two"]);
 }

@@ -7,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 use serde_json::json;
 
 use super::options::Plan;
-use crate::servers::{Server, spawn};
+use crate::servers::Server;
 use crate::{proc, progress};
 
 /// In seconds. Short enough that Redis does not fill up, and longer than a run with its evaluation.
@@ -83,7 +84,7 @@ impl Competitor {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        let child = spawn(command).with_context(|| format!("cannot start {}", kind.name()))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {}", kind.name()))?;
         let mut competitor = Competitor { address, child };
         competitor.wait_until_it_listens(&log)?;
         Ok(competitor)

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nagaya_fleet::clock::{BootTime, boot_now};
+use nagaya_process::spawn_child;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Plan, Row};
@@ -21,7 +22,7 @@ use crate::servers::{Server, Side};
 
 /// How long anything may take before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A worker that writes when it starts, on which instance, and when it was told to end.
 const WORKER: &str = r#"
@@ -147,7 +148,7 @@ impl Stage<'_> {
             .args(["--app", "bench", "--redis", &format!("redis://{redis}")]);
         command.current_dir(&self.folder).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
-        let child = crate::servers::spawn(command).with_context(|| format!("cannot start {name}"))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {name}"))?;
         Ok(Running(child))
     }
 
@@ -169,7 +170,7 @@ impl Stage<'_> {
             if boot_now().since(begun) > PATIENCE + self.plan.partition {
                 bail!("not in time: {what}; see the logs in {}", self.folder.display());
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }

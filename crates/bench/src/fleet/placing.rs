@@ -10,7 +10,7 @@ use nagaya_fleet::manager::difference;
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
 use nagaya_fleet::plan::{Fleet, Instance, Worker};
 use nagaya_fleet::protocol::{Rebalance, decide};
-use nagaya_fleet::store::{Install, Offer, Store};
+use nagaya_fleet::store::{Capabilities, Install, Store};
 use nagaya_fleet::timing::Timing;
 use nagaya_redis_client::{Client, Options, RedisUrl};
 
@@ -64,7 +64,7 @@ fn installs(count: usize) -> anyhow::Result<Vec<Install>> {
         Ok(Install {
             worker: WorkerId::new(&id)?,
             config: format!("{{\"id\":\"{id}\",\"url\":\"https://example.com/{at}\"}}").into_bytes(),
-            demand: Default::default(),
+            constraints: Default::default(),
         })
     };
     (0..count).map(install).collect()
@@ -76,27 +76,27 @@ async fn place(client: &Arc<Client>, app: &str, plan: &Plan) -> anyhow::Result<(
     for at in 0..plan.instances {
         let name = InstanceName::new(&format!("instance-{at:05}"))?;
         store
-            .join(&name, "bench", &Offer::default(), &Timing::default())
+            .join(&name, "bench", &Capabilities::default(), &Timing::default())
             .await?;
     }
     let list = installs(plan.workers)?;
     let begun = boot_now();
     store.put(&list).await?;
-    let look = store.look(None).await?;
-    let places = look.places.context("the workers were asked for")?;
-    let decision = decide(&look.instances, &places, Rebalance::default());
+    let snapshot = store.snapshot(None).await?;
+    let places = snapshot.places.context("the workers were asked for")?;
+    let decision = decide(&snapshot.instances, &places, Rebalance::default());
     let mut placed = 0;
     for (name, (inc, workers)) in &decision.assigns {
         placed += store.assign(name, *inc, "place", workers).await?.unwrap_or(0);
     }
     let took = boot_now().since(begun);
     ensure!(placed == list.len() as u64, "only {placed} workers were placed");
-    let known = store.look(None).await?;
+    let known = store.snapshot(None).await?;
     let (version, places) = (known.version, known.places.unwrap_or_default());
     let begun = boot_now();
-    let look = store.look(Some(version)).await?;
-    ensure!(look.places.is_none(), "the placement changed by itself");
-    let found = difference(&list, &places, &look.unreadable);
+    let snapshot = store.snapshot(Some(version)).await?;
+    ensure!(snapshot.places.is_none(), "the placement changed by itself");
+    let found = difference(&list, &places, &snapshot.unreadable);
     store.held_stops().await?;
     store.run().await?;
     ensure!(
@@ -121,8 +121,8 @@ fn plan_after_a_death(plan: &Plan) -> Row {
     let took = boot_now().since(begun);
     let what = format!(
         "plan for one death, {workers} workers on {instances} instances ({} placed, {} moved)",
-        answer.steps.len() - answer.proof.moves,
-        answer.proof.moves
+        answer.steps.len() - answer.cost.moves,
+        answer.cost.moves
     );
     Row::new(what, "-", took, "< 1 s")
 }

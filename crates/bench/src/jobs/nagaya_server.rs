@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 
 use super::postgres::Postgres;
-use crate::servers::{free_address, spawn};
+use crate::servers::free_address;
 use crate::subject::Nagaya;
 
 const START_ATTEMPTS: usize = 600;
@@ -88,7 +89,7 @@ impl NagayaServer {
             .stderr(output);
         let mut server = NagayaServer {
             address,
-            child: spawn(command).context("our house cannot be started")?,
+            child: spawn_child(command).context("our house cannot be started")?,
         };
         server.wait_until_it_answers(&log)?;
         Ok(server)

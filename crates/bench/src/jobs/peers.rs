@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use super::options::{Plan, Subject};
 use super::postgres::Postgres;
 use super::report::Figure;
 use crate::progress;
-use crate::servers::{free_address, spawn};
+use crate::servers::free_address;
 
 /// What npm installs; also a Node that is new enough for all of them.
 pub(super) const NODE_PACKAGES: [&str; 6] = [
@@ -85,7 +86,7 @@ pub(super) fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    let mut child = spawn(command).context("the runner cannot be started")?;
+    let mut child = spawn_child(command).context("the runner cannot be started")?;
     let stdout = child.stdout.take().context("the runner has no output")?;
     let mut figures = Vec::new();
     for line in BufReader::new(stdout).lines() {
@@ -201,7 +202,7 @@ impl Redis {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = spawn(command).context("redis-server cannot be started")?;
+        let child = spawn_child(command).context("redis-server cannot be started")?;
         let redis = Redis {
             url: format!("redis://{address}"),
             child,

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 
 use crate::progress;
-use crate::servers::{free_address, spawn};
+use crate::servers::free_address;
 
 const START_ATTEMPTS: usize = 300;
 const START_PAUSE: Duration = Duration::from_millis(100);
@@ -100,7 +101,7 @@ impl Postgres {
             "listen_addresses=127.0.0.1",
         ]);
         server.args(["-c", "max_connections=400", "-c", "unix_socket_directories="]);
-        spawn(server).context("PostgreSQL cannot be started")
+        spawn_child(server).context("PostgreSQL cannot be started")
     }
 
     fn wait_until_it_answers(&self) -> anyhow::Result<()> {
@@ -128,7 +129,7 @@ impl Postgres {
             "-c",
             "begin isolation level repeatable read; select pg_sleep(86400)",
         ]);
-        Ok(Snapshot(spawn(command).context("psql cannot be started")?))
+        Ok(Snapshot(spawn_child(command).context("psql cannot be started")?))
     }
 
     /// How many bytes of log were ever written.

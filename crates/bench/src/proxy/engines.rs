@@ -7,10 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 
 use super::options::Plan;
 use crate::connection::{Connection, Reply};
-use crate::servers::{free_address, spawn};
+use crate::servers::free_address;
 use crate::{proc, progress};
 
 const ATTEMPTS: usize = 600;
@@ -36,7 +37,7 @@ impl Running {
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
-        let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
+        let child = spawn_child(command).with_context(|| format!("cannot start {name}"))?;
         progress(&format!("{name} runs on {address}, pid {}", child.id()));
         Ok(Running {
             address,

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
+use nagaya_process::spawn_child;
 use serde::Serialize;
 
 use super::engines::{self, Running};
@@ -14,7 +15,6 @@ use super::options::Plan;
 use crate::connection::{Connection, Reply};
 use crate::jobs::postgres::Postgres;
 use crate::options::Test;
-use crate::servers::spawn;
 use crate::throughput::median;
 use crate::{load_generator, progress};
 
@@ -186,7 +186,7 @@ fn benchmark(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let child = spawn(command).context("cannot start redis-benchmark")?;
+    let child = spawn_child(command).context("cannot start redis-benchmark")?;
     let ended = child
         .wait_with_output()
         .context("redis-benchmark cannot be waited for")?;

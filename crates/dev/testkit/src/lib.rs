@@ -21,7 +21,6 @@ pub mod wait;
 
 mod binaries;
 mod error;
-mod family;
 mod folder;
 mod ports;
 mod process;
@@ -30,10 +29,10 @@ mod users;
 
 pub use cluster::{Failover, RedisCluster, SlotMove};
 pub use error::Error;
-pub use family::is_alive;
 pub use folder::Folder;
 pub use memcached::Memcached;
 pub use nagaya::{Nagaya, NagayaBuilder};
+pub use nagaya_process::is_alive;
 pub use nginx::Nginx;
 pub use ports::free_port;
 pub use postgres::Postgres;

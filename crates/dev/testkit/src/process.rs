@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{io, thread};
 
+use nagaya_process::{descendants, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::family::{descendants, is_alive};
 use crate::{Error, spawner, wait};
 
 /// How many bytes of a failed server's output an error shows.

@@ -1,4 +1,4 @@
-//! Reads the body of an answer, unpacks it, and counts every byte.
+//! Reads the body of a response, decompresses it, and accounts for every byte.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub(super) struct Limits {
     pub(super) unpacked: usize,
 }
 
-/// All bodies in memory, and how much they may be together.
+/// The memory budget for all response bodies.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     used: AtomicUsize,
     max: usize,
 }
 
-/// A share of the buffers, given back when dropped.
+/// A share of the budget; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     buffers: Arc<Buffers>,
@@ -54,9 +54,10 @@ impl Held {
     fn grow(&mut self, bytes: usize) -> Result<(), FetchError> {
         let used = self.buffers.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        match used + bytes > self.buffers.max {
-            true => Err(FetchError::NoMemory),
-            false => Ok(()),
+        if used + bytes > self.buffers.max {
+            Err(FetchError::NoMemory)
+        } else {
+            Ok(())
         }
     }
 }
@@ -84,9 +85,10 @@ pub(super) async fn read(
         ));
     }
     let mut held = Held::none(buffers);
-    let mut collector = match is_packed {
-        true => Collector::Packed(MultiGzDecoder::new(Limited::new(limits.unpacked))),
-        false => Collector::Plain(Plain::default()),
+    let mut collector = if is_packed {
+        Collector::Packed(MultiGzDecoder::new(Limited::new(limits.unpacked)))
+    } else {
+        Collector::Plain(Plain::default())
     };
     let (mut wire, mut counted) = (0, 0);
     while let Some(frame) = body.frame().await {
@@ -112,14 +114,14 @@ enum Collector {
     Packed(MultiGzDecoder<Limited>),
 }
 
-/// Most answers come in one piece, which is then kept as it is.
+/// Most responses arrive in one chunk, which is kept without copying.
 #[derive(Default)]
 struct Plain {
     first: Option<Bytes>,
     all: BytesMut,
 }
 
-/// Takes so many bytes and no more: a few kilobytes may unpack to gigabytes.
+/// A writer with a size limit: a few kilobytes may decompress to gigabytes.
 struct Limited {
     bytes: Vec<u8>,
     max: usize,
@@ -152,7 +154,7 @@ impl Write for Limited {
 }
 
 impl Collector {
-    /// Adds a piece; returns how many bytes there are now.
+    /// Adds a chunk. Returns the number of bytes so far.
     fn push(&mut self, data: Bytes) -> Result<usize, FetchError> {
         match self {
             Collector::Plain(plain) => {
@@ -190,9 +192,10 @@ impl Collector {
 }
 
 fn unpacking_failed(limited: &Limited, error: &io::Error) -> FetchError {
-    match limited.overflowed {
-        true => FetchError::TooLarge("unpacked it is longer than `fanout.unpacked_max`"),
-        false => FetchError::Refused(format!("its gzip cannot be unpacked: {error}")),
+    if limited.overflowed {
+        FetchError::TooLarge("unpacked it is longer than `fanout.unpacked_max`")
+    } else {
+        FetchError::Refused(format!("its gzip cannot be unpacked: {error}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Opens connections: name, socket, TLS, protocol.
+//! Opens connections: name resolution, TCP, TLS, HTTP handshake.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -22,15 +22,15 @@ use super::FetchError;
 use super::pool::{Transport, chain};
 use crate::target::Origin;
 
-/// Names looked up at once. The system's resolver blocks a thread each, however long it takes, and does
-/// not stop when we do.
+/// Concurrent name lookups. The system resolver blocks one thread per lookup for as long as it takes, and
+/// cannot be cancelled.
 const LOOKUPS_MAX: usize = 16;
-/// Longest head of an answer.
+/// Longest response head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// What one HTTP/2 answer may have under way, unread.
+/// HTTP/2 flow-control window of one response, in bytes.
 const WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Where the common Linux distributions and the BSDs keep the certificates they trust.
+/// Where the common Linux distributions and the BSDs keep their trusted certificates.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -40,10 +40,10 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 
 pub(crate) struct Connector {
     ca: Option<PathBuf>,
-    /// Made when the first `https` is asked for.
+    /// Created for the first `https` endpoint.
     tls: OnceLock<Result<TlsConnector, String>>,
     lookups: Arc<Semaphore>,
-    /// The tasks that drive the connections; each ends when its connection is dropped.
+    /// The tasks that drive the connections. Each ends when its connection is dropped.
     drivers: TaskTracker,
 }
 
@@ -86,7 +86,7 @@ impl Connector {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "cannot switch off delayed sending");
+                        tracing::debug!(%error, "cannot set TCP_NODELAY");
                     }
                     return Ok(stream);
                 }
@@ -104,7 +104,7 @@ impl Connector {
         let permit = permit.expect("the semaphore is never closed");
         let (host, port) = (origin.host.clone(), origin.port);
         let look_up = move || {
-            // Held by the thread, which may outlive whoever asked.
+            // Held by the blocking thread, which may outlive the caller.
             let _permit = permit;
             (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
         };
@@ -121,7 +121,7 @@ impl Connector {
         builder.max_buf_size(HEAD_BYTES_MAX);
         let opened = builder.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await;
         let (sender, connection) = opened.map_err(|error| FetchError::Refused(chain(&error)))?;
-        // Whoever waits for an answer learns of the failure; an idle connection may fail unheard.
+        // A caller that waits for a response sees the failure itself; an idle connection may fail silently.
         self.drivers.spawn(async move { drop(connection.await) });
         Ok(Transport::Http1(sender))
     }
@@ -155,7 +155,7 @@ fn tls_connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
     let told = |error: rustls_pki_types::pem::Error| format!("{}: {error}", bundle.display());
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(bundle).map_err(told)? {
-        // A bundle may hold a certificate that this library refuses; the others still count.
+        // A bundle may hold a certificate that this library rejects; the others still count.
         if let Err(error) = roots.add(certificate.map_err(told)?) {
             tracing::debug!(%error, "certificate skipped");
         }

@@ -1,4 +1,4 @@
-//! Fetches one copy of a request from one endpoint, within bounds.
+//! Fetches the response of one endpoint, within limits.
 
 mod body;
 mod connect;
@@ -22,31 +22,31 @@ pub(crate) use body::{Buffers, Held};
 pub(crate) use connect::Connector;
 pub(crate) use pool::Pool;
 
-/// Connections kept from earlier that are tried before a new one is opened.
+/// Pooled connections that are tried before a new one is opened.
 const STALE_TRIES_MAX: usize = 3;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct Fetched {
     pub status: u16,
     pub body: Bytes,
-    /// The memory that the body is counted for.
+    /// The memory that the body accounts for.
     pub(crate) held: Option<Held>,
 }
 
-/// Why there is no answer. That time was up is not among them: who asks watches the time.
+/// Why there is no response. Timeouts are not among the reasons: the caller enforces the deadline.
 #[derive(Debug)]
 pub enum FetchError {
-    /// Nobody there, or nobody who speaks HTTP; the text says which.
+    /// The server does not accept connections or does not speak HTTP; the text says which.
     Refused(String),
     TooLarge(&'static str),
-    /// The memory for bodies is used up.
+    /// The memory budget for bodies is used up.
     NoMemory,
-    /// Redirects that do not end, or lead nowhere; the status of the last.
+    /// Too many redirects, or one that leads nowhere; with the status of the last one.
     Redirects(u16),
 }
 
-/// Something that fetches. Cancel safe: dropping it gives up the connection.
+/// Fetches responses. Cancel safe: dropping the call drops its connection.
 pub trait Fetch: Send + Sync + 'static {
     fn fetch<'a>(
         &'a self,
@@ -56,7 +56,7 @@ pub trait Fetch: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Fetched, FetchError>>;
 }
 
-/// Where an endpoint is, and the connections that lead there.
+/// The address of an endpoint, and its pooled connections.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) target: Target,
@@ -107,10 +107,12 @@ impl HttpClient {
             let same_origin = next.origin == target.origin;
             outgoing = outgoing.for_redirect(status, same_origin);
             target = next;
-            // Somebody else's server is asked once and not kept: an endpoint must not fill our pools.
-            let step = match target.origin == place.target.origin {
-                true => self.fetch_one(&place.pool, &target, &outgoing, by).await?,
-                false => self.fetch_apart(&target, &outgoing, by).await?,
+            // A redirect to another server uses an unpooled connection, so that an endpoint cannot fill our
+            // pools.
+            let step = if target.origin == place.target.origin {
+                self.fetch_one(&place.pool, &target, &outgoing, by).await?
+            } else {
+                self.fetch_apart(&target, &outgoing, by).await?
             };
             match step {
                 Step::Redirect {
@@ -133,8 +135,9 @@ impl HttpClient {
         self.fetch_one(&pool, target, outgoing, by).await
     }
 
-    /// Asks once. A connection that was kept and turns out to be closed is no failure of the endpoint:
-    /// what it did not take is sent over another, and a GET that it took and did not answer, too.
+    /// Sends one request. A pooled connection that turns out to be closed does not count as the endpoint's
+    /// failure: an unsent request is sent over another connection, and so is a GET that was sent and got no
+    /// response.
     async fn fetch_one(
         &self,
         pool: &Pool,
@@ -144,9 +147,10 @@ impl HttpClient {
     ) -> Result<Step, FetchError> {
         let mut stale = 0;
         loop {
-            let kept = match stale < STALE_TRIES_MAX {
-                true => pool.take(Instant::now()).await,
-                false => None,
+            let kept = if stale < STALE_TRIES_MAX {
+                pool.take(Instant::now()).await
+            } else {
+                None
             };
             let (mut transport, is_kept) = match kept {
                 Some(transport) => (transport, true),

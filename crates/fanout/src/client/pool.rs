@@ -1,8 +1,8 @@
-//! Connections to one origin that are open and idle, the last used first.
+//! The idle connections to one origin, most recently used first.
 //!
-//! Whoever asks an endpoint takes a connection out and brings it back after a whole answer; one that
-//! fails or is given up is dropped, which closes it. So there are never more than the endpoint's own
-//! concurrency and the idle ones, whose number is bounded. An HTTP/2 connection is shared, not taken.
+//! A caller takes a connection out and returns it after a complete response. A connection that fails or is
+//! abandoned is dropped, which closes it. So the number of connections is bounded by the endpoint's
+//! concurrency plus the idle limit. An HTTP/2 connection is shared instead of taken.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,19 +17,20 @@ use tokio::time::Instant;
 
 use crate::target::Origin;
 
-/// How long a connection is kept without use. Servers close theirs after about a minute.
+/// How long a connection stays idle before it is closed. Below the minute after which servers usually close
+/// theirs.
 const IDLE_LIMIT: Duration = Duration::from_secs(50);
 
-/// One connection that can carry a request.
+/// A connection that can send a request.
 #[derive(Debug)]
 pub(crate) enum Transport {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// Why a request got no answer.
+/// Why a request got no response.
 pub(crate) struct Refusal {
-    /// Nothing of it has left us.
+    /// Nothing of the request was sent.
     pub(crate) unsent: bool,
     pub(crate) reason: String,
 }
@@ -43,13 +44,13 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    /// The longest idle one is in front.
+    /// The longest idle connection is in front.
     http1: VecDeque<(http1::SendRequest<Full<Bytes>>, Instant)>,
     http2: Option<http2::SendRequest<Full<Bytes>>>,
 }
 
 impl Pool {
-    /// Keeps at most `idle_max` connections; none at all for 0.
+    /// Keeps at most `idle_max` connections; 0 disables pooling.
     pub(crate) fn new(origin: Origin, idle_max: usize) -> Pool {
         Pool {
             origin,
@@ -62,7 +63,7 @@ impl Pool {
         &self.origin
     }
 
-    /// Takes an idle connection that can be written to, if there is one.
+    /// Takes an idle connection that is ready for a request, if there is one.
     pub(crate) async fn take(&self, now: Instant) -> Option<Transport> {
         loop {
             let mut transport = self.pop(now)?;
@@ -93,7 +94,7 @@ impl Pool {
         None
     }
 
-    /// Brings a connection back after a whole answer.
+    /// Returns a connection after a complete response.
     pub(crate) fn put_back(&self, transport: Transport, now: Instant) {
         let mut idle = self.idle.lock();
         match transport {
@@ -127,7 +128,7 @@ impl Transport {
         }
     }
 
-    /// Waits until the answer before is done with; false if the connection has ended.
+    /// Waits until the previous response is consumed. Returns false if the connection has ended.
     async fn ready(&mut self) -> bool {
         match self {
             Transport::Http1(sender) => sender.ready().await.is_ok(),
@@ -150,7 +151,7 @@ impl Transport {
     }
 }
 
-/// An error with its causes, on one line.
+/// Formats an error with its causes on one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

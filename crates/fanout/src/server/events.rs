@@ -1,4 +1,4 @@
-//! A request read back as server-sent events: an event for each endpoint as it is known, then the end.
+//! A request read back as server-sent events: one event per endpoint once its outcome is known, then the end.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -60,7 +60,7 @@ impl Events {
                 self.end("timeout", json!({"request_id": self.id}));
                 continue;
             }
-            match self.follower.look().await {
+            match self.follower.poll_store().await {
                 Ok(Some(stored)) => self.tell(&stored),
                 Ok(None) => self.end("gone", json!({"request_id": self.id})),
                 Err(error) => {
@@ -71,7 +71,7 @@ impl Events {
         }
     }
 
-    /// Queues what has become known since the last look.
+    /// Queues events for what is new since the last read.
     fn tell(&mut self, stored: &Stored) {
         for name in names(stored) {
             if self.told.contains(&name) {
@@ -97,7 +97,7 @@ impl Events {
     }
 }
 
-/// JSON has no line breaks, so one line of data is enough.
+/// JSON contains no raw line breaks, so one line of data is enough.
 fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }

@@ -1,4 +1,4 @@
-//! One HTTP request: read back, or fanned out.
+//! Handles one HTTP request: a read-back or a fan-out.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use tokio::time::{Instant, timeout};
 use super::problem::Problem;
 use super::{Reply, events};
 use crate::endpoint::ShedReason;
-use crate::figures::Turned;
 use crate::ids;
 use crate::read_back::{Follower, Wanted, parse_timeout, show};
 use crate::request::{Outgoing, VIA_HEADER};
 use crate::service::{Arrival, Fanout, Refusal, Taken};
+use crate::stats::RejectReason;
 use crate::traced;
 
-/// Where requests are read back; everything else is fanned out.
+/// Prefix of read-back paths; everything else is fanned out.
 const READ_BACK: &str = "/requests/";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
-/// Answers one request.
+/// Handles one request.
 pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> Reply {
     let at = Instant::now();
     let answered = match request.method() {
@@ -41,7 +41,7 @@ pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> 
         },
         &Method::POST => fan_out(fanout, request, at).await,
         method => {
-            fanout.counts().turn_away(Turned::Bad);
+            fanout.counts().reject(RejectReason::Bad);
             let detail = format!("method {method} is not allowed");
             Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         }
@@ -68,19 +68,20 @@ fn read_back_id(uri: &Uri) -> Option<&str> {
 async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) -> Result<Reply, Problem> {
     let counts = fanout.counts();
     if fanout.is_loop(request.headers()) {
-        counts.turn_away(Turned::Loop);
+        counts.reject(RejectReason::Loop);
         let detail = "this request has come back to where it was fanned out; an endpoint points at us";
         return Err(Problem::new(StatusCode::LOOP_DETECTED, detail));
     }
     let Some(handler) = fanout.handler() else {
-        counts.turn_away(Turned::Busy);
+        counts.reject(RejectReason::Busy);
         let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let (head, body) = request.into_parts();
-    let body = match head.method == Method::POST {
-        true => read_body(fanout, body).await?,
-        false => Bytes::new(),
+    let body = if head.method == Method::POST {
+        read_body(fanout, body).await?
+    } else {
+        Bytes::new()
     };
     let via = head
         .headers
@@ -108,10 +109,10 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
     }
 }
 
-/// Reads a body within its limits of length and time.
+/// Reads a body within its size and time limits.
 async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     let bad = |status, detail: String| {
-        fanout.counts().turn_away(Turned::Bad);
+        fanout.counts().reject(RejectReason::Bad);
         Problem::new(status, detail)
     };
     let max = fanout.config.request_max;
@@ -137,26 +138,25 @@ async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     }
 }
 
-/// As serinin answers, in one line; and whom we did not ask, if there is anybody.
+/// Formats the reply on one line as serinin does, plus the shed endpoints if there are any.
 fn taken_reply(taken: &Taken) -> Reply {
     let id = &taken.id;
-    let body = match taken.shed.is_empty() {
-        true => format!(
+    let body = if taken.shed.is_empty() {
+        format!(
             "{{\"request_id\":\"{id}\",\"endpoints\":{}}}\n",
             taken.set.names_json
-        ),
-        false => {
-            let is_shed = |name: &Arc<str>| taken.shed.iter().any(|(shed, _)| shed == name);
-            let asked = taken
-                .set
-                .iter()
-                .map(|endpoint| &endpoint.name)
-                .filter(|name| !is_shed(name));
-            let asked: Vec<&str> = asked.map(|name| &**name).collect();
-            let shed = shed_json(&taken.shed);
-            let (asked, shed) = (json!(asked), json!(shed));
-            format!("{{\"request_id\":\"{id}\",\"endpoints\":{asked},\"shed\":{shed}}}\n")
-        }
+        )
+    } else {
+        let is_shed = |name: &Arc<str>| taken.shed.iter().any(|(shed, _)| shed == name);
+        let asked = taken
+            .set
+            .iter()
+            .map(|endpoint| &endpoint.name)
+            .filter(|name| !is_shed(name));
+        let asked: Vec<&str> = asked.map(|name| &**name).collect();
+        let shed = shed_json(&taken.shed);
+        let (asked, shed) = (json!(asked), json!(shed));
+        format!("{{\"request_id\":\"{id}\",\"endpoints\":{asked},\"shed\":{shed}}}\n")
     };
     json_reply(body)
 }
@@ -215,21 +215,23 @@ async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>
             .to_str()
             .is_ok_and(|value| value.contains("text/event-stream"))
     });
-    let found = match wants_events {
-        true => follower.look().await.map_err(failed)?,
-        false => follower.wait_for(&wanted).await.map_err(failed)?,
+    let found = if wants_events {
+        follower.poll_store().await.map_err(failed)?
+    } else {
+        follower.wait_for(&wanted).await.map_err(failed)?
     };
     let Some(stored) = found else {
         let detail = format!("there is no request {id}; it has expired or never was");
         return Err(Problem::new(StatusCode::NOT_FOUND, detail));
     };
-    Ok(match wants_events {
-        true => events::stream(follower, id, stored),
-        false => json_reply(format!("{}\n", show(&id, &stored))),
+    Ok(if wants_events {
+        events::stream(follower, id, stored)
+    } else {
+        json_reply(format!("{}\n", show(&id, &stored)))
     })
 }
 
-/// Names and values of a query, with their escapes resolved.
+/// Parses a query into decoded names and values.
 fn parameters(query: &str) -> Vec<(String, String)> {
     let resolve = |text: &str| {
         let text = text.replace('+', " ");
@@ -247,7 +249,29 @@ fn parameters(query: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_http_kit::testing::transcripts;
+    use nagaya_ids::mint::MintError;
+
     use super::*;
+
+    #[test]
+    fn problems_are_as_recorded() {
+        let refusals = [
+            Refusal::NoEndpoints,
+            Refusal::AllShed(vec![("a".into(), ShedReason::Down)]),
+            Refusal::NoId(MintError::NoNumber),
+            Refusal::Store {
+                id: "17".into(),
+                reason: "redis is away".into(),
+            },
+        ];
+        let mut problems: Vec<Problem> = refusals.into_iter().map(refused).collect();
+        for status in [400, 401, 404, 405, 408, 413, 503, 508] {
+            problems.push(Problem::new(StatusCode::from_u16(status).unwrap(), "no \"あ\""));
+        }
+        let replies = problems.into_iter().map(Problem::reply);
+        assert_eq!(transcripts(replies), include_str!("problem.golden"));
+    }
 
     #[test]
     fn only_paths_with_an_id_are_read_back() {

@@ -1,57 +1,36 @@
-//! Errors as problem documents (RFC 9457), with serinin's `request_id` where there is one.
+//! Errors as problem documents, with serinin's `request_id` where there is one.
 
-use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, Response, StatusCode};
-use http_body_util::{Either, Full};
-use serde_json::{Value, json};
+use http::header::ALLOW;
+use http::{HeaderValue, StatusCode};
+use http_body_util::Either;
+use nagaya_http_kit::problem;
+use serde_json::Value;
 
 use super::Reply;
 
-/// After how many seconds a client that was turned away may try again.
-const RETRY_SECONDS: &str = "1";
+/// After how many seconds a rejected client may try again.
+const RETRY_SECONDS: u32 = 1;
 
-pub(super) struct Problem {
-    status: StatusCode,
-    members: Value,
-}
+/// An error response of this listener.
+pub(super) struct Problem(problem::Problem);
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
-        let title = status.canonical_reason().unwrap_or("Error");
-        let detail: String = detail.into();
-        Problem {
-            status,
-            members: json!({
-                "type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail,
-            }),
-        }
+        let problem = problem::Problem::new(status, detail);
+        Problem(match status {
+            StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_SECONDS),
+            StatusCode::METHOD_NOT_ALLOWED => problem.header(ALLOW, HeaderValue::from_static("GET, POST")),
+            StatusCode::UNAUTHORIZED => problem.challenge(),
+            _ => problem,
+        })
     }
 
-    /// Adds a member of our own.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
-        self.members[name] = value.into();
-        self
+    /// Sets a member of the document.
+    pub(super) fn with(self, name: &str, value: impl Into<Value>) -> Problem {
+        Problem(self.0.with(name, value))
     }
 
     pub(super) fn reply(self) -> Reply {
-        let body = format!("{}\n", self.members);
-        let mut reply = Response::new(Either::Left(Full::new(Bytes::from(body))));
-        *reply.status_mut() = self.status;
-        let headers = reply.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        match self.status {
-            StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
-            }
-            StatusCode::METHOD_NOT_ALLOWED => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, POST"));
-            }
-            StatusCode::UNAUTHORIZED => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            _ => (),
-        }
-        reply
+        self.0.into_http_line().map(Either::Left)
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps nothing; for measuring, and for endpoints asked for their effect alone.
+//! Stores nothing. For benchmarks, and for endpoints called only for their side effects.
 
 use futures_util::future::BoxFuture;
 

@@ -1,7 +1,7 @@
-//! Keeps requests in this process, for a while and up to a number.
+//! Keeps requests in this process, for a limited time and up to a limited size.
 //!
-//! All live equally long, so the oldest is always the next to go: a queue in the order of arrival tells
-//! who that is.
+//! All have the same lifetime, so the oldest always expires next, and a queue in the order of arrival is
+//! enough.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::{Batch, LATE_DETAIL, Record, Store, StoreError, Stored, Written};
 
-/// Bytes of bodies kept at most; the oldest requests go first.
+/// Bytes of bodies kept at most; the oldest requests are evicted first.
 const BYTES_MAX: usize = 256 << 20;
-/// What a request costs besides its bodies, roughly.
+/// Approximate size of a request besides its bodies.
 const REQUEST_BYTES: usize = 512;
 
 pub struct MemoryStore {
@@ -48,7 +48,7 @@ impl MemoryStore {
         let stored = Stored {
             method: record.method.to_owned(),
             url: record.url.clone(),
-            // We have written it ourselves.
+            // We wrote it ourselves, so it parses.
             endpoints: serde_json::from_str(&record.endpoints).unwrap_or_default(),
             outcomes: record
                 .shed
@@ -79,15 +79,16 @@ impl MemoryStore {
         let mut written = Vec::with_capacity(batch.answers.len());
         for answer in &batch.answers {
             let late = answer.body.is_some() && now > answer.by;
-            let outcome = match late {
-                true => answer.outcome.not_stored(LATE_DETAIL),
-                false => answer.outcome.clone(),
+            let outcome = if late {
+                answer.outcome.not_stored(LATE_DETAIL)
+            } else {
+                answer.outcome.clone()
             };
             kept.stored.outcomes.insert(answer.name.to_string(), outcome);
             if let Some(body) = answer.body.as_ref().filter(|_| !late) {
                 kept.bytes += body.len();
                 *bytes += body.len();
-                // A copy: the bytes may be a small part of a large buffer, which would stay as well.
+                // A copy: the bytes may be a small part of a large buffer, which would stay allocated.
                 let body = Bytes::copy_from_slice(body);
                 kept.stored.bodies.insert(answer.name.to_string(), body);
             }

@@ -1,8 +1,8 @@
-//! Where requests and their answers are kept, whatever it is.
+//! The stores of requests and answers, behind one trait.
 //!
-//! serinin's readers find what they know: the request's own three fields and a field (or key) per
-//! endpoint with the body as it came. Ours stand beside them under names that begin with `_`, which
-//! those readers ignore: the endpoints' names, an outcome for each, and a mark when nothing more comes.
+//! serinin's readers find what they expect: the request's own three fields, and a field (or key) per endpoint
+//! with the body as received. Ours stand beside them under names that begin with `_`, which those readers
+//! ignore: the endpoints' names, an outcome for each, and a marker once nothing more will come.
 
 mod discard;
 mod memcached;
@@ -26,29 +26,29 @@ pub use memory::MemoryStore;
 pub use open::open_store;
 pub use redis::RedisStore;
 
-/// A request as it is stored before anything is sent out.
+/// A request as stored before anything is sent.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub id: Arc<str>,
     pub method: &'static str,
-    /// Path and query, as the client asked.
+    /// Path and query, as requested by the client.
     pub url: String,
     /// The names of all endpoints as a JSON list.
     pub endpoints: Arc<str>,
-    /// Endpoints that will not be asked.
+    /// Endpoints that will not be contacted.
     pub shed: Vec<(Arc<str>, Outcome)>,
 }
 
-/// What is known of one endpoint when its part is over.
+/// The result of one endpoint.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub name: Arc<str>,
     pub outcome: Outcome,
     /// The body, if it is to be kept.
     pub body: Option<Bytes>,
-    /// When it must be stored.
+    /// The deadline for storing it.
     pub by: Instant,
-    /// The same on the store's clock, if it told its own.
+    /// The same deadline on the store's clock, if the store reported its time.
     pub by_store_ms: Option<u64>,
 }
 
@@ -57,25 +57,25 @@ pub struct Answer {
 pub struct Batch {
     pub id: Arc<str>,
     pub answers: Vec<Answer>,
-    /// Nothing more will come, so many milliseconds after the request did.
+    /// Set if nothing more will come: milliseconds since the request arrived.
     pub complete_ms: Option<u64>,
 }
 
-/// What became of one answer of a batch.
+/// What happened to one answer of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     Stored,
     /// It came too late and is recorded as such.
     Late,
-    /// The request is not there any more: expired, removed or lost.
+    /// The request no longer exists: expired, deleted or lost.
     Gone,
-    /// The store has no room for a value like this.
+    /// The store has no room for a value of this size.
     Refused,
-    /// The part of the store that has it could not be reached; to be tried again.
+    /// The part of the store that holds the key was unreachable; worth a retry.
     Unreached,
 }
 
-/// A request as it is read back.
+/// A request as read back.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     pub method: String,
@@ -87,15 +87,15 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether nothing more will come: it is marked so, or all endpoints are accounted for and only the
-    /// mark was lost.
+    /// Returns whether nothing more will come: the request is marked so, or all endpoints are accounted for
+    /// and only the marker was lost.
     pub fn is_complete(&self) -> bool {
         let all_known = || self.endpoints.iter().all(|name| self.outcomes.contains_key(name));
         self.complete_ms.is_some() || (!self.endpoints.is_empty() && all_known())
     }
 }
 
-/// Why the store did not do what it was asked.
+/// Why a store call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{0}")]
@@ -109,7 +109,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed soon without anybody changing anything.
+    /// Returns whether the same call may succeed soon without any change.
     pub fn is_retryable(&self) -> bool {
         match self {
             StoreError::Redis(error) => error.is_retryable(),
@@ -118,7 +118,7 @@ impl StoreError {
         }
     }
 
-    /// The error with its causes, on one line.
+    /// Formats the error with its causes on one line.
     pub fn chain(&self) -> String {
         match self {
             StoreError::Redis(error) => error.chain(),
@@ -127,26 +127,26 @@ impl StoreError {
     }
 }
 
-/// A place for requests and answers. Calls may run twice with the same result.
+/// A store of requests and answers. Calls are idempotent.
 pub trait Store: Send + Sync + 'static {
-    /// What it is, for metrics and people.
+    /// Returns the kind of store, for metrics and display.
     fn kind(&self) -> &'static str;
 
-    /// Stores a request with its expiry in one step. Returns the store's own clock, if it has one.
+    /// Stores a request with its expiry atomically. Returns the store's clock, if it has one.
     fn record<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<Option<u64>, StoreError>>;
 
-    /// Stores answers in one step each, in the order of the batch. An answer past its time is not stored
-    /// but recorded as late; no key is ever left without an expiry.
+    /// Stores answers, each atomically, in the order of the batch. An answer past its deadline is not stored
+    /// but recorded as late. No key is ever left without an expiry.
     fn write<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Vec<Written>, StoreError>>;
 
-    /// Reads a request and what has been answered so far; nothing if it is not there.
+    /// Reads a request and its answers so far; `None` if it does not exist.
     fn read<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Stored>, StoreError>>;
 }
 
-/// What an answer that came too late is recorded as.
+/// The recorded detail of an answer that came too late.
 pub(crate) const LATE_DETAIL: &str = "the store wrote it after the deadline";
 
-/// The request in serinin's JSON, which is Go's: `&`, `<` and `>` are escaped, too.
+/// Formats the request as serinin's JSON, which is Go's: `&`, `<` and `>` are escaped, too.
 pub(crate) fn go_json(id: &str, method: &str, url: &str) -> String {
     let quoted = |text: &str| {
         let json = serde_json::to_string(text).expect("text is always JSON");

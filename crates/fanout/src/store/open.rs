@@ -1,4 +1,4 @@
-//! Opens the store that the settings name.
+//! Opens the configured store.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::{DiscardStore, MemcachedStore, MemoryStore, RedisStore, Store};
 use crate::config::{FanoutConfig, StoreKind};
 use crate::error::Error;
 
-/// Opens the configured store; nothing is connected before its first use. `house` is the engine of our
-/// own, where there is one.
+/// Opens the configured store, which connects on first use. `embedded` is the address of the embedded engine, if
+/// this process has one.
 pub fn open_store(
     config: &FanoutConfig,
-    house: Option<RedisUrl>,
+    embedded: Option<RedisUrl>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, Error> {
     let (expire_in, timeout) = (config.expire_in, config.store_timeout);
     Ok(match config.store {
         StoreKind::Embedded => {
-            let url = house.ok_or_else(|| {
+            let url = embedded.ok_or_else(|| {
                 Error::Config(
                     "`fanout.store` is \"embedded\", which only `nagaya up` has; name a Redis with \
                      `fanout.store = \"redis\"` and `fanout.redis`"

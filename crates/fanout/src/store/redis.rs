@@ -1,8 +1,8 @@
-//! Redis in any of its forms: a hash per request.
+//! Redis in any topology: a hash per request.
 //!
-//! Both writes are scripts, so that a field and the expiry are one step: a hash can neither be left
-//! without an expiry nor come back after it was gone. The time limit of an answer is checked inside the
-//! script on the server's own clock, so a write that a frozen server runs later is refused by it.
+//! Both writes are scripts, so that a field and the expiry are set atomically: a hash can neither be left
+//! without an expiry nor reappear after it expired. The deadline of an answer is checked inside the script on
+//! the server's own clock, so the server refuses a write that it executes late after a freeze.
 
 use std::time::Duration;
 
@@ -34,12 +34,12 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Prepares the store; nothing is connected before the first use.
+    /// Creates the store. Connects on first use.
     pub fn new(url: RedisUrl, expire_in: Duration, timeout: Duration) -> Result<RedisStore, StoreError> {
         RedisStore::named("redis", url, expire_in, timeout)
     }
 
-    /// As [`new`](RedisStore::new), for an engine of our own.
+    /// As [`new`](RedisStore::new), for the embedded engine.
     pub fn embedded(url: RedisUrl, expire_in: Duration, timeout: Duration) -> Result<RedisStore, StoreError> {
         RedisStore::named("embedded", url, expire_in, timeout)
     }
@@ -115,7 +115,7 @@ impl RedisStore {
             .answers
             .iter()
             .map(|answer| {
-                // Only bodies can be late: that something failed is told whenever it can be.
+                // Only bodies can be late: a failure is recorded whenever possible.
                 let limit = answer.by_store_ms.filter(|_| answer.body.is_some());
                 let limit = limit.map(|ms| ms.to_string()).unwrap_or_default();
                 (answer.outcome.to_json(), limit)
@@ -169,7 +169,7 @@ impl RedisStore {
                 "_id" => (),
                 "_method" => stored.method = text().into_owned(),
                 "_url" => stored.url = text().into_owned(),
-                // A request of serinin's has none of the following.
+                // A request stored by serinin has none of the following.
                 ENDPOINTS => stored.endpoints = serde_json::from_slice(value).unwrap_or_default(),
                 COMPLETE => stored.complete_ms = text().parse().ok(),
                 field => match field.strip_prefix(OUTCOME_PREFIX) {

@@ -6,7 +6,7 @@ use nagaya_fanout::{FanoutConfig, StoreKind};
 use nagaya_testkit::{Memcached, Redis};
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 #[tokio::test]
 async fn the_reply_is_one_line_of_json_with_sorted_names() {
@@ -101,7 +101,10 @@ async fn other_methods_are_405_with_allow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_hash_has_serinins_fields_and_ours() {
     let redis = Redis::start();
-    let [one, two] = [Scripted::saying("one").await, Scripted::start(Act::Echo).await];
+    let [one, two] = [
+        Scripted::saying("one").await,
+        Scripted::start(Behaviour::Echo).await,
+    ];
     let mut config = config(&[("dst1", one.url()), ("dst2", two.url())]);
     config.store = StoreKind::Redis;
     config.redis = Some(Secret::new(redis.url()));

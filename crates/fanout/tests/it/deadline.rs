@@ -1,15 +1,15 @@
-//! The one deadline over real sockets; its edges are tested to the millisecond inside the crate.
+//! The deadline over real sockets; its edges are tested to the millisecond inside the crate.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::fan::{Fan, config, eventually, state};
+use crate::scripted::{Behaviour, Scripted};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn an_answer_well_within_its_time_is_stored_and_one_well_beyond_is_not() {
-    let after = |ms| Act::SayAfter(Duration::from_millis(ms), "fine".into());
+    let after = |ms| Behaviour::SayAfter(Duration::from_millis(ms), "fine".into());
     let [early, late] = [
         Scripted::start(after(100)).await,
         Scripted::start(after(900)).await,
@@ -23,14 +23,16 @@ async fn an_answer_well_within_its_time_is_stored_and_one_well_beyond_is_not() {
         ("ok", "timeout")
     );
     let id = request["request_id"].as_str().unwrap().to_owned();
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    eventually("the late one has answered and met a closed connection", || {
+        late.connections().1 == 0
+    });
     let later = fan.finished(&id).await;
     assert_eq!(later["results"], request["results"], "nothing appears later");
 }
 
 #[tokio::test]
 async fn each_endpoint_may_have_a_time_of_its_own() {
-    let stalls = Scripted::start(Act::Stall).await;
+    let stalls = Scripted::start(Behaviour::Stall).await;
     let mut config = config(&[("short", stalls.url()), ("long", stalls.url())]);
     config.endpoints.0.get_mut("short").unwrap().timeout = Some(Duration::from_millis(100));
     config.timeout = Duration::from_millis(600);
@@ -51,7 +53,7 @@ async fn each_endpoint_may_have_a_time_of_its_own() {
 
 #[tokio::test]
 async fn the_time_in_the_queue_counts() {
-    let stalls = Scripted::start(Act::Stall).await;
+    let stalls = Scripted::start(Behaviour::Stall).await;
     let mut config = config(&[("a", stalls.url())]);
     config.endpoint_concurrency = 1;
     config.timeout = Duration::from_millis(300);

@@ -1,5 +1,5 @@
-//! Endpoints that refuse, stall, trickle, reset, never end and send bombs. Each time a second endpoint
-//! answers as if nothing had happened.
+//! Endpoints that refuse, stall, trickle, reset, never end and send decompression bombs. In each case a
+//! second endpoint answers normally.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use nagaya_fanout::FanoutConfig;
 use serde_json::Value;
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted, answer, answer_with};
+use crate::scripted::{Behaviour, Scripted, answer, answer_with};
 
-/// Short, for endpoints whose time is to run out.
+/// A short timeout, for endpoints that are meant to exceed it.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What becomes of an endpoint that does this, with settings changed.
-async fn outcome_with(act: Act, change: impl FnOnce(&mut FanoutConfig)) -> Value {
-    let bad = Scripted::start(act).await;
+/// Returns the outcome of an endpoint with this behaviour, with changed settings.
+async fn outcome_with(behaviour: Behaviour, change: impl FnOnce(&mut FanoutConfig)) -> Value {
+    let bad = Scripted::start(behaviour).await;
     outcome_at(bad.url(), change).await
 }
 
@@ -64,21 +64,21 @@ async fn a_name_that_does_not_exist_is_refused() {
 
 #[tokio::test]
 async fn an_endpoint_that_accepts_and_never_answers_times_out() {
-    let outcome = outcome_with(Act::Stall, impatient).await;
+    let outcome = outcome_with(Behaviour::Stall, impatient).await;
     check(&outcome, "timeout", "no whole answer");
     assert!(outcome["ms"].as_u64().unwrap() >= 290, "{outcome}");
 }
 
 #[tokio::test]
 async fn one_byte_a_second_times_out() {
-    let outcome = outcome_with(Act::Trickle(answer(200, "slow")), impatient).await;
+    let outcome = outcome_with(Behaviour::Trickle(answer(200, "slow")), impatient).await;
     check(&outcome, "timeout", "no whole answer");
 }
 
 #[tokio::test]
 async fn a_head_without_its_body_times_out() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart".to_vec();
-    let outcome = outcome_with(Act::SendAndStall(head), impatient).await;
+    let outcome = outcome_with(Behaviour::SendAndStall(head), impatient).await;
     check(&outcome, "timeout", "no whole answer");
     assert!(outcome.get("body").is_none());
 }
@@ -86,7 +86,7 @@ async fn a_head_without_its_body_times_out() {
 #[tokio::test]
 async fn a_reset_in_the_body_is_refused_and_nothing_of_it_is_kept() {
     let part = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart".to_vec();
-    let outcome = outcome_with(Act::SendAndReset(part), |_| ()).await;
+    let outcome = outcome_with(Behaviour::SendAndReset(part), |_| ()).await;
     check(&outcome, "refused", "");
     assert!(outcome.get("body").is_none());
 }
@@ -94,20 +94,20 @@ async fn a_reset_in_the_body_is_refused_and_nothing_of_it_is_kept() {
 #[tokio::test]
 async fn a_connection_closed_in_the_body_is_refused() {
     let part = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart".to_vec();
-    check(&outcome_with(Act::Send(part), |_| ()).await, "refused", "");
+    check(&outcome_with(Behaviour::Send(part), |_| ()).await, "refused", "");
 }
 
 #[tokio::test]
 async fn an_endless_body_is_too_large() {
     let head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
-    let outcome = outcome_with(Act::Endless(head), |_| ()).await;
+    let outcome = outcome_with(Behaviour::Endless(head), |_| ()).await;
     check(&outcome, "too_large", "fanout.body_max");
 }
 
 #[tokio::test]
 async fn an_announced_gigabyte_is_too_large_at_once() {
     let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec();
-    let outcome = outcome_with(Act::SendAndStall(head), |_| ()).await;
+    let outcome = outcome_with(Behaviour::SendAndStall(head), |_| ()).await;
     check(&outcome, "too_large", "announced");
 }
 
@@ -118,7 +118,7 @@ async fn a_gzip_bomb_is_too_large() {
     let bomb = packer.finish().unwrap();
     assert!(bomb.len() < 100_000);
     let outcome = outcome_with(
-        Act::Send(answer_with(200, "content-encoding: gzip\r\n", &bomb)),
+        Behaviour::Send(answer_with(200, "content-encoding: gzip\r\n", &bomb)),
         |_| (),
     )
     .await;
@@ -130,22 +130,22 @@ async fn gzip_within_bounds_is_unpacked() {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(b"unpacked").unwrap();
     let packed = packer.finish().unwrap();
-    let act = Act::Send(answer_with(200, "content-encoding: gzip\r\n", &packed));
-    let outcome = outcome_with(act, |_| ()).await;
+    let behaviour = Behaviour::Send(answer_with(200, "content-encoding: gzip\r\n", &packed));
+    let outcome = outcome_with(behaviour, |_| ()).await;
     assert_eq!(outcome["body"], "unpacked");
     assert_eq!(outcome["bytes"], 8);
 }
 
 #[tokio::test]
 async fn broken_gzip_is_refused() {
-    let act = Act::Send(answer_with(200, "content-encoding: gzip\r\n", b"not gzip"));
-    check(&outcome_with(act, |_| ()).await, "refused", "gzip");
+    let behaviour = Behaviour::Send(answer_with(200, "content-encoding: gzip\r\n", b"not gzip"));
+    check(&outcome_with(behaviour, |_| ()).await, "refused", "gzip");
 }
 
 #[tokio::test]
 async fn a_redirect_loop_is_an_http_error() {
-    let act = Act::Send(answer_with(302, "location: /again\r\n", b""));
-    let outcome = outcome_with(act, |_| ()).await;
+    let behaviour = Behaviour::Send(answer_with(302, "location: /again\r\n", b""));
+    let outcome = outcome_with(behaviour, |_| ()).await;
     check(&outcome, "http_error", "redirects");
     assert_eq!(outcome["status"], 302);
 }
@@ -154,14 +154,14 @@ async fn a_redirect_loop_is_an_http_error() {
 async fn redirects_are_followed_to_their_end() {
     let target = Scripted::saying("there").await;
     let location = format!("location: {}/x\r\n", target.url());
-    let outcome = outcome_with(Act::Send(answer_with(302, &location, b"")), |_| ()).await;
+    let outcome = outcome_with(Behaviour::Send(answer_with(302, &location, b"")), |_| ()).await;
     assert_eq!(outcome["body"], "there");
     assert!(target.seen()[0].line.starts_with("GET /x "));
 }
 
 #[tokio::test]
 async fn an_error_page_is_an_http_error_and_is_stored() {
-    let outcome = outcome_with(Act::Send(answer(500, "sorry")), |_| ()).await;
+    let outcome = outcome_with(Behaviour::Send(answer(500, "sorry")), |_| ()).await;
     check(&outcome, "http_error", "");
     assert_eq!(
         (&outcome["status"], &outcome["body"]),
@@ -171,7 +171,7 @@ async fn an_error_page_is_an_http_error_and_is_stored() {
 
 #[tokio::test]
 async fn error_pages_can_be_left_out() {
-    let outcome = outcome_with(Act::Send(answer(500, "sorry")), |config| {
+    let outcome = outcome_with(Behaviour::Send(answer(500, "sorry")), |config| {
         config.keep_error_bodies = false;
     })
     .await;
@@ -182,21 +182,21 @@ async fn error_pages_can_be_left_out() {
 
 #[tokio::test]
 async fn an_empty_204_is_an_answer() {
-    let act = Act::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec());
-    let outcome = outcome_with(act, |_| ()).await;
+    let behaviour = Behaviour::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec());
+    let outcome = outcome_with(behaviour, |_| ()).await;
     assert_eq!((&outcome["state"], &outcome["body"]), (&"ok".into(), &"".into()));
 }
 
 #[tokio::test]
 async fn what_is_not_http_is_refused() {
     check(
-        &outcome_with(Act::Send(b"SSH-2.0-OpenSSH\r\n".to_vec()), |_| ()).await,
+        &outcome_with(Behaviour::Send(b"SSH-2.0-OpenSSH\r\n".to_vec()), |_| ()).await,
         "refused",
         "",
     );
     let long = [&b"HTTP/1.1 200 OK\r\nx: "[..], &vec![b'y'; 200_000]].concat();
     check(
-        &outcome_with(Act::SendAndStall(long), |_| ()).await,
+        &outcome_with(Behaviour::SendAndStall(long), |_| ()).await,
         "refused",
         "",
     );
@@ -204,7 +204,7 @@ async fn what_is_not_http_is_refused() {
 
 #[tokio::test]
 async fn answers_beyond_the_memory_for_all_are_shed() {
-    let outcome = outcome_with(Act::Say("x".repeat(1 << 20)), |config| {
+    let outcome = outcome_with(Behaviour::Say("x".repeat(1 << 20)), |config| {
         config.body_max = ByteSize(2 << 20);
         config.buffers_max = ByteSize(1 << 20);
         config.buffers_max.0 -= 1;
@@ -225,7 +225,7 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn a_connection_closed_while_idle_is_replaced_unseen() {
-    let endpoint = Scripted::start(Act::Send(answer(200, "fine"))).await;
+    let endpoint = Scripted::start(Behaviour::Send(answer(200, "fine"))).await;
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     for _ in 0..20 {
         assert_eq!(state(&fan.whole().await, "a"), "ok");

@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Long enough for a loaded machine; nothing waits this long when all is well.
+/// Long enough for a loaded machine; normally nothing waits this long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Plenty of time for endpoints that answer, little for those that do not is given by the test.
+/// A generous timeout. Tests with endpoints that never answer set a shorter one.
 pub(crate) fn config(endpoints: &[(&str, String)]) -> FanoutConfig {
     let mut config = FanoutConfig {
         store: StoreKind::Memory,
@@ -46,7 +46,7 @@ pub(crate) struct Fan {
     task: JoinHandle<Cut>,
 }
 
-/// An HTTP answer.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -88,13 +88,14 @@ impl Fan {
         }
     }
 
-    /// Sends a whole request and reads the whole answer.
+    /// Sends a request and reads the complete response.
     pub(crate) async fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = format!("{head}\r\nhost: fan\r\nconnection: close\r\n");
-        let length = match body.is_empty() {
-            true => String::new(),
-            false => format!("content-length: {}\r\n", body.len()),
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
         };
         let mut bytes = format!("{head}{length}\r\n").into_bytes();
         bytes.extend_from_slice(body);
@@ -111,7 +112,7 @@ impl Fan {
         self.send(&format!("GET {path} HTTP/1.1"), b"").await
     }
 
-    /// Fans a request out, which must be taken, and returns its id.
+    /// Fans out a request that must be accepted, and returns its id.
     pub(crate) async fn ask(&self) -> String {
         let answer = self.get("/?q=1").await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -126,7 +127,7 @@ impl Fan {
         json
     }
 
-    /// Fans a request out and returns all that became of it.
+    /// Fans out a request and returns it once it is complete.
     pub(crate) async fn whole(&self) -> Value {
         let id = self.ask().await;
         self.finished(&id).await
@@ -157,9 +158,10 @@ fn parse(bytes: &[u8]) -> Answer {
         .unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    let body = match chunked {
-        true => join_chunks(body),
-        false => body.to_owned(),
+    let body = if chunked {
+        join_chunks(body)
+    } else {
+        body.to_owned()
     };
     Answer {
         status,

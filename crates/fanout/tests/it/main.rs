@@ -1,4 +1,4 @@
-//! The service against endpoints and stores that misbehave, one file per kind of trouble.
+//! The service against misbehaving endpoints and stores, one file per kind of fault.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 

@@ -1,15 +1,15 @@
-//! More than can be done: what is shed is counted and named, what is taken keeps its time, nothing grows.
+//! Overload: shed work is counted and named, accepted work meets its deadline, and memory does not grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nagaya_fanout::{State, Turned};
+use nagaya_fanout::{RejectReason, State};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::fan::{Fan, config, eventually, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 /// Sends `count` requests, `at_once` at a time, and returns the answers with their times.
 async fn burst(fan: &Arc<Fan>, count: usize, at_once: usize) -> Vec<(u16, Value, Duration)> {
@@ -38,7 +38,7 @@ async fn burst(fan: &Arc<Fan>, count: usize, at_once: usize) -> Vec<(u16, Value,
     all
 }
 
-/// Shed endpoints that the answers name.
+/// Counts the shed endpoints that the replies name.
 fn named_as_shed(answers: &[(u16, Value, Duration)]) -> usize {
     let shed = |(_, answer, _): &(_, Value, _)| answer["shed"].as_array().map_or(0, Vec::len);
     answers.iter().map(shed).sum()
@@ -46,7 +46,7 @@ fn named_as_shed(answers: &[(u16, Value, Duration)]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_endpoints_dead_at_full_load_grow_nothing() {
-    let stalls = Scripted::start(Act::Stall).await;
+    let stalls = Scripted::start(Behaviour::Stall).await;
     let refuses = format!("http://127.0.0.1:{}", nagaya_testkit::free_port());
     let mut config = config(&[("stalls", stalls.url()), ("refuses", refuses)]);
     config.timeout = Duration::from_millis(500);
@@ -79,8 +79,8 @@ async fn all_endpoints_dead_at_full_load_grow_nothing() {
     eventually("sockets are closed", || stalls.connections().1 == 0);
     eventually("tasks are gone", || tasks.num_alive_tasks() <= before + 8);
     let counted: u64 = State::ALL.iter().map(|state| fan.count(*state)).sum();
-    // On a machine that stands still for half a second even the store in memory is too slow.
-    let untaken = 2 * fan.fanout.counts().turned(Turned::Store);
+    // On a machine that stalls for half a second, even the in-memory store is too slow.
+    let untaken = 2 * fan.fanout.counts().rejected(RejectReason::Store);
     assert!(
         counted <= 2000 && counted + untaken >= 2000,
         "one outcome for every endpoint of every request, not {counted}"
@@ -91,7 +91,7 @@ async fn all_endpoints_dead_at_full_load_grow_nothing() {
 
 /// Overload by a factor: an endpoint that can do 16 at a time gets `factor` times as many.
 async fn overloaded(factor: usize) {
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(20), "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(20), "fine".into())).await;
     let mut config = config(&[("a", endpoint.url())]);
     (config.workers, config.queue) = (16, 16);
     config.timeout = Duration::from_secs(10);
@@ -99,9 +99,9 @@ async fn overloaded(factor: usize) {
     let answers = burst(&fan, 16 * factor * 10, 16 * factor * 2).await;
     eventually("everything has ended", || fan.fanout.in_flight() == (0, 0, 0));
     let taken = answers.iter().filter(|(status, ..)| *status == 200).count();
-    let turned = answers.iter().filter(|(status, ..)| *status == 503).count();
-    assert_eq!(taken + turned, answers.len());
-    assert!(turned > 0, "nothing was shed");
+    let rejected = answers.iter().filter(|(status, ..)| *status == 503).count();
+    assert_eq!(taken + rejected, answers.len());
+    assert!(rejected > 0, "nothing was shed");
     let counts: Vec<_> = State::ALL
         .iter()
         .map(|state| (state.word(), fan.count(*state)))
@@ -112,7 +112,7 @@ async fn overloaded(factor: usize) {
         "what is taken is answered: {counts:?}"
     );
     assert_eq!(fan.count(State::Shed) as usize, named_as_shed(&answers));
-    assert_eq!(fan.count(State::Shed) as usize, turned);
+    assert_eq!(fan.count(State::Shed) as usize, rejected);
     assert!(endpoint.connections().0 <= 16 + 4, "{:?}", endpoint.connections());
 }
 
@@ -128,7 +128,10 @@ async fn at_ten_times_the_load_what_is_shed_is_named_and_the_rest_is_answered() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_hangs_leaves_workers_to_the_others() {
-    let [hangs, works] = [Scripted::start(Act::Stall).await, Scripted::saying("fine").await];
+    let [hangs, works] = [
+        Scripted::start(Behaviour::Stall).await,
+        Scripted::saying("fine").await,
+    ];
     let mut config = config(&[("hangs", hangs.url()), ("works", works.url())]);
     (config.workers, config.queue) = (16, 1000);
     let fan = Arc::new(Fan::start(config).await);
@@ -140,7 +143,7 @@ async fn an_endpoint_that_hangs_leaves_workers_to_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_is_down_is_left_alone_and_found_again() {
-    let endpoint = Scripted::start(Act::Send(b"nonsense\r\n\r\n".to_vec())).await;
+    let endpoint = Scripted::start(Behaviour::Send(b"nonsense\r\n\r\n".to_vec())).await;
     let other = Scripted::saying("fine").await;
     let mut config = config(&[("down", endpoint.url()), ("up", other.url())]);
     config.breaker_failures = 3;
@@ -155,7 +158,7 @@ async fn an_endpoint_that_is_down_is_left_alone_and_found_again() {
     let request = fan.finished(answer["request_id"].as_str().unwrap()).await;
     assert_eq!((state(&request, "down"), state(&request, "up")), ("shed", "ok"));
     assert_eq!(endpoint.seen().len(), 3);
-    endpoint.does(Act::Say("back".into()));
+    endpoint.does(Behaviour::Say("back".into()));
     let deadline = Instant::now() + crate::fan::LIMIT;
     while state(&fan.whole().await, "down") != "ok" {
         assert!(Instant::now() < deadline, "it was never asked again");
@@ -178,7 +181,7 @@ async fn when_every_endpoint_is_shed_the_client_gets_503_and_their_names() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_never_more_than_allowed() {
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(10), "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(10), "fine".into())).await;
     let mut config = config(&[
         ("a", endpoint.url()),
         ("b", endpoint.url()),

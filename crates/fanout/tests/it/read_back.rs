@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 /// A service with one quick endpoint and one that takes half a second.
 async fn quick_and_slow() -> Fan {
     let quick = Scripted::saying("quick").await;
-    let slow = Scripted::start(Act::SayAfter(Duration::from_millis(500), "slow".into())).await;
+    let slow = Scripted::start(Behaviour::SayAfter(Duration::from_millis(500), "slow".into())).await;
     Fan::start(config(&[("quick", quick.url()), ("slow", slow.url())])).await
 }
 
@@ -126,7 +126,7 @@ async fn events_come_as_the_answers_do() {
 
 #[tokio::test]
 async fn events_end_with_the_time() {
-    let endpoint = Scripted::start(Act::Stall).await;
+    let endpoint = Scripted::start(Behaviour::Stall).await;
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     let id = fan.ask().await;
     let head = format!("GET /requests/{id}?timeout=50ms HTTP/1.1\r\naccept: text/event-stream");
@@ -136,7 +136,7 @@ async fn events_end_with_the_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_of_another_process_can_be_waited_for() {
     let redis = Redis::start();
-    let slow = Scripted::start(Act::SayAfter(Duration::from_millis(400), "slow".into())).await;
+    let slow = Scripted::start(Behaviour::SayAfter(Duration::from_millis(400), "slow".into())).await;
     let shared = || {
         let mut config = config(&[("slow", slow.url())]);
         config.store = StoreKind::Redis;
@@ -167,7 +167,7 @@ async fn a_request_of_serinins_is_read_too() {
 
 #[tokio::test]
 async fn a_body_that_is_no_text_is_shown_in_base64() {
-    let endpoint = Scripted::start(Act::Send(
+    let endpoint = Scripted::start(Behaviour::Send(
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec(),
     ))
     .await;

@@ -1,4 +1,4 @@
-//! Readers that nobody here wrote see what serinin would have stored; the scripts are beside this file.
+//! Third-party readers find what serinin would have stored. The scripts are beside this file.
 //!
 //! The clients live in `target/clients`, where `scripts/clients` puts them.
 
@@ -15,7 +15,7 @@ use crate::scripted::Scripted;
 /// Longer than a script takes on a loaded machine.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Fans one request out and lets a script check what is stored.
+/// Fans out one request and lets a script check what is stored.
 async fn check(script: &str, change: impl FnOnce(&mut FanoutConfig), place: &str) {
     let [one, two] = [Scripted::saying("answer one").await, Scripted::saying("").await];
     let mut config = config(&[("dst1", one.url()), ("端.点", two.url())]);

@@ -1,15 +1,15 @@
-//! Endpoints that change while requests are under way.
+//! Endpoints that change while requests are in progress.
 
 use std::time::Duration;
 
 use nagaya_fanout::{EndpointConfig, State};
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 #[tokio::test]
 async fn requests_under_way_keep_their_endpoints() {
-    let old = Scripted::start(Act::SayAfter(Duration::from_millis(300), "old".into())).await;
+    let old = Scripted::start(Behaviour::SayAfter(Duration::from_millis(300), "old".into())).await;
     let [kept, new] = [Scripted::saying("kept").await, Scripted::saying("new").await];
     let mut config = config(&[("old", old.url()), ("kept", kept.url())]);
     let fan = Fan::start(config.clone()).await;
@@ -51,7 +51,7 @@ async fn what_cannot_be_used_changes_nothing() {
 
 #[tokio::test]
 async fn limits_of_endpoints_change_with_them() {
-    let endpoint = Scripted::start(Act::Stall).await;
+    let endpoint = Scripted::start(Behaviour::Stall).await;
     let mut config = config(&[("a", endpoint.url())]);
     config.timeout = Duration::from_secs(60);
     let fan = Fan::start(config.clone()).await;

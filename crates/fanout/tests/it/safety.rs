@@ -1,13 +1,13 @@
-//! Loops, smuggling, injection, and who may ask.
+//! Loops, request smuggling, injection, and authentication.
 
 use nagaya_config::{ByteSize, Secret};
-use nagaya_fanout::Turned;
+use nagaya_fanout::RejectReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::fan::{Fan, config, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
-/// An endpoint whose address becomes known only when the service runs.
+/// A service that is its own endpoint; its address is only known once it runs.
 async fn looped() -> Fan {
     let port = nagaya_testkit::free_port();
     let mut config = config(&[("me", format!("http://127.0.0.1:{port}/again"))]);
@@ -21,7 +21,7 @@ async fn an_endpoint_that_points_at_us_is_stopped_after_one_round() {
     let request = fan.whole().await;
     assert_eq!(state(&request, "me"), "http_error");
     assert_eq!(request["results"]["me"]["status"], 508);
-    assert_eq!(fan.fanout.counts().turned(Turned::Loop), 1);
+    assert_eq!(fan.fanout.counts().rejected(RejectReason::Loop), 1);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_loop_over_two_services_is_stopped_too() {
 
 #[tokio::test]
 async fn line_breaks_in_a_query_stay_escaped() {
-    let endpoint = Scripted::start(Act::Echo).await;
+    let endpoint = Scripted::start(Behaviour::Echo).await;
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     let answer = fan
         .get("/?a=1%0d%0aX-Injected:%20yes%0d%0a%0d%0aGET%20/evil")
@@ -75,7 +75,7 @@ async fn two_lengths_and_other_ambiguities_are_refused() {
         let bytes = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n\r\nhello");
         stream.write_all(bytes.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A reset is a refusal as well.
+        // A reset is a rejection as well.
         let _ = stream.read_to_end(&mut answer).await;
         let text = String::from_utf8_lossy(&answer);
         assert!(
@@ -111,7 +111,7 @@ async fn a_body_beyond_the_limit_is_413() {
     let fan = Fan::start(config).await;
     assert_eq!(fan.send("POST / HTTP/1.1", b"0123456789").await.status, 200);
     assert_eq!(fan.send("POST / HTTP/1.1", b"0123456789x").await.status, 413);
-    assert_eq!(fan.fanout.counts().turned(Turned::Bad), 1);
+    assert_eq!(fan.fanout.counts().rejected(RejectReason::Bad), 1);
 }
 
 #[tokio::test]

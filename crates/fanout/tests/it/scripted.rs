@@ -1,4 +1,4 @@
-//! An endpoint that does exactly what its script says, and remembers what it was asked.
+//! An endpoint that behaves exactly as scripted and records its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::sleep;
 
 /// What it does with every request.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Behaviour {
     /// Answers 200 with this body, and keeps the connection.
     Say(String),
-    /// As `Say`, after a while.
+    /// As `Say`, after a delay.
     SayAfter(Duration, String),
     /// Sends these bytes and closes.
     Send(Vec<u8>),
@@ -27,13 +27,13 @@ pub(crate) enum Act {
     Trickle(Vec<u8>),
     /// Sends the bytes and resets the connection.
     SendAndReset(Vec<u8>),
-    /// Sends the head and then zeros for ever.
+    /// Sends the head and then zeros forever.
     Endless(Vec<u8>),
     /// Answers with the head and body that it was sent.
     Echo,
 }
 
-/// One request as it came.
+/// One request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) line: String,
@@ -53,18 +53,18 @@ impl Seen {
 #[derive(Clone)]
 pub(crate) struct Scripted {
     address: SocketAddr,
-    act: Arc<Mutex<Act>>,
+    behaviour: Arc<Mutex<Behaviour>>,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<AtomicUsize>,
     open: Arc<AtomicUsize>,
 }
 
 impl Scripted {
-    pub(crate) async fn start(act: Act) -> Scripted {
+    pub(crate) async fn start(behaviour: Behaviour) -> Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scripted = Scripted {
             address: listener.local_addr().unwrap(),
-            act: Arc::new(Mutex::new(act)),
+            behaviour: Arc::new(Mutex::new(behaviour)),
             seen: Arc::default(),
             connections: Arc::default(),
             open: Arc::default(),
@@ -76,7 +76,7 @@ impl Scripted {
                 server.connections.fetch_add(1, Ordering::Relaxed);
                 server.open.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(async move {
-                    // Whatever ends a connection here is what the test wants to see the other side of.
+                    // However a connection ends here, the test observes the other side.
                     let _ = server.serve(stream).await;
                     server.open.fetch_sub(1, Ordering::Relaxed);
                 });
@@ -86,15 +86,15 @@ impl Scripted {
     }
 
     pub(crate) async fn saying(body: &str) -> Scripted {
-        Scripted::start(Act::Say(body.to_owned())).await
+        Scripted::start(Behaviour::Say(body.to_owned())).await
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn does(&self, act: Act) {
-        *self.act.lock() = act;
+    pub(crate) fn does(&self, behaviour: Behaviour) {
+        *self.behaviour.lock() = behaviour;
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -113,39 +113,39 @@ impl Scripted {
         let mut buffer = Vec::new();
         while let Some(seen) = read_request(&mut stream, &mut buffer).await? {
             self.seen.lock().push(seen.clone());
-            let act = self.act.lock().clone();
-            match act {
-                Act::Say(body) => stream.write_all(&answer(200, &body)).await?,
-                Act::SayAfter(wait, body) => {
+            let behaviour = self.behaviour.lock().clone();
+            match behaviour {
+                Behaviour::Say(body) => stream.write_all(&answer(200, &body)).await?,
+                Behaviour::SayAfter(wait, body) => {
                     sleep(wait).await;
                     stream.write_all(&answer(200, &body)).await?;
                 }
-                Act::Echo => {
+                Behaviour::Echo => {
                     let text = format!("{}\n{}", seen.head, String::from_utf8_lossy(&seen.body));
                     stream.write_all(&answer(200, &text)).await?;
                 }
-                Act::Send(bytes) => {
+                Behaviour::Send(bytes) => {
                     stream.write_all(&bytes).await?;
                     return Ok(());
                 }
-                Act::Stall => stall(&mut stream).await?,
-                Act::SendAndStall(bytes) => {
+                Behaviour::Stall => stall(&mut stream).await?,
+                Behaviour::SendAndStall(bytes) => {
                     stream.write_all(&bytes).await?;
                     stall(&mut stream).await?;
                 }
-                Act::Trickle(bytes) => {
+                Behaviour::Trickle(bytes) => {
                     for byte in bytes {
                         stream.write_all(&[byte]).await?;
                         sleep(Duration::from_secs(1)).await;
                     }
                 }
-                Act::SendAndReset(bytes) => {
+                Behaviour::SendAndReset(bytes) => {
                     stream.write_all(&bytes).await?;
                     sleep(Duration::from_millis(20)).await;
                     stream.set_zero_linger()?;
                     return Ok(());
                 }
-                Act::Endless(head) => {
+                Behaviour::Endless(head) => {
                     stream.write_all(&head).await?;
                     let zeros = vec![0; 64 * 1024];
                     loop {

@@ -1,4 +1,4 @@
-//! Odd names, many endpoints, one host for several, and clients that leave.
+//! Unusual names, many endpoints, several endpoints on one host, and clients that disconnect.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The end: jobs under way are finished, or marked when there is no more time.
+//! Shutdown: running jobs are finished, or marked when time runs out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use nagaya_fanout::{Cut, MemoryStore, State, Store};
 use tokio::time::Instant;
 
 use crate::fan::{Fan, config, eventually};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Duration::from_secs(60)))
@@ -15,7 +15,7 @@ fn memory() -> Arc<MemoryStore> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_under_way_are_finished_before_the_end() {
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(400), "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(400), "fine".into())).await;
     let store = memory();
     let fan = Fan::with_store(config(&[("a", endpoint.url())]), store.clone()).await;
     let id = fan.ask().await;
@@ -30,7 +30,10 @@ async fn jobs_under_way_are_finished_before_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_finished_is_marked() {
-    let [stalls, works] = [Scripted::start(Act::Stall).await, Scripted::saying("fine").await];
+    let [stalls, works] = [
+        Scripted::start(Behaviour::Stall).await,
+        Scripted::saying("fine").await,
+    ];
     let store = memory();
     let mut config = config(&[("stalls", stalls.url()), ("works", works.url())]);
     config.timeout = Duration::from_secs(60);
@@ -54,7 +57,7 @@ async fn what_cannot_be_finished_is_marked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_that_wait_are_answered_at_the_end() {
-    let endpoint = Scripted::start(Act::Stall).await;
+    let endpoint = Scripted::start(Behaviour::Stall).await;
     let mut config = config(&[("a", endpoint.url())]);
     config.timeout = Duration::from_secs(1);
     let fan = Arc::new(Fan::start(config).await);

@@ -1,18 +1,18 @@
-//! Stores that are down, die, hang, are slow, read-only, full or want another password. Every time there
-//! is a counted outcome, and nothing waits past its time.
+//! Stores that are down, die, hang, are slow, read-only, full or reject the password. Every time there is a
+//! counted outcome, and nothing waits past its deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_config::{ByteSize, Secret};
-use nagaya_fanout::{FanoutConfig, State, StoreKind, Turned};
+use nagaya_fanout::{FanoutConfig, RejectReason, State, StoreKind};
 use nagaya_testkit::{Memcached, Redis, TcpProxy};
 use tokio::time::Instant;
 
 use crate::fan::{Answer, Fan, config, eventually, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
-/// Long enough for a fault to be made before an endpoint answers, on a machine that is busy.
+/// Long enough to inject a fault before an endpoint answers, on a busy machine.
 const IN_BETWEEN: Duration = Duration::from_millis(1500);
 
 fn on_redis(mut config: FanoutConfig, url: impl Into<String>) -> FanoutConfig {
@@ -47,7 +47,7 @@ async fn a_store_down_at_start_gives_503_until_it_is_there() {
     let fan = Fan::start(on_redis(config(&[("a", endpoint.url())]), redis.url())).await;
     refused_by_the_store(&fan.get("/").await, "could not connect");
     assert!(endpoint.seen().is_empty(), "nobody was asked");
-    assert_eq!(fan.fanout.counts().turned(Turned::Store), 1);
+    assert_eq!(fan.fanout.counts().rejected(RejectReason::Store), 1);
     redis.restart();
     assert_eq!(state(&fan.whole().await, "a"), "ok");
 }
@@ -55,7 +55,7 @@ async fn a_store_down_at_start_gives_503_until_it_is_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_dies_in_between_is_counted_and_the_request_ends() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "late".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(IN_BETWEEN, "late".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
     config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
@@ -68,7 +68,7 @@ async fn a_store_that_dies_in_between_is_counted_and_the_request_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_restarted_in_between_has_lost_the_request_and_gets_nothing_new() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "late".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(IN_BETWEEN, "late".into())).await;
     let fan = Fan::start(on_redis(config(&[("a", endpoint.url())]), redis.url())).await;
     fan.ask().await;
     redis.kill9();
@@ -110,13 +110,15 @@ async fn a_store_that_hangs_holds_nobody_past_the_deadline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_frozen_store_runs_later_never_appears() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_secs(1), "too late".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_secs(1), "too late".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
     config.timeout = Duration::from_secs(2);
     let fan = Fan::start(config).await;
     let id = fan.ask().await;
+    // The store wrote the request before it was answered, so its own deadline is not later than this.
+    let deadline = Instant::now() + Duration::from_secs(2);
     redis.stop();
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    tokio::time::sleep_until(deadline).await;
     redis.cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
     let outcome = nagaya_testkit::wait::value("the outcome is stored", crate::fan::LIMIT, || {
@@ -185,7 +187,7 @@ async fn a_read_only_replica_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_becomes_read_only_in_between_is_counted() {
     let [redis, other] = [Redis::start(), Redis::start()];
-    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(IN_BETWEEN, "fine".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
     config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
@@ -198,7 +200,7 @@ async fn a_primary_that_becomes_read_only_in_between_is_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_store_is_named_before_and_counted_in_between() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(IN_BETWEEN, "fine".into())).await;
     let mut config = on_redis(config(&[("a", endpoint.url())]), redis.url());
     config.timeout = Duration::from_secs(3);
     let fan = Fan::start(config).await;
@@ -269,7 +271,7 @@ async fn memcached_refuses_a_value_beyond_its_limit_and_that_is_the_outcome() {
 async fn one_memcached_server_of_three_down_fails_only_what_it_has() {
     let servers = [Memcached::start(), Memcached::start(), Memcached::start()];
     let names: Vec<String> = (0..12).map(|n| format!("e{n}")).collect();
-    let endpoint = Scripted::start(Act::SayAfter(IN_BETWEEN, "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(IN_BETWEEN, "fine".into())).await;
     let endpoints: Vec<(&str, String)> = names.iter().map(|name| (name.as_str(), endpoint.url())).collect();
     let mut config = on_memcached(config(&endpoints), &servers.each_ref());
     config.timeout = Duration::from_secs(3);
@@ -286,7 +288,7 @@ async fn one_memcached_server_of_three_down_fails_only_what_it_has() {
 #[tokio::test(flavor = "multi_thread")]
 async fn memcached_that_hangs_holds_nobody_and_keeps_nothing_late() {
     let server = Memcached::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_secs(1), "too late".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_secs(1), "too late".into())).await;
     let mut config = on_memcached(config(&[("a", endpoint.url())]), &[&server]);
     config.timeout = Duration::from_secs(2);
     config.store_timeout = Duration::from_millis(500);
@@ -296,9 +298,8 @@ async fn memcached_that_hangs_holds_nobody_and_keeps_nothing_late() {
     let began = Instant::now();
     refused_by_the_store(&fan.get("/").await, "did not answer");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    server.process().cont();
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
+    server.process().cont();
     eventually("the request has ended", || fan.fanout.in_flight().1 == 0);
     fan.whole().await;
     let request = fan.get(&format!("/requests/{id}")).await.json();

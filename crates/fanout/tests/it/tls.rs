@@ -44,7 +44,7 @@ async fn secure_endpoint(protocols: &[&str]) -> (String, String) {
                     Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(Bytes::from(body))))
                 });
                 let builder = Builder::new(TokioExecutor::new());
-                // The client closing is the usual end.
+                // The client closing the connection is the normal end.
                 let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
             });
         }

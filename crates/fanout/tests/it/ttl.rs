@@ -1,4 +1,4 @@
-//! Every key has an expiry, at every moment, whatever the times are.
+//! Every key has an expiry at every moment, whatever the timing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use nagaya_fanout::{FanoutConfig, State, StoreKind};
 use nagaya_testkit::{Memcached, Redis};
 
 use crate::fan::{Fan, config, eventually, state};
-use crate::scripted::{Act, Scripted};
+use crate::scripted::{Behaviour, Scripted};
 
 fn keeping(redis: &Redis, endpoint: &Scripted, expire_in: Duration) -> FanoutConfig {
     let mut config = config(&[("a", endpoint.url())]);
@@ -18,7 +18,7 @@ fn keeping(redis: &Redis, endpoint: &Scripted, expire_in: Duration) -> FanoutCon
     config
 }
 
-/// All keys have an expiry.
+/// Asserts that all keys have an expiry.
 #[track_caller]
 fn no_key_is_for_ever(redis: &Redis) {
     for key in redis.cmd(&["KEYS", "*"]).items() {
@@ -30,7 +30,7 @@ fn no_key_is_for_ever(redis: &Redis) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_after_the_expiry_leaves_nothing_behind() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(400), "late".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(400), "late".into())).await;
     let fan = Fan::start(keeping(&redis, &endpoint, Duration::from_millis(100))).await;
     fan.ask().await;
     eventually("the answer is counted", || fan.count(State::StoreFailed) == 1);
@@ -67,7 +67,7 @@ async fn a_second_and_31_days_are_kept_to_the_millisecond() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hash_that_lost_its_expiry_gets_one_with_the_next_answer() {
     let redis = Redis::start();
-    let endpoint = Scripted::start(Act::SayAfter(Duration::from_millis(300), "fine".into())).await;
+    let endpoint = Scripted::start(Behaviour::SayAfter(Duration::from_millis(300), "fine".into())).await;
     let fan = Fan::start(keeping(&redis, &endpoint, Duration::from_secs(60))).await;
     let id = fan.ask().await;
     assert_eq!(redis.cmd(&["PERSIST", &id]).int(), 1);

@@ -1,11 +1,11 @@
-//! The handlers.
+//! The HTTP handlers.
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -22,16 +22,16 @@ use crate::FleetApi;
 use crate::problem::Problem;
 use crate::webhook::WEBHOOK_PATH;
 
-/// Events in one answer at most, and unless asked for.
+/// Events per reply: the maximum and the default.
 const EVENTS_MAX: usize = 10_000;
 const EVENTS_DEFAULT: usize = 100;
-/// How long a question may be open, and how long it is unless asked for.
+/// How long a question may stay open: the maximum and the default.
 const ASK_MAX: Duration = Duration::from_secs(300);
 const ASK_DEFAULT: Duration = Duration::from_secs(30);
 
 type Answer = Result<Json<Value>, Problem>;
 
-/// Everything under `/v1/fleet`.
+/// Builds the routes under `/v1/fleet`.
 pub fn router(api: FleetApi) -> Router {
     Router::new()
         .route("/v1/fleet", get(list))
@@ -46,7 +46,7 @@ pub fn router(api: FleetApi) -> Router {
 }
 
 async fn list(State(api): State<FleetApi>) -> Answer {
-    let mut list = Status::new(api.store.look(None).await?).to_json();
+    let mut list = Status::new(api.store.snapshot(None).await?).to_json();
     let manager = api.manager.status().borrow().clone();
     let held = manager.held.as_ref();
     list["app"] = api.store.app().as_str().into();
@@ -62,7 +62,7 @@ async fn list(State(api): State<FleetApi>) -> Answer {
 }
 
 async fn plan(State(api): State<FleetApi>) -> Answer {
-    let status = Status::new(api.store.look(None).await?);
+    let status = Status::new(api.store.snapshot(None).await?);
     Ok(Json(status.plan(api.rebalance).to_json()))
 }
 
@@ -174,14 +174,15 @@ struct Confirm {
 }
 
 async fn confirm(State(api): State<FleetApi>, body: Bytes) -> Answer {
-    let asked: Confirm = match body.is_empty() {
-        true => Confirm::default(),
-        false => read(&body)?,
+    let asked: Confirm = if body.is_empty() {
+        Confirm::default()
+    } else {
+        read(&body)?
     };
     let Some(held) = confirm_in(&api.store, asked.digest.as_deref()).await? else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "nothing that fits is held"));
     };
-    // What was confirmed is done by the next list.
+    // The next list applies what was confirmed.
     api.manager.trigger();
     Ok(Json(
         json!({"confirmed": held.stops, "of": held.of, "digest": held.digest}),
@@ -195,10 +196,9 @@ async fn webhook(State(api): State<FleetApi>, headers: HeaderMap, body: Bytes) -
     }
     if !api.webhook.lets_in(&headers, &body) {
         let detail = "this needs `Authorization: Bearer SECRET`, or the body signed in `X-Nagaya-Signature`";
-        let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
-        let scheme = HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-        return response;
+        return Problem::new(StatusCode::UNAUTHORIZED, detail)
+            .challenge()
+            .into_response();
     }
     api.manager.trigger();
     (StatusCode::ACCEPTED, Json(json!({"reading": true}))).into_response()

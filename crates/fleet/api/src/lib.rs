@@ -1,15 +1,15 @@
-//! The fleet over HTTP: a router that the house, or a manager alone, merges into its server.
+//! The fleet over HTTP: a router that the server, or a manager on its own, merges into its routes.
 //!
 //! | call | what it does |
 //! | --- | --- |
-//! | `GET /v1/fleet` | instances, workers, and what the manager here knows |
-//! | `GET /v1/fleet/plan` | what a rebalance would do, with its proof |
+//! | `GET /v1/fleet` | instances, workers, and the state of the manager in this process |
+//! | `GET /v1/fleet/plan` | what a rebalance would do, and its cost |
 //! | `GET /v1/fleet/events?after=ID&count=N` | the history |
 //! | `POST /v1/fleet/relocate` | `{"worker": W, "force": bool}` or `{"all": true, "policy": P}` |
 //! | `POST /v1/fleet/drain` | `{"instance": I, "off": bool}` |
 //! | `POST /v1/fleet/ask` | `{"key": K, "worker": W, "timeout_ms": N}` |
-//! | `POST /v1/fleet/confirm` | `{"digest": D}`: lets held stops happen |
-//! | `POST /v1/fleet/webhook` | reads the outside list now; see [`webhook`] for who may |
+//! | `POST /v1/fleet/confirm` | `{"digest": D}`: releases held stops |
+//! | `POST /v1/fleet/webhook` | reads the external list now; see [`webhook`] for its authentication |
 
 mod http;
 mod problem;
@@ -23,7 +23,7 @@ use nagaya_fleet::timing::Bounds;
 pub use http::router;
 pub use webhook::WEBHOOK_PATH;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone, Debug)]
 pub struct FleetApi {
     pub store: Store,

@@ -1,9 +1,10 @@
-//! Who may say "the list has changed".
+//! Authenticates callers of the webhook that reports a changed list.
 //!
-//! A webhook comes from outside, often from a service that can send a fixed token or sign what it sends,
-//! and nothing else. So the path is open to the server's own check and has this one: the caller knows one
-//! of the secrets, as `Authorization: Bearer SECRET`, or signs the body with it: `X-Nagaya-Signature` or
-//! `X-Hub-Signature-256`, `sha256=` and an HMAC-SHA256 in hex. Without any secret nobody may.
+//! A webhook comes from outside, often from a service that can only send a fixed token or sign its body. So
+//! the path is exempt from the server's own token check and has this one. The caller either sends one of the
+//! secrets as `Authorization: Bearer SECRET`, or signs the body with it: `X-Nagaya-Signature` or
+//! `X-Hub-Signature-256` with `sha256=` and an HMAC-SHA256 in hex. Without any configured secret, every
+//! caller is refused.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use nagaya_config::Secret;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// Where webhooks go.
+/// The path of the webhook.
 pub const WEBHOOK_PATH: &str = "/v1/fleet/webhook";
 
 const SIGNATURE_HEADERS: [&str; 2] = ["x-nagaya-signature", "x-hub-signature-256"];
 
-/// The secrets of which a caller has to know one.
+/// The accepted secrets. A caller has to know one of them.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     secrets: Arc<[Secret]>,
@@ -31,12 +32,12 @@ impl Guard {
         }
     }
 
-    /// Whether anybody may.
+    /// Returns whether any caller can pass.
     pub fn is_open_to_some(&self) -> bool {
         !self.secrets.is_empty()
     }
 
-    /// Whether this caller may.
+    /// Returns whether this caller passes.
     pub(crate) fn lets_in(&self, headers: &HeaderMap, body: &[u8]) -> bool {
         self.secrets.iter().any(|secret| {
             let key = secret.reveal().as_bytes();

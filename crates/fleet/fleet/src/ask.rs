@@ -1,6 +1,7 @@
-//! Questions to all workers, or to one: document 000's request and direct request.
+//! Questions to all workers or to one: the request and direct request of document 000.
 //!
-//! The answer is what arrived and who did not answer; one silent instance spoils nothing.
+//! The result has the answers that arrived and the names of those that did not answer, so one silent instance
+//! does not fail the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,16 +12,16 @@ use serde_json::{Value, json};
 use crate::name::{InstanceName, WorkerId};
 use crate::store::{Error, InstanceState, Store};
 
-/// Kept for the way back, so that a slow worker does not cost its instance's whole answer.
-const WAY_BACK: Duration = Duration::from_millis(200);
+/// Time reserved for the reply, so that one slow worker does not cost its whole instance's answer.
+const REPLY_MARGIN: Duration = Duration::from_millis(200);
 
-/// A question as it is published.
+/// A question as published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QuestionMessage {
     pub(crate) id: String,
     pub(crate) key: String,
     pub(crate) worker: Option<WorkerId>,
-    /// How long workers may take.
+    /// How long workers may take to answer.
     pub(crate) limit: Duration,
 }
 
@@ -50,7 +51,7 @@ impl QuestionMessage {
     }
 }
 
-/// What one instance's workers said.
+/// The answers of one instance's workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceAnswer {
     pub instance: InstanceName,
@@ -95,7 +96,7 @@ impl InstanceAnswer {
     }
 }
 
-/// All that arrived in time, and who is missing.
+/// The answers that arrived in time, and which instances are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     pub instances: Vec<InstanceAnswer>,
@@ -104,7 +105,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Whether everybody who was asked answered.
+    /// Returns whether every asked instance and worker answered.
     pub fn is_whole(&self) -> bool {
         self.silent.is_empty() && self.instances.iter().all(|one| one.failures.is_empty())
     }
@@ -142,7 +143,7 @@ impl Answers {
     }
 }
 
-/// Asks all workers, or one, and waits until everybody answered or the time is over.
+/// Asks all workers, or one, and waits until all have answered or the time is over.
 pub async fn ask(
     store: &Store,
     key: &str,
@@ -150,20 +151,20 @@ pub async fn ask(
     limit: Duration,
 ) -> Result<Answers, Error> {
     let mut answers = Answers::default();
-    let look = match worker {
-        Some(worker) => store.look_at_worker(worker).await?,
-        None => store.look(Some(u64::MAX)).await?,
+    let snapshot = match worker {
+        Some(worker) => store.worker_snapshot(worker).await?,
+        None => store.snapshot(Some(u64::MAX)).await?,
     };
     match worker {
         None => {
-            let alive = look
+            let alive = snapshot
                 .instances
                 .iter()
                 .filter(|(_, record)| record.state != InstanceState::Dead);
             answers.silent.extend(alive.map(|(name, _)| name.clone()));
         }
         Some(worker) => {
-            let place = look.places.as_ref().and_then(|places| places.get(worker));
+            let place = snapshot.places.as_ref().and_then(|places| places.get(worker));
             let place = place.ok_or_else(|| Error::NotInstalled(worker.clone()))?;
             answers.silent.extend(place.owner.clone());
         }
@@ -175,9 +176,9 @@ pub async fn ask(
         id: crate::random_id(),
         key: key.to_owned(),
         worker: worker.cloned(),
-        limit: limit.saturating_sub(WAY_BACK).max(limit / 2),
+        limit: limit.saturating_sub(REPLY_MARGIN).max(limit / 2),
     };
-    // Answers that came are kept when the time is over.
+    // On a timeout, the answers received so far are kept.
     let _ = tokio::time::timeout(limit, collect(store, &message, &mut answers)).await;
     Ok(answers)
 }
@@ -190,7 +191,7 @@ async fn collect(store: &Store, message: &QuestionMessage, answers: &mut Answers
     let mut subscriber = Subscriber::start(store.client().clone(), topics);
     while !answers.silent.is_empty() {
         match subscriber.next().await {
-            // Asked only once, when the answers can be heard.
+            // Publishes the question once, after the subscription for its answers is active.
             Event::Ready => {
                 let question = message.to_json();
                 if let Err(error) = store.publish(&store.ask_channel(), question.as_bytes()).await {
@@ -200,7 +201,7 @@ async fn collect(store: &Store, message: &QuestionMessage, answers: &mut Answers
             }
             Event::Message { payload, .. } => {
                 let Some(answer) = InstanceAnswer::parse(&payload) else {
-                    tracing::warn!("answer that cannot be read");
+                    tracing::warn!("unreadable answer");
                     continue;
                 };
                 if answers.silent.remove(&answer.instance) {

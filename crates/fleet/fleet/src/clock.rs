@@ -1,12 +1,12 @@
-//! The clock that leases are measured on: the boot clock, which goes on while the machine sleeps. A
-//! clock that stops in suspend would let a woken agent run workers that were given away meanwhile.
+//! The clock that leases are measured on: the boot clock, which advances while the machine is suspended. With
+//! a clock that stops in suspend, an agent would resume with workers that were reassigned meanwhile.
 
 use std::ops::{Add, Sub};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment on one machine's boot clock. Moments of two machines have nothing to do with each other.
+/// A moment on one machine's boot clock. Moments of two machines cannot be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootTime(Duration);
 
@@ -29,7 +29,7 @@ impl BootTime {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// How much later this is than `earlier`; zero if it is not later.
+    /// Returns how much later this is than `earlier`; zero if it is not later.
     pub fn since(self, earlier: BootTime) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -60,7 +60,7 @@ pub fn boot_now() -> BootTime {
     BootTime(Duration::new(seconds, nanos))
 }
 
-/// Unix milliseconds by the wall clock, for display and nothing else.
+/// Unix milliseconds by the wall clock, for display only.
 pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! The commands of `nagaya fleet`, as typed options and functions to call.
+//! The commands of `nagaya fleet` as functions with typed options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::agent::{
     self, AgentError, AgentHandle, AgentOptions, ExecOptions, ExecRunner, HttpRunner, Runner,
 };
 use crate::ask::{Answers, ask};
-use crate::manager::{self, Held, ManagerHandle, ManagerOptions};
+use crate::manager::{self, HeldStops, ManagerHandle, ManagerOptions};
 use crate::name::{AppName, InstanceName, WorkerId};
 use crate::plan::{SeedRules, relocate_all_as_seed};
 use crate::protocol::Rebalance;
@@ -23,7 +23,7 @@ use crate::store::{Error, InstanceState, Place, PlaceState, Store};
 pub struct StoreOptions {
     pub redis: RedisUrl,
     pub app: AppName,
-    /// How long one call may take; for an agent at most a heartbeat interval.
+    /// How long one call may take; at most a heartbeat interval for an agent.
     pub reply_limit: Duration,
 }
 
@@ -36,7 +36,7 @@ impl StoreOptions {
         }
     }
 
-    /// Nothing is connected yet.
+    /// Opens the store. Connects on the first call.
     pub fn open(self) -> Result<Store, Error> {
         let options = Options {
             connect_limit: self.reply_limit,
@@ -48,7 +48,7 @@ impl StoreOptions {
     }
 }
 
-/// How an agent carries its workers out.
+/// How an agent runs its workers.
 #[derive(Clone, Debug)]
 pub enum RunnerOptions {
     /// `--exec 'cmd {}'`
@@ -57,7 +57,7 @@ pub enum RunnerOptions {
     Http { url: String },
 }
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error(transparent)]
@@ -68,7 +68,7 @@ pub enum CommandError {
     Runner(#[source] std::io::Error),
 }
 
-/// `fleet agent`: until `shutdown` is cancelled and the workers are handed over.
+/// `fleet agent`: runs until `shutdown` is cancelled and the workers are handed over.
 pub async fn run_agent(
     store: StoreOptions,
     options: AgentOptions,
@@ -86,8 +86,8 @@ pub async fn run_agent(
     Ok(agent::run(store.open()?, options, runner, handle, shutdown).await?)
 }
 
-/// `fleet manager`: until `shutdown` is cancelled. The handle answers `--wait-ready`, the webhook
-/// and the API.
+/// `fleet manager`: runs until `shutdown` is cancelled. The handle serves `--wait-ready`, the webhook and the
+/// API.
 pub async fn run_manager(
     store: StoreOptions,
     options: ManagerOptions,
@@ -100,7 +100,7 @@ pub async fn run_manager(
 
 /// `fleet list`.
 pub async fn list(store: StoreOptions) -> Result<Status, CommandError> {
-    Ok(Status::new(store.open()?.look(None).await?))
+    Ok(Status::new(store.open()?.snapshot(None).await?))
 }
 
 /// `fleet plan`.
@@ -108,7 +108,7 @@ pub async fn plan(store: StoreOptions, rebalance: Rebalance) -> Result<PlanRepor
     Ok(list(store).await?.plan(rebalance))
 }
 
-/// `fleet relocate WORKER [--force]`. Returns where it goes.
+/// `fleet relocate WORKER [--force]`. Returns the instance that the worker moves to.
 pub async fn relocate(
     store: StoreOptions,
     worker: &WorkerId,
@@ -117,12 +117,12 @@ pub async fn relocate(
     Ok(store.open()?.relocate(worker, force).await?)
 }
 
-/// Which way all workers are relocated.
+/// The algorithm that relocates all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Ends even, with the fewest moves.
+    /// Ends even, with the fewest possible moves.
     Even,
-    /// As document 000 describes it, for comparison.
+    /// The algorithm of document 000, for comparison.
     Seed(SeedRules),
 }
 
@@ -131,23 +131,23 @@ pub async fn relocate_all(store: StoreOptions, policy: Policy) -> Result<u64, Co
     Ok(relocate_all_in(&store.open()?, policy).await?)
 }
 
-/// [`relocate_all`], in a store that is open already.
+/// [`relocate_all`] in a store that is already open.
 pub async fn relocate_all_in(store: &Store, policy: Policy) -> Result<u64, Error> {
     loop {
-        let look = store.look(None).await?;
-        let version = look.version;
+        let snapshot = store.snapshot(None).await?;
+        let version = snapshot.version;
         let moves = match policy {
             Policy::Seed(rules) => {
-                let places = look.places.unwrap_or_default();
-                let live = look
+                let places = snapshot.places.unwrap_or_default();
+                let live = snapshot
                     .instances
                     .iter()
                     .filter(|(_, record)| record.state == InstanceState::Live);
                 seed_moves(live.map(|(name, _)| name), &places, rules)
             }
             Policy::Even => {
-                let places = look.places.clone().unwrap_or_default();
-                let plan = Status::new(look).plan(Rebalance::default());
+                let places = snapshot.places.clone().unwrap_or_default();
+                let plan = Status::new(snapshot).plan(Rebalance::default());
                 let moves = plan.steps.into_iter().filter(|(_, from, _)| from.is_some());
                 moves
                     .map(|(worker, _, to)| {
@@ -164,8 +164,7 @@ pub async fn relocate_all_in(store: &Store, policy: Policy) -> Result<u64, Error
     }
 }
 
-/// The moves of document 000's algorithm: instances in the order of their names, workers in the
-/// order of theirs.
+/// Returns the moves of document 000's algorithm, with instances and workers in the order of their names.
 fn seed_moves<'a>(
     live: impl Iterator<Item = &'a InstanceName>,
     places: &std::collections::BTreeMap<WorkerId, Place>,
@@ -194,7 +193,7 @@ fn seed_moves<'a>(
     moves
 }
 
-/// `fleet drain INSTANCE`, or its end. Returns how many workers the instance has.
+/// `fleet drain INSTANCE`, or its undoing. Returns how many workers the instance has.
 pub async fn drain(store: StoreOptions, name: &InstanceName, on: bool) -> Result<u64, CommandError> {
     Ok(store.open()?.drain(name, on).await?)
 }
@@ -209,14 +208,14 @@ pub async fn run_ask(
     Ok(ask(&store.open()?, key, worker, limit).await?)
 }
 
-/// `fleet confirm`: lets held stops happen, or only those with this digest. Returns which; none if
-/// nothing of that kind is held.
-pub async fn confirm(store: StoreOptions, digest: Option<&str>) -> Result<Option<Held>, CommandError> {
+/// `fleet confirm`: releases the held stops, or only those with this digest. Returns them, or `None` if
+/// nothing that matches is held.
+pub async fn confirm(store: StoreOptions, digest: Option<&str>) -> Result<Option<HeldStops>, CommandError> {
     Ok(confirm_in(&store.open()?, digest).await?)
 }
 
-/// [`confirm`], in a store that is open already.
-pub async fn confirm_in(store: &Store, digest: Option<&str>) -> Result<Option<Held>, Error> {
+/// [`confirm`] in a store that is already open.
+pub async fn confirm_in(store: &Store, digest: Option<&str>) -> Result<Option<HeldStops>, Error> {
     let held = store.held_stops().await?;
     let Some(held) = held.filter(|held| digest.is_none_or(|digest| digest == held.digest)) else {
         return Ok(None);
@@ -226,7 +225,7 @@ pub async fn confirm_in(store: &Store, digest: Option<&str>) -> Result<Option<He
     Ok(Some(held))
 }
 
-/// `fleet events`: the last lines of the history, as JSON objects.
+/// `fleet events`: the last entries of the history, as JSON objects.
 pub async fn events(
     store: StoreOptions,
     after: Option<&str>,
@@ -235,7 +234,7 @@ pub async fn events(
     Ok(events_in(&store.open()?, after, count).await?)
 }
 
-/// [`events`], in a store that is open already.
+/// [`events`] in a store that is already open.
 pub async fn events_in(store: &Store, after: Option<&str>, count: usize) -> Result<Vec<Value>, Error> {
     let history = store.history(after, count).await?;
     let lines = history.into_iter().map(|event| {

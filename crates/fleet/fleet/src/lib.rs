@@ -1,7 +1,7 @@
-//! Every worker on exactly one instance.
+//! Runs every worker on exactly one instance.
 //!
-//! Suggested reading order: names and timing; the decision; what is stored and the scripts around it;
-//! the protocol of agents and managers as plain state machines; then the loops that run them.
+//! Suggested reading order: names and timing; the placement decision; the store and its scripts; the protocol
+//! of agents and managers as plain state machines; the loops that run them.
 
 pub mod name;
 pub mod timing;
@@ -26,7 +26,7 @@ pub mod simulator;
 pub mod clock;
 mod http_client;
 
-/// A name that nobody else has.
+/// Returns a random, unique name.
 pub(crate) fn random_id() -> String {
     let mut bytes = [0; 12];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

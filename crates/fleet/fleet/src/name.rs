@@ -1,4 +1,4 @@
-//! Names of apps, instances and workers, checked once where they come in.
+//! Names of apps, instances and workers, validated where they enter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Longest name in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Why a text is not a name.
+/// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {shown:?} {reason}")]
 pub struct BadName {
@@ -60,19 +60,19 @@ macro_rules! name {
 }
 
 name!(
-    /// One application; its name is the hash tag of all its keys.
+    /// An application. Its name is the hash tag of all its keys.
     AppName, "app", word
 );
 name!(
-    /// One instance that runs workers.
+    /// An instance that runs workers.
     InstanceName, "instance", word
 );
 name!(
-    /// One worker: the id that the outside list gives it.
+    /// A worker, under the id that the external list gives it.
     WorkerId, "worker", line
 );
 
-/// A label, zone or group: what instances have and workers ask for.
+/// Checks a label, zone or group.
 pub fn check_label(text: &str) -> Result<(), BadName> {
     let reason = word(text).or(text.contains([',', '/', '=']).then_some("contains , / or ="));
     match reason {

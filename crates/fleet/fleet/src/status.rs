@@ -1,43 +1,43 @@
-//! The fleet as people and programs see it.
+//! The state of the fleet as tables and JSON.
 
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Proof, Step};
+use crate::plan::{PlanCost, Step};
 use crate::protocol::{Rebalance, fleet_of};
-use crate::store::{Look, Place};
+use crate::store::{FleetSnapshot, Place};
 
 /// Instances and workers at one moment.
 #[derive(Clone, Debug)]
 pub struct Status {
-    look: Look,
+    snapshot: FleetSnapshot,
 }
 
 impl Status {
-    /// `look` must have been asked for its workers.
-    pub fn new(look: Look) -> Status {
-        Status { look }
+    /// `snapshot` must have been read with its workers.
+    pub fn new(snapshot: FleetSnapshot) -> Status {
+        Status { snapshot }
     }
 
     fn places(&self) -> impl Iterator<Item = (&WorkerId, &Place)> {
-        self.look.places.iter().flatten()
+        self.snapshot.places.iter().flatten()
     }
 
-    /// Two tables: instances, then workers.
+    /// Formats two tables: instances, then workers.
     pub fn to_table(&self) -> String {
         let mut instances = new_table(&[
             "INSTANCE", "STATE", "WORKERS", "WEIGHT", "CAPACITY", "ZONE", "LABELS", "SINCE",
         ]);
-        for (name, record) in &self.look.instances {
-            let labels: Vec<&str> = record.offer.labels.iter().map(String::as_str).collect();
+        for (name, record) in &self.snapshot.instances {
+            let labels: Vec<&str> = record.capabilities.labels.iter().map(String::as_str).collect();
             instances.add_row([
                 name.to_string(),
                 record.state.as_str().to_owned(),
                 record.count.to_string(),
-                record.offer.weight.to_string(),
-                text(record.offer.capacity),
-                text(record.offer.zone.as_ref()),
+                record.capabilities.weight.to_string(),
+                text(record.capabilities.capacity),
+                text(record.capabilities.zone.as_ref()),
                 labels.join(","),
                 moment(record.since_ms),
             ]);
@@ -62,11 +62,11 @@ impl Status {
     }
 
     pub fn to_json(&self) -> Value {
-        let instances = self.look.instances.iter().map(|(name, record)| {
+        let instances = self.snapshot.instances.iter().map(|(name, record)| {
             json!({
                 "name": name.as_str(), "state": record.state.as_str(), "workers": record.count,
-                "weight": record.offer.weight, "capacity": record.offer.capacity,
-                "zone": record.offer.zone, "labels": record.offer.labels,
+                "weight": record.capabilities.weight, "capacity": record.capabilities.capacity,
+                "zone": record.capabilities.zone, "labels": record.capabilities.labels,
                 "incarnation": record.inc, "since_ms": record.since_ms,
             })
         });
@@ -80,15 +80,15 @@ impl Status {
         json!({
             "instances": instances.collect::<Vec<_>>(),
             "workers": workers.collect::<Vec<_>>(),
-            "unreadable": self.look.unreadable,
-            "settled": self.look.settled == self.look.run,
+            "unreadable": self.snapshot.unreadable,
+            "settled": self.snapshot.settled == self.snapshot.run,
         })
     }
 
-    /// What a rebalance would do now.
+    /// Returns what a rebalance would do now.
     pub fn plan(&self, rebalance: Rebalance) -> PlanReport {
-        let places = self.look.places.clone().unwrap_or_default();
-        let (fleet, names, ids) = fleet_of(&self.look.instances, &places, rebalance.per_zone_max);
+        let places = self.snapshot.places.clone().unwrap_or_default();
+        let (fleet, names, ids) = fleet_of(&self.snapshot.instances, &places, rebalance.per_zone_max);
         let plan = fleet.plan();
         let steps = plan.steps.iter().map(|step| match *step {
             Step::Place { worker, to } => (ids[worker].clone(), None, names[to].clone()),
@@ -99,17 +99,17 @@ impl Status {
         PlanReport {
             steps: steps.collect(),
             unplaced: plan.unplaced.iter().map(|at| ids[*at].clone()).collect(),
-            proof: plan.proof,
+            cost: plan.cost,
         }
     }
 }
 
-/// A plan with names: worker, from where (none if it waits), to where.
+/// A plan with names: worker, origin (`None` if it waits) and destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanReport {
     pub steps: Vec<(WorkerId, Option<InstanceName>, InstanceName)>,
     pub unplaced: Vec<WorkerId>,
-    pub proof: Proof,
+    pub cost: PlanCost,
 }
 
 impl PlanReport {
@@ -118,10 +118,10 @@ impl PlanReport {
         for (worker, from, to) in &self.steps {
             table.add_row([worker.to_string(), text(from.as_ref()), to.to_string()]);
         }
-        let proof = self.proof;
+        let cost = self.cost;
         let mut shown = format!(
             "{table}\nmoves {} (no plan that ends as even needs fewer than {}), spread {} -> {}\n",
-            proof.moves, proof.lower_bound, proof.spread_before, proof.spread_after
+            cost.moves, cost.lower_bound, cost.spread_before, cost.spread_after
         );
         for worker in &self.unplaced {
             shown.push_str(&format!("{worker} fits nowhere\n"));
@@ -137,8 +137,8 @@ impl PlanReport {
         let unplaced: Vec<&str> = self.unplaced.iter().map(WorkerId::as_str).collect();
         json!({
             "steps": steps.collect::<Vec<_>>(), "unplaced": unplaced,
-            "moves": self.proof.moves, "lower_bound": self.proof.lower_bound,
-            "spread_before": self.proof.spread_before, "spread_after": self.proof.spread_after,
+            "moves": self.cost.moves, "lower_bound": self.cost.lower_bound,
+            "spread_before": self.cost.spread_before, "spread_after": self.cost.spread_after,
         })
     }
 }
@@ -150,7 +150,7 @@ pub(crate) fn new_table(header: &[&str]) -> Table {
     table
 }
 
-/// The history, one event per line.
+/// Formats the history, one event per line.
 pub fn events_table(events: &[Value]) -> String {
     let mut table = new_table(&["ID", "WHAT", "WORKER", "INSTANCE", "EPOCH", "WHY"]);
     for event in events {
@@ -168,7 +168,7 @@ fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// How long ago a moment was, in words short enough for a table.
+/// Formats how long ago a moment was, short enough for a table.
 fn moment(since_ms: u64) -> String {
     let seconds = crate::clock::unix_ms().saturating_sub(since_ms) / 1000;
     match seconds {

@@ -1,10 +1,10 @@
-//! How long everything takes, that the lengths fit each other, and what follows from them.
+//! The timing parameters, the conditions between them, and the bounds that follow.
 //!
-//! An agent's workers are dead when its lease L ends, counted on its own clock from the *sending* of
-//! its last confirmed heartbeat. A manager gives them away when it has seen the same heartbeat for D
-//! on its own clock, counted from the *receipt* of the first answer that showed it. With clocks whose
-//! rates are wrong by at most rho, D >= L (1+rho)/(1-rho) makes the second come after the first. The
-//! quarantine Q after a new run of Redis follows the same rule.
+//! An agent's workers are dead when its lease L ends, measured on its own clock from the *sending* of its
+//! last confirmed heartbeat. A manager reassigns them when it has seen the same heartbeat for D on its own
+//! clock, measured from the *receipt* of the first reply that showed it. With clock rates off by at most rho,
+//! D >= L (1+rho)/(1-rho) makes the second event follow the first. The quarantine Q after a new run of Redis
+//! follows the same rule.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,33 +13,33 @@ const MILLION: u64 = 1_000_000;
 /// Heartbeats that may fail in a row before workers are stopped.
 const HEARTBEATS_LOST_MAX: u32 = 2;
 
-/// Lengths that fit each other; see [`Timing::from_wish`].
+/// A consistent set of durations; see [`Timing::from_options`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timing {
     /// L: how long workers may run after the last confirmed heartbeat was sent.
     pub lease: Duration,
     /// How often an agent renews its lease.
     pub heartbeat: Duration,
-    /// How long a worker may take to end by itself when it has to.
+    /// How long a worker may take to end on its own after a stop order.
     pub grace: Duration,
-    /// Kept between the kill of a worker and the end of the lease: for the kernel to do it, and for
-    /// the agent to be scheduled late.
+    /// Time between the kill of a worker and the end of the lease. Covers the kernel's work and a late
+    /// wake-up of the agent.
     pub margin: Duration,
-    /// D: how long a manager sees the same heartbeat before it declares a death.
+    /// D: how long a manager must see the same heartbeat before it declares a death.
     pub death: Duration,
     /// Q: how long nothing is started after a new run of Redis.
     pub quarantine: Duration,
-    /// How often a manager looks.
+    /// How often a manager reads the fleet.
     pub poll: Duration,
     /// rho: how far a clock's rate may be off, in millionths.
     pub drift_ppm: u64,
-    /// How long document 000's heartbeat keys are shown; nothing is decided by them.
+    /// Time to live of document 000's heartbeat keys. No decision depends on them.
     pub shown_for: Duration,
 }
 
-/// What the user asked for; what is absent has its default or follows from the rest.
+/// The durations that the user set. Absent ones get their default or follow from the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct TimingOptions {
     pub lease: Option<Duration>,
     pub heartbeat: Option<Duration>,
     pub grace: Option<Duration>,
@@ -48,7 +48,7 @@ pub struct Wish {
     pub drift_ppm: Option<u64>,
 }
 
-/// Lengths that cannot be kept.
+/// Why a set of durations is inconsistent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTiming {
     #[error(
@@ -71,15 +71,15 @@ pub enum BadTiming {
 
 impl Default for Timing {
     fn default() -> Timing {
-        Timing::from_wish(Wish::default()).expect("the defaults fit, as a test shows")
+        Timing::from_options(TimingOptions::default()).expect("the defaults fit, as a test shows")
     }
 }
 
 impl Timing {
-    /// Checks a wish and fills it up.
-    pub fn from_wish(wish: Wish) -> Result<Timing, BadTiming> {
-        let lease = wish.lease.unwrap_or(Duration::from_secs(5));
-        let mut timing = Timing::filled(lease, wish);
+    /// Completes the options and checks them.
+    pub fn from_options(options: TimingOptions) -> Result<Timing, BadTiming> {
+        let lease = options.lease.unwrap_or(Duration::from_secs(5));
+        let mut timing = Timing::filled(lease, options);
         if timing.heartbeat * (HEARTBEATS_LOST_MAX + 1) + timing.stop_budget() > lease {
             let (heartbeat, grace) = (timing.heartbeat, timing.grace);
             return Err(BadTiming::LeaseTooShort {
@@ -90,7 +90,7 @@ impl Timing {
         }
         let least = timing.stretched();
         timing.quarantine = least;
-        timing.death = wish.death.unwrap_or(least);
+        timing.death = options.death.unwrap_or(least);
         if timing.death < least {
             let death = timing.death;
             return Err(BadTiming::DeathTooEarly { death, lease, least });
@@ -98,48 +98,48 @@ impl Timing {
         Ok(timing)
     }
 
-    /// Fills a wish up without checking it, for the simulator to show what comes of it.
+    /// Completes the options without checking them. For the simulator, which shows the consequences.
     #[cfg(any(test, feature = "simulator"))]
-    pub fn from_unsafe_wish(wish: Wish) -> Timing {
-        let lease = wish.lease.unwrap_or(Duration::from_secs(5));
-        let mut timing = Timing::filled(lease, wish);
+    pub fn from_unchecked_options(options: TimingOptions) -> Timing {
+        let lease = options.lease.unwrap_or(Duration::from_secs(5));
+        let mut timing = Timing::filled(lease, options);
         timing.quarantine = timing.stretched();
-        timing.death = wish.death.unwrap_or(timing.quarantine);
+        timing.death = options.death.unwrap_or(timing.quarantine);
         timing
     }
 
-    fn filled(lease: Duration, wish: Wish) -> Timing {
+    fn filled(lease: Duration, options: TimingOptions) -> Timing {
         Timing {
             lease,
-            heartbeat: wish.heartbeat.unwrap_or(lease / 5),
-            grace: wish.grace.unwrap_or(lease / 5),
+            heartbeat: options.heartbeat.unwrap_or(lease / 5),
+            grace: options.grace.unwrap_or(lease / 5),
             margin: (lease / 20).clamp(Duration::from_millis(20), Duration::from_millis(250)),
             death: Duration::ZERO,
             quarantine: Duration::ZERO,
-            poll: wish.poll.unwrap_or(lease / 10),
-            drift_ppm: wish.drift_ppm.unwrap_or(500).min(MILLION / 2),
+            poll: options.poll.unwrap_or(lease / 10),
+            drift_ppm: options.drift_ppm.unwrap_or(500).min(MILLION / 2),
             shown_for: Duration::from_secs(20),
         }
     }
 
-    /// How long before the end of the lease stopping begins.
+    /// Returns how long before the end of the lease stopping begins.
     pub fn stop_budget(&self) -> Duration {
         self.grace + self.margin
     }
 
-    /// L (1+rho)/(1-rho): how long the slowest clock's lease can take on the fastest clock.
+    /// L (1+rho)/(1-rho): the length of the slowest clock's lease on the fastest clock.
     fn stretched(&self) -> Duration {
         stretch(self.lease, self.drift_ppm)
     }
 
-    /// What all instances of an app have to have in common, as text: lease in milliseconds and drift
-    /// in millionths.
+    /// Returns what all instances of an app must have in common, as text: lease in milliseconds and drift in
+    /// millionths.
     pub fn agreement(&self) -> String {
         format!("{}ms/{}ppm", self.lease.as_millis(), self.drift_ppm)
     }
 
-    /// Waits at least as long as instances with this agreement may run on, whatever this process was
-    /// told about leases. A text that is none changes nothing.
+    /// Extends the waits to cover instances with this agreement, whatever lease this process was configured
+    /// with. Any other text changes nothing.
     pub fn waiting_for(mut self, agreement: &str) -> Timing {
         let read = || {
             let (lease_ms, drift_ppm) = agreement.strip_suffix("ppm")?.split_once("ms/")?;
@@ -156,7 +156,7 @@ impl Timing {
         self
     }
 
-    /// What the lengths promise.
+    /// Returns the bounds that follow from the durations.
     pub fn bounds(&self) -> Bounds {
         let after_crash = self.death + self.heartbeat + self.poll;
         Bounds {
@@ -173,12 +173,12 @@ fn stretch(lease: Duration, drift_ppm: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// What the lengths promise; printed at the start.
+/// The bounds that follow from the durations; printed at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Longest time without a copy after the crash of an instance, plus the start of the worker.
+    /// Longest time without a running copy after the crash of an instance, not counting the worker's start.
     pub after_crash: Duration,
-    /// The same when Redis failed over meanwhile.
+    /// The same if Redis failed over meanwhile.
     pub after_failover: Duration,
     pub drift_ppm: u64,
 }
@@ -212,11 +212,11 @@ mod tests {
 
     #[test]
     fn a_manager_waits_for_the_leases_that_the_instances_have() {
-        let long = Wish {
+        let long = TimingOptions {
             lease: Some(Duration::from_secs(60)),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
-        let (own, long) = (Timing::default(), Timing::from_wish(long).unwrap());
+        let (own, long) = (Timing::default(), Timing::from_options(long).unwrap());
         let waiting = own.waiting_for(&long.agreement());
         assert_eq!((waiting.death, waiting.quarantine), (long.death, long.quarantine));
         assert_eq!(own.waiting_for(&own.agreement()), own);
@@ -227,22 +227,22 @@ mod tests {
     #[test]
     fn lengths_that_do_not_fit_are_refused() {
         let secs = |value| Some(Duration::from_secs(value));
-        let early = Wish {
+        let early = TimingOptions {
             lease: secs(5),
             death: secs(5),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         assert!(matches!(
-            Timing::from_wish(early),
+            Timing::from_options(early),
             Err(BadTiming::DeathTooEarly { .. })
         ));
-        let slow = Wish {
+        let slow = TimingOptions {
             lease: secs(5),
             heartbeat: secs(2),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         assert!(matches!(
-            Timing::from_wish(slow),
+            Timing::from_options(slow),
             Err(BadTiming::LeaseTooShort { .. })
         ));
     }

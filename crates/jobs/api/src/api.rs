@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! State shared by all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use nagaya_jobs::service::Jobs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Auth, AuthConfig, Need, Visitor};
+use crate::auth::{Auth, AuthConfig, Permission, PrincipalInfo};
 use crate::config::ApiConfig;
-use crate::desk::Desk;
+use crate::handlers::JobsHandlers;
 
-/// The API over one store. Clones share it.
+/// The API over one store. Clones share its state.
 #[derive(Clone)]
 pub struct Api(Arc<Inner>);
 
-/// What handlers reach through an [`Api`].
+/// The state that handlers reach through an [`Api`].
 pub struct Inner {
-    pub(crate) desk: Desk,
+    pub(crate) handlers: JobsHandlers,
     pub(crate) auth: Auth,
     pub(crate) config: ApiConfig,
-    /// Ends streams and long waits, so that their clients go to another server.
+    /// Ends streams and long waits, so that their clients reconnect to another server.
     pub(crate) closing: CancellationToken,
-    /// Owns the tasks of streams.
+    /// Tracks the tasks of streams.
     pub(crate) streams: TaskTracker,
 }
 
@@ -37,13 +37,13 @@ impl Deref for Api {
 }
 
 impl Api {
-    /// Joins the service, who may come to it, and its limits. When `closing` is cancelled, streams and waits
-    /// for endings end; workers who wait are sent home by the service.
+    /// Combines the service, its authentication and its limits. When `closing` is cancelled, streams and
+    /// waits for results end; the service itself ends waiting claims.
     pub fn new(jobs: Jobs, auth: AuthConfig, config: ApiConfig, closing: CancellationToken) -> Api {
         let auth = Auth::new(Arc::clone(jobs.store()), auth);
-        let desk = Desk::new(jobs);
+        let handlers = JobsHandlers::new(jobs);
         Api(Arc::new(Inner {
-            desk,
+            handlers,
             auth,
             config,
             closing,
@@ -51,15 +51,19 @@ impl Api {
         }))
     }
 
-    /// Tells who a request is from, if they may; else the answer that it gets.
-    pub async fn admit(&self, headers: &HeaderMap, need: Need) -> Result<Visitor, Response> {
-        match self.auth.caller(headers, need).await {
-            Ok(caller) => Ok(Visitor::from(&*caller)),
+    /// Authenticates a request and checks its permission. Returns the response to send if either fails.
+    pub async fn admit(
+        &self,
+        headers: &HeaderMap,
+        permission: Permission,
+    ) -> Result<PrincipalInfo, Response> {
+        match self.auth.principal(headers, permission).await {
+            Ok(principal) => Ok(PrincipalInfo::from(&*principal)),
             Err(problem) => Err(problem.into_response()),
         }
     }
 
-    /// Waits until the streams have ended; call it after `closing` was cancelled.
+    /// Waits until all streams have ended. Call it after `closing` was cancelled.
     pub async fn drained(&self) {
         self.streams.close();
         self.streams.wait().await;

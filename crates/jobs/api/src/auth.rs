@@ -1,8 +1,9 @@
-//! Who asks, and what they may.
+//! Authentication and authorization of requests.
 //!
-//! A request is the house's own (`http.token`), a tenant's (a token that the store knows the hash of), or
-//! nobody's. Nobody may do anything in a house that asks for no token, as its default tenant; but a web page
-//! of another origin may not, lest any page that a browser shows could command a house on loopback.
+//! A request carries the server's own token (`http.token`), a tenant's token (whose hash is in the store), or
+//! none. A server that requires no token lets a request without one do everything as the default tenant. A
+//! web page of another origin is the exception: otherwise any page in a browser could control a server on
+//! loopback.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,60 +18,60 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
-use crate::problem::{Problem, Sort};
+use crate::problem::{Problem, ProblemKind};
 
-/// How long an answer of the store about a token is believed. A token that another server revoked works so much
-/// longer here.
-const BELIEVED_FOR: Duration = Duration::from_secs(5);
-/// Most answers that are remembered; all are forgotten when there would be more.
-const REMEMBERED_MAX: usize = 10_000;
+/// How long a token lookup is cached. A token that another server revoked stays valid here for up to this
+/// time.
+const TOKEN_CACHE_TTL: Duration = Duration::from_secs(5);
+/// Cached lookups at most; the cache is cleared when it is full.
+const CACHED_TOKENS_MAX: usize = 10_000;
 
-/// What a call needs.
+/// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Permission {
     Enqueue,
     Work,
     Read,
     Admin,
 }
 
-impl Need {
+impl Permission {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Need::Enqueue => "enqueue",
-            Need::Work => "work",
-            Need::Read => "read",
-            Need::Admin => "admin",
+            Permission::Enqueue => "enqueue",
+            Permission::Work => "work",
+            Permission::Read => "read",
+            Permission::Admin => "admin",
         }
     }
 }
 
-/// Whoever asks, for routes that others put beside ours.
+/// The authenticated caller, for routes of other crates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Visitor {
+pub struct PrincipalInfo {
     pub tenant: TenantId,
-    /// Speaks for all tenants.
+    /// May act for all tenants.
     pub is_admin: bool,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     pub queues: Vec<String>,
 }
 
-impl From<&Caller> for Visitor {
-    fn from(caller: &Caller) -> Visitor {
-        Visitor {
-            tenant: caller.tenant.clone(),
-            is_admin: caller.scopes.admin,
-            queues: caller.queues.clone(),
+impl From<&Principal> for PrincipalInfo {
+    fn from(principal: &Principal) -> PrincipalInfo {
+        PrincipalInfo {
+            tenant: principal.tenant.clone(),
+            is_admin: principal.scopes.admin,
+            queues: principal.queues.clone(),
         }
     }
 }
 
-/// Whoever asks.
+/// The authenticated caller.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Principal {
     tenant: TenantId,
     scopes: Scopes,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     queues: Vec<String>,
     expires_at_ms: Option<i64>,
 }
@@ -82,9 +83,9 @@ const ALL_SCOPES: Scopes = Scopes {
     admin: true,
 };
 
-impl Caller {
-    fn house() -> Arc<Caller> {
-        Arc::new(Caller {
+impl Principal {
+    fn operator() -> Arc<Principal> {
+        Arc::new(Principal {
             tenant: TenantId::default_tenant(),
             scopes: ALL_SCOPES,
             queues: Vec::new(),
@@ -92,45 +93,46 @@ impl Caller {
         })
     }
 
-    /// What anybody may know about themselves.
+    /// Returns what callers may learn about themselves.
     pub(crate) fn describe(&self) -> (&TenantId, Scopes, &[String]) {
         (&self.tenant, self.scopes, &self.queues)
     }
 
-    fn may(&self, need: Need) -> bool {
+    fn may(&self, permission: Permission) -> bool {
         self.scopes.admin
-            || match need {
-                Need::Enqueue => self.scopes.enqueue,
-                Need::Work => self.scopes.work,
-                Need::Read => self.scopes.read,
-                Need::Admin => false,
+            || match permission {
+                Permission::Enqueue => self.scopes.enqueue,
+                Permission::Work => self.scopes.work,
+                Permission::Read => self.scopes.read,
+                Permission::Admin => false,
             }
     }
 
-    pub(crate) fn check(&self, need: Need) -> Result<(), Problem> {
-        match self.may(need) {
-            true => Ok(()),
-            false => Err(Problem::new(
-                Sort::Forbidden,
-                format!("the token lacks the scope {}", need.name()),
-            )),
+    pub(crate) fn check(&self, permission: Permission) -> Result<(), Problem> {
+        if self.may(permission) {
+            Ok(())
+        } else {
+            Err(Problem::new(
+                ProblemKind::Forbidden,
+                format!("the token lacks the scope {}", permission.name()),
+            ))
         }
     }
 
-    /// The tenant to act for: the caller's own, or another one for those who speak for all.
+    /// Returns the tenant to act for: the caller's own, or the requested one for administrators.
     pub(crate) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
         match asked {
             None => Ok(self.tenant.clone()),
             Some(asked) if asked == self.tenant.as_str() => Ok(self.tenant.clone()),
             Some(asked) if self.scopes.admin => Ok(TenantId::new(asked)?),
             Some(_) => Err(Problem::new(
-                Sort::Forbidden,
+                ProblemKind::Forbidden,
                 "the token speaks for another tenant",
             )),
         }
     }
 
-    /// The tenant whose things may be seen; nothing for those who see all and name none.
+    /// Returns the tenant whose data may be read; `None` (all tenants) for administrators that name none.
     pub(crate) fn seeing(&self, asked: Option<&str>) -> Result<Option<TenantId>, Problem> {
         match (asked, self.scopes.admin) {
             (None, true) => Ok(None),
@@ -143,12 +145,13 @@ impl Caller {
     }
 
     pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<(), Problem> {
-        match self.may_use(queue) {
-            true => Ok(()),
-            false => Err(Problem::new(
-                Sort::Forbidden,
+        if self.may_use(queue) {
+            Ok(())
+        } else {
+            Err(Problem::new(
+                ProblemKind::Forbidden,
                 format!("the token is not for the queue {queue}"),
-            )),
+            ))
         }
     }
 
@@ -156,66 +159,71 @@ impl Caller {
         self.queues.is_empty() || self.queues.iter().any(|one| one == queue.as_str())
     }
 
-    /// Readers of all queues need a token that is not bound to some.
+    /// Readers of all queues need a token that is not bound to queues.
     pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
-        match self.queues.is_empty() {
-            true => Ok(()),
-            false => Err(Problem::new(
-                Sort::Forbidden,
+        if self.queues.is_empty() {
+            Ok(())
+        } else {
+            Err(Problem::new(
+                ProblemKind::Forbidden,
                 "the token is for some queues only: name one",
-            )),
+            ))
         }
     }
 }
 
-/// What a house asks of those who come.
+/// Configuration of authentication.
 #[derive(Clone, Debug, Default)]
 pub struct AuthConfig {
-    /// The house's own token: whoever has it may do everything.
-    pub house_token: Option<String>,
-    /// Let requests without a token in, as the default tenant, with all scopes.
+    /// The server's own token, which grants everything.
+    pub server_token: Option<String>,
+    /// Accepts requests without a token, as the default tenant with all scopes.
     pub open: bool,
 }
 
-/// Whose token it is, if anybody's, and how long that is believed.
-type Remembered = (Option<Arc<Caller>>, Instant);
+/// The principal of a token, if the token exists, and when the entry expires.
+type CachedToken = (Option<Arc<Principal>>, Instant);
 
-/// Answers who a request is from.
+/// Authenticates requests.
 pub(crate) struct Auth {
     store: Arc<dyn JobStore>,
-    house_token: Option<[u8; 32]>,
-    house: Arc<Caller>,
+    server_token: Option<[u8; 32]>,
+    operator: Arc<Principal>,
     open: bool,
-    remembered: Mutex<HashMap<[u8; 32], Remembered>>,
+    cached: Mutex<HashMap<[u8; 32], CachedToken>>,
 }
 
 impl Auth {
     pub(crate) fn new(store: Arc<dyn JobStore>, config: AuthConfig) -> Auth {
         Auth {
             store,
-            house_token: config.house_token.as_deref().map(hash),
-            house: Caller::house(),
+            server_token: config.server_token.as_deref().map(hash),
+            operator: Principal::operator(),
             open: config.open,
-            remembered: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 
-    /// Tells who a request is from, if they may.
-    pub(crate) async fn caller(&self, headers: &HeaderMap, need: Need) -> Result<Arc<Caller>, Problem> {
-        let caller = match headers.get(header::AUTHORIZATION) {
+    /// Authenticates a request and checks its permission.
+    pub(crate) async fn principal(
+        &self,
+        headers: &HeaderMap,
+        permission: Permission,
+    ) -> Result<Arc<Principal>, Problem> {
+        let principal = match headers.get(header::AUTHORIZATION) {
             Some(value) => self.of_header(value).await?,
-            None => self.nobody(headers)?,
+            None => self.anonymous(headers)?,
         };
-        caller.check(need)?;
-        Ok(caller)
+        principal.check(permission)?;
+        Ok(principal)
     }
 
-    /// Tells whether somebody speaks for the house itself.
-    pub(crate) fn is_house(&self, caller: &Arc<Caller>) -> bool {
-        Arc::ptr_eq(caller, &self.house)
+    /// Returns whether the caller used the server's own token.
+    pub(crate) fn is_operator(&self, principal: &Arc<Principal>) -> bool {
+        Arc::ptr_eq(principal, &self.operator)
     }
 
-    async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Caller>, Problem> {
+    async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Principal>, Problem> {
         let token = bearer(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
         match token {
             Some(token) => self.of_token(token).await,
@@ -223,31 +231,31 @@ impl Auth {
         }
     }
 
-    /// Finds out whose a token is.
-    pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+    /// Returns the principal of a token.
+    pub(crate) async fn of_token(&self, token: &str) -> Result<Arc<Principal>, Problem> {
         let hash = hash(token);
         if self
-            .house_token
-            .is_some_and(|house| bool::from(house.ct_eq(&hash)))
+            .server_token
+            .is_some_and(|operator| bool::from(operator.ct_eq(&hash)))
         {
-            return Ok(Arc::clone(&self.house));
+            return Ok(Arc::clone(&self.operator));
         }
-        let caller = match self.recall(&hash) {
-            Some(caller) => caller,
-            None => self.ask(hash).await?,
+        let principal = match self.cached_principal(&hash) {
+            Some(principal) => principal,
+            None => self.look_up(hash).await?,
         };
-        let Some(caller) = caller else {
+        let Some(principal) = principal else {
             return Err(unauthorized("nobody has this token"));
         };
-        if let Some(expires_at_ms) = caller.expires_at_ms
+        if let Some(expires_at_ms) = principal.expires_at_ms
             && expires_at_ms <= self.store.now_ms().await?
         {
             return Err(unauthorized("the token has expired"));
         }
-        Ok(caller)
+        Ok(principal)
     }
 
-    fn nobody(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+    fn anonymous(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
         if !self.open {
             return Err(unauthorized(
                 "this needs the header `Authorization: Bearer TOKEN`",
@@ -255,41 +263,41 @@ impl Auth {
         }
         if is_foreign_page(headers) {
             let detail = "a page of another origin needs a token";
-            return Err(Problem::new(Sort::Forbidden, detail));
+            return Err(Problem::new(ProblemKind::Forbidden, detail));
         }
-        Ok(Arc::clone(&self.house))
+        Ok(Arc::clone(&self.operator))
     }
 
-    fn recall(&self, hash: &[u8; 32]) -> Option<Option<Arc<Caller>>> {
-        let remembered = self.remembered.lock();
-        let (caller, until) = remembered.get(hash)?;
-        (*until > Instant::now()).then(|| caller.clone())
+    fn cached_principal(&self, hash: &[u8; 32]) -> Option<Option<Arc<Principal>>> {
+        let cached = self.cached.lock();
+        let (principal, until) = cached.get(hash)?;
+        (*until > Instant::now()).then(|| principal.clone())
     }
 
-    async fn ask(&self, hash: [u8; 32]) -> Result<Option<Arc<Caller>>, Error> {
-        let caller = self.store.token(hash).await?.map(|token| {
-            Arc::new(Caller {
+    async fn look_up(&self, hash: [u8; 32]) -> Result<Option<Arc<Principal>>, Error> {
+        let principal = self.store.token(hash).await?.map(|token| {
+            Arc::new(Principal {
                 tenant: token.tenant,
                 scopes: token.scopes,
                 queues: token.queues,
                 expires_at_ms: token.expires_at_ms,
             })
         });
-        let mut remembered = self.remembered.lock();
-        if remembered.len() >= REMEMBERED_MAX {
-            remembered.clear();
+        let mut cached = self.cached.lock();
+        if cached.len() >= CACHED_TOKENS_MAX {
+            cached.clear();
         }
-        remembered.insert(hash, (caller.clone(), Instant::now() + BELIEVED_FOR));
-        Ok(caller)
+        cached.insert(hash, (principal.clone(), Instant::now() + TOKEN_CACHE_TTL));
+        Ok(principal)
     }
 
-    /// Forgets what the store said: tokens have changed.
-    pub(crate) fn forget(&self) {
-        self.remembered.lock().clear();
+    /// Clears cached lookups after tokens have changed.
+    pub(crate) fn clear_cache(&self) {
+        self.cached.lock().clear();
     }
 }
 
-/// Draws a token and returns it with its hash.
+/// Generates a token and returns it with its hash.
 pub(crate) fn draw_token() -> (String, [u8; 32]) {
     use base64::Engine;
     let secret: [u8; 32] = rand::random();
@@ -299,13 +307,13 @@ pub(crate) fn draw_token() -> (String, [u8; 32]) {
     (token, hash)
 }
 
-/// Tokens are random, so a plain hash keeps them as well as a slow one.
+/// Tokens are random, so a fast hash protects them as well as a slow one.
 fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
 fn unauthorized(detail: &str) -> Problem {
-    Problem::new(Sort::Unauthorized, detail)
+    Problem::new(ProblemKind::Unauthorized, detail)
 }
 
 fn bearer(header: &[u8]) -> Option<&[u8]> {
@@ -315,7 +323,7 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// Tells whether a browser sends this for a page that the house did not serve.
+/// Returns whether a browser sends this for a page that this server did not serve.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         return false;
@@ -355,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_bound_token_is_for_its_queues_and_tenant_only() {
-        let caller = Caller {
+        let principal = Principal {
             tenant: TenantId::new("shop").unwrap(),
             scopes: Scopes {
                 read: true,
@@ -364,10 +372,10 @@ mod tests {
             queues: vec!["mail".into()],
             expires_at_ms: None,
         };
-        assert!(caller.check_queue(&QueueName::new("mail").unwrap()).is_ok());
-        assert!(caller.check_queue(&QueueName::new("post").unwrap()).is_err());
-        assert!(caller.acting_for(Some("shop")).is_ok() && caller.acting_for(Some("bank")).is_err());
-        assert_eq!(caller.seeing(None).unwrap().unwrap().as_str(), "shop");
-        assert!(!caller.may(Need::Work) && !caller.may(Need::Admin));
+        assert!(principal.check_queue(&QueueName::new("mail").unwrap()).is_ok());
+        assert!(principal.check_queue(&QueueName::new("post").unwrap()).is_err());
+        assert!(principal.acting_for(Some("shop")).is_ok() && principal.acting_for(Some("bank")).is_err());
+        assert_eq!(principal.seeing(None).unwrap().unwrap().as_str(), "shop");
+        assert!(!principal.may(Permission::Work) && !principal.may(Permission::Admin));
     }
 }

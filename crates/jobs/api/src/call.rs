@@ -1,4 +1,4 @@
-//! A request, read with our own words for what is wrong with it.
+//! Reads a request, with problem documents for malformed ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::auth::{Caller, Need};
-use crate::problem::{Problem, Sort};
+use crate::auth::{Permission, Principal};
+use crate::problem::{Problem, ProblemKind};
 
-/// A request whose body is still to come.
+/// A request whose body has not been read yet.
 pub(crate) struct Call {
     pub(crate) request: Request,
     path: RawPathParams,
@@ -42,16 +42,16 @@ impl Call {
         self.request.headers()
     }
 
-    /// Tells who asks, if they may. Borrows only the headers: a body cannot be shared between threads.
-    pub(crate) fn caller(
+    /// Authenticates the request. Borrows only the headers, because a body cannot be shared between threads.
+    pub(crate) fn principal(
         &self,
         api: &Api,
-        need: Need,
-    ) -> impl Future<Output = Result<Arc<Caller>, Problem>> + Send {
-        api.auth.caller(self.headers(), need)
+        permission: Permission,
+    ) -> impl Future<Output = Result<Arc<Principal>, Problem>> + Send {
+        api.auth.principal(self.headers(), permission)
     }
 
-    /// A part of the path by its name in the route.
+    /// Returns a path segment by its name in the route.
     pub(crate) fn part(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(key, _)| *key == name);
         found.map_or("", |(_, value)| value)
@@ -65,31 +65,35 @@ impl Call {
         Ok(QueueName::new(self.part("queue"))?)
     }
 
-    /// The query, with unknown and repeated names refused.
+    /// Parses the query; unknown and repeated names are errors.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let query = Query::try_from_uri(self.request.uri());
         let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
         Ok(query)
     }
 
-    /// The body, which must be JSON.
+    /// Reads the body, which must be JSON.
     pub(crate) async fn json(self, api: &Api) -> Result<Bytes, Problem> {
         if !is_json(self.headers()) {
             return Err(Problem::new(
-                Sort::MediaType,
+                ProblemKind::MediaType,
                 "the body must be JSON, with the header `Content-Type: application/json`",
             ));
         }
         self.bytes(api).await
     }
 
-    /// The body of a call that needs none: nothing, or JSON.
+    /// Reads the body of a call that needs none: empty, or JSON.
     pub(crate) async fn json_if_any(self, api: &Api) -> Result<Bytes, Problem> {
         let says_json = is_json(self.headers());
         let bytes = self.bytes(api).await?;
-        match bytes.is_empty() || says_json {
-            true => Ok(bytes),
-            false => Err(Problem::new(Sort::MediaType, "the body must be JSON, or empty")),
+        if bytes.is_empty() || says_json {
+            Ok(bytes)
+        } else {
+            Err(Problem::new(
+                ProblemKind::MediaType,
+                "the body must be JSON, or empty",
+            ))
         }
     }
 
@@ -109,10 +113,13 @@ async fn read_body(body: Body, bytes_max: usize, timeout: Duration) -> Result<By
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let detail = format!("the body is larger than {bytes_max} bytes");
-            Err(Problem::new(Sort::TooLarge, detail))
+            Err(Problem::new(ProblemKind::TooLarge, detail))
         }
         Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
-        Err(_) => Err(Problem::new(Sort::Timeout, "the body did not come in time")),
+        Err(_) => Err(Problem::new(
+            ProblemKind::Timeout,
+            "the body did not come in time",
+        )),
     }
 }
 
@@ -125,21 +132,22 @@ fn is_json(headers: &HeaderMap) -> bool {
         .eq_ignore_ascii_case(b"application/json")
 }
 
-/// Reads a form out of a body.
+/// Parses a body.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Problem> {
     serde_json::from_slice(bytes)
         .map_err(|error| Problem::bad_request(format!("the body does not fit: {error}")))
 }
 
-/// Reads a form that may be left out.
+/// Parses a body that may be empty.
 pub(crate) fn parse_if_any<'a, T: Deserialize<'a> + Default>(bytes: &'a Bytes) -> Result<T, Problem> {
-    match bytes.is_empty() {
-        true => Ok(T::default()),
-        false => parse(bytes),
+    if bytes.is_empty() {
+        Ok(T::default())
+    } else {
+        parse(bytes)
     }
 }
 
-/// Answers with a document.
+/// Builds a JSON response.
 pub(crate) fn answer(status: StatusCode, document: &impl Serialize) -> Response {
     let body = serde_json::to_vec(document).expect("documents have string keys");
     let media_type = HeaderValue::from_static("application/json");
@@ -170,6 +178,6 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(read_body(Body::from("12345"), 5, second).await.unwrap(), "12345");
         let problem = read_body(Body::from("123456"), 5, second).await.unwrap_err();
-        assert_eq!(problem.sort, Sort::TooLarge);
+        assert_eq!(problem.kind, ProblemKind::TooLarge);
     }
 }

@@ -1,21 +1,21 @@
-//! What an operator sets, and what everybody has to keep to.
+//! The API's settings and limits.
 
 use std::time::Duration;
 
-/// Limits and lengths of the API.
+/// Limits and durations of the API.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     /// Largest body of a request, in bytes.
     pub body_bytes_max: usize,
-    /// Most jobs or reports in one batch.
+    /// Most jobs or reports per batch.
     pub batch_max: usize,
-    /// Longest wait that a claim or a read may ask for; a longer one is shortened to it.
+    /// Longest wait of a claim or a read; longer requests are shortened to it.
     pub wait_max: Duration,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
-    /// How often an idle stream of events shows that it is alive.
+    /// How often an idle event stream sends a keep-alive.
     pub heartbeat: Duration,
-    /// How long a reader of events may take nothing before it loses its connection.
+    /// How long an event reader may accept nothing before it is disconnected.
     pub stall_max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Cursors of listings: opaque to clients, checked when they come back.
+//! Cursors of listings: opaque to clients, validated when they come back.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use nagaya_jobs::JobId;
 
 use crate::problem::Problem;
 
-/// Tells cursors of jobs from whatever else somebody sends.
+/// Tags a cursor of jobs, to reject other input.
 const JOBS: u8 = 1;
 
 pub(crate) fn write(id: JobId) -> String {

@@ -1,11 +1,11 @@
-//! Jobs over REST, gRPC, server-sent events and WebSocket: one router for the house's server.
+//! Jobs over REST, gRPC, server-sent events and WebSocket: one router for the HTTP server.
 //!
-//! [`routes`] joins them over an [`Api`]: the jobs service, who may use it, and the limits.
+//! [`routes`] builds it from an [`Api`]: the jobs service, its authentication, and its limits.
 
 mod api;
 mod auth;
 mod config;
-mod desk;
+mod handlers;
 
 mod call;
 mod cursor;
@@ -29,12 +29,12 @@ pub mod proto {
 use axum::Router;
 
 pub use api::Api;
-pub use auth::{AuthConfig, Need, Visitor};
+pub use auth::{AuthConfig, Permission, PrincipalInfo};
 pub use config::ApiConfig;
 pub use openapi::text as openapi_text;
 pub use push::{PushConfig, PushDelivery};
 
-/// Everything that is served. The routes check tokens themselves and carry no fallback.
+/// Builds all routes. They check tokens themselves and have no fallback.
 pub fn routes(api: Api) -> Router {
     rest::router()
         .merge(openapi::router())

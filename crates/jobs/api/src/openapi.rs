@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the table of routes and the forms' own schemas.
+//! The OpenAPI 3.1 document, generated from the table of routes and the schemas of the JSON types.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,24 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 
 use crate::api::Api;
-use crate::problem::{ProblemDocument, Sort};
+use crate::problem::{ProblemDocument, ProblemKind};
 use crate::rest::{Answer, Param, Route, Used, table, used};
 
-/// What any route may answer with.
-const EVERYWHERE: [Sort; 6] = [
-    Sort::BadRequest,
-    Sort::Unauthorized,
-    Sort::Forbidden,
-    Sort::Busy,
-    Sort::Internal,
-    Sort::Unavailable,
+/// Problems that every route may return.
+const EVERYWHERE: [ProblemKind; 6] = [
+    ProblemKind::BadRequest,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::Busy,
+    ProblemKind::Internal,
+    ProblemKind::Unavailable,
 ];
-/// What any route with a body may answer with.
-const WITH_BODY: [Sort; 3] = [Sort::Timeout, Sort::TooLarge, Sort::MediaType];
+/// Problems that every route with a body may return.
+const WITH_BODY: [ProblemKind; 3] = [
+    ProblemKind::Timeout,
+    ProblemKind::TooLarge,
+    ProblemKind::MediaType,
+];
 
 /// Serves the document at `/openapi.json`.
 pub(crate) fn router() -> Router<Api> {
@@ -34,7 +38,7 @@ pub(crate) fn router() -> Router<Api> {
     )
 }
 
-/// The document as it is served and kept in `docs/openapi.json`.
+/// Returns the document as served and as kept in `docs/openapi.json`.
 pub fn text() -> String {
     let document = document();
     serde_json::to_string_pretty(&document).expect("a document of plain values") + "\n"
@@ -82,9 +86,9 @@ fn operation(route: &Route, schemas: &mut BTreeMap<String, Value>) -> Value {
         "summary": route.summary,
         "parameters": parameters,
         "responses": responses(route, schemas),
-        // Without a token where the house asks for none.
+        // The token is optional on a server that requires none.
         "security": [{"token": []}, {}],
-        "x-scope": route.need.name(),
+        "x-scope": route.permission.name(),
     });
     if let Some(body) = &route.body {
         let schema = add_schema(schemas, body.schema);
@@ -113,25 +117,25 @@ fn responses(route: &Route, schemas: &mut BTreeMap<String, Value>) -> Value {
     };
     responses.insert(status.to_string(), response);
     let with_body = route.body.iter().flat_map(|_| &WITH_BODY);
-    // Calls whose body may be left out also look at one that comes.
+    // Calls with an optional body still parse one that is sent.
     let takes_any = matches!(route.method, "post" | "put");
     let with_any = takes_any.then_some(&WITH_BODY).into_iter().flatten();
-    let sorts = EVERYWHERE
+    let kinds = EVERYWHERE
         .iter()
         .chain(route.problems)
         .chain(with_body)
         .chain(with_any);
-    let mut by_status: BTreeMap<u16, Vec<Sort>> = BTreeMap::new();
-    for sort in sorts {
-        let there = by_status.entry(sort.status().as_u16()).or_default();
-        if !there.contains(sort) {
-            there.push(*sort);
+    let mut by_status: BTreeMap<u16, Vec<ProblemKind>> = BTreeMap::new();
+    for kind in kinds {
+        let there = by_status.entry(kind.status().as_u16()).or_default();
+        if !there.contains(kind) {
+            there.push(*kind);
         }
     }
-    for (status, sorts) in by_status {
-        let about: Vec<String> = sorts
+    for (status, kinds) in by_status {
+        let about: Vec<String> = kinds
             .iter()
-            .map(|sort| format!("{} (`{}`).", sort.title(), sort.name()))
+            .map(|kind| format!("{} (`{}`).", kind.title(), kind.name()))
             .collect();
         let problem = json!({"$ref": "#/components/schemas/Problem"});
         responses.insert(
@@ -170,7 +174,7 @@ fn query_parameter(param: &Param) -> Value {
     })
 }
 
-/// Adds a schema and those that it refers to; returns the reference.
+/// Adds a schema and those that it refers to. Returns the reference.
 fn add_schema(schemas: &mut BTreeMap<String, Value>, schema: Used) -> Value {
     let name = (schema.name)().into_owned();
     let mut all = vec![(name.clone(), (schema.schema)())];
@@ -184,8 +188,8 @@ fn add_schema(schemas: &mut BTreeMap<String, Value>, schema: Used) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// A described field of a type with a schema of its own comes as both of that and of a described object, which
-/// it is not: the description goes where it belongs.
+/// A described field whose type has its own schema is generated as `allOf` that schema and a described
+/// object, which is wrong: the description belongs to the reference.
 fn join_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -206,7 +210,7 @@ fn join_descriptions(schema: &mut Value) {
     }
 }
 
-/// Formats know no unsigned integers: 32 bits without a sign are said by a maximum.
+/// JSON Schema formats have no unsigned integers, so a 32-bit one gets a maximum.
 fn widen_integers(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -233,7 +237,7 @@ fn widen_integers(schema: &mut Value) {
 mod tests {
     use super::*;
 
-    /// Every reference leads somewhere.
+    /// Checks that every reference resolves.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(map) => {

@@ -3,8 +3,10 @@
 //! The `type` is a relative reference whose last part is the problem's name: `/problems/lease-lost`. gRPC tells
 //! the same names in its metadata.
 
+use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use nagaya_http_kit::problem;
 use nagaya_jobs::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,7 +20,7 @@ const FULL_RETRY_SECONDS: u32 = 5;
 
 /// What sorts of problems there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum ProblemKind {
     BadRequest,
     Unauthorized,
     Forbidden,
@@ -37,88 +39,88 @@ pub(crate) enum Sort {
     Internal,
 }
 
-impl Sort {
+impl ProblemKind {
     #[cfg(test)]
-    const ALL: [Sort; 15] = [
-        Sort::BadRequest,
-        Sort::Unauthorized,
-        Sort::Forbidden,
-        Sort::NotFound,
-        Sort::WrongState,
-        Sort::LeaseLost,
-        Sort::DependencyUnusable,
-        Sort::TooLarge,
-        Sort::MediaType,
-        Sort::QueueFull,
-        Sort::Busy,
-        Sort::Timeout,
-        Sort::NotSent,
-        Sort::Unavailable,
-        Sort::Internal,
+    const ALL: [ProblemKind; 15] = [
+        ProblemKind::BadRequest,
+        ProblemKind::Unauthorized,
+        ProblemKind::Forbidden,
+        ProblemKind::NotFound,
+        ProblemKind::WrongState,
+        ProblemKind::LeaseLost,
+        ProblemKind::DependencyUnusable,
+        ProblemKind::TooLarge,
+        ProblemKind::MediaType,
+        ProblemKind::QueueFull,
+        ProblemKind::Busy,
+        ProblemKind::Timeout,
+        ProblemKind::NotSent,
+        ProblemKind::Unavailable,
+        ProblemKind::Internal,
     ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Sort::BadRequest => "bad-request",
-            Sort::Unauthorized => "unauthorized",
-            Sort::Forbidden => "forbidden",
-            Sort::NotFound => "not-found",
-            Sort::WrongState => "wrong-state",
-            Sort::LeaseLost => "lease-lost",
-            Sort::DependencyUnusable => "dependency-unusable",
-            Sort::TooLarge => "too-large",
-            Sort::MediaType => "media-type",
-            Sort::QueueFull => "queue-full",
-            Sort::Busy => "busy",
-            Sort::Timeout => "timeout",
-            Sort::NotSent => "not-sent",
-            Sort::Unavailable => "unavailable",
-            Sort::Internal => "internal",
+            ProblemKind::BadRequest => "bad-request",
+            ProblemKind::Unauthorized => "unauthorized",
+            ProblemKind::Forbidden => "forbidden",
+            ProblemKind::NotFound => "not-found",
+            ProblemKind::WrongState => "wrong-state",
+            ProblemKind::LeaseLost => "lease-lost",
+            ProblemKind::DependencyUnusable => "dependency-unusable",
+            ProblemKind::TooLarge => "too-large",
+            ProblemKind::MediaType => "media-type",
+            ProblemKind::QueueFull => "queue-full",
+            ProblemKind::Busy => "busy",
+            ProblemKind::Timeout => "timeout",
+            ProblemKind::NotSent => "not-sent",
+            ProblemKind::Unavailable => "unavailable",
+            ProblemKind::Internal => "internal",
         }
     }
 
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Sort::BadRequest => "The request cannot be understood",
-            Sort::Unauthorized => "A token is needed",
-            Sort::Forbidden => "The token does not allow this",
-            Sort::NotFound => "There is no such thing",
-            Sort::WrongState => "The job's state does not allow this",
-            Sort::LeaseLost => "The token is no longer worth anything",
-            Sort::DependencyUnusable => "A dependency cannot be waited for",
-            Sort::TooLarge => "Something is too large",
-            Sort::MediaType => "The body must be JSON",
-            Sort::QueueFull => "The queue is full",
-            Sort::Busy => "Too much to do",
-            Sort::Timeout => "The body did not come in time",
-            Sort::NotSent => "The other side did not take it",
-            Sort::Unavailable => "The job store is out of reach",
-            Sort::Internal => "The server failed",
+            ProblemKind::BadRequest => "The request cannot be understood",
+            ProblemKind::Unauthorized => "A token is needed",
+            ProblemKind::Forbidden => "The token does not allow this",
+            ProblemKind::NotFound => "There is no such thing",
+            ProblemKind::WrongState => "The job's state does not allow this",
+            ProblemKind::LeaseLost => "The token is no longer worth anything",
+            ProblemKind::DependencyUnusable => "A dependency cannot be waited for",
+            ProblemKind::TooLarge => "Something is too large",
+            ProblemKind::MediaType => "The body must be JSON",
+            ProblemKind::QueueFull => "The queue is full",
+            ProblemKind::Busy => "Too much to do",
+            ProblemKind::Timeout => "The body did not come in time",
+            ProblemKind::NotSent => "The other side did not take it",
+            ProblemKind::Unavailable => "The job store is out of reach",
+            ProblemKind::Internal => "The server failed",
         }
     }
 
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Sort::BadRequest => StatusCode::BAD_REQUEST,
-            Sort::Unauthorized => StatusCode::UNAUTHORIZED,
-            Sort::Forbidden => StatusCode::FORBIDDEN,
-            Sort::NotFound => StatusCode::NOT_FOUND,
-            Sort::WrongState | Sort::LeaseLost => StatusCode::CONFLICT,
-            Sort::DependencyUnusable => StatusCode::UNPROCESSABLE_ENTITY,
-            Sort::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Sort::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Sort::QueueFull | Sort::Busy => StatusCode::TOO_MANY_REQUESTS,
-            Sort::Timeout => StatusCode::REQUEST_TIMEOUT,
-            Sort::NotSent => StatusCode::BAD_GATEWAY,
-            Sort::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Sort::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ProblemKind::BadRequest => StatusCode::BAD_REQUEST,
+            ProblemKind::Unauthorized => StatusCode::UNAUTHORIZED,
+            ProblemKind::Forbidden => StatusCode::FORBIDDEN,
+            ProblemKind::NotFound => StatusCode::NOT_FOUND,
+            ProblemKind::WrongState | ProblemKind::LeaseLost => StatusCode::CONFLICT,
+            ProblemKind::DependencyUnusable => StatusCode::UNPROCESSABLE_ENTITY,
+            ProblemKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ProblemKind::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ProblemKind::QueueFull | ProblemKind::Busy => StatusCode::TOO_MANY_REQUESTS,
+            ProblemKind::Timeout => StatusCode::REQUEST_TIMEOUT,
+            ProblemKind::NotSent => StatusCode::BAD_GATEWAY,
+            ProblemKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ProblemKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     fn retry_seconds(self) -> Option<u32> {
         match self {
-            Sort::QueueFull => Some(FULL_RETRY_SECONDS),
-            Sort::Busy | Sort::Unavailable => Some(RETRY_SECONDS),
+            ProblemKind::QueueFull => Some(FULL_RETRY_SECONDS),
+            ProblemKind::Busy | ProblemKind::Unavailable => Some(RETRY_SECONDS),
             _ => None,
         }
     }
@@ -127,7 +129,7 @@ impl Sort {
 /// An error answer: the sort says what kind, the detail says what and how to mend it.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    pub(crate) sort: Sort,
+    pub(crate) kind: ProblemKind,
     pub(crate) detail: String,
     /// Why a lease is lost.
     pub(crate) reason: Option<&'static str>,
@@ -156,22 +158,17 @@ pub(crate) struct ProblemDocument<'a> {
 
 impl Problem {
     /// `detail` may repeat the caller's words: it is shortened.
-    pub(crate) fn new(sort: Sort, detail: impl Into<String>) -> Problem {
-        let mut detail: String = detail.into();
-        if let Some((at, _)) = detail.char_indices().nth(ECHO_MAX) {
-            detail.truncate(at);
-            detail.push_str("...");
-        }
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem {
-            sort,
-            detail,
+            kind,
+            detail: problem::echo(&detail.into(), ECHO_MAX),
             reason: None,
             state: None,
         }
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
-        Problem::new(Sort::BadRequest, detail)
+        Problem::new(ProblemKind::BadRequest, detail)
     }
 
     /// The token is none that this store gave out for this job.
@@ -185,9 +182,9 @@ impl Problem {
 
     pub(crate) fn document(&self) -> ProblemDocument<'_> {
         ProblemDocument {
-            kind: format!("/problems/{}", self.sort.name()),
-            title: self.sort.title(),
-            status: self.sort.status().as_u16(),
+            kind: format!("/problems/{}", self.kind.name()),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
             detail: &self.detail,
             reason: self.reason,
             state: self.state,
@@ -197,22 +194,24 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
-        let sort = match &error {
-            Error::Invalid { .. } => Sort::BadRequest,
-            Error::TooLarge { .. } => Sort::TooLarge,
-            Error::NotFound { .. } => Sort::NotFound,
-            Error::WrongState { .. } => Sort::WrongState,
-            Error::LeaseLost { .. } => Sort::LeaseLost,
-            Error::DependencyUnknown { .. } | Error::DependencyFailed { .. } => Sort::DependencyUnusable,
-            Error::QueueFull { .. } => Sort::QueueFull,
-            Error::Busy => Sort::Busy,
-            Error::Unavailable(_) | Error::Full(_) | Error::Stopped { .. } => Sort::Unavailable,
-            Error::Damaged { .. } | Error::Failed(_) => Sort::Internal,
+        let kind = match &error {
+            Error::Invalid { .. } => ProblemKind::BadRequest,
+            Error::TooLarge { .. } => ProblemKind::TooLarge,
+            Error::NotFound { .. } => ProblemKind::NotFound,
+            Error::WrongState { .. } => ProblemKind::WrongState,
+            Error::LeaseLost { .. } => ProblemKind::LeaseLost,
+            Error::DependencyUnknown { .. } | Error::DependencyFailed { .. } => {
+                ProblemKind::DependencyUnusable
+            }
+            Error::QueueFull { .. } => ProblemKind::QueueFull,
+            Error::Busy => ProblemKind::Busy,
+            Error::Unavailable(_) | Error::Full(_) | Error::Stopped { .. } => ProblemKind::Unavailable,
+            Error::Damaged { .. } | Error::Failed(_) => ProblemKind::Internal,
         };
-        if sort.status().is_server_error() {
+        if kind.status().is_server_error() {
             tracing::error!(error = chain(&error), "a jobs call failed");
         }
-        let mut problem = Problem::new(sort, error.to_string());
+        let mut problem = Problem::new(kind, error.to_string());
         match &error {
             Error::LeaseLost { why, state } => {
                 problem.reason = Some(why.name());
@@ -239,13 +238,12 @@ fn chain(error: &Error) -> String {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_vec(&self.document()).expect("a document of plain fields");
-        let media_type = HeaderValue::from_static("application/problem+json");
-        let mut response = (self.sort.status(), [(header::CONTENT_TYPE, media_type)], body).into_response();
+        let mut response = problem::respond(self.kind.status(), body).map(Body::new);
         let headers = response.headers_mut();
-        if let Some(seconds) = self.sort.retry_seconds() {
+        if let Some(seconds) = self.kind.retry_seconds() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
-        if self.sort == Sort::Unauthorized {
+        if self.kind == ProblemKind::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
@@ -255,7 +253,57 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagaya_http_kit::testing::transcripts;
     use nagaya_jobs::error::LostWhy;
+    use nagaya_jobs::{JobId, QueueName};
+
+    #[test]
+    fn responses_are_as_recorded() {
+        let mut problems: Vec<Problem> = errors().into_iter().map(Problem::from).collect();
+        problems.push(Problem::bad_request("あ".repeat(201)));
+        problems.extend(Sort::ALL.iter().map(|sort| Problem::new(*sort, "no")));
+        let text = transcripts(problems.into_iter().map(Problem::into_response));
+        assert_eq!(text, include_str!("problem.golden"));
+    }
+
+    /// One error of each variant.
+    fn errors() -> Vec<Error> {
+        let id = JobId::new(7).unwrap();
+        let state = nagaya_jobs::State::Waiting;
+        let source = || "the disk is away".into();
+        vec![
+            Error::invalid("queue", "\"x\" is no name"),
+            Error::TooLarge {
+                what: "payload",
+                bytes: 9,
+                bytes_max: 8,
+            },
+            Error::no_such("job", "7"),
+            Error::WrongState { id, state },
+            Error::LeaseLost {
+                why: LostWhy::Conflict,
+                state: Some(state),
+            },
+            Error::LeaseLost {
+                why: LostWhy::Unknown,
+                state: None,
+            },
+            Error::DependencyUnknown { id },
+            Error::DependencyFailed { id, state },
+            Error::QueueFull {
+                queue: QueueName::new("mail").unwrap(),
+                depth_max: 3,
+            },
+            Error::Busy,
+            Error::Unavailable(source()),
+            Error::Full(source()),
+            Error::Stopped {
+                why: "a write failed".into(),
+            },
+            Error::Damaged { what: "row 5".into() },
+            Error::Failed(source()),
+        ]
+    }
 
     #[test]
     fn a_lost_lease_names_its_reason() {
@@ -278,8 +326,9 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let names: std::collections::BTreeSet<&str> = Sort::ALL.iter().map(|sort| sort.name()).collect();
-        assert_eq!(names.len(), Sort::ALL.len());
+        let names: std::collections::BTreeSet<&str> =
+            ProblemKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), ProblemKind::ALL.len());
     }
 
     #[test]

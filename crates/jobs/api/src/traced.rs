@@ -1,8 +1,9 @@
 //! Jobs as parts of traces.
 //!
-//! A job carries the trace of the request that registered it, or the one that it names itself, through the store to
-//! its worker and its webhook. Where spans are exported, each attempt is a span from its claim to its report, and what
-//! the worker is given hangs below it. Elsewhere the caller's words are passed on as they are.
+//! A job carries the trace of the request that registered it, or the one that it names itself, through the
+//! store to its worker and its webhook. Where spans are exported, each attempt is a span from its claim to
+//! its report, and the context given to the worker is its child. Elsewhere the caller's context is passed on
+//! unchanged.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,16 +19,16 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{Span, field, info_span};
 
-/// Attempts whose spans are held open here; those beyond it are closed at once.
+/// Attempt spans kept open here; spans beyond that are closed at once.
 const OPEN_MAX: usize = 10_000;
-/// How long after the end of its lease an attempt that was not reported on is given up.
+/// How long after the end of its lease an unreported attempt is given up.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often those are looked for.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Headers that a webhook may have.
+/// How often expired attempts are checked.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Headers per webhook at most.
 const WEBHOOK_HEADERS_MAX: usize = 32;
 
-/// The trace of a request, for jobs that name none.
+/// Returns the trace of a request, for jobs that name none.
 pub(crate) fn of_request(headers: &HeaderMap) -> Option<TraceContext> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let own = trace::traceparent(&Span::current());
@@ -41,7 +42,7 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Option<TraceContext> {
     })
 }
 
-/// Makes a job part of its own trace, or of its request's.
+/// Assigns a job to its own trace, or to its request's.
 pub(crate) fn adopt(job: &mut NewJob, request: Option<&TraceContext>) {
     match &mut job.trace {
         None => job.trace = request.cloned(),
@@ -52,7 +53,7 @@ pub(crate) fn adopt(job: &mut NewJob, request: Option<&TraceContext>) {
         }
         Some(_) => (),
     }
-    // The receiver of a webhook finds the trace where any other service does.
+    // Webhook receivers find the trace in the usual header.
     if let (Some(trace), Some(webhook)) = (&job.trace, &mut job.webhook) {
         let headers = &mut webhook.headers;
         let is_taken = headers
@@ -64,14 +65,14 @@ pub(crate) fn adopt(job: &mut NewJob, request: Option<&TraceContext>) {
     }
 }
 
-/// The spans of attempts that run at the moment and were claimed here.
+/// The spans of running attempts that were claimed here.
 #[derive(Default)]
 pub(crate) struct Attempts(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
     spans: HashMap<Lease, Running>,
-    looked_at: Option<Instant>,
+    swept_at: Option<Instant>,
 }
 
 struct Running {
@@ -81,13 +82,13 @@ struct Running {
 }
 
 impl Attempts {
-    /// Begins the span of an attempt, and lets the worker's own hang below it.
+    /// Opens the span of an attempt and makes it the parent of the worker's spans.
     pub(crate) fn begin(&self, claimed: &mut Claimed, worker: &str) {
         let job = &mut claimed.job;
         let Some(context) = job.trace.as_mut().filter(|_| trace::is_on()) else {
             return;
         };
-        // Not below the claim, which would then last as long.
+        // Not a child of the claim's span, which would otherwise last as long.
         let span = info_span!(
             parent: None, "job_attempt", job = %job.lease.id, attempt = job.lease.attempt, queue = %job.queue, worker,
             outcome = field::Empty
@@ -105,14 +106,14 @@ impl Attempts {
         }
     }
 
-    /// An attempt goes on.
+    /// Prolongs an attempt.
     pub(crate) fn extend(&self, lease: &Lease, length: Option<Duration>) {
         if let Some(running) = self.0.lock().spans.get_mut(lease) {
             running.until = Instant::now() + length.unwrap_or(running.lease);
         }
     }
 
-    /// The span of a report, below that of its attempt.
+    /// Returns the span of a report, as a child of its attempt.
     pub(crate) fn report(&self, lease: &Lease) -> Span {
         match self.0.lock().spans.get(lease) {
             Some(running) => info_span!(parent: &running.span, "job_report"),
@@ -120,7 +121,7 @@ impl Attempts {
         }
     }
 
-    /// Ends the span of an attempt that was reported on.
+    /// Closes the span of an attempt after its report.
     pub(crate) fn end(&self, lease: &Lease, outcome: &'static str) {
         let ended = self.0.lock().spans.remove(lease);
         if let Some(running) = ended {
@@ -131,10 +132,10 @@ impl Attempts {
 
 impl Open {
     fn give_up_lost(&mut self, now: Instant) {
-        if self.looked_at.is_some_and(|at| now < at + LOOK_EVERY) {
+        if self.swept_at.is_some_and(|at| now < at + SWEEP_INTERVAL) {
             return;
         }
-        self.looked_at = Some(now);
+        self.swept_at = Some(now);
         self.spans.retain(|_, running| {
             let is_ours = now < running.until + GRACE;
             if !is_ours {

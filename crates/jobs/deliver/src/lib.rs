@@ -1,7 +1,7 @@
-//! Telling people what became of their jobs.
+//! Delivers the results of jobs.
 //!
-//! [`webhook`] carries events to the targets that submitters named; [`notify`] tells administrators of jobs that
-//! failed for good and of results that did not arrive. Whatever goes out to an address that somebody else chose
+//! [`webhook`] sends events to the targets that submitters named. [`notify`] notifies administrators of
+//! permanently failed jobs and undelivered results. Everything sent to an address that a third party chose
 //! goes through [`guard`].
 
 pub mod guard;

@@ -1,8 +1,8 @@
-//! Results that did not arrive.
+//! Undelivered results.
 //!
-//! A delivery that is given up leaves a job in a reserved queue, registered before the last try is noted, so that
-//! no crash can lose it. The notifier ends that job as failed: its event is then told like any other failure, and
-//! the failed jobs of the queue are the list of what did not arrive.
+//! A delivery that is given up creates a job in a reserved queue. It is registered before the last attempt is
+//! recorded, so that a crash cannot lose it. The notifier fails that job permanently. So its event is
+//! reported like any other failure, and the failed jobs of the queue are the list of undelivered results.
 
 use nagaya_jobs::delivery::Delivery;
 use nagaya_jobs::job::{Body, Idempotency};
@@ -10,12 +10,12 @@ use nagaya_jobs::store::JobStore;
 use nagaya_jobs::{Error, NewJob, QueueName};
 use serde_json::json;
 
-/// The queue of what did not arrive. The kind of its jobs is the queue of the job whose result it was.
+/// Returns the queue of undelivered results. The kind of its jobs is the queue of the original job.
 pub fn queue() -> QueueName {
     QueueName::new("_undelivered").expect("the name fits")
 }
 
-/// Registers what did not arrive. A repeat finds the first.
+/// Registers an undelivered result. Registering it again has no effect.
 pub(crate) async fn note(store: &dyn JobStore, delivery: &Delivery, why: &str) -> Result<(), Error> {
     let url = &delivery.webhook.url;
     let error = format!("the result of job {} did not reach {url}: {why}", delivery.job);

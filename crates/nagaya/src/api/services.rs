@@ -90,7 +90,7 @@ pub(crate) fn fleet(state: &AdminState) -> Option<Value> {
         "instances": status.live_instances,
         "workers": status.workers,
         "placed": status.workers.saturating_sub(status.unplaced),
-        "spread": status.proof.spread_before,
+        "spread": status.cost.spread_before,
         "moves": status.revoked_total,
         "is_held": status.held.is_some(),
     }))

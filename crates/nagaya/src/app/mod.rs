@@ -9,7 +9,6 @@ pub mod service;
 pub(crate) mod supervisor;
 
 pub(crate) mod data_dir;
-pub(crate) mod signals;
 
 pub(crate) mod banner;
 pub(crate) mod terminal;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use nagaya_config::Flag;
+use nagaya_process::Signals;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry, TelemetryConfig};
 use tokio::sync::Semaphore;
@@ -21,7 +22,6 @@ use crate::app::data_dir::DataDir;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, HouseConfig, Settings};
-use crate::app::signals::Signals;
 use crate::app::supervisor::Supervisor;
 use crate::app::terminal;
 use crate::cli::GlobalArgs;
@@ -64,13 +64,13 @@ where
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::listen_for_stop().context("cannot listen for signals")?;
         let stop = CancellationToken::new();
         let second_signal = async {
-            let name = signals.next().await;
+            let name = signals.next_name().await;
             info!(signal = name, "stopping");
             stop.cancel();
-            signals.next().await
+            signals.next_name().await
         };
         tokio::select! {
             result = logged(&telemetry, components(stop.clone())) => result.map(|()| ExitCode::SUCCESS),

@@ -17,13 +17,13 @@ use nagaya_fleet::commands::StoreOptions;
 use nagaya_fleet::name::AppName;
 use nagaya_fleet::status::Status;
 use nagaya_fleet::store::Store;
+use nagaya_process::spawn_child;
 use nagaya_redis_client::{Client as Redis, RedisUrl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::child::spawn_child;
 use super::part::{End, Part, count};
 use super::target::{Target, connect_to, erase};
 
@@ -113,10 +113,10 @@ impl FleetPart {
         self.start(folder, name, &["agent", "--name", name, "--exec", "sleep 86400"])
     }
 
-    async fn look(&self) -> anyhow::Result<()> {
-        let look = self.store.look(None).await;
-        let look = look.map_err(|error| anyhow::anyhow!("{}", error.chain()))?;
-        let status = Status::new(look).to_json();
+    async fn snapshot(&self) -> anyhow::Result<()> {
+        let snapshot = self.store.snapshot(None).await;
+        let snapshot = snapshot.map_err(|error| anyhow::anyhow!("{}", error.chain()))?;
+        let status = Status::new(snapshot).to_json();
         let assigned = status["workers"].as_array().into_iter().flatten();
         let places = assigned
             .filter(|worker| worker["state"] == "assigned")
@@ -138,7 +138,7 @@ impl FleetPart {
         is_so: impl Fn(&Seen) -> bool,
     ) -> anyhow::Result<bool> {
         loop {
-            self.look().await?;
+            self.snapshot().await?;
             if is_so(&self.seen.borrow()) {
                 return Ok(true);
             }
@@ -219,7 +219,7 @@ impl FleetPart {
     /// Looks on until a moment, or until the time is up.
     async fn rest_until(&self, until: Instant, end: &End) -> anyhow::Result<()> {
         while Instant::now() < until && !end.time_is_up.is_cancelled() {
-            self.look().await?;
+            self.snapshot().await?;
             tokio::select! {
                 () = end.time_is_up.cancelled() => (),
                 () = tokio::time::sleep(LOOK_EVERY) => (),

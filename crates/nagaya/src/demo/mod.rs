@@ -6,7 +6,6 @@
 //!
 //! Everything runs on the main thread: the kernel ends the child processes of a thread that ends.
 
-mod child;
 mod target;
 
 mod fanout;
@@ -28,12 +27,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::future::join_all;
 use nagaya_config::{Flag, Loaded};
+use nagaya_process::{Signal, Signals};
 use nagaya_redis_client::reply;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::app::settings;
-use crate::app::signals::Signals;
 use crate::cli::GlobalArgs;
 use crate::jobs::tools::block_on;
 use crate::jobs::tools::connect::ConnectArgs;
@@ -86,9 +84,9 @@ pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, args: DemoArgs) -> anyh
 }
 
 async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
     // A terminal that is closed ends the demo as Ctrl-C does.
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let ending = [Signal::INT, Signal::TERM, Signal::HUP];
+    let mut signals = Signals::listen(&ending).context("cannot listen for signals")?;
     let target = Target::find(loaded, &args.connect).await?;
     let length = Duration::from_secs(args.seconds);
     let parts: Vec<Box<dyn Part>> = vec![
@@ -103,7 +101,7 @@ async fn demo(loaded: &Loaded, args: DemoArgs) -> anyhow::Result<ExitCode> {
         free_lock(&target).await?;
         return Err(error.context("what an earlier demo left cannot be cleared away"));
     }
-    let ends = play(&target, &parts, length, (&mut signals, &mut hangup)).await;
+    let ends = play(&target, &parts, length, &mut signals).await;
     let left = clean(&parts).await.and(free_lock(&target).await).err();
 
     let summary = Summary::new(&target, args.seconds, &parts, ends, left);
@@ -148,7 +146,7 @@ async fn play(
     target: &Target,
     parts: &[Box<dyn Part>],
     length: Duration,
-    (signals, hangup): (&mut Signals, &mut Signal),
+    signals: &mut Signals,
 ) -> Vec<anyhow::Result<()>> {
     let end = End::default();
     let running = join_all(parts.iter().map(|part| part.run(&end)));
@@ -169,7 +167,7 @@ async fn play(
             never = &mut keeping => match never {},
             () = &mut time_is_up, if !end.time_is_up.is_cancelled() => end.time_is_up.cancel(),
             _ = draw.tick() => screen.draw(began.elapsed(), parts),
-            () = asked_to_end(signals, hangup) => {
+            _ = signals.next() => {
                 if end.interrupted.is_cancelled() {
                     // The children end with us, the rest is cleared away by the next demo.
                     std::process::exit(1);
@@ -177,13 +175,6 @@ async fn play(
                 end.interrupted.cancel();
             }
         }
-    }
-}
-
-async fn asked_to_end(signals: &mut Signals, hangup: &mut Signal) {
-    tokio::select! {
-        _ = signals.next() => (),
-        _ = hangup.recv() => (),
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nagaya_config::{Secret, Unset, settings};
-use nagaya_fleet::manager::{Brake, ManagerOptions, Source};
+use nagaya_fleet::manager::{ManagerOptions, MassStopGuard, Source};
 use nagaya_fleet::name::{AppName, InstanceName};
 use nagaya_fleet::protocol::Rebalance;
-use nagaya_fleet::timing::{Timing, Wish};
+use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_redis_client::RedisUrl;
 
 settings! {
@@ -104,8 +104,8 @@ impl FleetConfig {
         Ok(source)
     }
 
-    pub(super) fn wish(&self) -> Wish {
-        Wish {
+    pub(super) fn timing_options(&self) -> TimingOptions {
+        TimingOptions {
             lease: Some(self.lease),
             heartbeat: self.heartbeat,
             grace: self.grace,
@@ -116,7 +116,8 @@ impl FleetConfig {
     }
 
     pub(super) fn timing(&self) -> anyhow::Result<Timing> {
-        Timing::from_wish(self.wish()).context("the lengths of time in [fleet] do not fit each other")
+        Timing::from_options(self.timing_options())
+            .context("the lengths of time in [fleet] do not fit each other")
     }
 
     pub(super) fn rebalance(&self) -> Rebalance {
@@ -136,7 +137,7 @@ impl FleetConfig {
             source_interval: self.source_interval,
             timing: self.timing()?,
             rebalance: self.rebalance(),
-            brake: Brake {
+            mass_stop_guard: MassStopGuard {
                 share_max: f64::from(self.brake_percent) / 100.0,
                 always_allowed: self.brake_always,
             },
@@ -164,7 +165,10 @@ mod tests {
         config.check().unwrap();
         assert_eq!(config.timing().unwrap(), Timing::default());
         assert_eq!(config.rebalance(), Rebalance::default());
-        assert_eq!(config.manager(None).unwrap().brake, Brake::default());
+        assert_eq!(
+            config.manager(None).unwrap().mass_stop_guard,
+            MassStopGuard::default()
+        );
         assert!(config.source().unwrap().is_none());
     }
 

@@ -153,7 +153,7 @@ fn stats(status: &ManagerStatus) -> FleetStats {
         workers: status.workers as u64,
         live_instances: status.live_instances as u64,
         unplaced: status.unplaced as u64,
-        spread: status.proof.spread_before as u64,
+        spread: status.cost.spread_before as u64,
         held_stops: status.held.as_ref().map_or(0, |held| held.stops as u64),
         placed: status.assigned_total,
         moves: status.revoked_total,

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use nagaya_config::Secret;
 use nagaya_jobs::TenantId;
-use nagaya_jobs_api::{Api, Need, Visitor};
+use nagaya_jobs_api::{Api, Permission, PrincipalInfo};
 use subtle::ConstantTimeEq;
 
 use super::problem::Problem;
@@ -30,7 +30,7 @@ pub(super) async fn require_token(
         return next.run(request).await;
     }
     let refused = match &state.tokens {
-        Some(tokens) => refuse_visitor(tokens, request.headers(), request.method()).await,
+        Some(tokens) => refuse_principal(tokens, request.headers(), request.method()).await,
         None => refuse_stranger(state.config.token.as_ref(), request.headers()),
     };
     match refused {
@@ -42,13 +42,13 @@ pub(super) async fn require_token(
 /// Asks the jobs' API, in whose store the tokens are, and returns the answer for those who may not.
 ///
 /// The room and the fan-out know no tenants, so a token that is bound to one, or to some queues, shows nothing of them.
-async fn refuse_visitor(tokens: &Api, headers: &HeaderMap, method: &Method) -> Option<Response> {
-    let need = match *method {
-        Method::GET | Method::HEAD => Need::Read,
-        _ => Need::Admin,
+async fn refuse_principal(tokens: &Api, headers: &HeaderMap, method: &Method) -> Option<Response> {
+    let permission = match *method {
+        Method::GET | Method::HEAD => Permission::Read,
+        _ => Permission::Admin,
     };
-    match tokens.admit(headers, need).await {
-        Ok(visitor) if sees_the_house(&visitor) => None,
+    match tokens.admit(headers, permission).await {
+        Ok(principal) if sees_the_house(&principal) => None,
         Ok(_) => {
             let detail = "the token is for one tenant or for some queues; the whole house is shown to tokens of the \
                           tenant default that are not bound to queues, and to those with the scope admin";
@@ -58,8 +58,8 @@ async fn refuse_visitor(tokens: &Api, headers: &HeaderMap, method: &Method) -> O
     }
 }
 
-fn sees_the_house(visitor: &Visitor) -> bool {
-    visitor.is_admin || (visitor.tenant == TenantId::default_tenant() && visitor.queues.is_empty())
+fn sees_the_house(principal: &PrincipalInfo) -> bool {
+    principal.is_admin || (principal.tenant == TenantId::default_tenant() && principal.queues.is_empty())
 }
 
 /// Returns the answer for those who do not have the house's own token, if it has one.
@@ -73,11 +73,8 @@ fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Respon
         return None;
     }
     let detail = "this needs the header `Authorization: Bearer TOKEN` with the token of `http.token`";
-    let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Some(response)
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, detail).challenge();
+    Some(problem.into_response())
 }
 
 fn bearer(header: &[u8]) -> Option<&[u8]> {
@@ -102,7 +99,7 @@ mod tests {
     #[test]
     fn only_unbound_tokens_and_administrators_see_the_whole_house() {
         let sees = |tenant: &str, is_admin: bool, queues: &[&str]| {
-            sees_the_house(&Visitor {
+            sees_the_house(&PrincipalInfo {
                 tenant: TenantId::new(tenant).unwrap(),
                 is_admin,
                 queues: queues.iter().map(|queue| queue.to_string()).collect(),

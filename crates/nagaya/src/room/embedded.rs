@@ -192,13 +192,13 @@ fn read(figures: &Figures) -> RoomStats {
     RoomStats {
         connections: figures.connections() as u64,
         connections_refused: figures.connections_refused(),
-        keys: server.shards.keys() as u64,
-        hits: server.sum(|stats| stats.keyspace_hits.get()),
-        misses: server.sum(|stats| stats.keyspace_misses.get()),
-        expired: server.sum(|stats| stats.expired_keys.get()),
+        keys: server.keyspace.shards.keys() as u64,
+        hits: server.sum(|stats| stats.keyspace.hits.get()),
+        misses: server.sum(|stats| stats.keyspace.misses.get()),
+        expired: server.sum(|stats| stats.keyspace.expired_keys.get()),
         used_bytes: used_bytes() as u64,
         limit_bytes: Some(server.config().maxmemory).filter(|limit| *limit > 0),
-        tags: server.tags_in_memory(),
+        tags: server.keyspace.tags_in_memory(),
         commands: every
             .map(|command| CommandStats {
                 name: &command.full_name,
@@ -211,7 +211,7 @@ fn read(figures: &Figures) -> RoomStats {
 }
 
 fn read_tiers(server: &Server) -> TierStats {
-    let Some(tiering) = server.tiering.get() else {
+    let Some(tiering) = server.keyspace.tiering.get() else {
         return TierStats::default();
     };
     let counters = &tiering.counters;
@@ -224,7 +224,7 @@ fn read_tiers(server: &Server) -> TierStats {
         cold_tags: totals.tags,
         cold_bytes: totals.disk_bytes,
         log_bytes: server.journal_bytes(),
-        staleness_ms: server.staleness_ms() as u64,
+        staleness_ms: server.keyspace.staleness_ms() as u64,
         load_waits: count(&counters.waits),
         loads_failed: count(&counters.loads_failed),
         evicted_tags: count(&counters.evicted_tags),

@@ -27,11 +27,11 @@ fn listed(server: &Server) -> Vec<Value> {
 #[test]
 fn a_delivery_that_failed_is_found_and_sent_again() {
     let server = Server::start(&["--set", "jobs.webhooks.allow=127.0.0.1"]);
-    let (port, door) = (free_port(), server.door());
+    let (port, endpoints) = (free_port(), server.endpoints());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let webhook = json!({"url": format!("http://127.0.0.1:{port}/done")});
-        let client = door.client();
+        let client = endpoints.client();
         client
             .enqueue(json!({"queue": "mail", "payload": 1, "webhook": webhook}))
             .await;

@@ -15,7 +15,7 @@ macro_rules! on_every_site {
             $(#[test]
             fn $name() {
                 let site = Site::on_sqlite(&[]);
-                Runtime::new().unwrap().block_on(sequences::$name(&site.door));
+                Runtime::new().unwrap().block_on(sequences::$name(&site.endpoints));
             })*
         }
 
@@ -25,7 +25,7 @@ macro_rules! on_every_site {
             $(#[test]
             fn $name() {
                 let site = Site::on_postgres(&[]);
-                Runtime::new().unwrap().block_on(sequences::$name(&site.door));
+                Runtime::new().unwrap().block_on(sequences::$name(&site.endpoints));
                 let answered: Vec<u64> = site.servers.iter().map(Server::answered).collect();
                 assert!(answered.iter().all(|count| *count > 0), "{answered:?}");
             })*
@@ -41,7 +41,7 @@ fn an_administrator_is_told_of_a_job_that_failed_for_good(start: impl Fn(&[&str]
     let url = format!("jobs.notify.chat_url={}", chat.url);
     let site = start(&["--set", &url, "--set", "jobs.notify.gather=0s"]);
     Runtime::new().unwrap().block_on(async {
-        let client = site.door.client();
+        let client = site.endpoints.client();
         let job = json!({"queue": "video", "payload": null, "backoff": {"kind": "none"}});
         let id = client.enqueue(job).await;
         for _ in 1..=6 {

@@ -153,7 +153,7 @@ fn a_stream_whose_reader_stops_reading_is_cut_off_and_nothing_is_lost() {
     let server = with_little_patience();
     let runtime = Runtime::new().unwrap();
     let mut stalled = request(&server, "GET /v1/events?kind=succeeded&after=0", "", "");
-    runtime.block_on(async { end_large_jobs(&server.door().client()).await });
+    runtime.block_on(async { end_large_jobs(&server.endpoints().client()).await });
     wait_until_alone(&server);
     // What was on its way arrives; the last event of it may be broken off.
     let mut bytes = Vec::new();
@@ -165,7 +165,7 @@ fn a_stream_whose_reader_stops_reading_is_cut_off_and_nothing_is_lost() {
     assert!(seen.len() < STALL_JOBS, "the reader got all without reading");
     let last = seen.iter().max_by_key(|id| id.parse::<u64>().unwrap()).cloned();
     runtime.block_on(async {
-        let client = server.door().client();
+        let client = server.endpoints().client();
         let mut rest = client
             .events("/v1/events?kind=succeeded&after=0", last.as_deref())
             .await;
@@ -191,7 +191,7 @@ fn a_websocket_whose_reader_stops_reading_is_cut_off_and_nothing_is_lost() {
     };
     let _stalled = runtime.block_on(async {
         let stalled = open().await;
-        end_large_jobs(&server.door().client()).await;
+        end_large_jobs(&server.endpoints().client()).await;
         stalled
     });
     wait_until_alone(&server);
@@ -211,10 +211,13 @@ fn a_websocket_whose_reader_stops_reading_is_cut_off_and_nothing_is_lost() {
 fn only_an_administrator_says_where_jobs_are_pushed() {
     let server = Server::start(&["--set", "http.token=hunter2"]);
     Runtime::new().unwrap().block_on(async {
-        let house = server.door().client().with_token("hunter2");
+        let house = server.endpoints().client().with_token("hunter2");
         let token = json!({"tenant": "shop", "name": "web", "scopes": ["enqueue", "work", "read"]});
         let made = house.post("/v1/tokens", token).await.is(201);
-        let shop = server.door().client().with_token(made["token"].as_str().unwrap());
+        let shop = server
+            .endpoints()
+            .client()
+            .with_token(made["token"].as_str().unwrap());
         let push = json!({"push": {"url": "http://169.254.169.254/", "concurrency": 1}});
         assert_eq!(shop.put("/v1/queues/mail", push.clone()).await.status, 403);
         house.put("/v1/queues/mail", push).await.is(200);

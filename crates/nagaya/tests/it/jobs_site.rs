@@ -9,7 +9,7 @@ pub(crate) mod sequences;
 use super::*;
 use axum::Json;
 use axum::routing::post;
-use client::Door;
+use client::Endpoints;
 use nagaya_testkit::{Nginx, free_port, http, shared};
 use serde_json::Value;
 use std::cell::Cell;
@@ -59,8 +59,8 @@ impl Server {
     }
 
     /// Where it is reached: REST and gRPC share a port.
-    pub(crate) fn door(&self) -> Door {
-        Door {
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints {
             rest: self.address,
             grpc: self.address,
         }
@@ -100,7 +100,7 @@ impl Server {
 /// Servers that share a store, and the nginx in front of them.
 pub(crate) struct Site {
     pub(crate) servers: Vec<Server>,
-    pub(crate) door: Door,
+    pub(crate) endpoints: Endpoints,
     _nginx: Nginx,
 }
 
@@ -125,13 +125,13 @@ impl Site {
             grpc.set(free_port());
             http_block(&servers, address, grpc.get())
         });
-        let door = Door {
+        let endpoints = Endpoints {
             rest: nginx.address(),
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, grpc.get())),
         };
         Site {
             servers,
-            door,
+            endpoints,
             _nginx: nginx,
         }
     }

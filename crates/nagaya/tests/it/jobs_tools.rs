@@ -28,7 +28,7 @@ impl Server {
             let store = SqliteJobs::open(file, &Options::default(), Arc::new(SystemClock)).unwrap();
             let jobs = Jobs::start(Arc::new(store), Config::default()).await.unwrap();
             let auth = AuthConfig {
-                house_token: None,
+                server_token: None,
                 open: true,
             };
             let api = Api::new(jobs.clone(), auth, ApiConfig::default(), CancellationToken::new());

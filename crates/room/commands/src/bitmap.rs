@@ -7,17 +7,17 @@ use nagaya_store::value::{StrRef, Value};
 
 use crate::ctx::Ctx;
 use crate::db::Expiry;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, cmd,
-    key, keys_to,
+    ACCESS, Category, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, key, keys_to,
 };
 
 mod bits;
 mod field;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("BITCOUNT", -2, bitcount)
         .flags(READONLY)
         .acl(Category::BITMAP)

@@ -1,6 +1,6 @@
 //! Clients that wait for a key.
 //!
-//! A command that finds nothing and may wait leaves a [`Waiter`] with every
+//! A command that finds nothing and may wait leaves a [`Wait`] with every
 //! shard of its keys. Whoever changes such a key runs, after its own command,
 //! the commands of the waiters in the order in which they began to wait, on
 //! their behalf, under the locks of their keys; a waiter whose command now has
@@ -8,14 +8,12 @@
 //! in several ways at once (served, timed out, disconnected, unblocked): the
 //! one that claims it first decides.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_resp::{ArgVec, Out, Proto};
 use nagaya_store::value::ValueKind;
 
-use crate::client::ClientShared;
-use crate::table::Command;
+use crate::command_table::Command;
 
 /// What a client gets when its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +30,7 @@ impl TimeoutReply {
 }
 
 /// A blocked command.
-pub(crate) struct Waiter {
-    pub(crate) client: Arc<ClientShared>,
+pub(crate) struct Wait {
     pub(crate) proto: Proto,
     pub(crate) command: &'static Command,
     pub(crate) args: ArgVec,
@@ -58,16 +55,9 @@ pub(crate) struct BlockRequest {
     pub(crate) args: Option<ArgVec>,
 }
 
-impl Waiter {
-    pub(crate) fn new(
-        client: Arc<ClientShared>,
-        proto: Proto,
-        command: &'static Command,
-        args: ArgVec,
-        request: BlockRequest,
-    ) -> Waiter {
-        Waiter {
-            client,
+impl Wait {
+    pub(crate) fn new(proto: Proto, command: &'static Command, args: ArgVec, request: BlockRequest) -> Wait {
+        Wait {
             proto,
             command,
             args: request.args.unwrap_or(args),

@@ -18,7 +18,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Makes a new connection known; [`crate::dispatch::Core::disconnect`] makes it unknown again.
+    /// Makes a new connection known; [`crate::executor::Core::disconnect`] makes it unknown again.
     pub fn add(&self, client: &Arc<ClientShared>) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.by_id.write().insert(client.id, Arc::clone(client));

@@ -1,14 +1,20 @@
 //! What a handler gets: its arguments, its keys, its reply, and who asks.
 
+use std::sync::Arc;
+
 use nagaya_resp::{ArgVec, Args, Out, parse_f64, parse_i64};
+use nagaya_store::limits::EncodingLimits;
 use nagaya_store::value::ValueKind;
 
-use crate::blocking::{BlockRequest, TimeoutReply};
+use crate::blocking::{BlockRequest, TimeoutReply, Wait};
 use crate::client::Client;
+use crate::command_table::{Command, CommandTable};
+use crate::config::Config;
 use crate::db::Db;
-use crate::dispatch::Core;
 use crate::error::CommandError;
-use crate::table::Command;
+use crate::executor::Core;
+use crate::server::Server;
+use crate::stats::ThreadStats;
 
 /// The surroundings of one command.
 pub struct Ctx<'c, 's> {
@@ -19,13 +25,13 @@ pub struct Ctx<'c, 's> {
     /// The keys named by the request, locked.
     pub db: &'c mut Db<'s>,
     pub client: &'c mut Client,
-    /// The thread that runs the command: settings, counters, and the way to run further commands.
-    pub core: &'c mut Core<'s>,
+    /// The thread that runs the command. Handlers use it through the methods below.
+    pub(crate) executor: &'c mut Core<'s>,
     pub command: &'static Command,
 }
 
 /// How a handler wants to wait for its keys.
-pub(crate) struct Wait<'k> {
+pub(crate) struct KeyWait<'k> {
     pub(crate) keys: Vec<&'k [u8]>,
     /// The type that a key must hold to end the wait.
     pub(crate) wake_on: ValueKind,
@@ -36,6 +42,85 @@ pub(crate) struct Wait<'k> {
     pub(crate) on_timeout: TimeoutReply,
     /// The command to run when woken, when it is not the one that was sent (XREAD with `$`).
     pub(crate) run_instead: Option<ArgVec>,
+}
+
+impl<'s> Ctx<'_, 's> {
+    /// Returns the table of all commands.
+    pub fn table(&self) -> &'static CommandTable {
+        &self.executor.server.registry.table
+    }
+
+    /// Returns the settings that this batch of commands sees.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        self.executor.config()
+    }
+
+    /// Returns how large values may grow before they change their encoding.
+    #[inline]
+    pub fn limits(&self) -> EncodingLimits {
+        self.config().limits
+    }
+
+    /// Returns the time of this batch in Unix microseconds.
+    pub fn now_us(&self) -> i64 {
+        self.executor.now_us()
+    }
+
+    /// Returns whether the client may read keys that the arguments of this command do not name.
+    pub fn may_read_all_keys(&mut self) -> bool {
+        self.executor
+            .may_read_all_keys(self.client, self.command, &self.args)
+    }
+
+    /// Returns whether more memory is used than `maxmemory` allows.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.executor.turn.out_of_memory
+    }
+
+    /// Returns the state that all threads share. For commands about the server itself.
+    pub fn server(&self) -> &'s Server {
+        self.executor.server
+    }
+
+    /// Returns the counters of this thread.
+    pub fn stats(&self) -> &'s ThreadStats {
+        self.executor.stats
+    }
+
+    /// Returns the thread that runs the command. For commands about the server itself.
+    pub fn executor(&mut self) -> &mut Core<'s> {
+        self.executor
+    }
+
+    /// Runs another command on the same keys and writes its reply.
+    pub fn call(&mut self, command: &'static Command, args: Args<'_>) {
+        self.executor.call(self.client, command, args, self.db, self.out);
+    }
+
+    /// Checks a queued command once more before EXEC runs it.
+    pub fn check_rights_at_exec(
+        &mut self,
+        command: &'static Command,
+        args: &Args<'_>,
+    ) -> Result<(), CommandError> {
+        self.executor.check_rights_at_exec(self.client, command, args)
+    }
+
+    /// Logs the client in as a user, given its name and password.
+    pub fn log_in(&mut self, pair: (&[u8], &[u8])) -> Result<(), CommandError> {
+        self.executor.log_in(self.client, &self.args, self.command, pair)
+    }
+
+    /// Returns whether the client has authenticated, or did not have to when it came.
+    pub fn is_authenticated(&mut self) -> bool {
+        self.executor.is_authenticated(self.client)
+    }
+
+    /// Takes a wait that this command has ended out of its keys' queues once no shard is held.
+    pub fn forget_wait(&mut self, wait: Arc<Wait>) {
+        self.executor.after.ended_waits.push(wait);
+    }
 }
 
 impl<'c> Ctx<'c, '_> {
@@ -72,7 +157,7 @@ impl<'c> Ctx<'c, '_> {
         if self.db.replaying {
             usize::MAX
         } else {
-            self.core.config.proto_max_bulk_len
+            self.config().proto_max_bulk_len
         }
     }
 
@@ -97,7 +182,7 @@ impl<'c> Ctx<'c, '_> {
     /// were up at once. The handler returns right after, having written nothing.
     ///
     /// When a key changes, the handler runs again from the start, perhaps on another thread.
-    pub(crate) fn wait(&mut self, wait: Wait<'_>) {
+    pub(crate) fn wait(&mut self, wait: KeyWait<'_>) {
         if !self.may_wait() {
             wait.on_timeout.write(self.out);
             return;
@@ -111,5 +196,17 @@ impl<'c> Ctx<'c, '_> {
             on_timeout: wait.on_timeout,
             args: wait.run_instead,
         });
+    }
+}
+
+impl Ctx<'_, '_> {
+    /// Says that the request is its own effect, although it counts as no change.
+    pub(crate) fn effect_verbatim(&mut self) {
+        self.db.effect_iter(self.args.len(), self.args.iter());
+    }
+
+    /// Says that the request is its own effect at the time it ran.
+    pub(crate) fn effect_verbatim_now(&mut self) {
+        self.db.effect_now(self.args.len(), self.args.iter());
     }
 }

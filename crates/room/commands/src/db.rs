@@ -19,18 +19,17 @@ use nagaya_store::table::Keyed;
 use nagaya_store::value::{Collection, StrRef, Value, ValueKind};
 
 use crate::client::Message;
+use crate::counter::KeyspaceStats;
 use crate::effects::Effects;
 use crate::error::CommandError;
+use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
 use crate::notify::Events;
 use crate::recency::Recency;
-use crate::server::{Garbage, Server};
+use crate::reclaim::Garbage;
 use crate::shard::{Locked, Place, Shard};
-use crate::stats::ThreadStats;
+use crate::subscribers::Subscribers;
 use crate::tiering::{ShardTiers, Tiering};
 use crate::tracking::Changes;
-
-/// Values whose freeing takes more steps than this are freed elsewhere.
-const FREE_EFFORT_MAX: usize = 64;
 
 /// What happens to a key's expiry when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +42,25 @@ pub enum Expiry {
     At(i64),
 }
 
+/// What a command's keys depend on beside the data.
+#[derive(Clone, Copy, Debug)]
+pub struct DbTurn {
+    /// When the command begins, in Unix milliseconds.
+    pub now_ms: i64,
+    /// The events that are published.
+    pub notify: Events,
+    /// The eviction policy counts how often keys are used, not when.
+    pub counts_uses: bool,
+    /// The client that the command belongs to, for client-side caching; 0 for none.
+    pub client_id: u64,
+}
+
 /// The keys that one command may touch.
 pub struct Db<'s> {
-    pub(crate) server: &'s Server,
+    data: &'s Keyspace,
+    subscribers: &'s Subscribers,
     locked: Locked<'s>,
-    stats: &'s ThreadStats,
+    stats: &'s KeyspaceStats,
     now_ms: i64,
     /// Keys whose expiry is earlier than this are gone.
     expired_before_ms: i64,
@@ -74,33 +87,39 @@ pub struct Db<'s> {
 }
 
 impl<'s> Db<'s> {
+    /// Opens locked shards for a command of the client `turn.client_id`.
+    #[inline]
     pub(crate) fn new(
-        server: &'s Server,
+        data: &'s Keyspace,
+        subscribers: &'s Subscribers,
         locked: Locked<'s>,
-        stats: &'s ThreadStats,
-        now_ms: i64,
-        notify: Events,
-        counts_uses: bool,
-        client_id: u64,
+        stats: &'s KeyspaceStats,
+        turn: &DbTurn,
     ) -> Db<'s> {
         Db {
-            server,
+            data,
+            subscribers,
             locked,
             stats,
-            now_ms,
-            expired_before_ms: now_ms,
+            now_ms: turn.now_ms,
+            expired_before_ms: turn.now_ms,
             replaying: false,
             effects: Effects::default(),
-            recency: Recency::at(now_ms, counts_uses),
-            notify,
-            tiering: server.tiering.get(),
-            client_id,
+            recency: Recency::at(turn.now_ms, turn.counts_uses),
+            notify: turn.notify,
+            tiering: data.tiering.get(),
+            client_id: turn.client_id,
             dirty: 0,
             expired: RefCell::default(),
             ready: Vec::new(),
             changes: None,
             known: (std::ptr::null(), 0, Place { hash: 0, shard: 0 }),
         }
+    }
+
+    /// Returns the data that the locked shards are part of.
+    pub(crate) fn data(&self) -> &'s Keyspace {
+        self.data
     }
 
     /// Makes the database one to replay on: it is `now_ms`, and no key expires.
@@ -131,11 +150,11 @@ impl<'s> Db<'s> {
         match self.live(key) {
             Some(entry) => {
                 entry.set_stamp(self.recency.used(entry.stamp()));
-                self.stats.keyspace_hits.add(1);
+                self.stats.hits.add(1);
                 Some(entry)
             }
             None => {
-                self.stats.keyspace_misses.add(1);
+                self.stats.misses.add(1);
                 if self.notify.has(Events::MISS) {
                     self.notify(Events::MISS, "keymiss", key);
                 }
@@ -382,8 +401,7 @@ impl<'s> Db<'s> {
     /// Frees an entry, elsewhere when that takes long.
     pub fn discard(&self, entry: Entry) {
         if entry.free_effort() > FREE_EFFORT_MAX {
-            self.server.reclaimed.fetch_add(1, Ordering::Relaxed);
-            self.server.reclaimer.reclaim(Garbage::Entry(entry));
+            self.data.reclaim(Garbage::Entry(entry), 1);
         }
     }
 
@@ -397,11 +415,11 @@ impl<'s> Db<'s> {
     fn changed(&mut self, key: &[u8], by: u64) {
         self.dirty += 1;
         self.touch(key);
-        if self.server.tracking.is_active() && !self.replaying {
-            let (server, runs) = (self.server, self.client_id);
-            server
+        if self.subscribers.tracking.is_active() && !self.replaying {
+            let (subscribers, runs) = (self.subscribers, self.client_id);
+            subscribers
                 .tracking
-                .changed(&server.clients, key, by, runs, &mut self.changes);
+                .changed(&subscribers.clients, key, by, runs, &mut self.changes);
         }
     }
 
@@ -430,11 +448,11 @@ impl<'s> Db<'s> {
     fn publish_event(&self, event: &str, key: &[u8]) {
         if self.notify.has(Events::KEYSPACE) {
             let channel = [b"__keyspace@0__:", key].concat();
-            self.server.pubsub.publish(&channel, event.as_bytes());
+            self.subscribers.pubsub.publish(&channel, event.as_bytes());
         }
         if self.notify.has(Events::KEYEVENT) {
             let channel = format!("__keyevent@0__:{event}");
-            self.server.pubsub.publish(channel.as_bytes(), key);
+            self.subscribers.pubsub.publish(channel.as_bytes(), key);
         }
     }
 
@@ -469,7 +487,7 @@ impl<'s> Db<'s> {
     pub(crate) fn average_ttl_ms(&self) -> i64 {
         const KEYS_PER_SHARD: usize = 64;
         let (mut sum, mut count) = (0, 0);
-        for shard in 0..self.server.shards.count() {
+        for shard in 0..self.data.shards.count() {
             let keys = &self.locked.get(shard).keys;
             if keys.volatile() == 0 {
                 continue;
@@ -484,7 +502,7 @@ impl<'s> Db<'s> {
 
     /// Visits every live key.
     pub fn for_each(&self, mut visit: impl FnMut(&Entry)) {
-        for shard in 0..self.server.shards.count() {
+        for shard in 0..self.data.shards.count() {
             let live = self
                 .locked
                 .get(shard)
@@ -500,7 +518,7 @@ impl<'s> Db<'s> {
     /// The cursor's low byte is the shard, the rest that shard's own cursor.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&Entry)) -> u64 {
         let (mut shard, inner) = ((cursor & 0xff) as usize, cursor >> 8);
-        if shard >= self.server.shards.count() {
+        if shard >= self.data.shards.count() {
             return 0;
         }
         let next = self.locked.get(shard).keys.scan(inner, |entry| {
@@ -514,7 +532,7 @@ impl<'s> Db<'s> {
             return next << 8 | shard as u64;
         }
         shard += 1;
-        if shard == self.server.shards.count() {
+        if shard == self.data.shards.count() {
             0
         } else {
             shard as u64
@@ -528,7 +546,7 @@ impl<'s> Db<'s> {
         // and taking whatever comes is what Redis does too.
         for attempt in 0..100 {
             let mut at = with_thread_rng(|rng| rng.below(total));
-            for shard in 0..self.server.shards.count() {
+            for shard in 0..self.data.shards.count() {
                 let keys = &self.locked.get(shard).keys;
                 if at >= keys.len() {
                     at -= keys.len();
@@ -548,7 +566,7 @@ impl<'s> Db<'s> {
     /// Removes every key; returns how many there were.
     pub fn flush(&mut self) -> usize {
         let mut removed = 0;
-        for shard in 0..self.server.shards.count() {
+        for shard in 0..self.data.shards.count() {
             let watched: Vec<Box<[u8]>> = {
                 let shard = self.locked.get(shard);
                 let touched = shard.watchers.keys().chain(shard.waiters.keys());
@@ -560,16 +578,16 @@ impl<'s> Db<'s> {
             }
             removed += keys.len();
             if keys.len() > FREE_EFFORT_MAX {
-                self.server
-                    .reclaimed
-                    .fetch_add(keys.len() as u64, Ordering::Relaxed);
-                self.server.reclaimer.reclaim(Garbage::Keyspace(keys));
+                let count = keys.len();
+                self.data.reclaim(Garbage::Keys(keys), count);
             }
             watched.iter().for_each(|key| self.touch(key));
         }
-        if self.server.tracking.is_active() && !self.replaying {
-            let (server, runs) = (self.server, self.client_id);
-            server.tracking.flushed(&server.clients, runs, &mut self.changes);
+        if self.subscribers.tracking.is_active() && !self.replaying {
+            let (subscribers, runs) = (self.subscribers, self.client_id);
+            subscribers
+                .tracking
+                .flushed(&subscribers.clients, runs, &mut self.changes);
         }
         if let Some(tiering) = self.tiering {
             removed += tiering.cold_keys() as usize;
@@ -585,7 +603,7 @@ impl<'s> Db<'s> {
             return;
         }
         // During a pause expired keys are missing, but stay until it ends.
-        if self.server.pause.is_on() {
+        if self.data.pause.is_on() {
             self.expired.get_mut().clear();
             return;
         }
@@ -613,7 +631,7 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the keys of a held shard.
-    pub(crate) fn keys_of(&self, shard: usize) -> &nagaya_store::key_table::KeyTable {
+    pub(crate) fn keys_of(&self, shard: usize) -> &KeyTable {
         &self.locked.get(shard).keys
     }
 
@@ -646,7 +664,7 @@ impl<'s> Db<'s> {
     }
 
     fn every_shard<R>(&self, read: impl Fn(usize) -> R) -> impl Iterator<Item = R> {
-        (0..self.server.shards.count()).map(read)
+        (0..self.data.shards.count()).map(read)
     }
 
     #[inline]
@@ -712,6 +730,6 @@ impl<'s> Db<'s> {
         if std::ptr::eq(start, key.as_ptr()) && length == key.len() {
             return place;
         }
-        self.server.shards.place(key)
+        self.data.shards.place(key)
     }
 }

@@ -5,30 +5,25 @@
 //! request and a buffer for the reply. Once per batch they call
 //! [`Core::begin_batch`], which reads the clock and the settings.
 
-use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_resp::{ArgVec, Args, Out};
 
-use crate::blocking::Waiter;
+use crate::blocking::Wait;
 use crate::client::{Client, Mark, Replies};
-use crate::clock::{TickRate, ticks};
-use crate::config::Config;
+use crate::client_tracking::{self as tracking};
+use crate::command_table::{Command, CommandTable};
 use crate::ctx::Ctx;
-use crate::db::Db;
-use crate::effects::{EffectBuf, Effects};
+use crate::db::{Db, DbTurn};
+use crate::effects::Effects;
 use crate::error::CommandError;
+use crate::executor::Core;
 use crate::keyfind::each_key;
-use crate::postponed::Postponed;
-use crate::scripting::{self, Pump, ThreadVm};
-use crate::server::Server;
+use crate::paused::holds_up;
+use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
+use crate::scripting;
 use crate::shard::{Busy, Place, Scope, Slow};
 use crate::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
-use crate::stats::ThreadStats;
-use crate::table::{self, Command};
-use crate::tiering::{check_hash_tags, load_in_place, waits_for_load};
-use crate::tracking::{self, Changes};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,213 +38,12 @@ pub enum Executed {
     Waiting,
 }
 
-/// One thread's way into the engine.
-pub struct Core<'s> {
-    pub server: &'s Server,
-    pub config: Arc<Config>,
-    pub(crate) stats: &'s ThreadStats,
-    config_version: u64,
-    /// The users' state that this batch sees.
-    pub(crate) acl_version: u64,
-    now_us: i64,
-    /// Where this thread's scripts run; made by the first one, away while one runs.
-    pub(crate) vm: Option<Box<ThreadVm>>,
-    /// Serves this thread's other connections while a script holds it up.
-    pub pump: Option<Rc<dyn Pump<'s> + 's>>,
-    /// The error that the command at hand replies with was counted where it arose, inside a script.
-    pub(crate) error_counted: bool,
-    /// Messages about changed keys that wait for the end of the command.
-    pub(crate) changes: Option<Box<Changes>>,
-    now_s: i64,
-    tick_rate: TickRate,
-    /// When the latest command ended, and whose it was: a pipeline's next command begins there, which
-    /// saves a look at the counter. 0 when something else has happened since.
-    ended_ticks: u64,
-    ended_client: u64,
-    /// The command found last, and how it was spelt.
-    latest: Option<(usize, [u8; LATEST_NAME_MAX], &'static Command)>,
-    /// The policy wants to know how often keys are used, not when.
-    pub(crate) counts_uses: bool,
-    /// More is used than `maxmemory` allows, as of the start of the batch.
-    pub(crate) out_of_memory: bool,
-    /// Commands that take this long are looked at: they may belong into a log.
-    slow_ns: u64,
-    /// Waits that a command has ended; their keys' queues still name them.
-    pub(crate) ended_waits: Vec<Arc<Waiter>>,
-    /// Room for the effects of the next commands.
-    pub(crate) effects: EffectBuf,
-    /// Where in the journal this thread's latest record is; 0 before the first.
-    pub journal_position: u64,
-    /// What the command at hand did could not be recorded.
-    pub(crate) journal_refused: bool,
-}
-
 impl<'s> Core<'s> {
-    /// Joins an engine. `stats` are this thread's own, made with [`Core::new_stats`].
-    pub fn new(server: &'s Server, stats: &'s Arc<ThreadStats>) -> Core<'s> {
-        server.register_thread(Arc::clone(stats));
-        let mut core = Core {
-            server,
-            config: server.config(),
-            stats,
-            config_version: 0,
-            acl_version: 0,
-            now_us: 0,
-            vm: None,
-            pump: None,
-            error_counted: false,
-            changes: None,
-            now_s: 0,
-            tick_rate: TickRate::get(),
-            ended_ticks: 0,
-            ended_client: 0,
-            latest: None,
-            counts_uses: false,
-            out_of_memory: false,
-            slow_ns: 0,
-            ended_waits: Vec::new(),
-            effects: EffectBuf::default(),
-            journal_position: 0,
-            journal_refused: false,
-        };
-        core.take_config();
-        core.begin_batch();
-        core
-    }
-
-    /// Makes a second way in for the same thread, to be used while a command of the first is under way.
-    pub(crate) fn beside(&self) -> Core<'s> {
-        Core {
-            server: self.server,
-            config: Arc::clone(&self.config),
-            stats: self.stats,
-            config_version: self.config_version,
-            acl_version: self.acl_version,
-            now_us: self.now_us,
-            vm: None,
-            pump: None,
-            error_counted: false,
-            changes: None,
-            now_s: self.now_s,
-            tick_rate: self.tick_rate,
-            ended_ticks: 0,
-            ended_client: 0,
-            latest: None,
-            counts_uses: self.counts_uses,
-            out_of_memory: self.out_of_memory,
-            slow_ns: self.slow_ns,
-            ended_waits: Vec::new(),
-            effects: EffectBuf::default(),
-            journal_position: 0,
-            journal_refused: false,
-        }
-    }
-
-    /// Makes the counters for one thread.
-    pub fn new_stats() -> Arc<ThreadStats> {
-        Arc::new(ThreadStats::new(table::count()))
-    }
-
-    /// Reads the clock and the settings for the commands to come.
-    pub fn begin_batch(&mut self) {
-        self.ended_ticks = 0;
-        self.now_us = self.server.clock.unix_us();
-        self.now_s = self.now_us / 1_000_000;
-        if self.server.config_version() != self.config_version {
-            self.take_config();
-        }
-        self.acl_version = self.server.acl.version();
-        self.out_of_memory = self.config.maxmemory > 0 && self.is_out_of_memory();
-        if self.server.postponed.is_any() && self.server.shards.slow().is_none() {
-            self.catch_up();
-        }
-    }
-
-    #[cold]
-    pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.server.is_out_of_memory(self.config.maxmemory)
-    }
-
-    /// Does what had to wait for a slow script to end.
-    #[cold]
-    fn catch_up(&mut self) {
-        for work in self.server.postponed.take() {
-            match work {
-                Postponed::Serve(key) => self.serve(vec![key]),
-                Postponed::Forget(waiter) => self.forget(&waiter),
-                Postponed::Unwatch(watch) => crate::transaction::forget_watch(self.server, watch),
-            }
-        }
-    }
-
-    /// Takes the settings in force.
-    pub(crate) fn take_config(&mut self) {
-        self.config_version = self.server.config_version();
-        self.config = self.server.config();
-        self.slow_ns = self.config.slow_ns();
-        self.counts_uses = self.config.maxmemory_policy.ends_with("lfu");
-        self.trim_tracking();
-    }
-
-    /// Tells whether replies have to wait for [`Core::commit`].
-    #[inline]
-    pub fn wants_commit(&self) -> bool {
-        self.server
-            .journal()
-            .is_some_and(|journal| journal.wants_commit())
-    }
-
-    /// Makes durable what the replies to come tell; false when that failed and they must not be sent.
-    pub fn commit(&mut self) -> bool {
-        let Some(journal) = self.server.journal() else {
-            return true;
-        };
-        match journal.commit() {
-            Ok(()) => true,
-            Err(error) => {
-                if self.server.journal_failure().is_none() {
-                    tracing::error!(%error, "the journal failed, replies to writes are withheld");
-                }
-                self.server.fail_journal(error);
-                false
-            }
-        }
-    }
-
-    /// Tells whether all that a client has written is durable, so that it can be answered though the journal
-    /// has failed.
-    pub fn is_durable(&self, client: &Client) -> bool {
-        let journal = self.server.journal();
-        journal.is_none_or(|journal| journal.is_durable(client.journal_position))
-    }
-
-    /// Counts a read from a socket.
-    pub fn count_read(&self, bytes: usize) {
-        self.stats.reads.add(1);
-        self.stats.net_input_bytes.add(bytes as u64);
-    }
-
-    /// Counts writes to a socket.
-    pub fn count_written(&self, bytes: usize) {
-        self.stats.writes.add(1);
-        self.stats.net_output_bytes.add(bytes as u64);
-    }
-
-    /// Returns the time of this batch in Unix milliseconds.
-    pub fn now_ms(&self) -> i64 {
-        self.now_us / 1000
-    }
-
-    /// Returns the time of this batch in Unix microseconds.
-    pub fn now_us(&self) -> i64 {
-        self.now_us
-    }
-
     /// Runs one request of a client that is not blocked. Afterwards the client may be blocked (no reply
     /// was written), or want to be closed.
     pub fn execute(&mut self, client: &mut Client, args: Args<'_>, out: &mut Out) -> Executed {
         let start = out.buf.len();
-        if self.out_of_memory && self.make_room() && client.tracking.is_some() {
+        if self.turn.out_of_memory && self.make_room() && client.tracking.is_some() {
             // The client is to hear of the keys it may have cached before it gets its reply: they are on
             // their way, and the request comes again after them.
             return Executed::Postponed;
@@ -259,20 +53,19 @@ impl<'s> Core<'s> {
             self.refuse(client, &args, &CommandError::coded(refusal.to_string()), out);
             return Executed::Done;
         }
-        if self.out_of_memory && self.waits_for_memory(client, &args) {
-            client.waiting_since_ms.get_or_insert(self.now_us / 1000);
+        if self.turn.out_of_memory && self.waits_for_memory(client, &args) {
+            client.waiting_since_ms.get_or_insert(self.now_ms());
             return Executed::Waiting;
         }
-        if client.id() != self.ended_client {
-            self.ended_client = client.id();
-            self.ended_ticks = 0;
-        }
+        self.timer.begin(client.id());
         let executed = match self.admit(client, &args) {
             Ok(command) => {
-                if (self.server.pause.is_on() || client.postponed) && self.postpones(client, command, &args) {
+                if (self.server.keyspace.pause.is_on() || client.postponed)
+                    && self.postpones(client, command, &args)
+                {
                     return Executed::Postponed;
                 }
-                client.shared.active_s.store(self.now_s, Ordering::Relaxed);
+                client.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
                 client
                     .shared
                     .last_command
@@ -283,7 +76,7 @@ impl<'s> Core<'s> {
                 } else {
                     let known = command
                         .only_key
-                        .map(|at| (at, self.server.shards.place(&args[at])));
+                        .map(|at| (at, self.server.keyspace.shards.place(&args[at])));
                     let scope = match known {
                         Some((_, place)) => Scope::One(place.shard),
                         None => self.scope(command, &args, client),
@@ -301,13 +94,13 @@ impl<'s> Core<'s> {
             }
         };
         if executed == Executed::Waiting {
-            client.waiting_since_ms.get_or_insert(self.now_us / 1000);
+            client.waiting_since_ms.get_or_insert(self.now_ms());
             return executed;
         }
         client.waiting_since_ms = None;
         client.show_transaction();
         if client.replies != Replies::On {
-            client.mute(resolve(&args).ok(), out, start);
+            client.mute(resolve(&self.server.registry.table, &args).ok(), out, start);
         }
         Executed::Done
     }
@@ -324,7 +117,7 @@ impl<'s> Core<'s> {
         }
         let is_exec = name.eq_ignore_ascii_case(b"exec");
         if is_exec && client.transaction.take().is_some() {
-            crate::transaction::unwatch(self.server, client);
+            crate::transaction_state::unwatch(self.server, client);
             out.error(&format!("EXECABORT Transaction discarded because of: {error}"));
             return;
         }
@@ -334,11 +127,6 @@ impl<'s> Core<'s> {
         let start = out.buf.len();
         out.error(&error.to_string());
         self.count_refusal(&out.buf[start..]);
-    }
-
-    /// Says that time has passed since the last command ended, which is not to count as the next one's.
-    pub(crate) fn forget_last_end(&mut self) {
-        self.ended_ticks = 0;
     }
 
     /// Counts a reply to a command that did not run, if it is an error.
@@ -351,22 +139,19 @@ impl<'s> Core<'s> {
     /// Tells whether a request has to wait for the end of a pause.
     #[cold]
     fn postpones(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
-        let postponed = self
-            .server
-            .pause
-            .holds_up(self.server, client, command, args, self.now_ms());
+        let postponed = holds_up(
+            &self.server.keyspace.pause,
+            &self.server.scripts,
+            client,
+            command,
+            args,
+            self.now_ms(),
+        );
         if postponed != client.postponed {
             client.postponed = postponed;
             client.shared.set_mark(Mark::POSTPONED, postponed);
         }
         postponed
-    }
-
-    /// Makes a new connection known to the others.
-    pub fn connect(&mut self, client: &Client) {
-        client.shared.connected_s.store(self.now_s, Ordering::Relaxed);
-        client.shared.active_s.store(self.now_s, Ordering::Relaxed);
-        self.server.clients.add(&client.shared);
     }
 
     /// Finds the command and checks that this client may run it with these arguments.
@@ -377,13 +162,13 @@ impl<'s> Core<'s> {
             return Err(CommandError::wrong_arity(&command.full_name));
         }
         self.check_rights(client, command, args)?;
-        if self.out_of_memory && needs_memory(client, command) {
+        if self.turn.out_of_memory && needs_memory(client, command) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::coded(OUT_OF_MEMORY));
         }
         self.check_journal(client, command)?;
         client.check_subscribed_mode(command)?;
-        if let Some(slow) = self.server.shards.slow()
+        if let Some(slow) = self.server.keyspace.shards.slow()
             && !command.spec.flags.has(ALLOW_BUSY)
         {
             self.stats.commands[command.number].rejected.add(1);
@@ -396,20 +181,16 @@ impl<'s> Core<'s> {
     #[inline]
     fn find_command(&mut self, args: &Args<'_>) -> Result<&'static Command, CommandError> {
         let name = args.get(0).unwrap_or_default();
-        if let Some((length, spelt, command)) = &self.latest
-            && name.len() == *length
-            && spelt[..*length] == *name
-        {
+        if let Some(command) = self.last_command.find(name) {
             return Ok(command);
         }
-        let command = resolve(args)?;
-        if name.len() <= LATEST_NAME_MAX
-            && table::find(name)
-                .is_some_and(|found| std::ptr::eq(found, command) && found.subcommands.is_empty())
-        {
-            let mut spelt = [0; LATEST_NAME_MAX];
-            spelt[..name.len()].copy_from_slice(name);
-            self.latest = Some((name.len(), spelt, command));
+        let table = &self.server.registry.table;
+        let command = resolve(table, args)?;
+        let is_whole = table
+            .find(name)
+            .is_some_and(|found| std::ptr::eq(found, command) && found.subcommands.is_empty());
+        if is_whole {
+            self.last_command.remember(name, command);
         }
         Ok(command)
     }
@@ -426,7 +207,7 @@ impl<'s> Core<'s> {
         out: &mut Out,
     ) -> Executed {
         let mut executed = Executed::Done;
-        let (start, position) = (out.buf.len(), self.journal_position);
+        let (start, position) = (out.buf.len(), self.journal.position);
         let done = self.with_db(scope, client.id(), |core, db| {
             if let Some((at, place)) = known {
                 db.know(&args[at], place);
@@ -447,33 +228,27 @@ impl<'s> Core<'s> {
             }
             if let Some(request) = client.block_request.take() {
                 let owned = ArgVec::from(&args);
-                let waiter = Waiter::new(
-                    Arc::clone(&client.shared),
-                    client.proto(),
-                    command,
-                    owned,
-                    request,
-                );
-                core.block(client, waiter, db);
+                let wait = Wait::new(client.proto(), command, owned, request);
+                core.block(client, wait, db);
             }
         });
-        if self.journal_position != position {
-            client.journal_position = self.journal_position;
+        if self.journal.position != position {
+            client.journal_position = self.journal.position;
         }
-        if self.journal_refused {
+        if self.journal.refused {
             self.refuse_unrecorded(command, out, start);
         }
         match done {
             Ok(ready) => self.serve(ready),
             Err(Busy) => {
                 self.stats.commands[command.number].rejected.add(1);
-                let slow = self.server.shards.slow().unwrap_or(Slow::Script);
+                let slow = self.server.keyspace.shards.slow().unwrap_or(Slow::Script);
                 self.refuse(client, &args, &scripting::busy_error(slow), out);
             }
         }
-        if !self.ended_waits.is_empty() {
-            for waiter in std::mem::take(&mut self.ended_waits) {
-                self.forget(&waiter);
+        if !self.after.ended_waits.is_empty() {
+            for wait in std::mem::take(&mut self.after.ended_waits) {
+                self.forget(&wait);
             }
         }
         executed
@@ -507,16 +282,13 @@ impl<'s> Core<'s> {
         if client.tracking.is_some() {
             tracking::begin_call(client, command);
         }
-        let started = match self.ended_ticks {
-            0 => ticks(),
-            earlier => earlier,
-        };
-        let result = (command.spec.run)(&mut Ctx {
+        let started = self.timer.started();
+        let result = (self.server.registry.handler(command))(&mut Ctx {
             args,
             out,
             db,
             client,
-            core: self,
+            executor: self,
             command,
         });
         db.purge_expired();
@@ -528,12 +300,11 @@ impl<'s> Core<'s> {
             out.buf.truncate(start);
             out.error(&error.to_string());
         }
-        self.ended_ticks = ticks();
-        let spent_ns = self.tick_rate.ns_between(started, self.ended_ticks);
+        let spent_ns = self.timer.end(started);
         stats.spent_ns.add(spent_ns);
         if out.buf.get(start) == Some(&b'-') {
             stats.failed.add(1);
-            if !std::mem::take(&mut self.error_counted) {
+            if !std::mem::take(&mut self.scripts.error_counted) {
                 self.stats.count_error(&out.buf[start..]);
             }
         }
@@ -542,17 +313,17 @@ impl<'s> Core<'s> {
             .calls
             .add(u64::from(client.woken_by.is_none() && client.question.is_none()));
         if client.block_request.is_none() {
-            if self.config.latency_tracking {
+            if self.turn.config.latency_tracking {
                 stats.histogram.get_or_init(Default::default).record(spent_ns);
             }
-            if spent_ns >= self.slow_ns {
+            if spent_ns >= self.turn.slow_ns {
                 self.note_slow(client, command, &args, spent_ns);
             }
         }
         if self.server.monitors.any() && client.woken_by.is_none() {
             self.server
                 .monitors
-                .feed_command(self.now_us, client, command, &args);
+                .feed_command(self.turn.now_us, client, command, &args);
         }
     }
 
@@ -561,10 +332,15 @@ impl<'s> Core<'s> {
     fn note_slow(&self, client: &Client, command: &Command, args: &Args<'_>, spent_ns: u64) {
         self.server
             .latency
-            .note_command(&self.config, command, spent_ns, self.now_s);
-        self.server
-            .slowlog
-            .note_command(&self.config, client, command, args, spent_ns, self.now_s);
+            .note_command(&self.turn.config, command, spent_ns, self.turn.now_s);
+        self.server.slowlog.note_command(
+            &self.turn.config,
+            client,
+            command,
+            args,
+            spent_ns,
+            self.turn.now_s,
+        );
     }
 
     /// Locks a scope, runs `work` on it and returns the keys that somebody waits for. When a slow script
@@ -575,25 +351,29 @@ impl<'s> Core<'s> {
         client_id: u64,
         work: impl FnOnce(&mut Core<'s>, &mut Db<'s>),
     ) -> Result<Vec<Vec<u8>>, Busy> {
-        let locked = self.server.shards.lock(scope)?;
-        let mut db = Db::new(
-            self.server,
-            locked,
-            self.stats,
-            self.now_ms(),
-            self.config.notify,
-            self.counts_uses,
+        let locked = self.server.keyspace.shards.lock(scope)?;
+        let turn = DbTurn {
+            now_ms: self.now_ms(),
+            notify: self.turn.config.notify,
+            counts_uses: self.turn.counts_uses,
             client_id,
+        };
+        let mut db = Db::new(
+            &self.server.keyspace,
+            &self.server.subscribers,
+            locked,
+            &self.stats.keyspace,
+            &turn,
         );
         let recorded = self.server.journal().is_some();
         if recorded {
-            db.effects = Effects::recording(std::mem::take(&mut self.effects));
+            db.effects = Effects::recording(std::mem::take(&mut self.journal.buffer));
         }
         work(self, &mut db);
         if recorded {
             self.append_effects(&mut db);
         }
-        self.stats.changes.add(db.dirty);
+        self.stats.keyspace.changes.add(db.dirty);
         self.keep_changes(db.changes.take());
         Ok(db.ready)
     }
@@ -601,66 +381,25 @@ impl<'s> Core<'s> {
     /// Tells which shards a request needs.
     pub(crate) fn scope(&self, command: &'static Command, args: &Args<'_>, client: &Client) -> Scope {
         if let Some(at) = command.only_key {
-            return Scope::One(self.server.shards.place(&args[at]).shard);
+            return Scope::One(self.server.keyspace.shards.place(&args[at]).shard);
         }
         if command.spec.flags.has(ALL_SHARDS) {
             return Scope::All;
         }
         if command.spec.flags.has(OWN_LOCKS) {
-            return crate::transaction::scope(client);
+            return crate::transaction_state::scope(client);
         }
         if command.spec.keys.is_empty() && command.spec.more_keys.is_none() {
             return Scope::None;
         }
         let mut scope = Scope::None;
         let found = each_key(command.spec, args, |at, _| {
-            scope = scope.join(Scope::One(self.server.shards.place(&args[at]).shard));
+            scope = scope.join(Scope::One(self.server.keyspace.shards.place(&args[at]).shard));
         });
         // The handler will say what is wrong with the arguments; it may look at some keys first.
         if found.is_ok() { scope } else { Scope::All }
     }
-
-    /// Removes some of the keys of one shard whose time has come; true when there may be more.
-    pub fn expire_shard(&mut self, shard: usize, limit: usize) -> bool {
-        if !self.server.active_expire.load(Ordering::Relaxed) || self.server.pause.is_on() {
-            return false;
-        }
-        let mut removed = 0;
-        let done = self.with_db(Scope::One(shard), 0, |_, db| {
-            removed = db.expire_due(shard, limit)
-        });
-        // While a script is slow, its keys stay as they are.
-        self.serve(done.unwrap_or_default());
-        removed == limit
-    }
-
-    /// Notes how long a round of removing expired keys took (LATENCY).
-    pub fn note_expire_cycle(&self, spent_us: u64) {
-        self.server
-            .latency
-            .note(&self.config, "expire-cycle", spent_us * 1000, self.now_s);
-    }
-
-    /// Cleans up after a connection that is gone.
-    pub fn disconnect(&mut self, client: &mut Client) {
-        client.shared.mark_gone();
-        self.server.clients.remove(client.id());
-        self.server.monitors.leave(&client.shared);
-        if let Some(waiter) = client.blocked.take()
-            && waiter.claim()
-        {
-            self.forget(&waiter);
-        }
-        crate::transaction::unwatch(self.server, client);
-        client.leave_account();
-        crate::pubsub::unsubscribe_all(self.server, client);
-        tracking::disable(self.server, client);
-        self.server.clients.remove(client.id());
-    }
 }
-
-/// Longest command name that is remembered from one request to the next.
-const LATEST_NAME_MAX: usize = 16;
 
 /// The refusal of a command that could need more memory than there may be.
 pub(crate) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -680,9 +419,12 @@ pub(crate) fn needs_memory(client: &Client, command: &Command) -> bool {
 }
 
 /// Finds the command, or the subcommand of a container, that a request names.
-pub(crate) fn resolve(args: &Args<'_>) -> Result<&'static Command, CommandError> {
+pub(crate) fn resolve(
+    table: &'static CommandTable,
+    args: &Args<'_>,
+) -> Result<&'static Command, CommandError> {
     let name = args.get(0).unwrap_or_default();
-    let Some(command) = table::find(name) else {
+    let Some(command) = table.find(name) else {
         return Err(unknown_command(args));
     };
     if command.subcommands.is_empty() {

@@ -6,36 +6,24 @@
 //! since its memory is what is wanted.
 
 use nagaya_resp::Args;
-use nagaya_store::entry::Entry;
 use nagaya_store::rng::with_thread_rng;
-use nagaya_store::table::Keyed;
 
 use crate::client::Client;
-use crate::db::Db;
-use crate::dispatch::{Core, needs_memory, resolve};
-use crate::notify::Events;
+use crate::dispatch::{needs_memory, resolve};
+use crate::executor::Core;
 use crate::shard::Scope;
+use crate::victim::Order;
 
 /// Keys removed for one request at most; more pressure than that is met by refusing it.
 const KEYS_PER_REQUEST_MAX: usize = 1000;
-/// Random keys looked at in a shard to find those with an expiry.
-const TRIES: usize = 64;
 
 /// How long a request waits for memory before it is refused.
 const STARVING_MS_MAX: i64 = 5_000;
 
-/// Which of the sampled keys goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    LeastRecent,
-    SoonestExpiry,
-    Any,
-}
-
 impl Core<'_> {
     /// Removes keys, if `maxmemory` is exceeded and the policy allows it. Called now and then.
     pub fn relieve_memory(&mut self) {
-        if self.out_of_memory {
+        if self.turn.out_of_memory {
             self.make_room();
         }
     }
@@ -46,30 +34,33 @@ impl Core<'_> {
     /// told.
     #[cold]
     pub(crate) fn make_room(&mut self) -> bool {
-        let policy = self.config.maxmemory_policy;
+        let policy = self.turn.config.maxmemory_policy;
         if policy == "noeviction" {
-            self.server.evict_until_enough(self.config.maxmemory);
-            self.out_of_memory = self.is_out_of_memory();
+            self.server
+                .keyspace
+                .evict_until_enough(self.turn.config.maxmemory);
+            self.turn.out_of_memory = self.is_out_of_memory();
             return false;
         }
-        let before = self.stats.evicted_keys.get();
+        let before = self.stats.keyspace.evicted_keys.get();
         self.evict_enough(policy);
-        self.stats.evicted_keys.get() > before
+        self.stats.keyspace.evicted_keys.get() > before
     }
 
     /// Lets a client wait whose request needs memory, when saving would free some; false when it has
     /// waited for long enough or saving would not help.
     #[cold]
     pub(crate) fn waits_for_memory(&mut self, client: &mut Client, args: &Args<'_>) -> bool {
-        let Some(tiering) = self.server.tiering_for_memory() else {
+        let Some(tiering) = self.server.keyspace.tiering_for_memory() else {
             return false;
         };
-        let needs = resolve(args).is_ok_and(|command| needs_memory(client, command));
+        let needs =
+            resolve(&self.server.registry.table, args).is_ok_and(|command| needs_memory(client, command));
         let now_ms = self.now_ms();
         if !needs || client.waited_ms(now_ms) > STARVING_MS_MAX {
             return false;
         }
-        if !self.server.has_unsaved() {
+        if !self.server.keyspace.has_unsaved() {
             // The save may have ended since memory was last looked at: what it saved can go now.
             self.make_room();
             return false;
@@ -86,7 +77,7 @@ impl Core<'_> {
             _ => Order::LeastRecent,
         };
         let only_volatile = policy.starts_with("volatile");
-        let shards = self.server.shards.count();
+        let shards = self.server.keyspace.shards.count();
         let (mut shard, mut empty_in_a_row) = (with_thread_rng(|rng| rng.below(shards)), 0);
         for _ in 0..KEYS_PER_REQUEST_MAX {
             while !self.evict_from(shard, order, only_volatile) {
@@ -99,7 +90,7 @@ impl Core<'_> {
             empty_in_a_row = 0;
             shard = (shard + 1) % shards;
             if !self.is_out_of_memory() {
-                self.out_of_memory = false;
+                self.turn.out_of_memory = false;
                 return;
             }
         }
@@ -107,117 +98,16 @@ impl Core<'_> {
 
     /// Removes one key of a shard; false when there is none to remove.
     fn evict_from(&mut self, shard: usize, order: Order, only_volatile: bool) -> bool {
-        let samples = self.config.maxmemory_samples.max(1);
+        let samples = self.turn.config.maxmemory_samples.max(1);
         let mut evicted = false;
         let done = self.with_db(Scope::One(shard), 0, |core, db| {
             if let Some(key) = db.choose_victim(shard, samples, order, only_volatile) {
                 evicted = db.evict(&key);
-                core.stats.evicted_keys.add(u64::from(evicted));
+                core.stats.keyspace.evicted_keys.add(u64::from(evicted));
             }
         });
         // Those who wait for a removed key are told once no slow script is in the way.
         self.serve(done.unwrap_or_default());
         evicted
-    }
-}
-
-impl Db<'_> {
-    /// Picks the key that goes next among some random ones.
-    fn choose_victim(
-        &self,
-        shard: usize,
-        samples: usize,
-        order: Order,
-        only_volatile: bool,
-    ) -> Option<Vec<u8>> {
-        let keys = self.keys_of(shard);
-        if keys.is_empty() || (only_volatile && keys.volatile() == 0) {
-            return None;
-        }
-        let mut best: Option<(i64, &Entry)> = None;
-        let mut seen = 0;
-        for _ in 0..samples.max(TRIES) {
-            let entry = with_thread_rng(|rng| keys.random(rng))?;
-            if only_volatile && entry.expiry().is_none() {
-                continue;
-            }
-            let rank = match order {
-                Order::LeastRecent => {
-                    let stamp = entry.stamp();
-                    self.recency.frequency(stamp).map_or(i64::from(stamp), i64::from)
-                }
-                Order::SoonestExpiry => entry.expiry().unwrap_or(i64::MAX),
-                Order::Any => 0,
-            };
-            if best.is_none_or(|(least, _)| rank < least) {
-                best = Some((rank, entry));
-            }
-            seen += 1;
-            if seen >= samples {
-                break;
-            }
-        }
-        let volatile_one = || keys.iter().find(|entry| entry.expiry().is_some());
-        let chosen = best.map(|(_, entry)| entry).or_else(volatile_one)?;
-        Some(chosen.key().to_vec())
-    }
-
-    /// Removes a key for want of memory, with its event.
-    fn evict(&mut self, key: &[u8]) -> bool {
-        let Some(entry) = self.take(key) else { return false };
-        drop(entry);
-        self.notify(Events::EVICTED, "evicted", key);
-        self.modified(key);
-        self.effect_lost(key);
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::Session;
-
-    /// Makes an engine that believes to use as many bytes as there are keys.
-    fn full(policy: &str) -> Session {
-        let mut session = Session::new();
-        session.check("CONFIG SET maxmemory-policy noeviction", "+OK\r\n");
-        session.check("SET old v", "+OK\r\n");
-        session.advance_ms(5_000);
-        session.check("SET new v EX 100", "+OK\r\n");
-        session.check(&format!("CONFIG SET maxmemory-policy {policy}"), "+OK\r\n");
-        session.check("CONFIG SET maxmemory 1", "+OK\r\n");
-        session
-    }
-
-    #[test]
-    fn without_a_policy_writes_are_refused_and_reads_go_on() {
-        let mut session = full("noeviction");
-        session.check(
-            "SET k v",
-            "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-        );
-        session.check("GET old", "$1\r\nv\r\n");
-        session.check("DEL old", ":1\r\n");
-    }
-
-    #[test]
-    fn volatile_policies_leave_keys_without_an_expiry_alone() {
-        let mut session = full("volatile-lru");
-        // Everything that may go has gone, and one byte is still too little.
-        session.check(
-            "SET k v",
-            "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-        );
-        session.check("EXISTS old new", ":1\r\n");
-    }
-
-    #[test]
-    fn other_policies_take_any_key() {
-        let mut session = full("allkeys-lru");
-        session.check(
-            "SET k v",
-            "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-        );
-        session.check("DBSIZE", ":0\r\n");
     }
 }

@@ -5,12 +5,12 @@ use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DELETE, DENYOOM, FAST, Flags, Handler, INSERT, KeySpec, READONLY, RO, RW,
-    UPDATE, WRITE, cmd, key,
+    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
 };
 
 mod random;
@@ -20,7 +20,7 @@ const LOOKS: &[KeySpec] = &[key(1, RO)];
 const SETS: &[KeySpec] = &[key(1, RW.and(UPDATE))];
 const COUNTS: &[KeySpec] = &[key(1, RW.and(ACCESS).and(UPDATE))];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     entry("HDEL", -3, hdel, WRITE.and(FAST), &[key(1, RW.and(DELETE))])
         .about("Removes fields of a hash.", "O(N) for N fields removed"),
     entry("HEXISTS", 3, hexists, READONLY.and(FAST), LOOKS)
@@ -93,7 +93,7 @@ const fn entry(
     run: Handler,
     flags: Flags,
     keys: &'static [KeySpec],
-) -> CommandSpec {
+) -> Entry {
     cmd(name, arity, run)
         .flags(flags)
         .acl(Category::HASH)
@@ -120,7 +120,7 @@ fn set_fields(ctx: &mut Ctx<'_, '_>) -> Result<i64, CommandError> {
     if ctx.args.len() % 2 == 1 {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     }
-    let (key, limits) = (ctx.key(1), ctx.core.config.limits);
+    let (key, limits) = (ctx.key(1), ctx.limits());
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let mut created = 0;
     let mut args = ctx.args.iter().skip(2);
@@ -134,7 +134,7 @@ fn set_fields(ctx: &mut Ctx<'_, '_>) -> Result<i64, CommandError> {
 /// HSETNX key field value
 fn hsetnx(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, field, value) = (ctx.key(1), ctx.key(2), ctx.key(3));
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     if hash.contains(field) {
         ctx.out.int(0);
@@ -149,7 +149,7 @@ fn hsetnx(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// HINCRBY key field increment
 fn hincrby(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, field, by) = (ctx.key(1), ctx.key(2), ctx.int(3)?);
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let old = match hash.get(field) {
         None => 0,
@@ -173,7 +173,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !by.is_finite() {
         return Err(CommandError::err("value is NaN or Infinity"));
     }
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let hash: &mut Hash = ctx.db.write_or_create(key)?;
     let old = match hash.get(field) {
         None => Extended::ZERO,

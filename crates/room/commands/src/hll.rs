@@ -7,16 +7,16 @@ use nagaya_store::value::{StrRef, Value};
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Expiry};
+use crate::entry::cmd;
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, ADMIN, Category, CommandSpec, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, cmd,
-    key, keys_to,
+    ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
 };
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
     cmd("PFADD", -2, pfadd)
         .flags(WRITE.and(DENYOOM).and(FAST))
         .acl(Category::HYPERLOGLOG)
@@ -62,7 +62,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 /// PFADD key [element ...]
 fn pfadd(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
-    let sparse_bytes_max = ctx.core.config.limits.hll_sparse_max_bytes;
+    let sparse_bytes_max = ctx.limits().hll_sparse_max_bytes;
     let created = create_if_missing(ctx.db, key);
     let value = value_mut(ctx.db, key)?;
     let mut updated = created;
@@ -115,7 +115,7 @@ fn pfcount(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// PFMERGE destination [source ...]
 fn pfmerge(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
-    let sparse_bytes_max = ctx.core.config.limits.hll_sparse_max_bytes;
+    let sparse_bytes_max = ctx.limits().hll_sparse_max_bytes;
     let (mut union, mut dense) = (hll::Union::default(), false);
     for key in ctx.args.iter().skip(1) {
         if let Some(entry) = ctx.db.entry(key) {
@@ -175,7 +175,7 @@ fn pfdebug(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// PFSELFTEST
 fn pfselftest(ctx: &mut Ctx<'_, '_>) -> Reply {
     let seed = with_thread_rng(|rng| rng.next_u64());
-    hll::self_test(seed, ctx.core.config.limits.hll_sparse_max_bytes)
+    hll::self_test(seed, ctx.limits().hll_sparse_max_bytes)
         .map_err(|failure| CommandError::err(format!("TESTFAILED {failure}")))?;
     ctx.out.ok();
     Ok(())

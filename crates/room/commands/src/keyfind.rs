@@ -2,7 +2,8 @@
 
 use nagaya_resp::Args;
 
-use crate::spec::{Begin, CommandSpec, Find, KeyFlags, KeySpec, NOT_KEY, VARIABLE_FLAGS};
+use crate::spec::CommandSpec;
+use crate::spec::{Begin, Find, KeyFlags, KeySpec, NOT_KEY, VARIABLE_FLAGS};
 
 /// Why the keys of a request cannot be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ mod tests {
     #[track_caller]
     fn check(specs: &'static [KeySpec], request: &str, expected: &[usize]) {
         let owned: ArgVec = request.split(' ').map(str::as_bytes).collect();
-        let spec = crate::spec::cmd("X", -1, |_| Ok(())).keys(specs);
+        let spec = CommandSpec::new("X", -1).keys(specs);
         let mut found = Vec::new();
         each_key(&spec, &owned.as_args(), |at, _| found.push(at)).unwrap();
         assert_eq!(found, expected, "{request}");
@@ -145,7 +146,7 @@ mod tests {
     fn a_count_beyond_the_arguments_is_refused() {
         let owned: ArgVec = ["zunion", "9", "a"].iter().map(|arg| arg.as_bytes()).collect();
         const COUNTED: &[KeySpec] = &[counted_keys(1, RO)];
-        let spec = crate::spec::cmd("X", -1, |_| Ok(())).keys(COUNTED);
+        let spec = CommandSpec::new("X", -1).keys(COUNTED);
         assert!(each_key(&spec, &owned.as_args(), |_, _| ()).is_err());
     }
 }

@@ -4,11 +4,12 @@ use nagaya_store::list::{End, List};
 use nagaya_store::listpack::Item;
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, BLOCKING, Category, CommandSpec, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT,
-    READONLY, RO, RW, UPDATE, WRITE, cmd, counted_keys, key, keys_to,
+    ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT, READONLY, RO,
+    RW, UPDATE, WRITE, counted_keys, key, keys_to,
 };
 
 mod moves;
@@ -18,7 +19,7 @@ mod pos;
 /// The list elements are taken from.
 const TAKEN: KeySpec = key(1, RW.and(ACCESS).and(DELETE));
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("BLMOVE", 6, moves::blmove)
         .flags(WRITE.and(DENYOOM).and(NOSCRIPT).and(BLOCKING))
         .acl(Category::LIST)
@@ -251,9 +252,10 @@ fn push_existing(ctx: &mut Ctx<'_, '_>, end: End) -> Reply {
 
 fn push(ctx: &mut Ctx<'_, '_>, end: End) -> Reply {
     let key = ctx.key(1);
+    let limits = ctx.limits();
     let list = ctx.db.write_or_create::<List>(key)?;
     for element in ctx.args.iter().skip(2) {
-        list.push(end, element, &ctx.core.config.limits);
+        list.push(end, element, &limits);
     }
     let length = list.len();
     ctx.out.int(length as i64);
@@ -304,14 +306,15 @@ fn linsert(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !after && !ctx.is(2, "BEFORE") {
         return Err(CommandError::Syntax);
     }
+    let limits = ctx.limits();
     let Some(list) = ctx.db.write::<List>(key)? else {
         ctx.out.int(0);
         return Ok(());
     };
-    let limits = &ctx.core.config.limits;
-    let inserted = match after {
-        true => list.insert_after(pivot, element, limits),
-        false => list.insert_before(pivot, element, limits),
+    let inserted = if after {
+        list.insert_after(pivot, element, &limits)
+    } else {
+        list.insert_before(pivot, element, &limits)
     };
     if !inserted {
         ctx.out.int(-1);
@@ -332,8 +335,9 @@ fn lset(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(CommandError::NoSuchKey);
     }
     let (index, element) = (ctx.int(2)?, ctx.key(3));
+    let limits = ctx.limits();
     let list = ctx.db.write::<List>(key)?.ok_or(CommandError::NoSuchKey)?;
-    if !list.set(index, element, &ctx.core.config.limits) {
+    if !list.set(index, element, &limits) {
         return Err(CommandError::IndexOutOfRange);
     }
     ctx.out.ok();
@@ -345,6 +349,7 @@ fn lset(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// LREM key count element
 fn lrem(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (key, count, element) = (ctx.key(1), ctx.int(2)?, ctx.key(3));
+    let limits = ctx.limits();
     let Some(list) = ctx.db.write::<List>(key)? else {
         ctx.out.int(0);
         return Ok(());
@@ -355,7 +360,7 @@ fn lrem(ctx: &mut Ctx<'_, '_>) -> Reply {
     } else {
         count.unsigned_abs() as usize
     };
-    let removed = list.remove(element, from, max, &ctx.core.config.limits);
+    let removed = list.remove(element, from, max, &limits);
     let emptied = list.is_empty();
     if removed > 0 {
         ctx.db.modified(key);

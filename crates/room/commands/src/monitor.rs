@@ -1,4 +1,4 @@
-//! MONITOR: connections that are shown every command as it runs.
+//! The connections that are sent every command as it runs (MONITOR).
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,16 +8,9 @@ use nagaya_resp::Args;
 use parking_lot::Mutex;
 
 use crate::client::{Client, ClientShared, Mark, Message};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
+use crate::command_table::Command;
 use crate::redact;
-use crate::spec::{ADMIN, CommandSpec, LOADING, NOSCRIPT, SKIP_MONITOR, STALE, cmd};
-use crate::table::Command;
-
-pub(crate) const COMMANDS: &[CommandSpec] = &[cmd("MONITOR", 1, monitor)
-    .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))
-    .group("server")
-    .about("Shows every command from now on as it runs.", "O(1) per command")];
+use crate::spec::{ADMIN, SKIP_MONITOR};
 
 /// The connections that watch.
 #[derive(Default)]
@@ -61,27 +54,13 @@ impl Monitors {
         }
     }
 
-    fn join(&self, client: &Arc<ClientShared>) {
+    /// Adds a connection.
+    pub(crate) fn join(&self, client: &Arc<ClientShared>) {
         client.set_mark(Mark::MONITOR, true);
         let mut clients = self.clients.lock();
         clients.push(Arc::clone(client));
         self.count.store(clients.len(), Ordering::Relaxed);
     }
-}
-
-/// MONITOR
-fn monitor(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    if ctx.client.nesting > 0 {
-        return Err(CommandError::err(
-            "MONITOR isn't allowed for DENY BLOCKING client",
-        ));
-    }
-    // Who watches already gets no second reply; so does Redis.
-    if !ctx.client.shared.has_mark(Mark::MONITOR) {
-        ctx.core.server.monitors.join(&ctx.client.shared);
-        ctx.out.ok();
-    }
-    Ok(())
 }
 
 fn line(now_us: i64, client: &Client, command: &Command, args: &Args<'_>) -> String {
@@ -119,65 +98,4 @@ fn push_quoted(line: &mut String, bytes: &[u8]) {
         }
     }
     line.push('"');
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::client::Message;
-    use crate::testing::Session;
-
-    fn lines(watcher: &mut Session) -> Vec<String> {
-        let messages = watcher.messages().into_iter();
-        messages
-            .map(|message| match message {
-                Message::Push(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                other => panic!("{other:?}"),
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_watcher_sees_commands_as_redis_shows_them() {
-        let mut session = Session::new();
-        let mut watcher = session.another();
-        watcher.check("MONITOR", "+OK\r\n");
-        watcher.check("MONITOR", "");
-        session.run(&[b"SET", b"k\"\\\n\x01", b"v v\xff"]);
-        session.check("CONFIG SET timeout 0", "+OK\r\n");
-        let expected =
-            "+1700000000.000000 [0 127.0.0.1:40001] \"SET\" \"k\\\"\\\\\\n\\x01\" \"v v\\xff\"\r\n";
-        assert_eq!(lines(&mut watcher), [expected]);
-        assert!(session.text("CLIENT LIST").contains(" flags=O "));
-        watcher.disconnect();
-        session.check("GET k", "$-1\r\n");
-        assert_eq!(lines(&mut watcher), [""; 0]);
-    }
-
-    #[test]
-    fn exec_comes_after_what_it_runs() {
-        let mut session = Session::new();
-        let mut watcher = session.another();
-        watcher.check("MONITOR", "+OK\r\n");
-        for request in ["MULTI", "GET k", "EXEC"] {
-            session.text(request);
-        }
-        let seen = lines(&mut watcher);
-        let order: Vec<bool> = ["\"MULTI\"", "\"GET\"", "\"EXEC\""]
-            .iter()
-            .zip(&seen)
-            .map(|(word, line)| line.contains(word))
-            .collect();
-        assert_eq!((order, seen.len()), (vec![true; 3], 3));
-    }
-
-    #[test]
-    fn a_transaction_cannot_become_a_watcher() {
-        let mut session = Session::new();
-        session.text("MULTI");
-        session.text("MONITOR");
-        session.check(
-            "EXEC",
-            "*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n",
-        );
-    }
 }

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::blocking::Waiter;
-use crate::transaction::Watch;
+use crate::blocking::Wait;
+use crate::client::Watch;
 
 /// Something to be done when the keys can be had again.
 pub(crate) enum Postponed {
     /// Serve those who wait for a key.
     Serve(Vec<u8>),
     /// Take an ended wait out of its keys' queues.
-    Forget(Arc<Waiter>),
+    Forget(Arc<Wait>),
     /// Take a watch off its keys.
     Unwatch(Box<Watch>),
 }

@@ -1,28 +1,30 @@
 //! Publish and subscribe.
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::spec::{
-    CommandSpec, FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, cmd, key,
-    keys_to,
+    FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
 
+mod counts;
 mod registry;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use counts::SharedCounts;
+pub use counts::SubscriptionCounts;
 pub(crate) use registry::PubSub;
 pub use registry::{Kind, Relayed};
-pub use subscriptions::SubscriptionCounts;
-pub(crate) use subscriptions::{SharedCounts, Subscriptions, unsubscribe_all};
+pub(crate) use subscriptions::{Subscriptions, unsubscribe_all};
 
 const LISTEN: Flags = PUBSUB.and(NOSCRIPT).and(LOADING).and(STALE);
 const PUBLISH: Flags = PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE);
 const LOOK: Flags = PUBSUB.and(LOADING).and(STALE);
 const SHARD_CHANNELS: &[KeySpec] = &[keys_to(1, -1, 1, NOT_KEY)];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("PSUBSCRIBE", -2, psubscribe)
         .flags(LISTEN)
         .group("pubsub")
@@ -91,7 +93,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         ),
 ];
 
-const SUBCOMMANDS: &[CommandSpec] = &[
+const SUBCOMMANDS: &[Entry] = &[
     cmd("CHANNELS", -2, channels)
         .flags(LOOK)
         .group("pubsub")
@@ -149,7 +151,7 @@ fn ssubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn listen(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     for name in ctx.args.iter().skip(1) {
-        subscriptions::subscribe(ctx.core.server, ctx.client, kind, name);
+        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -173,7 +175,7 @@ fn sunsubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     if ctx.args.len() > 1 {
         for name in ctx.args.iter().skip(1) {
-            subscriptions::unsubscribe(ctx.core.server, ctx.client, kind, name);
+            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
             confirm(ctx, kind, word, Some(name));
         }
         return Ok(());
@@ -183,7 +185,7 @@ fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
         confirm(ctx, kind, word, None);
     }
     for name in names {
-        subscriptions::unsubscribe(ctx.core.server, ctx.client, kind, &name);
+        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, &name);
         confirm(ctx, kind, word, Some(&name));
     }
     Ok(())
@@ -202,14 +204,18 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str, name: Option<&[u8]>) {
 
 /// PUBLISH channel message
 fn publish(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let receivers = ctx.core.server.pubsub.publish(ctx.key(1), ctx.key(2));
+    let receivers = ctx.server().subscribers.pubsub.publish(ctx.key(1), ctx.key(2));
     ctx.out.int(receivers as i64);
     Ok(())
 }
 
 /// SPUBLISH channel message
 fn spublish(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let receivers = ctx.core.server.pubsub.publish_to_shard(ctx.key(1), ctx.key(2));
+    let receivers = ctx
+        .server()
+        .subscribers
+        .pubsub
+        .publish_to_shard(ctx.key(1), ctx.key(2));
     ctx.out.int(receivers as i64);
     Ok(())
 }
@@ -230,7 +236,7 @@ fn list(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     }
     let pattern = ctx.args.get(2);
     let (mark, mut count) = (ctx.out.defer(), 0);
-    ctx.core.server.pubsub.each(kind, |name, _| {
+    ctx.server().subscribers.pubsub.each(kind, |name, _| {
         if pattern.is_none_or(|pattern| crate::glob::matches(pattern, name)) {
             ctx.out.bulk(name);
             count += 1;
@@ -254,14 +260,15 @@ fn count(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     ctx.out.array((ctx.args.len() - 2) * 2);
     for name in ctx.args.iter().skip(2) {
         ctx.out.bulk(name);
-        ctx.out.int(ctx.core.server.pubsub.listeners(kind, name) as i64);
+        ctx.out
+            .int(ctx.server().subscribers.pubsub.listeners(kind, name) as i64);
     }
     Ok(())
 }
 
 /// PUBSUB NUMPAT
 fn numpat(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(ctx.core.server.pubsub.patterns() as i64);
+    ctx.out.int(ctx.server().subscribers.pubsub.patterns() as i64);
     Ok(())
 }
 

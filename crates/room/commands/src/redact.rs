@@ -2,8 +2,8 @@
 
 use nagaya_resp::Args;
 
+use crate::command_table::Command;
 use crate::settings::Setting;
-use crate::table::Command;
 
 /// Returns the arguments of a request with passwords and the like replaced.
 pub(crate) fn shown<'a>(command: &Command, args: &Args<'a>) -> Vec<&'a [u8]> {

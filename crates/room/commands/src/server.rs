@@ -1,78 +1,43 @@
 //! What all threads of an engine share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use nagaya_store::entry::Entry;
 use nagaya_store::rng::Rng;
 use parking_lot::{Mutex, RwLock};
 
 use crate::acl::Acl;
-use crate::client_cmds::pause::Pause;
-use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::effects::{Journal, JournalError};
-use crate::info::Rates;
+use crate::entry::Registry;
+use crate::keyspace::Keyspace;
 use crate::latency::LatencyMonitor;
 use crate::monitor::Monitors;
 use crate::postponed::PostponedWork;
-use crate::pubsub::PubSub;
+use crate::rates::Rates;
+use crate::reclaim::Reclaimer;
 use crate::scripting::Scripts;
-use crate::shard::Shards;
 use crate::slowlog::SlowLog;
 use crate::stats::{Durations, ThreadStats};
-use crate::tiering::{Survey, Tiering};
-use crate::tracking::Tracking;
-
-/// Takes values that are too large to free while a client waits.
-pub trait Reclaimer: Send + Sync {
-    /// Frees the values, some time, somewhere else.
-    fn reclaim(&self, garbage: Garbage);
-}
-
-/// Something large to be dropped off the request path.
-pub enum Garbage {
-    Entry(Entry),
-    Keyspace(nagaya_store::key_table::KeyTable),
-}
-
-/// Frees at once; for tests and tools.
-pub struct ReclaimInline;
-
-impl Reclaimer for ReclaimInline {
-    fn reclaim(&self, garbage: Garbage) {
-        drop(garbage);
-    }
-}
+use crate::subscribers::Subscribers;
 
 /// The state of one engine.
 pub struct Server {
-    pub shards: Shards,
+    /// Every command with its handler.
+    pub registry: &'static Registry,
+    pub keyspace: Keyspace,
+    pub subscribers: Subscribers,
     pub clock: Arc<dyn Clock>,
-    pub clients: Clients,
-    pub(crate) pubsub: PubSub,
     pub(crate) acl: Acl,
-    pub(crate) scripts: Scripts,
+    pub scripts: Scripts,
     pub(crate) postponed: PostponedWork,
-    pub(crate) tracking: Tracking,
-    /// The cold tier, when there is one. Set once, before the first request.
-    pub tiering: OnceLock<Tiering>,
-    /// What is known of large tags.
-    pub(crate) survey: Survey,
-    pub(crate) reclaimer: Box<dyn Reclaimer>,
-    /// Values handed to the reclaimer since the start or CONFIG RESETSTAT.
-    pub(crate) reclaimed: AtomicU64,
-    pub(crate) pause: Pause,
     pub(crate) monitors: Monitors,
     pub(crate) slowlog: SlowLog,
     pub(crate) latency: LatencyMonitor,
     /// A client asked for the end (SHUTDOWN); whoever runs the engine looks here from time to time.
     pub shutdown_requested: AtomicBool,
-    /// Returns the bytes that are allocated. Not set, the resident memory stands in.
-    pub used_memory: OnceLock<fn() -> usize>,
-    pub(crate) peak_memory: AtomicUsize,
     pub(crate) rates: Rates,
     /// Expired keys are looked for even when nobody asks for them (DEBUG SET-ACTIVE-EXPIRE).
     pub(crate) active_expire: AtomicBool,
@@ -93,50 +58,47 @@ impl Server {
     /// Sends a message that was published on another server to those connections that listen and that
     /// `is_meant` names; returns how many.
     pub fn relay(&self, message: &crate::pubsub::Relayed<'_>, is_meant: impl Fn(u64) -> bool) -> usize {
-        self.pubsub.relay(message, is_meant)
+        self.subscribers.pubsub.relay(message, is_meant)
     }
 
     /// Returns how many connections would get a message to a channel, or to a shard channel.
     pub fn receivers(&self, kind: crate::pubsub::Kind, channel: &[u8]) -> usize {
         match kind {
-            crate::pubsub::Kind::Channel => self.pubsub.receivers(channel),
-            kind => self.pubsub.listeners(kind, channel),
+            crate::pubsub::Kind::Channel => self.subscribers.pubsub.receivers(channel),
+            kind => self.subscribers.pubsub.listeners(kind, channel),
         }
     }
 
     /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
     pub fn is_heard(&self, kind: crate::pubsub::Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
-        self.pubsub.is_heard(kind, name, is_meant)
+        self.subscribers.pubsub.is_heard(kind, name, is_meant)
     }
 
     /// Makes an empty engine.
     pub fn new(
+        registry: &'static Registry,
         shards: usize,
         config: Config,
         clock: Arc<dyn Clock>,
         reclaimer: Box<dyn Reclaimer>,
     ) -> Server {
+        let keyspace = Keyspace::new(shards, Arc::clone(&clock), reclaimer);
+        keyspace
+            .memory
+            .configure(config.maxmemory, config.maxmemory_policy);
         Server {
-            shards: Shards::new(shards),
+            registry,
+            keyspace,
+            subscribers: Subscribers::default(),
             started_us: clock.unix_us(),
             clock,
-            clients: Clients::default(),
-            pubsub: PubSub::default(),
-            acl: Acl::new(config.requirepass.as_bytes()),
+            acl: Acl::new(&registry.table, config.requirepass.as_bytes()),
             scripts: Scripts::default(),
             postponed: PostponedWork::default(),
-            tracking: Tracking::default(),
-            tiering: OnceLock::new(),
-            survey: Survey::default(),
-            reclaimer,
-            reclaimed: AtomicU64::new(0),
-            pause: Pause::default(),
             monitors: Monitors::default(),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             shutdown_requested: AtomicBool::new(false),
-            used_memory: OnceLock::new(),
-            peak_memory: AtomicUsize::new(0),
             rates: Rates::default(),
             active_expire: AtomicBool::new(true),
             run_id: random_id(),
@@ -199,7 +161,7 @@ impl Server {
         if config.requirepass != password {
             self.acl.set_default_password(config.requirepass.as_bytes());
         }
-        self.config_version.fetch_add(1, Ordering::Release);
+        self.config_taken(&config);
     }
 
     /// Changes the settings, or leaves all of them as they were when the change fails.
@@ -211,8 +173,16 @@ impl Server {
         let mut changed = Config::clone(&config);
         change(&mut changed)?;
         *config = Arc::new(changed);
-        self.config_version.fetch_add(1, Ordering::Release);
+        self.config_taken(&config);
         Ok(())
+    }
+
+    /// Tells those who keep a copy of a setting. The settings are still locked.
+    fn config_taken(&self, config: &Config) {
+        self.keyspace
+            .memory
+            .configure(config.maxmemory, config.maxmemory_policy);
+        self.config_version.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn config_version(&self) -> u64 {
@@ -256,10 +226,9 @@ impl Server {
     /// Sets the counters back to zero.
     pub(crate) fn reset_stats(&self) {
         self.threads.lock().iter().for_each(|stats| stats.reset());
-        self.clients.accepted.store(0, Ordering::Relaxed);
-        self.clients.rejected.store(0, Ordering::Relaxed);
-        self.reclaimed.store(0, Ordering::Relaxed);
-        self.peak_memory.store(0, Ordering::Relaxed);
+        self.subscribers.clients.accepted.store(0, Ordering::Relaxed);
+        self.subscribers.clients.rejected.store(0, Ordering::Relaxed);
+        self.keyspace.reset_stats();
     }
 
     /// Tells whether there is a user of this name.

@@ -10,33 +10,33 @@ use std::sync::atomic::Ordering;
 use nagaya_resp::Out;
 use nagaya_store::entry::Entry;
 
-use crate::blocking::Waiter;
+use crate::blocking::Wait;
 use crate::client::{Client, Message};
 use crate::db::Db;
-use crate::dispatch::Core;
+use crate::executor::Core;
 use crate::postponed::Postponed;
-use crate::shard::Busy;
+use crate::shard::{Busy, Waiter};
 
 impl<'s> Core<'s> {
     /// Ends a client's wait because its time is up; false when another thread is just trying to serve
     /// it. Then its reply comes as a message, or, when there was nothing for it, asking again works.
     pub fn time_out(&mut self, client: &mut Client, out: &mut Out) -> bool {
-        let Some(waiter) = client.blocked.clone() else {
+        let Some(wait) = client.blocked.clone() else {
             return false;
         };
-        if !waiter.claim() {
+        if !wait.claim() {
             return false;
         }
-        self.forget(&waiter);
+        self.forget(&wait);
         client.unblocked();
-        waiter.on_timeout.write(out);
+        wait.on_timeout.write(out);
         true
     }
 
-    /// Leaves a waiter with all its keys. The caller holds their shards.
-    pub(crate) fn block(&mut self, client: &mut Client, waiter: Waiter, db: &mut Db<'s>) {
-        let waiter = Arc::new(waiter);
-        let mut keys: Vec<&Vec<u8>> = waiter.keys.iter().collect();
+    /// Leaves a wait with all its keys. The caller holds their shards.
+    pub(crate) fn block(&mut self, client: &mut Client, wait: Wait, db: &mut Db<'s>) {
+        let wait = Arc::new(wait);
+        let mut keys: Vec<&Vec<u8>> = wait.keys.iter().collect();
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
@@ -45,21 +45,29 @@ impl<'s> Core<'s> {
                 .waiters
                 .entry(key.clone().into_boxed_slice())
                 .or_default();
-            queue.push_back(Arc::clone(&waiter));
+            queue.push_back(Waiter {
+                wait: Arc::clone(&wait),
+                client: Arc::clone(&client.shared),
+            });
         }
-        *client.shared.blocked.lock() = Some(Arc::clone(&waiter));
-        client.blocked = Some(waiter);
+        *client.shared.blocked.lock() = Some(Arc::clone(&wait));
+        client.blocked = Some(wait);
     }
 
-    /// Takes a waiter, already claimed, out of its keys' queues, later when a slow script holds them.
-    pub(crate) fn forget(&self, waiter: &Arc<Waiter>) {
-        for key in &waiter.keys {
-            let Ok(mut shard) = self.server.shards.lock_one(self.server.shards.place(key).shard) else {
-                let later = Postponed::Forget(Arc::clone(waiter));
+    /// Takes a wait, already claimed, out of its keys' queues, later when a slow script holds them.
+    pub(crate) fn forget(&self, wait: &Arc<Wait>) {
+        for key in &wait.keys {
+            let Ok(mut shard) = self
+                .server
+                .keyspace
+                .shards
+                .lock_one(self.server.keyspace.shards.place(key).shard)
+            else {
+                let later = Postponed::Forget(Arc::clone(wait));
                 return self.server.postponed.put(later);
             };
             if let Some(queue) = shard.waiters.get_mut(key.as_slice()) {
-                queue.retain(|other| !Arc::ptr_eq(other, waiter));
+                queue.retain(|other| !Arc::ptr_eq(&other.wait, wait));
                 if queue.is_empty() {
                     shard.waiters.remove(key.as_slice());
                 }
@@ -75,8 +83,13 @@ impl<'s> Core<'s> {
         while at < ready.len() {
             let key = std::mem::take(&mut ready[at]);
             at += 1;
-            let waiters: Vec<Arc<Waiter>> = {
-                let Ok(shard) = self.server.shards.lock_one(self.server.shards.place(&key).shard) else {
+            let waiters: Vec<Waiter> = {
+                let Ok(shard) = self
+                    .server
+                    .keyspace
+                    .shards
+                    .lock_one(self.server.keyspace.shards.place(&key).shard)
+                else {
                     self.server.postponed.put(Postponed::Serve(key));
                     continue;
                 };
@@ -93,41 +106,42 @@ impl<'s> Core<'s> {
     }
 
     /// Runs a waiter's command once more; returns the keys that this made ready.
-    fn retry(&mut self, waiter: &Arc<Waiter>, key: &[u8]) -> Vec<Vec<u8>> {
+    fn retry(&mut self, waiter: &Waiter, key: &[u8]) -> Vec<Vec<u8>> {
+        let wait = &waiter.wait;
         let mut client = Client::with_shared(Arc::clone(&waiter.client));
         client.woken_by = Some(key.to_vec());
-        let args = waiter.args.as_args();
-        let scope = self.scope(waiter.command, &args, &client);
-        let mut out = Out::new(waiter.proto);
+        let args = wait.args.as_args();
+        let scope = self.scope(wait.command, &args, &client);
+        let mut out = Out::new(wait.proto);
         let mut served = false;
         let done = self.with_db(scope, client.id(), |core, db| {
             let kind = db.peek(key).map(Entry::kind);
-            let wakes = kind == Some(waiter.wake_on) || waiter.wake_on_loss;
-            if !wakes || waiter.is_claimed() {
+            let wakes = kind == Some(wait.wake_on) || wait.wake_on_loss;
+            if !wakes || wait.is_claimed() {
                 return;
             }
             // Claimed first, so that no timeout can answer the client while its command takes an
             // element; given back when there was still nothing to take.
-            if waiter.client.is_gone() || !waiter.claim() {
+            if waiter.client.is_gone() || !wait.claim() {
                 return;
             }
-            core.call(&mut client, waiter.command, args, db, &mut out);
+            core.call(&mut client, wait.command, args, db, &mut out);
             served = client.block_request.take().is_none();
             if !served {
-                waiter.unclaim();
+                wait.unclaim();
             }
         });
         // A disconnect that came meanwhile found the waiter claimed and left it to us.
-        if !served && waiter.client.is_gone() && waiter.claim() {
-            self.forget(waiter);
+        if !served && waiter.client.is_gone() && wait.claim() {
+            self.forget(wait);
         }
-        if self.journal_refused {
-            self.refuse_unrecorded(waiter.command, &mut out, 0);
+        if self.journal.refused {
+            self.refuse_unrecorded(wait.command, &mut out, 0);
         }
         if served {
-            self.forget(waiter);
+            self.forget(wait);
             // Delivering a message orders this before its receipt.
-            let position = self.journal_position;
+            let position = self.journal.position;
             waiter.client.served_position.store(position, Ordering::Relaxed);
             waiter.client.deliver(Message::Unblocked(out.buf));
         }

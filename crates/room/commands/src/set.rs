@@ -4,12 +4,13 @@ use nagaya_store::set::Set;
 
 use crate::ctx::Ctx;
 use crate::effects::same_tag;
+use crate::entry::{Entry, Handler, cmd};
 use crate::error::CommandError;
 use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DELETE, DENYOOM, FAST, Flags, Handler, INSERT, KeySpec, OW, READONLY, RO,
-    RW, UPDATE, WRITE, cmd, counted_keys, key, keys_to,
+    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, OW, READONLY, RO, RW, UPDATE, WRITE,
+    counted_keys, key, keys_to,
 };
 
 mod algebra;
@@ -24,7 +25,7 @@ const UPDATES: &[KeySpec] = &[key(1, RW.and(UPDATE)), keys_to(2, -1, 1, RO.and(A
 const INTERSECTION_COST: &str = "O(N*M) at worst, for M sets of which the smallest has N members";
 const ALL_MEMBERS_COST: &str = "O(N) for N members in all sets together";
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     entry(
         "SADD",
         -3,
@@ -124,7 +125,7 @@ const fn entry(
     run: Handler,
     flags: Flags,
     keys: &'static [KeySpec],
-) -> CommandSpec {
+) -> Entry {
     cmd(name, arity, run)
         .flags(flags)
         .acl(Category::SET)
@@ -134,7 +135,7 @@ const fn entry(
 
 /// SADD key member [member ...]
 fn sadd(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let (key, limits) = (ctx.key(1), ctx.core.config.limits);
+    let (key, limits) = (ctx.key(1), ctx.limits());
     let set: &mut Set = ctx.db.write_or_create(key)?;
     let added = ctx
         .args
@@ -175,7 +176,7 @@ fn srem(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// SMOVE source destination member
 fn smove(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (source, destination, member) = (ctx.key(1), ctx.key(2), ctx.key(3));
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     if ctx.db.write::<Set>(source).is_ok_and(|set| set.is_none()) {
         ctx.out.int(0);
         return Ok(());

@@ -19,7 +19,8 @@ use nagaya_store::hasher::hash_bytes;
 use nagaya_store::key_table::KeyTable;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::blocking::Waiter;
+use crate::blocking::Wait;
+use crate::client_shared::ClientShared;
 use crate::tiering::ShardTiers;
 
 /// One shard's keys and who waits for or watches them.
@@ -27,11 +28,18 @@ use crate::tiering::ShardTiers;
 pub struct Shard {
     pub(crate) keys: KeyTable,
     /// Blocked clients per key, longest waiting first.
-    pub(crate) waiters: HashMap<Box<[u8]>, VecDeque<Arc<Waiter>>, ahash::RandomState>,
+    pub(crate) waiters: HashMap<Box<[u8]>, VecDeque<Waiter>, ahash::RandomState>,
     /// Flags to raise when a watched key changes.
     pub(crate) watchers: HashMap<Box<[u8]>, Vec<Arc<AtomicBool>>, ahash::RandomState>,
     /// Which tags are resident, which have changed, which are being loaded.
     pub(crate) tiers: ShardTiers,
+}
+
+/// A blocked command in the queue of a key, with the client that gets its reply.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    pub(crate) wait: Arc<Wait>,
+    pub(crate) client: Arc<ClientShared>,
 }
 
 /// Keeps neighbouring locks out of each other's cache line.

@@ -1,26 +1,10 @@
 //! What the table says about a command: name, arity, flags, keys, documents.
 //!
-//! A family file lists its commands as constants built with [`cmd`]:
-//!
-//! ```text
-//! cmd("GETDEL", 2, getdel)
-//!     .flags(WRITE.and(FAST))
-//!     .acl(Category::STRING)
-//!     .keys(&[key(1, RW.and(ACCESS).and(DELETE))])
-//!     .since("6.2.0")
-//!     .about("Returns a string and removes its key.", "O(1)")
-//! ```
-//!
-//! Everything else (lookup, arity and ACL checks, locking, COMMAND, metrics,
-//! COMPAT.md) reads it from there.
+//! The handler is not part of it: whoever executes commands pairs specs with
+//! handlers. Lookup, arity and ACL checks, locking, COMMAND, metrics and
+//! COMPAT.md read a command's spec.
 
 use nagaya_resp::Args;
-
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-
-/// Runs one command under the locks of its keys and writes its reply.
-pub type Handler = fn(&mut Ctx<'_, '_>) -> Result<(), CommandError>;
 
 /// One command, or one subcommand of a container.
 #[derive(Clone, Copy)]
@@ -41,31 +25,26 @@ pub struct CommandSpec {
     pub since: &'static str,
     pub summary: &'static str,
     pub complexity: &'static str,
-    /// Set for a container such as CONFIG.
-    pub subcommands: &'static [CommandSpec],
-    pub run: Handler,
-}
-
-/// Starts the entry of a command.
-pub const fn cmd(name: &'static str, arity: i32, run: Handler) -> CommandSpec {
-    CommandSpec {
-        name,
-        arity,
-        flags: Flags(0),
-        acl: Category(0),
-        group: "generic",
-        keys: &[],
-        more_keys: None,
-        key_use: None,
-        since: "1.0.0",
-        summary: "",
-        complexity: "",
-        subcommands: &[],
-        run,
-    }
 }
 
 impl CommandSpec {
+    /// Describes a command of which only the name and the arity are known yet.
+    pub const fn new(name: &'static str, arity: i32) -> CommandSpec {
+        CommandSpec {
+            name,
+            arity,
+            flags: Flags(0),
+            acl: Category(0),
+            group: "generic",
+            keys: &[],
+            more_keys: None,
+            key_use: None,
+            since: "1.0.0",
+            summary: "",
+            complexity: "",
+        }
+    }
+
     /// Sets the flags.
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
@@ -112,12 +91,6 @@ impl CommandSpec {
     pub const fn about(mut self, summary: &'static str, complexity: &'static str) -> Self {
         self.summary = summary;
         self.complexity = complexity;
-        self
-    }
-
-    /// Makes the command a container.
-    pub const fn subcommands(mut self, subcommands: &'static [CommandSpec]) -> Self {
-        self.subcommands = subcommands;
         self
     }
 

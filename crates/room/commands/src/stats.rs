@@ -5,32 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// A counter with one writer and any number of readers.
-#[derive(Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds to the counter. Only the owning thread may call this.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-    }
-
-    /// Returns the count.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Sets the count back to zero (CONFIG RESETSTAT; an increment under way may win).
-    pub fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-}
+use crate::counter::{Counter, KeyspaceStats};
 
 /// What one command did.
 #[derive(Default)]
@@ -160,12 +138,7 @@ const ERROR_KINDS_MAX: usize = 128;
 pub struct ThreadStats {
     /// Indexed by a command's number in the table.
     pub commands: Box<[CommandStats]>,
-    pub keyspace_hits: Counter,
-    pub keyspace_misses: Counter,
-    pub expired_keys: Counter,
-    pub evicted_keys: Counter,
-    /// Changes of keys.
-    pub changes: Counter,
+    pub keyspace: KeyspaceStats,
     /// Error replies by their first word. Locked for an error only.
     errors: Mutex<BTreeMap<String, u64>>,
     pub error_replies: Counter,
@@ -182,11 +155,7 @@ impl ThreadStats {
     pub fn new(commands: usize) -> ThreadStats {
         ThreadStats {
             commands: (0..commands).map(|_| CommandStats::default()).collect(),
-            keyspace_hits: Counter::default(),
-            keyspace_misses: Counter::default(),
-            expired_keys: Counter::default(),
-            evicted_keys: Counter::default(),
-            changes: Counter::default(),
+            keyspace: KeyspaceStats::default(),
             errors: Mutex::default(),
             error_replies: Counter::default(),
             net_input_bytes: Counter::default(),
@@ -219,11 +188,8 @@ impl ThreadStats {
     pub(crate) fn reset(&self) {
         self.commands.iter().for_each(CommandStats::reset);
         self.errors.lock().clear();
+        self.keyspace.reset();
         let counters = [
-            &self.keyspace_hits,
-            &self.keyspace_misses,
-            &self.expired_keys,
-            &self.evicted_keys,
             &self.error_replies,
             &self.net_input_bytes,
             &self.net_output_bytes,

@@ -4,17 +4,18 @@ use nagaya_resp::{Extended, parse_i64};
 
 use crate::ctx::Ctx;
 use crate::db::Expiry;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, Category, CommandSpec, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE,
-    VARIABLE_FLAGS, WRITE, cmd, key, keys_to,
+    ACCESS, Category, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE,
+    key, keys_to,
 };
 
 mod lcs;
 mod set;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("APPEND", 3, append)
         .flags(WRITE.and(DENYOOM).and(FAST))
         .acl(Category::STRING)

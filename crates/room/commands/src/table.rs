@@ -1,26 +1,14 @@
-//! The command table: every family's entries, found by name.
+//! The table of all commands: every family's entries.
 
 use std::sync::LazyLock;
 
 use nagaya_resp::Args;
 
-use crate::spec::{Begin, Category, CommandSpec, Find, NOT_KEY};
-
-/// One entry of the table, with what follows from its spec worked out once.
-pub struct Command {
-    pub spec: &'static CommandSpec,
-    /// Position among all commands and subcommands; indexes the counters.
-    pub number: usize,
-    /// Lower case; a subcommand's is `container|subcommand`.
-    pub full_name: String,
-    pub categories: Category,
-    pub subcommands: Vec<Command>,
-    /// The position of the only key, when there is exactly one at a fixed place.
-    pub only_key: Option<usize>,
-}
+pub use crate::command_table::Command;
+use crate::entry::{Entry, Registry};
 
 /// Every family's commands, in the order of COMPAT.md.
-const FAMILIES: &[&[CommandSpec]] = &[
+pub(crate) const FAMILIES: &[&[Entry]] = &[
     crate::keys::COMMANDS,
     crate::string::COMMANDS,
     crate::bitmap::COMMANDS,
@@ -32,153 +20,60 @@ const FAMILIES: &[&[CommandSpec]] = &[
     crate::hll::COMMANDS,
     crate::stream::COMMANDS,
     crate::pubsub::COMMANDS,
-    crate::client_cmds::COMMANDS,
+    crate::admin::client::COMMANDS,
     crate::transaction::COMMANDS,
-    crate::auth::COMMANDS,
-    crate::acl::COMMANDS,
-    crate::command_cmds::COMMANDS,
+    crate::admin::auth::COMMANDS,
+    crate::admin::acl::COMMANDS,
+    crate::admin::command::COMMANDS,
     crate::scripting::COMMANDS,
     crate::function::COMMANDS,
-    crate::server_cmds::COMMANDS,
-    crate::config_cmds::COMMANDS,
-    crate::info::COMMANDS,
-    crate::monitor::COMMANDS,
-    crate::slowlog::COMMANDS,
-    crate::latency::COMMANDS,
-    crate::memory_cmds::COMMANDS,
-    crate::debug_cmds::COMMANDS,
+    crate::admin::server::COMMANDS,
+    crate::admin::config::COMMANDS,
+    crate::admin::info::COMMANDS,
+    crate::admin::monitor::COMMANDS,
+    crate::admin::slowlog::COMMANDS,
+    crate::admin::latency::COMMANDS,
+    crate::admin::memory::COMMANDS,
+    crate::admin::debug::COMMANDS,
     crate::tiering::commands::COMMANDS,
 ];
 
-struct Table {
-    commands: Vec<Command>,
-    /// Open addressing by [`name_hash`]; holds positions in `commands` plus one.
-    slots: Box<[u16]>,
-    numbers: usize,
-}
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(FAMILIES));
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut numbers = 0;
-    let specs = FAMILIES.iter().flat_map(|family| family.iter());
-    let commands: Vec<Command> = specs.map(|spec| entry(spec, None, &mut numbers)).collect();
-    let mut slots = vec![0u16; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
-    for (at, command) in commands.iter().enumerate() {
-        let mut slot = name_hash(command.spec.name.as_bytes()) as usize & (slots.len() - 1);
-        while slots[slot] != 0 {
-            slot = (slot + 1) & (slots.len() - 1);
-        }
-        slots[slot] = at as u16 + 1;
-    }
-    Table {
-        commands,
-        slots,
-        numbers,
-    }
-});
+/// Returns all commands with their handlers.
+pub fn registry() -> &'static Registry {
+    &REGISTRY
+}
 
 /// Finds a command by its name, letter case ignored.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Command> {
-    let table = &*TABLE;
-    let mut slot = name_hash(name) as usize & (table.slots.len() - 1);
-    loop {
-        let at = table.slots[slot].checked_sub(1)? as usize;
-        let command = &table.commands[at];
-        if command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
-            return Some(command);
-        }
-        slot = (slot + 1) & (table.slots.len() - 1);
-    }
+    REGISTRY.table.find(name)
 }
 
 /// Finds a command by its full name, `container|subcommand` for a subcommand.
 pub fn find_full(name: &[u8]) -> Option<&'static Command> {
-    let mut parts = name.split(|&byte| byte == b'|');
-    let command = find(parts.next()?)?;
-    match (parts.next(), parts.next()) {
-        (None, _) => Some(command),
-        (Some(sub), None) => command.subcommand(sub),
-        _ => None,
-    }
+    REGISTRY.table.find_full(name)
 }
 
 /// Finds what a request would run; a container stands for itself when no subcommand is named.
 pub fn find_request(args: &Args<'_>) -> Option<&'static Command> {
-    let command = find(args.get(0)?)?;
-    match args.get(1) {
-        Some(sub) if !command.subcommands.is_empty() => command.subcommand(sub),
-        _ => Some(command),
-    }
+    REGISTRY.table.find_request(args)
 }
 
 /// Lists every command and every subcommand, in the order of their numbers.
 pub fn every() -> impl Iterator<Item = &'static Command> {
-    all()
-        .iter()
-        .flat_map(|command| std::iter::once(command).chain(&command.subcommands))
+    REGISTRY.table.every()
 }
 
 /// Lists all commands, containers with their subcommands inside.
 pub fn all() -> &'static [Command] {
-    &TABLE.commands
-}
-
-/// Finds a command or subcommand by its number.
-pub(crate) fn by_number(number: usize) -> Option<&'static Command> {
-    every().find(|command| command.number == number)
+    REGISTRY.table.all()
 }
 
 /// Returns how many commands and subcommands there are.
 pub fn count() -> usize {
-    TABLE.numbers
-}
-
-impl Command {
-    /// Finds a subcommand by its name, letter case ignored.
-    pub fn subcommand(&self, name: &[u8]) -> Option<&Command> {
-        self.subcommands
-            .iter()
-            .find(|sub| sub.spec.name.as_bytes().eq_ignore_ascii_case(name))
-    }
-}
-
-fn entry(spec: &'static CommandSpec, container: Option<&str>, numbers: &mut usize) -> Command {
-    let number = *numbers;
-    *numbers += 1;
-    let name = spec.name.to_ascii_lowercase();
-    let full_name = container.map_or(name.clone(), |container| format!("{container}|{name}"));
-    let only_key = match spec.keys {
-        [one] if spec.more_keys.is_none() && !one.flags.has(NOT_KEY) => match (one.begin, one.find) {
-            (Begin::Index(at), Find::Range { last: 0, .. }) => Some(at),
-            _ => None,
-        },
-        _ => None,
-    };
-    let subcommands = spec
-        .subcommands
-        .iter()
-        .map(|sub| entry(sub, Some(&full_name), numbers))
-        .collect();
-    Command {
-        spec,
-        number,
-        full_name,
-        categories: Category::of(spec),
-        subcommands,
-        only_key,
-    }
-}
-
-/// Hashes the length and the first eight letters, case folded: enough to tell the commands apart.
-#[inline]
-fn name_hash(name: &[u8]) -> u64 {
-    let mut first = [0u8; 8];
-    let length = name.len().min(8);
-    first[..length].copy_from_slice(&name[..length]);
-    let folded = u64::from_le_bytes(first) & 0xdfdf_dfdf_dfdf_dfdf;
-    let last = name.last().map_or(0, |last| u64::from(last & 0xdf));
-    let mixed = (folded ^ (name.len() as u64) << 56 ^ last << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed >> 40
+    REGISTRY.table.count()
 }
 
 #[cfg(test)]

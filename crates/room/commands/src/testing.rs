@@ -12,10 +12,15 @@ use parking_lot::Mutex;
 use crate::client::{Client, Mailbox, Message};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::dispatch::{Core, Executed};
-use crate::effects::{Journal, JournalError, Reader, ReplayError};
-use crate::server::{ReclaimInline, Server};
+use crate::dispatch::Executed;
+use crate::effects::{Journal, JournalError, Reader};
+use crate::entry::Registry;
+use crate::executor::Core;
+use crate::reclaim::ReclaimInline;
+use crate::replay::ReplayError;
+use crate::server::Server;
 use crate::stats::ThreadStats;
+use crate::table;
 
 /// A clock that stands still until told otherwise.
 pub struct ManualClock(AtomicI64);
@@ -108,9 +113,15 @@ pub struct Engine {
 impl Engine {
     /// Makes an empty engine on a given clock.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Engine> {
+        Engine::with_commands(table::registry(), clock)
+    }
+
+    /// Makes an empty engine with commands of its own.
+    pub fn with_commands(registry: &'static Registry, clock: Arc<dyn Clock>) -> Arc<Engine> {
+        let server = Server::new(registry, 16, Config::default(), clock, Box::new(ReclaimInline));
         Arc::new(Engine {
-            server: Server::new(16, Config::default(), clock, Box::new(ReclaimInline)),
-            stats: Core::new_stats(),
+            stats: Core::new_stats(&server),
+            server,
             inbox: Arc::default(),
             ids: AtomicU64::new(1),
         })
@@ -218,7 +229,7 @@ impl Session {
 
     /// Returns every key with its expiry and its value as DUMP gives it, those past their time included.
     pub fn contents(&self) -> BTreeMap<Vec<u8>, (Option<i64>, Vec<u8>)> {
-        let shards = &self.engine.server.shards;
+        let shards = &self.engine.server.keyspace.shards;
         let mut contents = BTreeMap::new();
         for shard in 0..shards.count() {
             let shard = shards.lock_one(shard).expect("no script is slow in a test");
@@ -234,7 +245,7 @@ impl Session {
     pub fn expire(&mut self) {
         let engine = Arc::clone(&self.engine);
         let mut core = Core::new(&engine.server, &engine.stats);
-        for shard in 0..engine.server.shards.count() {
+        for shard in 0..engine.server.keyspace.shards.count() {
             while core.expire_shard(shard, 16) {}
         }
     }

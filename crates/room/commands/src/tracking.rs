@@ -16,32 +16,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nagaya_resp::Args;
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::Client;
 use crate::clients::Clients;
-use crate::dispatch::Core;
-use crate::keyfind::each_key;
-use crate::server::Server;
-use crate::spec::{Category, READONLY};
-use crate::table::Command;
 
-mod commands;
 mod message;
 mod table;
-#[cfg(test)]
-mod tests;
 mod tracker;
 
-pub(crate) use commands::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 use message::{Invalid, Sender};
 use table::KeyTable;
-use tracker::Tracker;
+pub(crate) use tracker::Tracker;
 pub use tracker::TrackerInfo;
-
-/// Most keys forgotten after one command while there are more than the limit allows.
-const EVICTIONS_PER_COMMAND: usize = 100;
 
 type Trackers = HashMap<u64, Arc<Tracker>, ahash::RandomState>;
 
@@ -68,30 +54,6 @@ pub struct TrackingStats {
     pub prefixes: usize,
 }
 
-/// How a client tracks, kept by its own thread. A client that does not track has none.
-pub(crate) struct ClientTracking {
-    tracker: Arc<Tracker>,
-    mode: Mode,
-    /// CLIENT CACHING was called for the next command.
-    caching: bool,
-    /// What the client hears of in broadcast mode.
-    prefixes: BTreeSet<Vec<u8>>,
-    /// While a script runs: whether it has read anything.
-    script_reads: Option<bool>,
-}
-
-/// Which reads of a client are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Every,
-    /// Those that CLIENT CACHING YES announces.
-    OptIn,
-    /// All but those that CLIENT CACHING NO announces.
-    OptOut,
-    /// None: changes are broadcast by prefix.
-    Broadcast,
-}
-
 /// Invalidations that wait for the end of the command that caused them.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -109,7 +71,7 @@ struct Own {
 }
 
 impl Changes {
-    fn join(into: &mut Option<Box<Changes>>, more: Box<Changes>) {
+    pub(crate) fn join(into: &mut Option<Box<Changes>>, more: Box<Changes>) {
         match into {
             None => *into = Some(more),
             Some(all) => {
@@ -121,6 +83,11 @@ impl Changes {
 }
 
 impl Tracking {
+    /// Remembers that a client has read a key. The caller holds the key's shard.
+    pub(crate) fn remember(&self, key: &[u8], tracker: &Arc<Tracker>) {
+        self.table.remember(key, tracker);
+    }
+
     /// Tells whether anybody tracks.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
@@ -177,7 +144,7 @@ impl Tracking {
     }
 
     /// Sends what waited for the end of a command.
-    fn send(&self, clients: &Clients, changes: &Changes) {
+    pub(crate) fn send(&self, clients: &Clients, changes: &Changes) {
         for Own { tracker, key } in &changes.own {
             match key {
                 Some(key) => Sender::new(clients, Invalid::Keys(&[key])).send(tracker),
@@ -214,7 +181,7 @@ impl Tracking {
 
     /// Forgets keys until no more than `keys_max` (0: any number) are left, `evictions_max` at most;
     /// whoever may have one of them cached is told.
-    fn trim(&self, clients: &Clients, keys_max: usize, evictions_max: usize) {
+    pub(crate) fn trim(&self, clients: &Clients, keys_max: usize, evictions_max: usize) {
         if keys_max == 0 {
             return;
         }
@@ -236,13 +203,13 @@ impl Tracking {
         self.prefixes.read().keys().any(|prefix| key.starts_with(prefix))
     }
 
-    fn enroll(&self, tracker: &Arc<Tracker>) {
+    pub(crate) fn enroll(&self, tracker: &Arc<Tracker>) {
         let mut trackers = self.trackers.lock();
         trackers.insert(tracker.client.id, Arc::clone(tracker));
         self.active.store(trackers.len(), Ordering::Relaxed);
     }
 
-    fn dismiss(&self, tracker: &Arc<Tracker>, prefixes: &BTreeSet<Vec<u8>>) {
+    pub(crate) fn dismiss(&self, tracker: &Arc<Tracker>, prefixes: &BTreeSet<Vec<u8>>) {
         tracker.switch_off();
         for prefix in prefixes {
             self.remove_prefix(prefix, tracker.client.id);
@@ -257,7 +224,7 @@ impl Tracking {
         }
     }
 
-    fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
+    pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
         let mut prefixes = self.prefixes.write();
         let trackers = prefixes.entry(prefix.into()).or_default();
         trackers.insert(tracker.client.id, Arc::clone(tracker));
@@ -276,118 +243,19 @@ impl Tracking {
     }
 }
 
-impl Server {
+impl Tracking {
     /// Returns what INFO tells about client-side caching.
-    pub fn tracking_stats(&self) -> TrackingStats {
+    pub fn stats(&self) -> TrackingStats {
         TrackingStats {
-            clients: self.tracking.active.load(Ordering::Relaxed),
-            keys: self.tracking.table.keys(),
-            items: self.tracking.table.items(),
-            prefixes: self.tracking.prefix_count.load(Ordering::Relaxed),
+            clients: self.active.load(Ordering::Relaxed),
+            keys: self.table.keys(),
+            items: self.table.items(),
+            prefixes: self.prefix_count.load(Ordering::Relaxed),
         }
     }
 
     /// Returns how a client tracks, for CLIENT LIST; nothing when it does not.
-    pub fn tracker_info(&self, client: u64) -> Option<TrackerInfo> {
-        self.tracking
-            .trackers
-            .lock()
-            .get(&client)
-            .map(|tracker| tracker.info())
+    pub fn info_of(&self, client: u64) -> Option<TrackerInfo> {
+        self.trackers.lock().get(&client).map(|tracker| tracker.info())
     }
-}
-
-impl Core<'_> {
-    /// Takes over the invalidations that wait for the end of the current command.
-    #[inline]
-    pub(crate) fn keep_changes(&mut self, changes: Option<Box<Changes>>) {
-        if let Some(changes) = changes {
-            Changes::join(&mut self.changes, changes);
-        }
-    }
-
-    /// Sends the invalidations that waited for the end of a command. No shard is held.
-    #[inline]
-    pub(crate) fn send_changes(&mut self) {
-        if let Some(changes) = self.changes.take() {
-            self.server.tracking.send(&self.server.clients, &changes);
-        }
-    }
-
-    /// Remembers the keys that a tracking client has just read. The keys' shards are still held, so no
-    /// change can slip in between.
-    pub(crate) fn track_reads(&mut self, client: &mut Client, command: &Command, args: &Args<'_>) {
-        let Some(tracking) = &mut client.tracking else {
-            return;
-        };
-        if is_script(command) {
-            // All declared keys of a script count as read, once it has read anything.
-            if tracking.script_reads.take() != Some(true) {
-                return;
-            }
-        } else if !command.spec.flags.has(READONLY) {
-            return;
-        } else if let Some(reads) = &mut tracking.script_reads {
-            *reads = true;
-            return;
-        }
-        let wanted = match tracking.mode {
-            Mode::Every => true,
-            Mode::OptIn => tracking.caching,
-            Mode::OptOut => !tracking.caching,
-            Mode::Broadcast => false,
-        };
-        if !wanted {
-            return;
-        }
-        let shared = &self.server.tracking;
-        // Arguments whose keys cannot be told made the command fail: it read nothing.
-        let found = each_key(command.spec, args, |at, _| {
-            shared.table.remember(&args[at], &tracking.tracker)
-        });
-        if found.is_ok() {
-            let keys_max = self.config.tracking_table_max_keys;
-            shared.trim(&self.server.clients, keys_max, EVICTIONS_PER_COMMAND);
-        }
-    }
-
-    /// Forgets tracked keys until the table fits a limit that was lowered.
-    pub(crate) fn trim_tracking(&self) {
-        let keys_max = self.config.tracking_table_max_keys;
-        self.server
-            .tracking
-            .trim(&self.server.clients, keys_max, usize::MAX);
-    }
-}
-
-/// Notes that a tracking client's script begins.
-pub(crate) fn begin_call(client: &mut Client, command: &Command) {
-    if let Some(tracking) = &mut client.tracking
-        && is_script(command)
-    {
-        tracking.script_reads = Some(false);
-    }
-}
-
-/// Ends what CLIENT CACHING announced: it holds for one command, or one transaction.
-pub(crate) fn end_request(client: &mut Client, command: Option<&Command>) {
-    let in_transaction = client.transaction.is_some();
-    let Some(tracking) = &mut client.tracking else {
-        return;
-    };
-    let is_client = command.is_some_and(|command| command.full_name.starts_with("client|"));
-    if !in_transaction && !is_client {
-        tracking.caching = false;
-    }
-}
-
-/// Stops a client's tracking (CLIENT TRACKING OFF, RESET, disconnect).
-pub(crate) fn disable(server: &Server, client: &mut Client) {
-    if let Some(tracking) = client.tracking.take() {
-        server.tracking.dismiss(&tracking.tracker, &tracking.prefixes);
-    }
-}
-
-fn is_script(command: &Command) -> bool {
-    command.spec.acl.has(Category::SCRIPTING)
 }

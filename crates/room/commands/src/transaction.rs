@@ -6,25 +6,19 @@
 //! first command.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use nagaya_resp::{ArgVec, Args, Out};
-
-use crate::client::{Client, Transaction};
+use crate::client::{Transaction, Watch};
 use crate::ctx::Ctx;
-use crate::db::Db;
-use crate::dispatch::Core;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
-use crate::postponed::Postponed;
-use crate::server::Server;
-use crate::shard::{Busy, Scope, Shard};
+use crate::shard::Scope;
 use crate::spec::{
-    ALLOW_BUSY, Category, CommandSpec, FAST, LOADING, NO_MULTI, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE,
-    cmd, keys_to,
+    ALLOW_BUSY, Category, FAST, LOADING, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE, keys_to,
 };
-use crate::table::Command;
+use crate::transaction_state::{unwatch, unwatch_locked};
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("MULTI", 1, multi)
         .flags(NOSCRIPT.and(LOADING).and(STALE).and(FAST).and(ALLOW_BUSY))
         .acl(Category::TRANSACTION)
@@ -67,95 +61,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .about("Forgets all watched keys.", "O(1)"),
 ];
 
-/// The keys a client watches.
-pub(crate) struct Watch {
-    /// Raised by whoever changes one of the keys.
-    changed: Arc<AtomicBool>,
-    keys: Vec<Vec<u8>>,
-    /// The shards of the keys.
-    scope: Scope,
-}
-
-impl Core<'_> {
-    /// Queues a command of a client that is putting a transaction together; false when it is to run now.
-    pub(crate) fn queue(
-        &mut self,
-        client: &mut Client,
-        command: &'static Command,
-        args: &Args<'_>,
-        out: &mut Out,
-    ) -> bool {
-        if client.transaction.is_none() || runs_at_once(command) {
-            return false;
-        }
-        let scope = self.scope(command, args, client);
-        let Some(transaction) = &mut client.transaction else {
-            return false;
-        };
-        if command.spec.flags.has(NO_MULTI) {
-            transaction.broken = true;
-            out.error("ERR Command not allowed inside a transaction");
-            return true;
-        }
-        transaction.scope = Some(transaction.scope.map_or(scope, |all| all.join(scope)));
-        transaction.commands.push((command, ArgVec::from(args)));
-        out.simple("QUEUED");
-        true
-    }
-}
-
-fn runs_at_once(command: &Command) -> bool {
-    const NAMES: &[&str] = &["EXEC", "DISCARD", "MULTI", "WATCH", "QUIT", "RESET"];
-    NAMES.contains(&command.spec.name)
-}
-
-/// Returns the shards that EXEC needs: those of the queued commands and of the watched keys.
-pub(crate) fn scope(client: &Client) -> Scope {
-    let Some(transaction) = &client.transaction else {
-        return Scope::None;
-    };
-    let watched = client.watch.as_ref().map_or(Scope::None, |watch| watch.scope);
-    transaction.scope.map_or(watched, |scope| scope.join(watched))
-}
-
-/// Returns the keys that a client watches.
-pub(crate) fn watched(client: &Client) -> impl Iterator<Item = &[u8]> {
-    let keys = client.watch.as_ref().map(|watch| watch.keys.iter());
-    keys.into_iter().flatten().map(Vec::as_slice)
-}
-
-/// Forgets all watched keys of a client, later when a slow script holds them. The caller holds no shard.
-pub(crate) fn unwatch(server: &Server, client: &mut Client) {
-    if let Some(watch) = client.watch.take() {
-        forget_watch(server, watch);
-    }
-}
-
-pub(crate) fn forget_watch(server: &Server, watch: Box<Watch>) {
-    for key in &watch.keys {
-        match server.shards.lock_one(server.shards.place(key).shard) {
-            Ok(mut shard) => forget(&mut shard, key, &watch.changed),
-            Err(Busy) => return server.postponed.put(Postponed::Unwatch(watch)),
-        }
-    }
-}
-
-fn unwatch_locked(db: &mut Db<'_>, client: &mut Client) {
-    let Some(watch) = client.watch.take() else { return };
-    for key in &watch.keys {
-        forget(db.shard_mut(key), key, &watch.changed);
-    }
-}
-
-fn forget(shard: &mut Shard, key: &[u8], changed: &Arc<AtomicBool>) {
-    if let Some(flags) = shard.watchers.get_mut(key) {
-        flags.retain(|flag| !Arc::ptr_eq(flag, changed));
-        if flags.is_empty() {
-            shard.watchers.remove(key);
-        }
-    }
-}
-
 /// MULTI
 fn multi(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.transaction.is_some() {
@@ -186,8 +91,8 @@ fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     ctx.client.nesting += 1;
     for (command, args) in &transaction.commands {
         let args = args.as_args();
-        match ctx.core.check_rights_at_exec(ctx.client, command, &args) {
-            Ok(()) => ctx.core.call(ctx.client, command, args, ctx.db, ctx.out),
+        match ctx.check_rights_at_exec(command, &args) {
+            Ok(()) => ctx.call(command, args),
             Err(error) => ctx.out.error(&error.to_string()),
         }
     }
@@ -213,7 +118,7 @@ fn discard(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.transaction.take().is_none() {
         return Err(CommandError::err("DISCARD without MULTI"));
     }
-    unwatch(ctx.core.server, ctx.client);
+    unwatch(ctx.server(), ctx.client);
     ctx.out.ok();
     Ok(())
 }
@@ -223,6 +128,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.transaction.is_some() {
         return Err(CommandError::err("WATCH inside MULTI is not allowed"));
     }
+    let shards = &ctx.server().keyspace.shards;
     let watch = ctx.client.watch.get_or_insert_with(|| {
         Box::new(Watch {
             changed: Arc::default(),
@@ -241,7 +147,7 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
         flags.push(Arc::clone(&watch.changed));
         watch.keys.push(key.to_vec());
-        let shard = ctx.core.server.shards.place(key).shard;
+        let shard = shards.place(key).shard;
         watch.scope = watch.scope.join(Scope::One(shard));
     }
     ctx.out.ok();
@@ -254,7 +160,7 @@ fn unwatch_command(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.client.nesting > 0 {
         unwatch_locked(ctx.db, ctx.client);
     } else {
-        unwatch(ctx.core.server, ctx.client);
+        unwatch(ctx.server(), ctx.client);
     }
     ctx.out.ok();
     Ok(())

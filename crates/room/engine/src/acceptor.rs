@@ -21,7 +21,12 @@ pub(crate) fn run(
     let mut next = inboxes.iter().cycle();
     accept_loop(listeners, stop, waker, |mut transport| {
         if shared.connections.load(Ordering::Relaxed) >= shared.max_clients() {
-            shared.server.clients.rejected.fetch_add(1, Ordering::Relaxed);
+            shared
+                .server
+                .subscribers
+                .clients
+                .rejected
+                .fetch_add(1, Ordering::Relaxed);
             transport.write(TOO_MANY).ok();
             return;
         }

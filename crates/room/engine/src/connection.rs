@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use nagaya_commands::client::Client;
 use nagaya_commands::config::{Config, OutputLimit};
-use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_commands::dispatch::Executed;
+use nagaya_commands::executor::Core;
 use nagaya_reactor::Transport;
 use nagaya_resp::{Limits, Out, Parsed, RequestParser};
 
@@ -95,7 +96,7 @@ impl Connection {
         }
         if self.waits {
             self.input.extend_from_slice(&scratch[..read]);
-            let too_much = self.input.len() > core.config.client_query_buffer_limit;
+            let too_much = self.input.len() > core.config().client_query_buffer_limit;
             return if too_much { Next::Close } else { Next::Keep };
         }
         if self.input.is_empty() {
@@ -178,8 +179,8 @@ impl Connection {
             return Limits::unauthenticated();
         }
         Limits {
-            bulk_bytes_max: core.config.proto_max_bulk_len,
-            query_bytes_max: core.config.client_query_buffer_limit,
+            bulk_bytes_max: core.config().proto_max_bulk_len,
+            query_bytes_max: core.config().client_query_buffer_limit,
             args_max: ARGS_MAX,
             ..Limits::default()
         }

@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config;
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use nagaya_commands::server::Server;
+use nagaya_commands::table::registry;
 use nagaya_config::Listen;
 use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
@@ -164,7 +165,7 @@ impl Bound {
             ..Config::default()
         };
         let shared = Arc::new(Shared {
-            server: Server::new(shards, settings, clock, Box::new(reclaimer)),
+            server: Server::new(registry(), shards, settings, clock, Box::new(reclaimer)),
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
@@ -172,7 +173,7 @@ impl Bound {
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
-        shared.server.used_memory.set(used_bytes).ok();
+        shared.server.keyspace.memory.probe.set(used_bytes).ok();
         let mut engine = Engine {
             shared,
             stop: Arc::default(),
@@ -250,10 +251,10 @@ impl Engine {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
         let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
-            let stats = Core::new_stats();
+            let stats = Core::new_stats(&shared.server);
             let mut core = Core::new(&shared.server, &stats);
             let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
-            core.pump = Some(Rc::clone(&event_loop) as _);
+            core.scripts.pump = Some(Rc::clone(&event_loop) as _);
             event_loop.run(&mut core);
         });
         self.threads.push(thread.map_err(Error::Thread)?);
@@ -286,7 +287,12 @@ impl Figures {
 
     /// Returns how many connections were turned away.
     pub fn connections_refused(&self) -> u64 {
-        self.shared.server.clients.rejected.load(Ordering::Relaxed)
+        self.shared
+            .server
+            .subscribers
+            .clients
+            .rejected
+            .load(Ordering::Relaxed)
     }
 
     /// Tells whether a client has asked for the end (SHUTDOWN).

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nagaya_commands::client::{Client, Mailbox, Message};
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::scripting::Pump;
+use nagaya_commands::executor::Core;
+use nagaya_commands::executor::Pump;
 use nagaya_reactor::{Event, Events, Interest, Key, Poller, Ready, Slab, Timers, Transport, reserved_token};
 
 use crate::connection::{Connection, Next};
@@ -203,7 +203,7 @@ impl<'s> EventLoop<'s> {
         connection.show_buffers(core);
         // A reader that lags behind by more than the limit loses its connection.
         let too_much = connection.unwritten() > self.shared.output_bytes_max;
-        if too_much || connection.reads_too_slowly(&core.config, core.now_ms()) {
+        if too_much || connection.reads_too_slowly(core.config(), core.now_ms()) {
             tracing::warn!(
                 client = connection.client.id(),
                 "client reads too slowly, connection closed"
@@ -375,7 +375,7 @@ impl<'s> EventLoop<'s> {
     fn expire_keys(&self, core: &mut Core<'s>) -> bool {
         const KEYS_PER_SHARD: usize = 64;
         let started_us = self.shared.server.clock.steady_us();
-        let count = self.shared.server.shards.count();
+        let count = self.shared.server.keyspace.shards.count();
         let mut done_in_a_row = 0;
         while done_in_a_row < count {
             let shard = self.next_shard.get() % count;
@@ -406,7 +406,7 @@ impl<'s> EventLoop<'s> {
     }
 
     fn close_idle(&self, core: &mut Core<'s>) {
-        let idle_ms = i64::from(core.config.timeout) * 1000;
+        let idle_ms = i64::from(core.config().timeout) * 1000;
         if idle_ms == 0 {
             return;
         }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use nagaya_commands::server::{Garbage, Reclaimer};
+use nagaya_commands::reclaim::{Garbage, Reclaimer};
 
 /// Hands garbage to the freeing thread.
 ///

@@ -1,8 +1,8 @@
-//! memcached over its text protocol: a key for the request, one for each answer.
+//! memcached over its text protocol: one key for the request, one for each answer.
 //!
 //! The keys of one request lie on several servers, chosen as serinin's clients choose. memcached has no
-//! scripts, so a time limit cannot be checked where the write happens: an answer confirmed too late is
-//! removed at once, and one that was never confirmed is removed before that server is next used.
+//! scripts, so a deadline cannot be checked where the write happens. Instead, an answer that is confirmed too
+//! late is deleted at once, and one that was never confirmed is deleted before that server is used again.
 
 mod node;
 mod pick;
@@ -23,9 +23,9 @@ use crate::outcome::Outcome;
 use node::{Commands, Node};
 use wire::Reply;
 
-/// A longer time is read as a date by memcached.
+/// memcached reads a larger expiry as a date, in seconds.
 const RELATIVE_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
-/// Keys asked for by one `get`.
+/// Keys per `get`.
 const KEYS_PER_GET: usize = 100;
 
 pub struct MemcachedStore {
@@ -36,7 +36,7 @@ pub struct MemcachedStore {
 }
 
 impl MemcachedStore {
-    /// Prepares the store; nothing is connected before the first use.
+    /// Creates the store. Connects on first use.
     pub fn new(
         addresses: &[String],
         choice: NodeChoice,
@@ -53,8 +53,8 @@ impl MemcachedStore {
         }
     }
 
-    /// The expiry as memcached wants it: whole seconds, rounded up so that it is never none and never
-    /// too short, and as a date where it is long.
+    /// Returns the expiry as memcached expects it: whole seconds, rounded up so that it is never zero and
+    /// never too short, and as a date if it is long.
     fn expires(&self) -> u64 {
         let seconds = u64::try_from(self.expire_in.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
         match seconds.max(1) {
@@ -73,22 +73,23 @@ impl MemcachedStore {
         pick::server_of(key.as_bytes(), self.nodes.len(), self.choice)
     }
 
-    /// Runs the commands of every server at once; those without any are not asked.
+    /// Runs the commands of all servers concurrently. A server without commands is not contacted.
     async fn run_each(&self, commands: Vec<Commands>) -> Vec<Result<Vec<Reply>, StoreError>> {
         let runs = self
             .nodes
             .iter()
             .zip(commands)
             .map(|(node, commands)| async move {
-                match commands.expected.is_empty() {
-                    true => Ok(Vec::new()),
-                    false => node.run(commands).await,
+                if commands.expected.is_empty() {
+                    Ok(Vec::new())
+                } else {
+                    node.run(commands).await
                 }
             });
         join_all(runs).await
     }
 
-    /// As [`run_each`](MemcachedStore::run_each), where all servers are needed.
+    /// As [`run_each`](MemcachedStore::run_each), but fails if any server fails.
     async fn run(&self, commands: Vec<Commands>) -> Result<Vec<Vec<Reply>>, StoreError> {
         self.run_each(commands).await.into_iter().collect()
     }
@@ -114,7 +115,7 @@ impl MemcachedStore {
         }
     }
 
-    /// Bodies first, then what became of them: an outcome is told only once it is known.
+    /// Writes bodies first, then outcomes: an outcome is only written once it is known.
     async fn write_now(&self, batch: &Batch) -> Result<Vec<Written>, StoreError> {
         let expires = self.expires();
         let mut written = self.write_bodies(batch, expires).await?;

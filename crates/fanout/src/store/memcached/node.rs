@@ -1,4 +1,4 @@
-//! One memcached server: its connection, replaced when it ends, and what it may still do wrong.
+//! One memcached server: its connection, replaced when it ends, and the keys whose state is uncertain.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use tokio::sync::Mutex;
 use super::super::StoreError;
 use super::wire::{Connection, Expect, Reply};
 
-/// Keys remembered per server whose fate is unknown; beyond it the oldest are let go, to their expiry.
+/// Keys of uncertain state that are tracked per server. Beyond that the oldest are dropped and left to their
+/// expiry.
 const UNCONFIRMED_MAX: usize = 10_000;
 
 pub(super) struct Node {
     address: String,
     timeout: Duration,
-    /// Held over awaits on purpose: who comes while a connection is opened waits for that one.
+    /// Held across awaits on purpose: a caller that arrives while a connection is being opened waits for it.
     connection: Mutex<Option<Connection>>,
-    /// Keys that were sent to a connection which then ended: the server may have them or may yet read
-    /// them. They were told to have failed, so they are removed before anything else is asked.
+    /// Keys sent over a connection that then ended: the server may have them or may still read them. They
+    /// were reported as failed, so they are deleted before anything else is sent.
     unconfirmed: SyncMutex<Vec<String>>,
 }
 
-/// Commands for one server, and which keys they would leave there.
+/// Commands for one server, and the keys they would leave there.
 #[derive(Default)]
 pub(super) struct Commands {
     pub(super) bytes: Vec<u8>,
@@ -91,7 +92,7 @@ impl Node {
         Ok(slot.insert(connection).clone())
     }
 
-    /// Removes what earlier connections may have left behind.
+    /// Deletes what earlier connections may have left behind.
     async fn forget_unconfirmed(&self, connection: &Connection) -> Result<(), StoreError> {
         let keys = std::mem::take(&mut *self.unconfirmed.lock());
         let mut commands = Commands::default();

@@ -1,13 +1,13 @@
-//! Which server has a key: the same answer as serinin's clients give.
+//! Selects the server of a key, exactly as serinin's clients do.
 
 use std::hash::Hasher;
 
 use crate::config::NodeChoice;
 
-/// The fixed key of the hash behind serinin's binary client.
+/// The fixed key of the hash in serinin's binary client.
 const SIP_KEYS: (u64, u64) = (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
 
-/// The number of the server, below `servers`.
+/// Returns the index of the server, below `servers`.
 pub(super) fn server_of(key: &[u8], servers: usize, choice: NodeChoice) -> usize {
     match (servers, choice) {
         (0 | 1, _) => 0,
@@ -27,8 +27,8 @@ fn sip_hash(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Jump consistent hash (Lamping and Veach, 2014): growing from n to n + 1 buckets moves only those keys
-/// that go to the new one. The hash drives a generator of jumps; the last jump below `buckets` is it.
+/// Jump consistent hash (Lamping and Veach, 2014): growing from n to n + 1 buckets moves only the keys that
+/// go to the new bucket. The hash seeds a generator of jumps; the last jump below `buckets` is the result.
 fn jump(hash: u64, buckets: usize) -> usize {
     let mut state = hash;
     let (mut bucket, mut next) = (0_i64, 0_i64);
@@ -45,7 +45,7 @@ fn jump(hash: u64, buckets: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Computed with serinin's own two clients.
+    /// The expected values were computed with serinin's own two clients.
     #[test]
     fn keys_lie_where_serinins_clients_put_them() {
         let keys = [

@@ -1,5 +1,5 @@
-//! One connection to a memcached server, pipelined: many exchanges are under way at once, answered in
-//! order. A task owns the socket; an exchange unanswered in time ends the connection for all.
+//! One pipelined connection to a memcached server: many exchanges are in flight at once and answered in
+//! order. A task owns the socket. An exchange without a reply in time ends the connection for all.
 
 use std::io;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tokio::time::timeout;
 /// Exchanges that may wait to be written, and to be answered.
 const QUEUED_MAX: usize = 1024;
 const AWAITED_MAX: usize = 16 * 1024;
-/// Longest line that a server may send; keys have 250 bytes.
+/// Longest line that a server may send, in bytes; keys have at most 250.
 const LINE_BYTES_MAX: usize = 4096;
-/// Longest value that is read. Servers keep a megabyte unless told otherwise.
+/// Longest value that is read, in bytes. Servers limit values to a megabyte by default.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// What a server answers to one command.
+/// The reply to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// One line: `STORED`, `DELETED`, an error.
@@ -38,7 +38,7 @@ pub(super) enum Expect {
     Values,
 }
 
-/// Bytes to send and what comes back.
+/// Bytes to send, and the expected replies.
 struct Exchange {
     bytes: Vec<u8>,
     awaited: Awaited,
@@ -50,7 +50,7 @@ struct Awaited {
     to: oneshot::Sender<Vec<Reply>>,
 }
 
-/// A handle on one socket; it closes when the last is dropped.
+/// A handle on one socket, which closes when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -84,7 +84,8 @@ impl Connection {
         !self.shared.closed.load(Ordering::Relaxed) && !self.shared.exchanges.is_closed()
     }
 
-    /// Sends commands in one go and returns their answers. Whether a failed call has run is unknown.
+    /// Sends commands in one write and returns their replies. After an error it is unknown whether they were
+    /// executed.
     pub(super) async fn exchange(
         &self,
         bytes: Vec<u8>,
@@ -127,7 +128,7 @@ impl Drop for Shared {
     }
 }
 
-/// Owns the socket until either direction fails. The callers learn of it by their dropped senders.
+/// Owns the socket until either direction fails. Callers notice by their dropped senders.
 async fn drive(stream: TcpStream, queue: mpsc::Receiver<Exchange>) {
     let (reader, writer) = stream.into_split();
     let (awaited, answers) = mpsc::channel(AWAITED_MAX);
@@ -151,9 +152,10 @@ async fn write(
             if awaited.send(exchange.awaited).await.is_err() {
                 return;
             }
-            next = match bytes.len() < BATCH_BYTES_MAX {
-                true => queue.try_recv().ok(),
-                false => None,
+            next = if bytes.len() < BATCH_BYTES_MAX {
+                queue.try_recv().ok()
+            } else {
+                None
             };
         }
         if writer.write_all(&bytes).await.is_err() {
@@ -166,7 +168,7 @@ async fn read(mut reader: OwnedReadHalf, mut answers: mpsc::Receiver<Awaited>) {
     let mut buffer = BytesMut::new();
     let mut current: Option<Awaited> = None;
     loop {
-        // The slot was queued before its bytes were written, so an answer finds it there.
+        // The exchange was queued before its bytes were written, so a reply always finds it.
         if current.is_none() {
             current = answers.try_recv().ok();
         }
@@ -178,10 +180,11 @@ async fn read(mut reader: OwnedReadHalf, mut answers: mpsc::Receiver<Awaited>) {
             Some(Ok(Some(reply))) => {
                 let mut awaited = current.take().expect("it asked for this reply");
                 awaited.got.push(reply);
-                match awaited.got.len() < awaited.expected.len() {
-                    true => current = Some(awaited),
+                if awaited.got.len() < awaited.expected.len() {
+                    current = Some(awaited)
+                } else {
                     // The caller may have given up.
-                    false => drop(awaited.to.send(awaited.got)),
+                    drop(awaited.to.send(awaited.got))
                 }
             }
             Some(Err(())) => return,
@@ -193,8 +196,7 @@ async fn read(mut reader: OwnedReadHalf, mut answers: mpsc::Receiver<Awaited>) {
     }
 }
 
-/// Takes one whole answer from the buffer, if it is there. An error says that the two sides no longer
-/// agree on what is being said.
+/// Takes one complete reply from the buffer, if it is there. An error means that both sides are out of sync.
 fn parse(buffer: &mut BytesMut, expect: Expect) -> Result<Option<Reply>, ()> {
     match expect {
         Expect::Line => {
@@ -203,7 +205,8 @@ fn parse(buffer: &mut BytesMut, expect: Expect) -> Result<Option<Reply>, ()> {
             };
             let text = String::from_utf8_lossy(&buffer[..line]).into_owned();
             buffer.advance(line + 2);
-            // After these a server may read our next bytes as commands, or ours its answers.
+            // After these, the server may parse our next bytes as commands, or we its replies as something
+            // else.
             if text == "ERROR" || text.starts_with("CLIENT_ERROR") {
                 return Err(());
             }
@@ -242,7 +245,7 @@ fn parse_values(buffer: &mut BytesMut) -> Result<Option<Reply>, ()> {
     Ok(Some(Reply::Values(values.collect())))
 }
 
-/// The length of the line that begins at `at`, without its end.
+/// Returns the length of the line that starts at `at`, without its terminator.
 fn line_at(buffer: &[u8], at: usize) -> Result<Option<usize>, ()> {
     let rest = &buffer[at..];
     let seen = &rest[..rest.len().min(LINE_BYTES_MAX)];

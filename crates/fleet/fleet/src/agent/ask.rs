@@ -1,4 +1,4 @@
-//! Answers to questions that came over Pub/Sub.
+//! Answers questions received over Pub/Sub.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::ask::{InstanceAnswer, QuestionMessage};
 use crate::name::{InstanceName, WorkerId};
 use crate::store::Store;
 
-/// Questions an agent answers at once; more are left unanswered, and the asker sees that.
+/// Questions that an agent answers concurrently. Further ones get no answer, which the asker reports as
+/// silence.
 const QUESTIONS_MAX: usize = 64;
 
-/// Asks the workers that a message is meant for, and publishes what they say.
+/// Forwards a question to the workers it addresses and publishes their answers.
 pub(super) fn begin(
     store: &Store,
     instance: &InstanceName,
@@ -24,7 +25,7 @@ pub(super) fn begin(
     tasks: &mut JoinSet<()>,
 ) {
     let Some(message) = QuestionMessage::parse(payload) else {
-        tracing::warn!("question that cannot be read");
+        tracing::warn!("unreadable question");
         return;
     };
     let asked = |worker: &WorkerId| message.worker.as_ref().is_none_or(|wanted| wanted == worker);
@@ -35,11 +36,11 @@ pub(super) fn begin(
             key: message.key.clone(),
             answer,
         };
-        // A worker with too many questions already does not answer this one.
+        // A worker whose queue is full does not answer this question.
         let _ = handle.questions.try_send(question);
         waiting.push((worker.clone(), received));
     }
-    // For one worker only its owner answers.
+    // A question to a single worker is answered by its owner only.
     if (message.worker.is_some() && waiting.is_empty()) || tasks.len() >= QUESTIONS_MAX {
         return;
     }

@@ -1,4 +1,4 @@
-//! Workers written in Rust: one trait, its calls never at the same time.
+//! Workers written in Rust: a trait whose methods never run concurrently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tokio::sync::{mpsc, watch};
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
 use crate::clock::boot_now;
 
-/// Stands for no limit; tokio's timers take no longer ones.
+/// Stands for "no limit": tokio's timers accept nothing longer.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why a worker's own code failed.
 pub type CodeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A worker. Its methods are called one after the other, on one task. When it has to stop, the call
-/// under way is dropped at its next await, and `on_end` gets what is left of the time.
+/// A worker. Its methods are called one at a time, from one task. When it has to stop, the running call is
+/// dropped at its next await point, and `on_end` gets the remaining time.
 pub trait Worker: Send + 'static {
     /// Called once, before anything else.
     fn on_start<'a>(&'a mut self, config: Arc<[u8]>) -> BoxFuture<'a, Result<(), CodeError>>;
 
-    /// Called again and again, with a pause in between; questions and new configs wait for the
-    /// pause. An error is logged, and it goes on.
+    /// Called repeatedly with a pause in between. Questions and new configs are handled during the pause. An
+    /// error is logged and does not end the worker.
     fn on_loop(&mut self) -> BoxFuture<'_, Result<(), CodeError>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -34,13 +34,13 @@ pub trait Worker: Send + 'static {
         Box::pin(async move { Err(format!("the worker knows nothing about {key}").into()) })
     }
 
-    /// Called once, at the end, unless the start failed.
+    /// Called once at the end, unless the start failed.
     fn on_end(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Runs workers that `make` makes, one for every copy.
+/// Runs workers built by `make`, one per copy.
 pub struct CodeRunner<F> {
     make: F,
     pub loop_pause: Duration,
@@ -92,9 +92,10 @@ impl<F> CodeRunner<F> {
                 break ended;
             }
         };
-        let left = match stop.is_ordered() {
-            true => stop.ordered().await.since(boot_now()),
-            false => self.loop_pause.max(Duration::from_secs(1)),
+        let left = if stop.is_ordered() {
+            stop.ordered().await.since(boot_now())
+        } else {
+            self.loop_pause.max(Duration::from_secs(1))
         };
         if tokio::time::timeout(left, worker.on_end()).await.is_err() {
             tracing::warn!("on_end was cut off");
@@ -102,7 +103,7 @@ impl<F> CodeRunner<F> {
         ended
     }
 
-    /// One call of `on_loop` and the pause after it, in which questions and new configs are seen to.
+    /// Runs `on_loop` once, then handles questions and new configs during the pause.
     async fn one_round<W: Worker>(
         &self,
         worker: &mut W,
@@ -145,7 +146,7 @@ impl<F> CodeRunner<F> {
     }
 }
 
-/// Answers a question or, if there is none, takes a new config.
+/// Answers a question, or applies a new config if no question is queued.
 async fn react<W: Worker>(
     worker: &mut W,
     question: Option<Question>,
@@ -160,6 +161,6 @@ async fn react<W: Worker>(
 
 async fn answer<W: Worker>(worker: &mut W, question: Question) {
     let answer = worker.on_request(question.key).await;
-    // Whoever asked may have given up.
+    // The asker may have given up.
     let _ = question.answer.send(answer.map_err(|error| error.to_string()));
 }

@@ -5,8 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use nagaya_process::{Group, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -15,8 +14,6 @@ use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner};
 use super::spawn::Spawner;
 use crate::clock::{BootTime, boot_now};
 
-/// How often a group is looked at that does not tell when it ends.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longest answer of a request command.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -87,7 +84,7 @@ impl ExecRunner {
             Ok(child) => child,
             Err(error) => return Ended::Failed(format!("{:?} not started: {error}", self.words[0])),
         };
-        let Some(group) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else {
+        let Some(group) = Group::of(&child) else {
             return Ended::Failed("the process has no id".into());
         };
         let progress = self.follow_output(&mut child);
@@ -111,7 +108,7 @@ impl ExecRunner {
         };
         end_group(&mut child, group, kill_at).await;
         feeding.abort();
-        self.spawner.forget(group).await;
+        self.spawner.forget(group);
         ended
     }
 
@@ -190,30 +187,23 @@ async fn feed(pipe: Option<tokio::process::ChildStdin>, config: Arc<[u8]>) {
     }
 }
 
-/// TERM, and KILL at the given moment; returns when nobody of the group is left.
-async fn end_group(child: &mut Child, group: Pid, kill_at: BootTime) {
-    signal(group, Signal::TERM);
+/// Sends TERM, and KILL at the given time; returns when no process of the group is left.
+async fn end_group(child: &mut Child, group: Group, kill_at: BootTime) {
+    group.signal(Signal::TERM);
     let patience = kill_at.since(boot_now()).min(NO_LIMIT);
     if tokio::time::timeout(patience, child.wait()).await.is_err() {
-        signal(group, Signal::KILL);
+        group.signal(Signal::KILL);
     }
     if let Err(error) = child.wait().await {
         tracing::error!(%error, "worker not waited for");
     }
     // The worker itself is gone; what it left behind has the rest of the time.
-    while test_kill_process_group(group).is_ok() {
+    let kill_late = || {
         if boot_now() >= kill_at {
-            signal(group, Signal::KILL);
+            group.signal(Signal::KILL);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-fn signal(group: Pid, signal: Signal) {
-    match kill_process_group(group, signal) {
-        Ok(()) | Err(Errno::SRCH) => (),
-        Err(error) => tracing::warn!(%error, ?signal, "signal not sent to a worker"),
-    }
+    };
+    group.wait(kill_late).await;
 }
 
 /// Splits a command line as a shell does: white space, single and double quotes, backslash.

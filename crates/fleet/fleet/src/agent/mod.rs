@@ -1,4 +1,4 @@
-//! The agent: runs the workers that are its own, and nothing else, and nothing too long.
+//! The agent: runs the workers assigned to it, and stops them before its lease ends.
 
 mod ask;
 mod code;
@@ -19,7 +19,7 @@ use nagaya_redis_client::Need;
 use tokio_util::sync::CancellationToken;
 
 use crate::name::{InstanceName, WorkerId};
-use crate::store::{Offer, Store};
+use crate::store::{Capabilities, Store};
 use crate::timing::Timing;
 
 pub use code::{CodeError, CodeRunner, Worker};
@@ -30,18 +30,19 @@ pub use runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSign
 pub use state_dir::StateError;
 pub use task::{Health, Limits, WorkerStatus};
 
-/// How an agent is set up.
+/// Configuration of an agent.
 #[derive(Clone)]
 pub struct AgentOptions {
     pub name: InstanceName,
-    pub offer: Offer,
+    pub capabilities: Capabilities,
     pub timing: Timing,
-    /// Replicas that must have a heartbeat for it to count.
+    /// Replicas that must have acknowledged a heartbeat for it to count.
     pub need: Need,
     pub limits: Limits,
-    /// Where the proof lies that this agent's last process is over; without it a restart waits Q.
+    /// Directory of the file that proves the end of this agent's previous process. Without it, a restart
+    /// waits for Q.
     pub state_dir: Option<PathBuf>,
-    /// How long a leave may take before the workers are ended without hand-over.
+    /// How long leaving may take before the remaining workers are ended without a hand-over.
     pub leave_limit: Duration,
 }
 
@@ -49,7 +50,7 @@ impl AgentOptions {
     pub fn new(name: InstanceName) -> AgentOptions {
         AgentOptions {
             name,
-            offer: Offer::default(),
+            capabilities: Capabilities::default(),
             timing: Timing::default(),
             need: Need::PRIMARY_ONLY,
             limits: Limits::default(),
@@ -59,7 +60,7 @@ impl AgentOptions {
     }
 }
 
-/// Why an agent ended by itself.
+/// Why an agent ended on its own.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("another process joined as {name}; two agents of one name would take each other's work away")]
@@ -70,21 +71,21 @@ pub enum AgentError {
     Store(#[from] crate::store::Error),
 }
 
-/// What others may know of a running agent.
+/// A view of a running agent for other tasks.
 #[derive(Clone, Debug, Default)]
 pub struct AgentHandle {
     statuses: Arc<Mutex<BTreeMap<WorkerId, WorkerStatus>>>,
 }
 
 impl AgentHandle {
-    /// The agent's workers and how they are.
+    /// Returns the agent's workers and their health.
     pub fn workers(&self) -> BTreeMap<WorkerId, WorkerStatus> {
         self.statuses.lock().expect("nothing panics here").clone()
     }
 }
 
-/// Runs an agent until `shutdown` is cancelled and its workers are handed over. When it returns, all
-/// its workers are gone, whatever it returns.
+/// Runs an agent until `shutdown` is cancelled and its workers are handed over. Whatever it returns, none of
+/// its workers is running afterwards.
 pub async fn run(
     store: Store,
     options: AgentOptions,

@@ -1,4 +1,4 @@
-//! The ways to carry a worker out, behind one trait.
+//! The ways to run a worker, behind one trait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use crate::name::{AppName, InstanceName, WorkerId};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Who a copy of a worker is.
+/// Identifies one copy of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub app: AppName,
     pub instance: InstanceName,
     pub worker: WorkerId,
-    /// Rises with every assignment; to be shown to gates.
+    /// Rises with every assignment; downstream gates compare it.
     pub epoch: u64,
 }
 
-/// A question to a worker and where its answer goes.
+/// A question to a worker, and the channel for its answer.
 #[derive(Debug)]
 pub struct Question {
     pub key: String,
     pub answer: oneshot::Sender<Result<String, String>>,
 }
 
-/// When to stop: none while the worker may run, then the moment at which it has to be dead.
+/// The stop order: `None` while the worker may run, then the time by which it must be dead.
 #[derive(Clone, Debug)]
 pub struct StopSignal(pub(crate) watch::Receiver<Option<BootTime>>);
 
 impl StopSignal {
-    /// Waits for the order to stop; returns when the worker has to be dead. Cancel safe.
+    /// Waits for the order to stop and returns the time by which the worker must be dead. Cancel safe.
     pub async fn ordered(&mut self) -> BootTime {
         match self.0.wait_for(Option::is_some).await {
             Ok(kill_at) => kill_at.unwrap_or(BootTime::ZERO),
-            // The agent is gone: at once.
+            // The agent is gone: stop at once.
             Err(_) => BootTime::ZERO,
         }
     }
@@ -46,31 +46,31 @@ impl StopSignal {
     }
 }
 
-/// What one attempt to run a worker gets.
+/// The inputs of one attempt to run a worker.
 pub struct Attempt<'a> {
     pub identity: &'a Identity,
-    /// The config, byte for byte; a change is seen here.
+    /// The config, byte for byte. Changes arrive through the same receiver.
     pub config: &'a mut watch::Receiver<Arc<[u8]>>,
     pub stop: &'a mut StopSignal,
     pub questions: &'a mut mpsc::Receiver<Question>,
-    /// Called when the worker is up.
+    /// To be called when the worker is up.
     pub started: Box<dyn FnOnce() + Send + 'a>,
 }
 
-/// How an attempt ended. In every case nothing of it is left.
+/// How an attempt ended. In every case, nothing of it is still running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
+    /// It was told to stop.
     Stopped,
-    /// The config changed and the worker has to begin anew with it.
+    /// The config changed, and the worker must be restarted with it.
     Restart,
-    /// By itself, although it should run.
+    /// It ended although it should be running.
     Failed(String),
 }
 
-/// Carries workers out.
+/// Runs workers.
 pub trait Runner: Send + Sync + 'static {
-    /// Runs a worker once, until it ends or is told to stop. The future is never dropped before it
-    /// is done, except with the whole process.
+    /// Runs a worker once, until it ends or is told to stop. The agent never drops the future early; only the
+    /// end of the process does.
     fn attempt<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Ended>;
 }

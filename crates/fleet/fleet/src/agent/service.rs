@@ -1,5 +1,5 @@
-//! The agent's loop: one call to Redis under way at most, never waited for in a way that would keep
-//! a worker from being stopped in time.
+//! The agent's loop. At most one call to Redis is in flight, and waiting for it never delays stopping a
+//! worker.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::task::{self, Handle, Shared};
 use super::{AgentError, AgentHandle, AgentOptions, ask};
 use crate::clock::{BootTime, boot_now};
 use crate::name::WorkerId;
-use crate::protocol::{Act, AgentCore};
+use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Error, Joined, Running, Store};
 
-/// Longest sleep: a clock that counts suspend is looked at at least this often.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Pause after a call that failed.
+/// Upper bound for a sleep, so that the clock is read often enough to notice that the machine was suspended.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Pause after a failed call.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a call to Redis brought.
+/// The result of a call to Redis.
 enum Answer {
     Joined(Result<(String, Joined), Error>),
     Beat(Result<(String, Beat), Error>),
@@ -36,10 +36,10 @@ enum Answer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leave {
     No,
-    /// Wanted, and not told to the store yet.
+    /// Requested, but not yet recorded in the store.
     Wanted,
     Told,
-    /// The store has forgotten us, or never knew us.
+    /// The store has no record of this instance any more, or never had one.
     Done,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct Service {
     next_beat: BootTime,
     leave: Leave,
     name_taken: bool,
-    /// How long workers ran past their leases, and nobody was told yet.
+    /// Time that workers ran past their leases and that is not yet reported.
     overrun: Duration,
-    /// Why it can never join.
+    /// The error that makes a join impossible for good.
     hopeless: Option<Error>,
 }
 
@@ -102,7 +102,7 @@ impl Service {
     pub(super) async fn run(mut self, shutdown: CancellationToken) -> Result<(), AgentError> {
         tracing::info!(name = %self.options.name, bounds = %self.options.timing.bounds(), "agent starts");
         let topics = Topics {
-            channels: vec![self.store.look_channel(), self.store.ask_channel()],
+            channels: vec![self.store.wakeup_channel(), self.store.ask_channel()],
             patterns: Vec::new(),
         };
         let mut subscriber = Subscriber::start(self.store.client().clone(), topics);
@@ -126,8 +126,8 @@ impl Service {
                 call.is_none().then_some(self.next_beat),
                 leave_by,
             ];
-            let wake = wake.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);
-            let pause = wake.since(now).clamp(Duration::from_millis(1), LOOK_EVERY);
+            let wake = wake.into_iter().flatten().min().unwrap_or(now + POLL_INTERVAL);
+            let pause = wake.since(now).clamp(Duration::from_millis(1), POLL_INTERVAL);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled(), if leave_by.is_none() => {
@@ -135,12 +135,12 @@ impl Service {
                     self.leave = if self.core.inc().is_some() { Leave::Wanted } else { Leave::Done };
                 }
                 Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended),
-                answer = under_way(&mut call) => {
+                answer = in_flight(&mut call) => {
                     if let Some((sent, _)) = call.take() {
                         self.take(sent, answer).await;
                     }
                 }
-                event = subscriber.next() => self.hear(event),
+                event = subscriber.next() => self.receive(event),
                 Some(_) = self.questions.join_next() => (),
                 () = tokio::time::sleep(pause) => (),
             }
@@ -160,24 +160,26 @@ impl Service {
         self.leave == Leave::Done || self.hopeless.is_some() || (self.name_taken && idle)
     }
 
-    /// Does what the core says.
+    /// Executes the actions that the core decided on.
     fn carry_out(&mut self, now: BootTime) {
         self.core.clear_quarantines(now);
         let leaving = self.leave != Leave::No;
-        for act in self.core.act(now) {
-            match act {
-                Act::Start { worker, .. } if leaving || self.name_taken => drop(self.core.gone(&worker)),
-                Act::Start {
+        for action in self.core.take_actions(now) {
+            match action {
+                AgentAction::Start { worker, .. } if leaving || self.name_taken => {
+                    let _ = self.core.gone(&worker);
+                }
+                AgentAction::Start {
                     worker,
                     epoch,
                     config,
                 } => self.start(worker, epoch, config),
-                Act::Update { worker, config } => {
+                AgentAction::Update { worker, config } => {
                     if let Some(handle) = self.handles.get(&worker) {
                         handle.update(config);
                     }
                 }
-                Act::Stop { worker, kill_at } => match self.handles.get(&worker) {
+                AgentAction::Stop { worker, kill_at } => match self.handles.get(&worker) {
                     Some(handle) => handle.stop(kill_at),
                     None => drop(self.core.gone(&worker)),
                 },
@@ -223,7 +225,7 @@ impl Service {
         }
     }
 
-    /// The next call to Redis, if one is due.
+    /// Returns the next call to Redis, if one is due.
     fn next_call(&mut self, now: BootTime) -> Option<BoxFuture<'static, Answer>> {
         let (store, name) = (self.store.clone(), self.options.name.clone());
         let timing = self.options.timing;
@@ -232,9 +234,9 @@ impl Service {
                 return None;
             }
             self.next_beat = now + self.options.timing.heartbeat;
-            let (token, offer) = (self.core.token().to_owned(), self.options.offer.clone());
+            let (token, capabilities) = (self.core.token().to_owned(), self.options.capabilities.clone());
             return Some(Box::pin(async move {
-                Answer::Joined(store.join(&name, &token, &offer, &timing).await)
+                Answer::Joined(store.join(&name, &token, &capabilities, &timing).await)
             }));
         };
         if self.leave == Leave::Wanted {
@@ -243,7 +245,7 @@ impl Service {
             ));
         }
         let due = self.core.due_acknowledgements(now);
-        // A heartbeat that is due goes first: it is what keeps the others alive.
+        // A due heartbeat goes first, because it keeps all workers alive.
         if !due.is_empty() && now < self.next_beat {
             return Some(Box::pin(async move {
                 let answer = store.stopped(&name, inc, &due).await;
@@ -338,7 +340,7 @@ impl Service {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn receive(&mut self, event: Event) {
         match event {
             Event::Message { channel, payload } if channel == self.store.ask_channel() => {
                 ask::begin(
@@ -349,7 +351,7 @@ impl Service {
                     &mut self.questions,
                 );
             }
-            // A message says "look", and so does having missed some.
+            // Every message only means "read the fleet again", and so does a gap in the subscription.
             Event::Message { .. } | Event::Gap | Event::Ready => {
                 if self.core.inc().is_some() {
                     self.next_beat = BootTime::ZERO;
@@ -358,7 +360,7 @@ impl Service {
         }
     }
 
-    /// Ends what is left, within the lease.
+    /// Ends the remaining workers before the lease does.
     async fn end_all(&mut self) {
         let timing = self.options.timing;
         let now = boot_now();
@@ -374,8 +376,8 @@ impl Service {
     }
 }
 
-/// Waits for the call under way, or for ever.
-async fn under_way(call: &mut Option<(BootTime, BoxFuture<'static, Answer>)>) -> Answer {
+/// Waits for the call in flight; pending forever if there is none.
+async fn in_flight(call: &mut Option<(BootTime, BoxFuture<'static, Answer>)>) -> Answer {
     match call {
         Some((_, future)) => future.await,
         None => std::future::pending().await,

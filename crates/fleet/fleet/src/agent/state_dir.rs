@@ -1,8 +1,8 @@
-//! The proof that an agent's last process on this machine is over, children included.
+//! Proves that an agent's previous process on this machine is over, children included.
 //!
-//! A file per instance holds the token of the process that lives it. The file is locked, and the
-//! children inherit the lock: it is free only when the agent and all its workers are gone. So a
-//! restarted agent that gets the lock and finds the recorded token in the file need not wait.
+//! One file per instance holds the token of the current process. The file is locked, and child processes
+//! inherit the lock, so it is free only when the agent and all its workers are gone. A restarted agent that
+//! gets the lock and finds the recorded token in the file therefore need not wait.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -12,14 +12,14 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use crate::name::{AppName, InstanceName};
 
-/// The lock, held as long as this lives, and by children longer.
+/// The lock. Held until this is dropped; child processes hold it until they exit.
 #[derive(Debug)]
 pub(super) struct StateFile {
     _file: File,
     before: Option<String>,
 }
 
-/// Why there is no lock.
+/// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("another agent named {name}, or a worker of its last process, still runs on this machine")]
@@ -33,7 +33,7 @@ pub enum StateError {
 }
 
 impl StateFile {
-    /// Takes the lock and leaves this process's token in the file.
+    /// Takes the lock and writes this process's token into the file.
     pub(super) fn take(
         folder: &Path,
         app: &AppName,
@@ -46,7 +46,7 @@ impl StateFile {
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
         let file_name = format!("{app}.{name}.agent").replace(['/', ':'], "_");
-        // Without CLOEXEC, so that children hold the lock too.
+        // Opened without CLOEXEC, so that child processes inherit the lock.
         let flags = OFlags::RDWR | OFlags::CREATE;
         let file = open(folder.join(file_name), flags, Mode::from_raw_mode(0o600))
             .map_err(|error| failed(error.into()))?;
@@ -65,7 +65,7 @@ impl StateFile {
         })
     }
 
-    /// Whether the process with this token, and all it started, is over.
+    /// Returns whether the process with this token, and every process it started, is over.
     pub(super) fn proves_over(&self, token: &str) -> bool {
         self.before.as_deref() == Some(token)
     }

@@ -1,6 +1,8 @@
-//! One worker's task: starts it, starts it again when it fails, and ends only when nothing of it is
-//! left. A worker that fails, hangs or crash-loops holds up nobody: it gives its start slot back
-//! when it is up, or when its start takes too long.
+//! One worker's task: starts the worker, restarts it when it fails, and ends only when nothing of it is
+//! running.
+//!
+//! A worker that fails, hangs or crash-loops does not delay the others: it releases its start slot when it is
+//! up, or when its start takes too long.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,22 +16,22 @@ use crate::clock::{boot_now, unix_ms};
 use crate::name::WorkerId;
 use crate::store::Store;
 
-/// Questions that may wait for one worker.
+/// Questions that may be queued for one worker.
 const QUESTIONS_QUEUED_MAX: usize = 16;
 
-/// Limits on what one worker may do to the others.
+/// Limits that protect workers from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Workers that may be starting at once.
+    /// Workers that may be starting at the same time.
     pub starts_at_once: usize,
-    /// A start that takes longer gives its slot to the next.
+    /// A start that takes longer releases its slot to the next worker.
     pub start_limit: Duration,
-    /// Wait after the first failure; doubles with every further one.
+    /// Delay after the first failure; doubles with every further one.
     pub backoff_first: Duration,
     pub backoff_max: Duration,
-    /// A worker that ran for so long counts as well again.
+    /// A worker that ran for this long counts as healthy again.
     pub healthy_after: Duration,
-    /// So many failures in a row are a crash loop, shown as quarantined.
+    /// This many failures in a row are a crash loop, reported as quarantined.
     pub failures_max: u32,
 }
 
@@ -51,12 +53,12 @@ impl Default for Limits {
 pub enum Health {
     Starting,
     Running,
-    /// Failed and waiting for its next try.
+    /// Failed, and waiting for its next attempt.
     Waiting {
         failures: u32,
         reason: String,
     },
-    /// Fails again and again; tried rarely.
+    /// In a crash loop, and restarted rarely.
     Quarantined {
         failures: u32,
         reason: String,
@@ -64,7 +66,7 @@ pub enum Health {
     Stopping,
 }
 
-/// One worker on this agent, as it is shown.
+/// The reported state of one worker on this agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerStatus {
     pub epoch: u64,
@@ -72,7 +74,7 @@ pub struct WorkerStatus {
     pub since_ms: u64,
 }
 
-/// What all workers of an agent share.
+/// State shared by all workers of an agent.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) store: Store,
@@ -82,7 +84,7 @@ pub(super) struct Shared {
     pub(super) statuses: Arc<Mutex<BTreeMap<WorkerId, WorkerStatus>>>,
 }
 
-/// The agent's end of a worker's task.
+/// The agent's handle on a worker's task.
 #[derive(Debug)]
 pub(super) struct Handle {
     stop: watch::Sender<Option<crate::clock::BootTime>>,
@@ -100,7 +102,7 @@ impl Handle {
     }
 }
 
-/// Prepares a worker's task; the future is to be spawned.
+/// Prepares a worker's task. The caller spawns the returned future.
 pub(super) fn prepare(
     shared: Shared,
     identity: Identity,
@@ -137,7 +139,7 @@ impl Task {
         let limits = self.shared.limits;
         let mut backoff = Backoff::new(limits.backoff_first, limits.backoff_max);
         self.show(Health::Starting);
-        // Read with retries: a config that cannot be read delays this worker alone.
+        // Reads with retries: a config that cannot be read delays this worker alone.
         if let Some(first) = self.first_config(&mut backoff).await {
             let (sender, mut config) = watch::channel(first);
             let feeding = feed(
@@ -253,7 +255,7 @@ fn show(shared: &Shared, identity: &Identity, health: Health) {
     statuses.insert(identity.worker.clone(), status);
 }
 
-/// Reads the config anew whenever its name changes.
+/// Reads the config again whenever its name changes.
 async fn feed(
     store: Store,
     worker: WorkerId,

@@ -1,5 +1,5 @@
-//! The manager: keeps the fleet as the outside list says and as even as it can be. Any number may
-//! run; what one decides on a placement that another has changed is refused by the store.
+//! The manager: keeps the fleet in line with the external list and as even as possible. Any number of
+//! managers may run: the store refuses a decision based on a placement that another manager has changed.
 
 mod reconcile;
 mod service;
@@ -12,27 +12,27 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::name::InstanceName;
-use crate::plan::Proof;
+use crate::plan::PlanCost;
 use crate::protocol::Rebalance;
 use crate::store::Store;
 use crate::timing::Timing;
 
-pub use reconcile::{Brake, Difference, Held, difference};
+pub use reconcile::{Difference, HeldStops, MassStopGuard, difference};
 pub use source::{HttpSource, Source, SourceError};
 
-/// How a manager is set up.
+/// Configuration of a manager.
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
     pub name: InstanceName,
-    /// Without one the manager only watches and places.
+    /// Without a source, the manager only watches and places.
     pub source: Option<Source>,
     pub source_interval: Duration,
-    /// After a list that could not be read.
+    /// Delay after a list that could not be read.
     pub source_retry: Duration,
     pub timing: Timing,
     pub rebalance: Rebalance,
-    pub brake: Brake,
-    /// How long the records of the dead are kept, for people to see.
+    pub mass_stop_guard: MassStopGuard,
+    /// How long the records of dead instances are kept for operators.
     pub forget_after: Duration,
 }
 
@@ -45,34 +45,34 @@ impl ManagerOptions {
             source_retry: Duration::from_secs(3),
             timing: Timing::default(),
             rebalance: Rebalance::default(),
-            brake: Brake::default(),
+            mass_stop_guard: MassStopGuard::default(),
             forget_after: Duration::from_secs(3600),
         }
     }
 }
 
-/// What a manager knows of itself and of the fleet.
+/// What a manager reports about itself and the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagerStatus {
-    /// Whether no other manager had a heartbeat when this one started; none before it is ready.
+    /// Whether no other manager had a heartbeat when this one started; `None` before it is ready.
     pub is_first_manager: Option<bool>,
     pub workers: usize,
     pub live_instances: usize,
-    /// Workers that fit nowhere.
+    /// Workers that fit on no instance.
     pub unplaced: usize,
-    pub proof: Proof,
+    pub cost: PlanCost,
     /// Stops that wait for a confirmation.
-    pub held: Option<Held>,
+    pub held: Option<HeldStops>,
     /// Lists read and applied so far, and lists that could not be read.
     pub syncs: u64,
     pub sync_failures: u64,
     pub assigned_total: u64,
     pub revoked_total: u64,
     pub deaths_total: u64,
-    /// Worker seconds without a running copy that this manager saw: after a crash from the last
-    /// heartbeat on, and while workers waited for a place.
+    /// Worker-seconds without a running copy, as seen by this manager: from the last heartbeat after a crash,
+    /// and while workers waited for a place.
     pub dark: Duration,
-    /// Worker seconds past a lease that agents told of; a second copy can have run in no other time.
+    /// Worker-seconds past a lease, as reported by agents. Two copies can only have run within this time.
     pub double_run: Duration,
 }
 
@@ -93,8 +93,8 @@ impl Default for ManagerHandle {
 }
 
 impl ManagerHandle {
-    /// Has the outside list read now, as a webhook does. A trigger while a list is being read leads
-    /// to one more reading.
+    /// Requests an immediate read of the external list, as the webhook does. A trigger during a read causes
+    /// one more read.
     pub fn trigger(&self) {
         self.trigger.notify_one();
     }
@@ -103,16 +103,16 @@ impl ManagerHandle {
         self.status.subscribe()
     }
 
-    /// Waits until the manager has seen the fleet; tells whether it was the first.
+    /// Waits until the manager has seen the fleet. Returns whether it was the first manager.
     pub async fn ready(&self) -> bool {
         let mut status = self.status.subscribe();
         let ready = status.wait_for(|status| status.is_first_manager.is_some()).await;
-        // The sender lives in this handle.
+        // The sender lives in this handle, so the wait cannot fail.
         ready.is_ok_and(|status| status.is_first_manager == Some(true))
     }
 }
 
-/// Runs a manager until `shutdown` is cancelled. Errors are logged and tried again.
+/// Runs a manager until `shutdown` is cancelled. Errors are logged and retried.
 pub async fn run(store: Store, options: ManagerOptions, handle: ManagerHandle, shutdown: CancellationToken) {
     service::Service::new(store, options, handle).run(shutdown).await;
 }

@@ -1,4 +1,4 @@
-//! The difference between the outside list and the fleet, and the brake on it.
+//! The difference between the external list and the fleet, and the guard against mass stops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use sha1::{Digest, Sha1};
 use crate::name::WorkerId;
 use crate::store::{Install, Place};
 
-/// What has to change for the fleet to be as the list says.
+/// The changes that bring the fleet in line with the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// New, changed, or wanted again.
+    /// Workers that are new, changed, or wanted again.
     pub puts: Vec<Install>,
     pub stops: Vec<WorkerId>,
 }
 
-/// Compares a list with what is installed. Workers whose records cannot be read are left alone.
+/// Compares a list with the installed workers. Workers with unreadable records are left alone.
 pub fn difference(
     list: &[Install],
     places: &BTreeMap<WorkerId, Place>,
@@ -29,7 +29,7 @@ pub fn difference(
             continue;
         }
         let same = places.get(&install.worker).is_some_and(|place| {
-            !place.remove && place.config == install.config_name() && place.demand == install.demand
+            !place.remove && place.config == install.config_name() && place.constraints == install.constraints
         });
         if !same {
             difference.puts.push(install.clone());
@@ -42,43 +42,43 @@ pub fn difference(
     difference
 }
 
-/// Holds back lists that would stop too much at once, because an outside list that is suddenly empty
-/// is broken more often than meant.
+/// Holds back lists that would stop too many workers at once: an external list that is suddenly empty is more
+/// often broken than intended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Brake {
+pub struct MassStopGuard {
     /// Largest share of the fleet that one list may stop, 0 to 1.
     pub share_max: f64,
-    /// So few may always be stopped.
+    /// A list may always stop up to this many workers.
     pub always_allowed: usize,
 }
 
-impl Default for Brake {
-    fn default() -> Brake {
-        Brake {
+impl Default for MassStopGuard {
+    fn default() -> MassStopGuard {
+        MassStopGuard {
             share_max: 0.3,
             always_allowed: 3,
         }
     }
 }
 
-/// Stops that wait for a person's word.
+/// Stops that wait for an operator's confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Names these very stops; to be confirmed with.
+pub struct HeldStops {
+    /// Identifies exactly these stops in a confirmation.
     pub digest: String,
     pub stops: usize,
     pub of: usize,
 }
 
-impl Brake {
-    /// The stops that are held, unless they were confirmed.
-    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<Held> {
+impl MassStopGuard {
+    /// Returns the stops to hold back, or `None` if they are allowed or confirmed.
+    pub fn judge(&self, stops: &[WorkerId], installed: usize, confirmed: Option<&str>) -> Option<HeldStops> {
         let share = stops.len() as f64 / installed.max(1) as f64;
         if stops.len() <= self.always_allowed || share <= self.share_max {
             return None;
         }
         let digest = digest(stops);
-        (confirmed != Some(&digest)).then_some(Held {
+        (confirmed != Some(&digest)).then_some(HeldStops {
             digest,
             stops: stops.len(),
             of: installed,
@@ -113,20 +113,20 @@ mod tests {
         Install {
             worker: WorkerId::new(id).unwrap(),
             config: config.into(),
-            demand: Default::default(),
+            constraints: Default::default(),
         }
     }
 
     #[test]
     fn an_empty_list_is_held_until_these_very_stops_are_confirmed() {
-        let brake = Brake::default();
+        let mass_stop_guard = MassStopGuard::default();
         let all = workers(10);
-        let held = brake.judge(&all, 10, None).unwrap();
+        let held = mass_stop_guard.judge(&all, 10, None).unwrap();
         assert_eq!((held.stops, held.of), (10, 10));
-        assert!(brake.judge(&all, 10, Some(&held.digest)).is_none());
-        assert!(brake.judge(&all[1..], 10, Some(&held.digest)).is_some());
-        assert!(brake.judge(&all[..3], 10, None).is_none());
-        assert!(brake.judge(&workers(3), 3, None).is_none());
+        assert!(mass_stop_guard.judge(&all, 10, Some(&held.digest)).is_none());
+        assert!(mass_stop_guard.judge(&all[1..], 10, Some(&held.digest)).is_some());
+        assert!(mass_stop_guard.judge(&all[..3], 10, None).is_none());
+        assert!(mass_stop_guard.judge(&workers(3), 3, None).is_none());
     }
 
     #[test]

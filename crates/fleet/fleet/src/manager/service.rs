@@ -13,12 +13,12 @@ use crate::agent::BoxFuture;
 use crate::clock::{BootTime, boot_now, unix_ms};
 use crate::name::WorkerId;
 use crate::protocol::{Watch, decide};
-use crate::store::{Error, Install, InstanceState, Look, Place, PlaceState, Store};
+use crate::store::{Error, FleetSnapshot, Install, InstanceState, Place, PlaceState, Store};
 
-/// How often a manager says that it lives; its key is shown for 20 s.
+/// Heartbeat interval of a manager. Its key is shown for 20 s, so three may be missed.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// Messages come in crowds; one look answers all within this time.
-const CROWD: Duration = Duration::from_millis(10);
+/// Messages arrive in bursts; one read of the fleet answers all that arrive within this time.
+const COALESCE_WINDOW: Duration = Duration::from_millis(10);
 
 type List = Result<Vec<Install>, SourceError>;
 
@@ -27,18 +27,18 @@ pub(super) struct Service {
     options: ManagerOptions,
     handle: ManagerHandle,
     watch: Watch,
-    /// The placement of the version that was read last.
+    /// The placement of the last version read.
     places: BTreeMap<WorkerId, Place>,
     unreadable: BTreeSet<String>,
     version: Option<u64>,
     run: String,
     birth: String,
     next_beat: BootTime,
-    next_look: BootTime,
+    next_poll: BootTime,
     next_sync: BootTime,
-    /// Until when waiting workers were counted as dark.
+    /// Waiting workers are counted as dark up to this time.
     dark_until: Option<BootTime>,
-    /// A list that was read and not yet applied.
+    /// A list that was read and not applied yet.
     list: Option<Vec<Install>>,
 }
 
@@ -55,7 +55,7 @@ impl Service {
             run: String::new(),
             birth: String::new(),
             next_beat: BootTime::ZERO,
-            next_look: BootTime::ZERO,
+            next_poll: BootTime::ZERO,
             next_sync: BootTime::ZERO,
             dark_until: None,
             list: None,
@@ -65,7 +65,7 @@ impl Service {
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
         tracing::info!(name = %self.options.name, bounds = %self.options.timing.bounds(), "manager starts");
         let topics = Topics {
-            channels: vec![self.store.look_channel()],
+            channels: vec![self.store.wakeup_channel()],
             patterns: Vec::new(),
         };
         let mut subscriber = Subscriber::start(self.store.client().clone(), topics);
@@ -82,24 +82,24 @@ impl Service {
                     });
                 self.next_sync = now + self.options.source_interval;
             }
-            if now >= self.next_look {
-                self.next_look = now + self.options.timing.poll;
-                if let Err(error) = self.look_and_act(now).await {
-                    tracing::warn!(error = error.chain(), "manager's round failed");
+            if now >= self.next_poll {
+                self.next_poll = now + self.options.timing.poll;
+                if let Err(error) = self.run_cycle(now).await {
+                    tracing::warn!(error = error.chain(), "manager cycle failed");
                 }
             }
-            let wake = self.next_look.min(self.next_sync.max(now + CROWD));
+            let wake = self.next_poll.min(self.next_sync.max(now + COALESCE_WINDOW));
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                list = under_way(&mut reading) => {
+                list = in_flight(&mut reading) => {
                     reading = None;
                     self.take_list(list);
                 }
                 () = self.handle.trigger.notified() => self.next_sync = BootTime::ZERO,
                 event = subscriber.next() => {
                     if !matches!(event, Event::Ready) {
-                        self.next_look = self.next_look.min(boot_now() + CROWD);
+                        self.next_poll = self.next_poll.min(boot_now() + COALESCE_WINDOW);
                     }
                 }
                 () = tokio::time::sleep(wake.since(boot_now())) => (),
@@ -114,19 +114,19 @@ impl Service {
         match list {
             Ok(list) => {
                 self.list = Some(list);
-                self.next_look = BootTime::ZERO;
+                self.next_poll = BootTime::ZERO;
             }
             Err(error) => {
-                // Nothing is stopped because of a list that could not be read.
-                tracing::error!(%error, cause = ?std::error::Error::source(&error), "outside list not read");
+                // A list that could not be read stops nothing.
+                tracing::error!(%error, cause = ?std::error::Error::source(&error), "external list could not be read");
                 self.next_sync = self.next_sync.min(boot_now() + self.options.source_retry);
                 self.handle.status.send_modify(|status| status.sync_failures += 1);
             }
         }
     }
 
-    /// One round: sees who lives, then what waits, then the list.
-    async fn look_and_act(&mut self, now: BootTime) -> Result<(), Error> {
+    /// One cycle: detects dead instances, applies the list, places waiting workers and rebalances.
+    async fn run_cycle(&mut self, now: BootTime) -> Result<(), Error> {
         let mut others = None;
         if now >= self.next_beat {
             let shown_for = self.options.timing.shown_for;
@@ -137,22 +137,22 @@ impl Service {
                 .send_modify(|status| status.double_run = double_run);
             self.next_beat = now + BEAT_EVERY;
         }
-        let mut look = self.store.look(self.version).await?;
+        let mut snapshot = self.store.snapshot(self.version).await?;
         let received = boot_now();
-        if look.run != self.run || look.birth != self.birth {
-            self.run.clone_from(&look.run);
-            self.birth.clone_from(&look.birth);
-            if self.version.is_some() && look.places.is_none() {
-                // The version of another run says nothing about this one's placement.
-                look = self.store.look(None).await?;
+        if snapshot.run != self.run || snapshot.birth != self.birth {
+            self.run.clone_from(&snapshot.run);
+            self.birth.clone_from(&snapshot.birth);
+            if self.version.is_some() && snapshot.places.is_none() {
+                // A version from another run says nothing about this run's placement.
+                snapshot = self.store.snapshot(None).await?;
             }
         }
-        self.watch.observe(&look, received);
+        self.watch.observe(&snapshot, received);
         self.count_dark(received);
-        if let Some(places) = look.places.take() {
+        if let Some(places) = snapshot.places.take() {
             self.places = places;
-            self.unreadable = std::mem::take(&mut look.unreadable);
-            self.version = Some(look.version);
+            self.unreadable = std::mem::take(&mut snapshot.unreadable);
+            self.version = Some(snapshot.version);
         }
         if let Some(others) = others {
             let first = &mut |status: &mut super::ManagerStatus| {
@@ -160,15 +160,15 @@ impl Service {
             };
             self.handle.status.send_modify(first);
         }
-        self.bury_and_settle(&look).await?;
+        self.declare_dead_and_settle(&snapshot).await?;
         self.apply_list().await?;
-        self.place(&look).await?;
-        self.look_for_confirmation().await?;
-        self.forget_the_dead(&look).await
+        self.place(&snapshot).await?;
+        self.check_confirmation().await?;
+        self.remove_dead_instances(&snapshot).await
     }
 
-    /// Has the list read again as soon as the stops that it held are confirmed.
-    async fn look_for_confirmation(&mut self) -> Result<(), Error> {
+    /// Triggers a new read of the list as soon as its held stops are confirmed.
+    async fn check_confirmation(&mut self) -> Result<(), Error> {
         let held = self.handle.status.borrow().held.clone();
         if let Some(held) = held
             && self.store.confirmed_stops().await? == Some(held.digest)
@@ -178,7 +178,7 @@ impl Service {
         Ok(())
     }
 
-    /// Adds the time since the last round for every worker that waited for a place in it.
+    /// Adds the time since the last cycle for every worker that waited for a place in it.
     fn count_dark(&mut self, now: BootTime) {
         let waits = |place: &&Place| place.state == PlaceState::Pending && !place.remove;
         let waiting = self.places.values().filter(waits).count();
@@ -190,23 +190,23 @@ impl Service {
         }
     }
 
-    async fn bury_and_settle(&mut self, look: &Look) -> Result<(), Error> {
-        let timing = self.options.timing.waiting_for(&look.timing);
-        if let Some(run) = self.watch.to_settle(look, boot_now(), &timing) {
+    async fn declare_dead_and_settle(&mut self, snapshot: &FleetSnapshot) -> Result<(), Error> {
+        let timing = self.options.timing.waiting_for(&snapshot.timing);
+        if let Some(run) = self.watch.to_settle(snapshot, boot_now(), &timing) {
             tracing::info!(run, "leases of earlier runs of redis are over");
-            self.store.settle(run, &look.birth).await?;
+            self.store.settle(run, &snapshot.birth).await?;
             self.store.announce().await;
         }
         for overdue in self.watch.overdue(boot_now(), &timing) {
             let name = &overdue.name;
             if let Some(workers) = self.store.declare_dead(name, overdue.inc, overdue.beat).await? {
-                tracing::warn!(%name, workers, "instance is dead; its workers are placed anew");
+                tracing::warn!(%name, workers, "instance is dead; reassigning its workers");
                 let dark = overdue.silent_for * u32::try_from(workers).unwrap_or(u32::MAX);
                 self.handle.status.send_modify(|status| {
                     status.deaths_total += 1;
                     status.dark += dark;
                 });
-                self.next_look = BootTime::ZERO;
+                self.next_poll = BootTime::ZERO;
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl Service {
         let installed = self.places.values().filter(|place| !place.remove).count();
         let held = self
             .options
-            .brake
+            .mass_stop_guard
             .judge(&found.stops, installed, confirmed.as_deref());
         match &held {
             None if found.stops.is_empty() => (),
@@ -237,12 +237,12 @@ impl Service {
                 stops = held.stops,
                 of = held.of,
                 digest = held.digest,
-                "the outside list would stop too many workers; held until confirmed"
+                "the external list would stop too many workers; held until confirmed"
             ),
         }
         self.store.show_held(held.as_ref()).await?;
         if !found.puts.is_empty() || !found.stops.is_empty() {
-            self.next_look = BootTime::ZERO;
+            self.next_poll = BootTime::ZERO;
         }
         if held.is_none() && !found.stops.is_empty() {
             self.store.announce().await;
@@ -255,12 +255,12 @@ impl Service {
         Ok(())
     }
 
-    /// Gives waiting workers their places and asks for those that should be elsewhere.
-    async fn place(&mut self, look: &Look) -> Result<(), Error> {
+    /// Places waiting workers and revokes those that should run elsewhere.
+    async fn place(&mut self, snapshot: &FleetSnapshot) -> Result<(), Error> {
         let mut rebalance = self.options.rebalance;
-        // While a failover is not over, only what is dark is worth a change.
-        rebalance.on &= look.settled == look.run;
-        let decision = decide(&look.instances, &self.places, rebalance);
+        // While a failover is not settled, only workers without a running copy justify a change.
+        rebalance.on &= snapshot.settled == snapshot.run;
+        let decision = decide(&snapshot.instances, &self.places, rebalance);
         let mut assigned = 0;
         for (name, (inc, workers)) in &decision.assigns {
             assigned += self
@@ -270,21 +270,21 @@ impl Service {
                 .unwrap_or(0);
         }
         let mut revoked = 0;
-        // What was just assigned has made this placement an old one.
+        // The assignments above have already outdated this placement.
         if !decision.revokes.is_empty() && decision.assigns.is_empty() {
             let items: Vec<_> = decision
                 .revokes
                 .iter()
                 .map(|(worker, epoch)| (worker.clone(), *epoch, None))
                 .collect();
-            let version = self.version.unwrap_or(look.version);
+            let version = self.version.unwrap_or(snapshot.version);
             revoked = self.store.revoke(version, "balance", &items).await?.unwrap_or(0);
         }
         if assigned + revoked > 0 {
             self.store.announce().await;
-            self.next_look = BootTime::ZERO;
+            self.next_poll = BootTime::ZERO;
         }
-        let live = look
+        let live = snapshot
             .instances
             .values()
             .filter(|record| record.state == InstanceState::Live);
@@ -293,16 +293,16 @@ impl Service {
             status.workers = workers;
             status.live_instances = live;
             status.unplaced = decision.unplaced.len();
-            status.proof = decision.proof;
+            status.cost = decision.cost;
             status.assigned_total += assigned;
             status.revoked_total += revoked;
         });
         Ok(())
     }
 
-    async fn forget_the_dead(&self, look: &Look) -> Result<(), Error> {
+    async fn remove_dead_instances(&self, snapshot: &FleetSnapshot) -> Result<(), Error> {
         let keep_ms = u64::try_from(self.options.forget_after.as_millis()).unwrap_or(u64::MAX);
-        for (name, record) in &look.instances {
+        for (name, record) in &snapshot.instances {
             let old = record.since_ms.saturating_add(keep_ms) < unix_ms();
             if record.state == InstanceState::Dead && old {
                 self.store.forget(name, record.inc).await?;
@@ -312,7 +312,7 @@ impl Service {
     }
 }
 
-async fn under_way(reading: &mut Option<BoxFuture<'static, List>>) -> List {
+async fn in_flight(reading: &mut Option<BoxFuture<'static, List>>) -> List {
     match reading {
         Some(reading) => reading.await,
         None => std::future::pending().await,

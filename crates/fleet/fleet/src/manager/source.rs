@@ -14,7 +14,7 @@ use tokio::process::Command;
 use crate::agent::split_words;
 use crate::http_client::{Caller, Url};
 use crate::name::{BadName, WorkerId, check_label};
-use crate::plan::Demand;
+use crate::plan::Constraints;
 use crate::store::Install;
 
 /// Pages of one list; more are taken for pages that go in a circle.
@@ -197,25 +197,25 @@ fn parse_object(raw: &RawValue) -> Result<Install, String> {
         Some(Value::Number(id)) => WorkerId::new(&id.to_string()),
         _ => return Err("has no id".into()),
     };
-    let demand = match object.get("placement") {
-        None => Demand::default(),
-        Some(placement) => parse_demand(placement)?,
+    let constraints = match object.get("placement") {
+        None => Constraints::default(),
+        Some(placement) => parse_constraints(placement)?,
     };
     Ok(Install {
         worker: worker.map_err(|error| error.to_string())?,
         config: raw.get().as_bytes().to_vec(),
-        demand,
+        constraints,
     })
 }
 
-fn parse_demand(placement: &Value) -> Result<Demand, String> {
+fn parse_constraints(placement: &Value) -> Result<Constraints, String> {
     let checked = |label: &Value| {
         let label = label.as_str().ok_or("has a placement that is not text")?;
         check_label(label).map_err(|error: BadName| error.to_string())?;
         Ok::<String, String>(label.to_owned())
     };
     let labels = placement.get("labels").and_then(Value::as_array);
-    Ok(Demand {
+    Ok(Constraints {
         labels: labels
             .into_iter()
             .flatten()
@@ -250,7 +250,7 @@ mod tests {
         let page = r#"{"items":[{"id":"a","placement":{"labels":["gpu"],"group":"g"}}],"next":"/2"}"#;
         let (list, next) = parse(page).unwrap();
         assert_eq!(next.as_deref(), Some("/2"));
-        assert!(list[0].demand.labels.contains("gpu"));
+        assert!(list[0].constraints.labels.contains("gpu"));
         assert_eq!(
             next_link(r#"<http://h/1>; rel="prev", </2>; rel="next""#),
             Some("/2")

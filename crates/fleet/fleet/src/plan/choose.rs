@@ -1,9 +1,9 @@
-//! The choice for a single worker.
+//! Chooses an instance for a single worker.
 
 use super::Instance;
 
-/// The accepting instance with room that has the fewest workers for its weight, `except` left out.
-/// Of several the one with the first name is taken.
+/// Returns the accepting instance with free capacity and the fewest workers for its weight, excluding
+/// `except`. Ties go to the first name.
 pub fn least_busy(instances: &[Instance], counts: &[usize], except: Option<usize>) -> Option<usize> {
     let fits = |at: usize, instance: &Instance| {
         let room = instance
@@ -16,7 +16,7 @@ pub fn least_busy(instances: &[Instance], counts: &[usize], except: Option<usize
         .enumerate()
         .filter(|(at, instance)| fits(*at, instance));
     let best = candidates.min_by(|(a, left), (b, right)| {
-        // counts / weight, compared without division.
+        // Compares counts / weight without a division.
         let left_load = counts[*a] as u128 * u128::from(right.weight.max(1));
         let right_load = counts[*b] as u128 * u128::from(left.weight.max(1));
         left_load

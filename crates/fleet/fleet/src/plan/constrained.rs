@@ -1,13 +1,13 @@
-//! The plan when workers ask for labels or zones are limited.
+//! The plan for fleets with label constraints or zone limits.
 //!
-//! Three passes: keep what may stay; place the rest, those with the fewest possible places first, if
-//! need be by shifting others along a chain of full instances; then move single workers from fuller
-//! to emptier instances while that helps. No pass ever breaks a constraint.
+//! Three passes: keep every worker that may stay; place the rest, those with the fewest possible instances
+//! first and if necessary by shifting others along a chain of full instances; then move single workers from
+//! fuller to emptier instances while that helps. No pass violates a constraint.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::even::finish;
-use super::{Demand, Fleet, Plan, Step};
+use super::{Constraints, Fleet, Plan, Step};
 
 pub(super) fn plan(fleet: &Fleet) -> Plan {
     let counts = fleet.counts();
@@ -38,20 +38,20 @@ struct Search<'a> {
     fleet: &'a Fleet,
     places: Vec<Option<usize>>,
     members: Vec<Vec<usize>>,
-    /// Workers of one group in one zone.
+    /// Workers per group and zone.
     grouped: BTreeMap<(&'a str, &'a str), u32>,
-    /// Accepting instances with the labels of a demand.
-    suited: BTreeMap<&'a Demand, Vec<usize>>,
+    /// Accepting instances by the constraints that they satisfy.
+    suited: BTreeMap<&'a Constraints, Vec<usize>>,
 }
 
 impl<'a> Search<'a> {
     fn new(fleet: &'a Fleet) -> Search<'a> {
         let mut suited = BTreeMap::new();
         for worker in &fleet.workers {
-            suited.entry(&worker.demand).or_insert_with(|| {
+            suited.entry(&worker.constraints).or_insert_with(|| {
                 let instances = fleet.instances.iter().enumerate();
-                let fits =
-                    instances.filter(|(_, one)| one.accepts && one.labels.is_superset(&worker.demand.labels));
+                let fits = instances
+                    .filter(|(_, one)| one.accepts && one.labels.is_superset(&worker.constraints.labels));
                 fits.map(|(at, _)| at).collect::<Vec<_>>()
             });
         }
@@ -64,23 +64,28 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns those that have to go somewhere, the hardest to place first.
+    /// Keeps the workers that may stay. Returns the others, the hardest to place first.
     fn keep_what_may_stay(&mut self) -> Vec<usize> {
         let mut homeless = Vec::new();
         for (worker, state) in self.fleet.workers.iter().enumerate() {
             match state.place {
-                // It goes by itself; until then it takes up its place.
+                // It leaves by itself; until then it occupies its place.
                 Some(at) if state.leaving => self.put(worker, at),
                 Some(at) if self.suits(worker, at) && self.has_room(worker, at) => self.put(worker, at),
                 _ => homeless.push(worker),
             }
         }
-        homeless.sort_by_key(|worker| (self.suited[&self.fleet.workers[*worker].demand].len(), *worker));
+        homeless.sort_by_key(|worker| {
+            (
+                self.suited[&self.fleet.workers[*worker].constraints].len(),
+                *worker,
+            )
+        });
         homeless
     }
 
     fn suits(&self, worker: usize, at: usize) -> bool {
-        self.suited[&self.fleet.workers[worker].demand]
+        self.suited[&self.fleet.workers[worker].constraints]
             .binary_search(&at)
             .is_ok()
     }
@@ -97,7 +102,7 @@ impl<'a> Search<'a> {
     }
 
     fn group_key(&self, worker: usize, at: usize) -> Option<(&'a str, &'a str)> {
-        let group = self.fleet.workers[worker].demand.group.as_deref()?;
+        let group = self.fleet.workers[worker].constraints.group.as_deref()?;
         Some((group, self.fleet.instances[at].zone.as_deref()?))
     }
 
@@ -122,7 +127,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether `at` with `extra` more is less loaded than `than` as it is.
+    /// Returns whether `at` with `extra` more workers is less loaded than `than` is now.
     fn is_lighter(&self, at: usize, extra: usize, than: usize) -> bool {
         let weight = |at: usize| u128::from(self.fleet.instances[at].weight.max(1));
         let count = |at: usize| self.members[at].len() as u128;
@@ -130,7 +135,7 @@ impl<'a> Search<'a> {
     }
 
     fn lightest_for(&self, worker: usize) -> Option<usize> {
-        let suited = &self.suited[&self.fleet.workers[worker].demand];
+        let suited = &self.suited[&self.fleet.workers[worker].constraints];
         let open = suited.iter().copied().filter(|at| self.has_room(worker, *at));
         open.reduce(|best, at| if self.is_lighter(at, 0, best) { at } else { best })
     }
@@ -144,15 +149,15 @@ impl<'a> Search<'a> {
         self.fleet.per_zone_max.is_none() && self.place_by_shifting(worker)
     }
 
-    /// Breadth first over full instances: somebody moves on from each to the next.
+    /// Breadth-first search over full instances: one worker moves on from each to the next.
     fn place_by_shifting(&mut self, worker: usize) -> bool {
-        // For each instance reached: who would come into it.
+        // For each instance reached: the worker that would move into it.
         let mut reached: BTreeMap<usize, usize> = BTreeMap::new();
         let mut queue = VecDeque::from([worker]);
         let mut seen_demands = Vec::new();
         while let Some(mover) = queue.pop_front() {
-            let demand = &self.fleet.workers[mover].demand;
-            for &at in &self.suited[demand] {
+            let constraints = &self.fleet.workers[mover].constraints;
+            for &at in &self.suited[constraints] {
                 if reached.contains_key(&at) || self.places[mover] == Some(at) {
                     continue;
                 }
@@ -164,8 +169,8 @@ impl<'a> Search<'a> {
                 seen_demands.clear();
                 for &member in &self.members[at] {
                     let state = &self.fleet.workers[member];
-                    if !state.leaving && !seen_demands.contains(&&state.demand) {
-                        seen_demands.push(&state.demand);
+                    if !state.leaving && !seen_demands.contains(&&state.constraints) {
+                        seen_demands.push(&state.constraints);
                         queue.push_back(member);
                     }
                 }
@@ -187,8 +192,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Moves workers from fuller to emptier instances until no single move helps. Every move brings
-    /// two loads closer, so it ends; the bound is for the reader's peace.
+    /// Moves workers from fuller to emptier instances until no single move helps. Every move brings two loads
+    /// closer, so this terminates; the bound only makes that obvious.
     fn level(&mut self) {
         for _ in 0..self.fleet.workers.len() {
             let mut order: Vec<usize> = (0..self.fleet.instances.len()).collect();

@@ -1,6 +1,6 @@
-//! The plan without constraints between workers and instances: counts decide.
+//! The plan without constraints: only counts matter.
 
-use super::{Fleet, Plan, Proof, Step, targets};
+use super::{Fleet, Plan, PlanCost, Step, targets};
 
 pub(super) fn plan(fleet: &Fleet) -> Plan {
     let counts = fleet.counts();
@@ -11,21 +11,21 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         .map(|(count, target)| count.saturating_sub(*target))
         .collect();
     let lower_bound = gives.iter().sum();
-    let mut takers = Takers::new(&counts, &targets);
+    let mut capacity = FreeCapacity::new(&counts, &targets);
     let mut plan = Plan::default();
-    // Those without a place come first: they are dark.
+    // Workers without a place come first, because no copy of them runs.
     for (worker, _) in fleet
         .workers
         .iter()
         .enumerate()
         .filter(|(_, w)| w.place.is_none())
     {
-        match takers.next() {
+        match capacity.next() {
             Some(to) => plan.steps.push(Step::Place { worker, to }),
             None => plan.unplaced.push(worker),
         }
     }
-    // Those that are on their way out already make room by themselves.
+    // Workers that are already leaving free their places by themselves.
     for worker in fleet.workers.iter().filter(|worker| worker.leaving) {
         if let Some(from) = worker.place {
             gives[from] = gives[from].saturating_sub(1);
@@ -35,9 +35,9 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
         let Some(from) = state.place.filter(|from| gives[*from] > 0 && !state.leaving) else {
             continue;
         };
-        match takers.next() {
+        match capacity.next() {
             Some(to) => plan.steps.push(Step::Move { worker, from, to }),
-            // Nowhere is room: it stays where it is one too many until somebody makes some.
+            // No capacity anywhere: the worker stays on its overfull instance until some is freed.
             None => plan.unplaced.push(worker),
         }
         gives[from] -= 1;
@@ -45,7 +45,7 @@ pub(super) fn plan(fleet: &Fleet) -> Plan {
     finish(fleet, &counts, lower_bound, plan)
 }
 
-/// Adds the proof.
+/// Adds the cost to a plan.
 pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut plan: Plan) -> Plan {
     let mut after = counts.to_vec();
     let mut moves = 0;
@@ -59,7 +59,7 @@ pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut pl
             }
         }
     }
-    plan.proof = Proof {
+    plan.cost = PlanCost {
         moves,
         lower_bound,
         spread_before: fleet.spread(counts),
@@ -68,19 +68,19 @@ pub(super) fn finish(fleet: &Fleet, counts: &[usize], lower_bound: usize, mut pl
     plan
 }
 
-/// Hands out free places, in rounds over the instances that have any, so that a part of the plan is
-/// nearly as even as the whole.
-struct Takers {
-    /// Index and free places, those with the most last.
+/// Hands out free places round-robin over the instances that have any, so that a partly executed plan is
+/// nearly as even as a complete one.
+struct FreeCapacity {
+    /// Index and number of free places, ascending by free places.
     free: Vec<(usize, usize)>,
     at: usize,
 }
 
-impl Takers {
-    fn new(counts: &[usize], targets: &[usize]) -> Takers {
+impl FreeCapacity {
+    fn new(counts: &[usize], targets: &[usize]) -> FreeCapacity {
         let free = counts.iter().zip(targets).enumerate();
         let free = free.map(|(at, (count, target))| (at, target.saturating_sub(*count)));
-        Takers {
+        FreeCapacity {
             free: free.filter(|(_, free)| *free > 0).collect(),
             at: 0,
         }

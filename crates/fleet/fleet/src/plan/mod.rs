@@ -1,10 +1,12 @@
-//! Decides who runs where. Pure: no clock, no I/O, same answer for the same question.
+//! Decides which instance runs which worker. Pure: no clock, no I/O, and the same output for the same input.
 //!
-//! The question is a [`Fleet`]: instances and workers with the places they have. The answer is a
-//! [`Plan`]: what to place and what to move, with its [`Proof`]. When no worker asks for labels and
-//! no zone is limited, the answer is the closed form of [`targets`]: every instance gets its share
-//! rounded down or up, the rounding up goes to those that hold the most already, and so no plan with
-//! fewer moves ends as even. With such constraints it is a greedy search that never breaks one.
+//! The input is a [`Fleet`]: instances, and workers with their current places. The output is a [`Plan`]: what
+//! to place and what to move, with its [`PlanCost`].
+//!
+//! When no worker requires labels and no zone is limited, the answer is the closed form of [`targets`]: every
+//! instance gets its share rounded down or up, and rounding up favours the instances that hold the most
+//! already. So no plan with fewer moves ends as even. With constraints, the plan is a greedy search that
+//! never violates one.
 
 mod choose;
 mod constrained;
@@ -18,22 +20,22 @@ pub use choose::least_busy;
 pub use seed::{SeedRules, relocate_all as relocate_all_as_seed};
 pub use targets::targets;
 
-/// An instance as the decision sees it. Workers name it by its index.
+/// An instance as the planner sees it. Workers refer to it by index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     pub name: String,
-    /// Its share against the others'; 1 for equal shares. 0 counts as 1.
+    /// Its share relative to the others; 1 for equal shares. 0 counts as 1.
     pub weight: u32,
-    /// Never more workers than this.
+    /// The most workers it may have.
     pub capacity: Option<u32>,
     pub zone: Option<String>,
     pub labels: BTreeSet<String>,
-    /// False while it is draining, leaving or dead: its workers go, none come.
+    /// False while it is draining, leaving or dead: its workers leave, and it gets no new ones.
     pub accepts: bool,
 }
 
 impl Instance {
-    /// An accepting instance without limits.
+    /// Returns an accepting instance without limits.
     pub fn new(name: impl Into<String>) -> Instance {
         Instance {
             name: name.into(),
@@ -46,22 +48,22 @@ impl Instance {
     }
 }
 
-/// What a worker asks of its place.
+/// What a worker requires of its instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Demand {
-    /// Labels the instance must have.
+pub struct Constraints {
+    /// Labels that the instance must have.
     pub labels: BTreeSet<String>,
     /// Workers of one group count together for the limit per zone.
     pub group: Option<String>,
 }
 
-/// A worker as the decision sees it.
+/// A worker as the planner sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Worker {
-    /// Index of the instance that has it; none if it waits for a place.
+    /// Index of the instance that has it; `None` if it waits for a place.
     pub place: Option<usize>,
-    pub demand: Demand,
-    /// On its way out of its place: counts there, cannot be moved again.
+    pub constraints: Constraints,
+    /// Already leaving its place: it still counts there and cannot be moved again.
     pub leaving: bool,
 }
 
@@ -74,47 +76,47 @@ impl Worker {
     }
 }
 
-/// The whole question.
+/// The planner's input.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     pub instances: Vec<Instance>,
-    /// In the order of their ids: ties are broken by it, so that all deciders agree.
+    /// Ordered by id. Ties are broken by this order, so that all managers agree.
     pub workers: Vec<Worker>,
-    /// At most so many workers of one group in one zone.
+    /// The most workers of one group in one zone.
     pub per_zone_max: Option<u32>,
 }
 
-/// One thing to do; workers and instances by index.
+/// One step of a plan. Workers and instances are given by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Place { worker: usize, to: usize },
     Move { worker: usize, from: usize, to: usize },
 }
 
-/// What a plan costs and what it reaches.
+/// What a plan costs and what it achieves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Proof {
+pub struct PlanCost {
     /// Running workers that the plan moves.
     pub moves: usize,
-    /// No plan that ends as even can move fewer. Exact for the closed form; with constraints it
-    /// counts only those that cannot stay.
+    /// No plan that ends as even can move fewer. Exact for the closed form; with constraints it only counts
+    /// the workers that cannot stay.
     pub lower_bound: usize,
     /// Most minus fewest workers on accepting instances (unweighted), before and after.
     pub spread_before: usize,
     pub spread_after: usize,
 }
 
-/// The answer.
+/// The planner's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// Workers that fit nowhere.
+    /// Workers that fit on no instance.
     pub unplaced: Vec<usize>,
-    pub proof: Proof,
+    pub cost: PlanCost,
 }
 
 impl Fleet {
-    /// How many workers each instance has.
+    /// Returns the number of workers on each instance.
     pub fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.instances.len()];
         for place in self.workers.iter().filter_map(|worker| worker.place) {
@@ -123,16 +125,16 @@ impl Fleet {
         counts
     }
 
-    /// Whether the closed form applies.
+    /// Returns whether the closed form applies.
     pub fn is_unconstrained(&self) -> bool {
-        let grouped = |worker: &Worker| self.per_zone_max.is_some() && worker.demand.group.is_some();
+        let grouped = |worker: &Worker| self.per_zone_max.is_some() && worker.constraints.group.is_some();
         !self
             .workers
             .iter()
-            .any(|worker| !worker.demand.labels.is_empty() || grouped(worker))
+            .any(|worker| !worker.constraints.labels.is_empty() || grouped(worker))
     }
 
-    /// Most minus fewest on the accepting instances.
+    /// Returns most minus fewest workers on the accepting instances.
     pub fn spread(&self, counts: &[usize]) -> usize {
         let accepting = self.instances.iter().zip(counts);
         let counts = accepting
@@ -144,7 +146,7 @@ impl Fleet {
         most.saturating_sub(least)
     }
 
-    /// Places what waits and moves what has to move for the numbers to be even.
+    /// Places waiting workers and moves as many as an even distribution requires.
     pub fn plan(&self) -> Plan {
         if self.is_unconstrained() {
             even::plan(self)
@@ -153,7 +155,7 @@ impl Fleet {
         }
     }
 
-    /// Carries a plan out in thought.
+    /// Returns the fleet as it would be after a plan.
     pub fn after(&self, plan: &Plan) -> Fleet {
         let mut fleet = self.clone();
         for step in &plan.steps {

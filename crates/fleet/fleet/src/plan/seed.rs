@@ -1,19 +1,19 @@
-//! `doAllRelocate` as document 000 describes it, step by step, for comparison. It often ends uneven;
+//! `doAllRelocate` of document 000, step by step, for comparison. It often ends uneven;
 //! [`Fleet::plan`](super::Fleet::plan) does not.
 
-/// In what the document and the code it describes differ.
+/// Where the document and the code it describes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeedRules {
-    /// The average is rounded, at most half as many rounds as instances.
+    /// The average is rounded; at most half as many rounds as instances.
     Document,
-    /// The average is cut, as many rounds as instances.
+    /// The average is truncated; as many rounds as instances.
     Code,
 }
 
-/// Moves workers between the instances' lists; returns how many were moved.
+/// Moves workers between the instances' lists. Returns how many were moved.
 ///
-/// Lists keep their order: the first of the longest go to the end of the shortest. Of equally long
-/// ones the first is the longest and the last the shortest.
+/// Lists keep their order: the first of the longest list go to the end of the shortest. Of lists of equal
+/// length, the first counts as the longest and the last as the shortest.
 pub fn relocate_all<W>(lists: &mut [Vec<W>], rules: SeedRules) -> usize {
     let instances = lists.len();
     if instances == 0 {

@@ -1,14 +1,13 @@
 //! How many workers each instance should have, in closed form.
 //!
-//! An instance's share is `total * weight / sum of weights`, rounded down or up. An instance whose
-//! capacity is below its share gets its capacity, and the rest is shared anew. Rounding up goes first
-//! to those that hold more than their share already: that saves one move each, and nothing else
-//! does. Hence the sum of `max(0, count - target)` is the fewest moves with which so even an end can
-//! be reached.
+//! An instance's share is `total * weight / sum of weights`, rounded down or up. An instance whose capacity
+//! is below its share gets its capacity, and the rest is shared out again among the others. Rounding up goes
+//! first to the instances that hold more than their share already, because that saves one move each. Hence
+//! the sum of `max(0, count - target)` is the fewest moves that lead to an equally even distribution.
 
 use super::Instance;
 
-/// What an instance may hold and holds.
+/// Capacity and current count of one instance.
 #[derive(Clone, Copy)]
 struct Bin {
     at: usize,
@@ -17,8 +16,8 @@ struct Bin {
     count: u128,
 }
 
-/// Returns the number of workers for each instance; 0 for those that do not accept. The sum is
-/// `total`, or less if the capacities are.
+/// Returns the target count of each instance; 0 for those that do not accept. The sum is `total`, or the sum
+/// of the capacities if that is smaller.
 pub fn targets(instances: &[Instance], counts: &[usize], total: usize) -> Vec<usize> {
     let mut bins: Vec<Bin> = instances
         .iter()
@@ -44,7 +43,7 @@ pub fn targets(instances: &[Instance], counts: &[usize], total: usize) -> Vec<us
     for bin in &bins {
         targets[bin.at] = to_usize(share(bin));
     }
-    // Only a share with a fraction may be rounded up, so that nobody is off by a whole worker.
+    // Only a share with a fraction is rounded up, so that no instance is off by a whole worker.
     bins.retain(|bin| fraction(bin) > 0 && share(bin) < bin.capacity);
     bins.sort_by_key(|bin| {
         let holds = bin.count > share(bin);
@@ -60,7 +59,7 @@ pub fn targets(instances: &[Instance], counts: &[usize], total: usize) -> Vec<us
     targets
 }
 
-/// Fills the instances whose capacity is below their share and takes them out; returns what is left
+/// Fills the instances whose capacity is below their share and removes them from `bins`. Returns what is left
 /// for the others.
 fn fill_small(bins: &mut Vec<Bin>, targets: &mut [usize], mut left: u128) -> u128 {
     loop {

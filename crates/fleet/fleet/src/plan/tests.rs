@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A fleet with so many workers on each instance and so many that wait.
+/// A fleet with `counts` workers on the instances and `waiting` workers without a place.
 fn fleet(counts: &[usize], waiting: usize) -> Fleet {
     let instances = (0..counts.len())
         .map(|at| Instance::new(format!("i{at:03}")))
@@ -26,7 +26,7 @@ fn after(fleet: &Fleet) -> Vec<usize> {
     fleet.after(&fleet.plan()).counts()
 }
 
-/// Fewest moves to any even end, by trying all ways to round.
+/// The fewest moves to any even distribution, found by trying every rounding.
 fn fewest_moves(counts: &[usize], total: usize) -> usize {
     let (share, extra) = (total / counts.len(), total % counts.len());
     (0u32..1 << counts.len())
@@ -48,10 +48,10 @@ fn the_layouts_that_the_document_leaves_uneven_end_even() {
     for counts in [vec![3, 0, 0, 0], vec![5, 2, 2, 2], vec![10, 10, 0]] {
         let fleet = fleet(&counts, 0);
         let plan = fleet.plan();
-        assert!(plan.proof.spread_after <= 1, "{counts:?}: {plan:?}");
-        assert_eq!(plan.proof.moves, plan.proof.lower_bound);
+        assert!(plan.cost.spread_after <= 1, "{counts:?}: {plan:?}");
+        assert_eq!(plan.cost.moves, plan.cost.lower_bound);
     }
-    assert_eq!(fleet(&[10, 10, 0], 0).plan().proof.moves, 6);
+    assert_eq!(fleet(&[10, 10, 0], 0).plan().cost.moves, 6);
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn a_million_workers_are_planned_anew_after_one_death() {
         worker.place = worker.place.and_then(|at| at.checked_sub(1));
     }
     let plan = fleet.plan();
-    assert_eq!((plan.steps.len(), plan.proof.moves), (100, 0));
-    assert!(plan.proof.spread_after <= 1);
+    assert_eq!((plan.steps.len(), plan.cost.moves), (100, 0));
+    assert!(plan.cost.spread_after <= 1);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_draining_instance_is_emptied_and_gets_nothing() {
     fleet.instances[0].accepts = false;
     let plan = fleet.plan();
     assert_eq!(after(&fleet), [0, 5, 4]);
-    assert_eq!((plan.proof.moves, plan.proof.lower_bound), (4, 4));
+    assert_eq!((plan.cost.moves, plan.cost.lower_bound), (4, 4));
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn labels_zones_and_chains_are_kept() {
     let mut fleet = fleet(&[1, 0], 1);
     fleet.instances[0].labels = labelled(&["gpu"]);
     fleet.instances[0].capacity = Some(1);
-    fleet.workers[1].demand.labels = labelled(&["gpu"]);
-    // The one that needs the GPU gets in because the other moves on.
+    fleet.workers[1].constraints.labels = labelled(&["gpu"]);
+    // The worker that needs the GPU gets in because the other one moves on.
     let plan = fleet.plan();
     assert!(plan.unplaced.is_empty(), "{plan:?}");
     assert_eq!(fleet.after(&plan).workers[1].place, Some(0));
@@ -154,7 +154,7 @@ fn labels_zones_and_chains_are_kept() {
         instance.zone = Some(zone.into());
     }
     for worker in &mut zoned.workers {
-        worker.demand.group = Some("g".into());
+        worker.constraints.group = Some("g".into());
     }
     zoned.per_zone_max = Some(2);
     assert_eq!(after(&zoned), [1, 1, 2]);
@@ -171,10 +171,10 @@ proptest! {
         let plan = fleet.plan();
         let total = fleet.workers.len();
         prop_assert!(plan.unplaced.is_empty());
-        prop_assert!(plan.proof.spread_after <= 1);
-        prop_assert_eq!(plan.proof.moves, plan.proof.lower_bound);
-        prop_assert_eq!(plan.proof.moves, fewest_moves(&counts, total));
-        // Doing it again moves nothing.
+        prop_assert!(plan.cost.spread_after <= 1);
+        prop_assert_eq!(plan.cost.moves, plan.cost.lower_bound);
+        prop_assert_eq!(plan.cost.moves, fewest_moves(&counts, total));
+        // Planning again moves nothing.
         prop_assert!(fleet.after(&plan).plan().steps.is_empty());
     }
 
@@ -214,7 +214,7 @@ proptest! {
         for (at, (_, capacity, _)) in bins.iter().enumerate() {
             prop_assert!(capacity.is_none_or(|capacity| targets[at] <= capacity as usize));
         }
-        // Among those that are not full, loads differ by less than one worker.
+        // Loads of instances with free capacity differ by less than one worker.
         for &a in &open {
             for &b in &open {
                 let (a_load, b_load) = (
@@ -247,8 +247,8 @@ proptest! {
         for (at, (labels, grouped)) in demands.iter().enumerate() {
             let place = (at % 3 == 0).then_some(at % bins.len());
             let group = grouped.then(|| "g".to_owned());
-            let demand = Demand { labels: set(*labels), group };
-            fleet.workers.push(Worker { place, demand, leaving: false });
+            let constraints = Constraints { labels: set(*labels), group };
+            fleet.workers.push(Worker { place, constraints, leaving: false });
         }
         let plan = fleet.plan();
         let end = fleet.after(&plan);
@@ -256,7 +256,7 @@ proptest! {
         for (at, worker) in end.workers.iter().enumerate() {
             if let Some(place) = worker.place.filter(|_| !plan.unplaced.contains(&at)) {
                 let instance = &end.instances[place];
-                prop_assert!(instance.accepts && instance.labels.is_superset(&worker.demand.labels));
+                prop_assert!(instance.accepts && instance.labels.is_superset(&worker.constraints.labels));
             }
         }
         for (at, instance) in end.instances.iter().enumerate() {

@@ -1,10 +1,12 @@
 //! What an agent may run, and until when.
 //!
-//! The list of the latest confirmed answer says what to run; the lease says until when. A worker
-//! that is listed with the epoch it runs under has its end moved by every confirmed answer; one that
-//! is not keeps the end it had and is stopped. Nothing is started, and no stop acknowledged, while
-//! somebody the store does not know of may still run it: for Q after the first answer of a run of
-//! Redis that is not settled, and after a join whose last incarnation is not proven over.
+//! The list in the last confirmed reply says what to run; the lease says until when. Every confirmed reply
+//! extends the deadline of a worker that is listed with the epoch it runs under. A worker that is not listed
+//! keeps its deadline and is stopped.
+//!
+//! Nothing is started and no stop is acknowledged while a copy that the store does not know of may still run:
+//! for Q after the first reply of a run of Redis that is not settled, and for Q after a join while the
+//! previous incarnation is not proven over.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +15,24 @@ use crate::name::WorkerId;
 use crate::store::{Beat, InstanceState, Joined, List, ListedState, Running};
 use crate::timing::Timing;
 
-/// Something for the runner to do.
+/// An action for the runner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum AgentAction {
     Start {
         worker: WorkerId,
         epoch: u64,
         config: String,
     },
-    /// The config of a running worker is another one.
+    /// The config of a running worker has changed.
     Update { worker: WorkerId, config: String },
-    /// To be answered by [`AgentCore::gone`]; the worker has to be dead by then.
+    /// To be answered by [`AgentCore::gone`]. The worker must be dead by `kill_at`.
     Stop { worker: WorkerId, kill_at: BootTime },
 }
 
-/// The incarnation is over.
+/// The store refused this incarnation: it is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Another process that lives under this name now.
+    /// The process that holds the name now, if it is another one.
     pub by: Option<String>,
 }
 
@@ -38,7 +40,7 @@ pub struct Refused {
 struct Local {
     epoch: u64,
     config: String,
-    /// Dead by then.
+    /// The worker must be dead by then.
     until: BootTime,
     stopping: bool,
 }
@@ -49,7 +51,7 @@ pub struct AgentCore {
     timing: Timing,
     token: String,
     inc: Option<u64>,
-    /// Run of the last confirmed answer.
+    /// The run of the last confirmed reply.
     run: String,
     version: Option<u64>,
     list: List,
@@ -60,7 +62,7 @@ pub struct AgentCore {
 }
 
 impl AgentCore {
-    /// `token` must be new for every process.
+    /// `token` must be unique to the process.
     pub fn new(timing: Timing, token: String) -> AgentCore {
         AgentCore {
             timing,
@@ -80,22 +82,22 @@ impl AgentCore {
         &self.token
     }
 
-    /// The present incarnation; none before a join and after a refusal.
+    /// Returns the current incarnation; `None` before a join and after a refusal.
     pub fn inc(&self) -> Option<u64> {
         self.inc
     }
 
-    /// A join may be sent: there is no incarnation and nothing of the last one is left.
+    /// Returns whether a join may be sent: there is no incarnation, and nothing of the last one is running.
     pub fn may_join(&self) -> bool {
         self.inc.is_none() && self.local.is_empty()
     }
 
-    /// Run and list version of the last confirmed answer.
+    /// Returns the run and list version of the last confirmed reply.
     pub fn known(&self) -> (&str, Option<u64>) {
         (&self.run, self.version)
     }
 
-    /// What runs and is not being stopped.
+    /// Returns the workers that run and are not being stopped.
     pub fn running(&self) -> Running {
         let running = self.local.iter().filter(|(_, local)| !local.stopping);
         running
@@ -103,7 +105,7 @@ impl AgentCore {
             .collect()
     }
 
-    /// All that is not known to be gone.
+    /// Returns all workers that are not known to be gone.
     pub(crate) fn running_or_stopping(&self) -> Vec<WorkerId> {
         self.local.keys().cloned().collect()
     }
@@ -116,8 +118,8 @@ impl AgentCore {
         self.lease_until
     }
 
-    /// Takes the answer to a join. `proven_over` says whether the caller knows that the process with
-    /// a token, and all it started, is over.
+    /// Handles the reply to a join. `proven_over` returns whether the process with a token, and every process
+    /// it started, is known to be over.
     pub fn on_joined(
         &mut self,
         sent: BootTime,
@@ -130,13 +132,13 @@ impl AgentCore {
             self.local.is_empty(),
             "a join with workers of the last incarnation"
         );
-        // Of this process itself nothing runs, or no join would have been sent.
+        // Nothing of this process itself is running, or it would not have sent a join.
         let is_over = |token: &String| *token == self.token || proven_over(token);
         if !joined.before.iter().all(is_over) {
             self.join_quarantine = Some(received + self.timing.quarantine);
         }
         if joined.settled != run {
-            // Also when this run is known: the server may have lost everything since.
+            // Cleared even if this run is known: the server may have lost everything since.
             self.run.clear();
         }
         self.see_run(received, run, &joined.settled);
@@ -146,7 +148,7 @@ impl AgentCore {
         self.lease_until = sent + self.timing.lease;
     }
 
-    /// Takes a confirmed answer to a heartbeat.
+    /// Handles a confirmed reply to a heartbeat.
     pub fn on_beat(
         &mut self,
         sent: BootTime,
@@ -156,7 +158,7 @@ impl AgentCore {
     ) -> Result<(), Refused> {
         let (settled, version, list) = match beat {
             Beat::Refused { state, token, inc } => {
-                // An older incarnation has the name only if the store lost the join of this one.
+                // An older incarnation holds the name only if the store lost this one's join.
                 let newer = self.inc.take().is_none_or(|own| own < inc);
                 self.list.clear();
                 self.version = None;
@@ -203,9 +205,9 @@ impl AgentCore {
         holds(self.run_quarantine) || holds(self.join_quarantine)
     }
 
-    /// What has to be done now. To be asked after every event and at [`AgentCore::next_at`].
-    pub fn act(&mut self, now: BootTime) -> Vec<Act> {
-        let mut acts = Vec::new();
+    /// Returns the actions that are due. To be called after every event and at [`AgentCore::next_at`].
+    pub fn take_actions(&mut self, now: BootTime) -> Vec<AgentAction> {
+        let mut actions = Vec::new();
         for (worker, local) in &mut self.local {
             let listed = self.list.get(worker);
             let wanted = listed.is_some_and(|listed| match listed.state {
@@ -219,7 +221,7 @@ impl AgentCore {
             if !wanted || now + self.timing.stop_budget() >= local.until {
                 local.stopping = true;
                 let kill_at = (now + self.timing.grace).min(local.until - self.timing.margin);
-                acts.push(Act::Stop {
+                actions.push(AgentAction::Stop {
                     worker: worker.clone(),
                     kill_at,
                 });
@@ -227,16 +229,16 @@ impl AgentCore {
                 listed.filter(|listed| listed.state == ListedState::Run && listed.config != local.config)
             {
                 local.config.clone_from(&listed.config);
-                acts.push(Act::Update {
+                actions.push(AgentAction::Update {
                     worker: worker.clone(),
                     config: listed.config.clone(),
                 });
             }
         }
         if self.may_start(now) {
-            self.start_missing(&mut acts);
+            self.start_missing(&mut actions);
         }
-        acts
+        actions
     }
 
     fn may_start(&self, now: BootTime) -> bool {
@@ -244,7 +246,7 @@ impl AgentCore {
         self.inc.is_some() && in_lease && !self.is_quarantined(now)
     }
 
-    fn start_missing(&mut self, acts: &mut Vec<Act>) {
+    fn start_missing(&mut self, actions: &mut Vec<AgentAction>) {
         for (worker, listed) in &self.list {
             if listed.state != ListedState::Run || self.local.contains_key(worker) {
                 continue;
@@ -256,7 +258,7 @@ impl AgentCore {
                 stopping: false,
             };
             self.local.insert(worker.clone(), local);
-            acts.push(Act::Start {
+            actions.push(AgentAction::Start {
                 worker: worker.clone(),
                 epoch: listed.epoch,
                 config: listed.config.clone(),
@@ -264,17 +266,17 @@ impl AgentCore {
         }
     }
 
-    /// The worker's process is gone and no start of it is queued. Returns when it had to be.
+    /// Records that the worker's process is gone and that no start of it is queued. Returns its deadline.
     pub fn gone(&mut self, worker: &WorkerId) -> Option<BootTime> {
         self.local.remove(worker).map(|local| local.until)
     }
 
-    /// Whether all who had this name before are over: proven to be, or waited for.
+    /// Returns whether all earlier processes with this name are over, proven or waited for.
     pub fn has_waited(&self, now: BootTime) -> bool {
         self.join_quarantine.is_none_or(|until| now >= until)
     }
 
-    /// Stops that may be acknowledged now.
+    /// Returns the stops that may be acknowledged now.
     pub fn due_acknowledgements(&self, now: BootTime) -> Running {
         if self.inc.is_none() || self.is_quarantined(now) {
             return Running::new();
@@ -287,18 +289,18 @@ impl AgentCore {
             .collect()
     }
 
-    /// The store has these acknowledgements; the list of the next answer will say so.
+    /// Records that the store has these acknowledgements. The list of the next reply will show them.
     pub fn acknowledged(&mut self, stopped: &Running) {
         for (worker, epoch) in stopped {
             if self.list.get(worker).is_some_and(|listed| listed.epoch == *epoch) {
                 self.list.remove(worker);
             }
         }
-        // The list held here is no longer the one of that version.
+        // The list held here no longer matches that version.
         self.version = None;
     }
 
-    /// When [`AgentCore::act`] has to be asked again at the latest, if nothing happens before.
+    /// Returns when [`AgentCore::take_actions`] must be called at the latest if no event comes first.
     pub fn next_at(&self) -> Option<BootTime> {
         let budget = self.timing.stop_budget();
         let running = self.local.values().filter(|local| !local.stopping);
@@ -306,7 +308,7 @@ impl AgentCore {
         stops.chain(self.run_quarantine).chain(self.join_quarantine).min()
     }
 
-    /// Forgets quarantines that are over, so that they do not wake anybody again.
+    /// Removes quarantines that are over, so that they cause no further wake-up.
     pub fn clear_quarantines(&mut self, now: BootTime) {
         for until in [&mut self.run_quarantine, &mut self.join_quarantine] {
             *until = until.filter(|until| now < *until);

@@ -44,18 +44,21 @@ fn beat(settled: &str, version: u64, list: Option<List>) -> Beat {
     }
 }
 
-/// An agent that runs `w` under epoch 5 since 1000 ms, run `r` settled.
+/// An agent that has run `w` under epoch 5 since 1000 ms; run `r` is settled.
 fn running() -> AgentCore {
     let mut core = AgentCore::new(Timing::default(), "me".into());
     let list = list(&[("w", 5, ListedState::Run)]);
     core.on_joined(at(1000), at(1010), "r", joined("r", &[], list), |_| false);
-    let acts = core.act(at(1010));
-    assert!(matches!(&acts[..], [Act::Start { epoch: 5, .. }]), "{acts:?}");
+    let actions = core.take_actions(at(1010));
+    assert!(
+        matches!(&actions[..], [AgentAction::Start { epoch: 5, .. }]),
+        "{actions:?}"
+    );
     core
 }
 
-fn is_stop(acts: &[Act]) -> bool {
-    matches!(acts, [Act::Stop { .. }])
+fn is_stop(actions: &[AgentAction]) -> bool {
+    matches!(actions, [AgentAction::Stop { .. }])
 }
 
 #[test]
@@ -64,17 +67,20 @@ fn the_lease_counts_from_the_sending_and_ends_with_the_worker_dead() {
     let mut core = running();
     let last = at(1000) + timing.lease - timing.stop_budget();
     assert_eq!(core.next_at(), Some(last));
-    assert!(core.act(last - Duration::from_millis(1)).is_empty());
-    let acts = core.act(last);
-    let [Act::Stop { kill_at, .. }] = &acts[..] else {
-        panic!("{acts:?}")
+    assert!(core.take_actions(last - Duration::from_millis(1)).is_empty());
+    let actions = core.take_actions(last);
+    let [AgentAction::Stop { kill_at, .. }] = &actions[..] else {
+        panic!("{actions:?}")
     };
     assert_eq!(*kill_at, at(1000) + timing.lease - timing.margin);
-    // Nothing is started again while the lease is over.
+    // Nothing is restarted after the lease has ended.
     core.gone(&worker("w"));
-    assert!(core.act(last).is_empty());
+    assert!(core.take_actions(last).is_empty());
     core.on_beat(at(9000), at(9900), "r", beat("r", 1, None)).unwrap();
-    assert!(matches!(&core.act(at(9900))[..], [Act::Start { epoch: 5, .. }]));
+    assert!(matches!(
+        &core.take_actions(at(9900))[..],
+        [AgentAction::Start { epoch: 5, .. }]
+    ));
 }
 
 #[test]
@@ -84,9 +90,9 @@ fn what_is_not_listed_with_its_epoch_is_stopped_and_not_renewed() {
         let mut core = running();
         core.on_beat(at(3000), at(3001), "r", beat("r", 2, Some(other)))
             .unwrap();
-        let acts = core.act(at(3001));
-        let [Act::Stop { kill_at, .. }] = &acts[..] else {
-            panic!("{acts:?}")
+        let actions = core.take_actions(at(3001));
+        let [AgentAction::Stop { kill_at, .. }] = &actions[..] else {
+            panic!("{actions:?}")
         };
         assert!(*kill_at <= at(1000) + timing.lease);
         assert!(
@@ -102,7 +108,7 @@ fn a_stop_is_acknowledged_only_when_the_worker_is_gone() {
     let stop = list(&[("w", 5, ListedState::Stop)]);
     core.on_beat(at(2000), at(2001), "r", beat("r", 2, Some(stop)))
         .unwrap();
-    assert!(is_stop(&core.act(at(2001))));
+    assert!(is_stop(&core.take_actions(at(2001))));
     assert!(core.due_acknowledgements(at(2002)).is_empty());
     core.gone(&worker("w"));
     let due = core.due_acknowledgements(at(2003));
@@ -119,19 +125,19 @@ fn a_new_run_stops_nothing_and_starts_nothing_until_it_is_settled() {
     let more = list(&[("w", 5, ListedState::Run), ("x", 9, ListedState::Run)]);
     core.on_beat(at(2000), at(2001), "r2", beat("r", 2, Some(more.clone())))
         .unwrap();
-    assert!(core.act(at(2001)).is_empty());
+    assert!(core.take_actions(at(2001)).is_empty());
     core.on_beat(at(5000), at(5001), "r2", beat("r", 2, None))
         .unwrap();
-    assert!(core.act(at(5001)).is_empty());
+    assert!(core.take_actions(at(5001)).is_empty());
     let mut settled = core.clone();
     settled
         .on_beat(at(5500), at(5501), "r2", beat("r2", 2, None))
         .unwrap();
-    assert_eq!(settled.act(at(5501)).len(), 1);
-    // Without a manager that says so, the agent's own clock does.
+    assert_eq!(settled.take_actions(at(5501)).len(), 1);
+    // Without a manager that settles the run, the agent's own clock decides.
     let over = at(2001) + timing.quarantine;
     core.on_beat(over, over, "r2", beat("r", 2, None)).unwrap();
-    assert_eq!(core.act(over).len(), 1);
+    assert_eq!(core.take_actions(over).len(), 1);
 }
 
 #[test]
@@ -146,7 +152,7 @@ fn a_join_after_a_process_that_may_live_waits_and_acknowledges_nothing() {
             joined("r", before, entries.clone()),
             |_| proven,
         );
-        assert_eq!(core.act(at(1001)).len(), starts, "{before:?}");
+        assert_eq!(core.take_actions(at(1001)).len(), starts, "{before:?}");
         assert_eq!(core.due_acknowledgements(at(1001)).len(), starts);
     };
     check(&[], false, 1);
@@ -166,7 +172,7 @@ fn a_refusal_stops_everything_and_allows_a_join_only_when_all_is_gone() {
     };
     let answer = core.on_beat(at(2000), at(2001), "r", refused);
     assert_eq!(answer, Err(Refused { by: None }));
-    assert!(is_stop(&core.act(at(2001))));
+    assert!(is_stop(&core.take_actions(at(2001))));
     assert!(!core.may_join());
     core.gone(&worker("w"));
     assert!(core.may_join());
@@ -197,9 +203,9 @@ fn a_record_that_cannot_be_read_changes_nothing() {
     let broken = list(&[("w", 0, ListedState::Unknown), ("x", 0, ListedState::Unknown)]);
     core.on_beat(at(2000), at(2001), "r", beat("r", 2, Some(broken)))
         .unwrap();
-    assert!(core.act(at(2001)).is_empty());
+    assert!(core.take_actions(at(2001)).is_empty());
     assert!(core.due_acknowledgements(at(2001)).is_empty());
-    assert!(core.act(at(5500)).is_empty(), "its lease was renewed");
+    assert!(core.take_actions(at(5500)).is_empty(), "its lease was renewed");
 }
 
 #[test]
@@ -209,6 +215,8 @@ fn a_new_config_is_an_update_and_no_restart() {
     changed.get_mut(&worker("w")).unwrap().config = "d".into();
     core.on_beat(at(2000), at(2001), "r", beat("r", 2, Some(changed)))
         .unwrap();
-    assert!(matches!(&core.act(at(2001))[..], [Act::Update { config, .. }] if config == "d"));
-    assert!(core.act(at(2002)).is_empty());
+    assert!(
+        matches!(&core.take_actions(at(2001))[..], [AgentAction::Update { config, .. }] if config == "d")
+    );
+    assert!(core.take_actions(at(2002)).is_empty());
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Fleet, Plan, Proof, Step, Worker};
+use crate::plan::{Fleet, Plan, PlanCost, Step, Worker};
 use crate::store::{InstanceRecord, InstanceState, Place, PlaceState};
 
-/// How running workers may be moved to even out the numbers.
+/// How running workers may be moved to even out the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebalance {
     pub on: bool,
-    /// Workers that may be between two instances at once because of it.
+    /// Workers that rebalancing may have in transit at once.
     pub moves_at_once: usize,
-    /// At most so many workers of one group in one zone.
+    /// The most workers of one group in one zone.
     pub per_zone_max: Option<u32>,
 }
 
@@ -26,20 +26,20 @@ impl Default for Rebalance {
     }
 }
 
-/// What to send to the store.
+/// The changes to send to the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// For each instance: its incarnation and the waiting workers it gets, with their epochs.
+    /// For each instance: its incarnation, and the waiting workers it gets, with their epochs.
     pub assigns: BTreeMap<InstanceName, (u64, Vec<(WorkerId, u64)>)>,
-    /// Workers to stop so that they can move, as far as the limit allows.
+    /// Workers to stop so that they can move, within the limit.
     pub revokes: Vec<(WorkerId, u64)>,
-    /// Workers that fit nowhere.
+    /// Workers that fit on no instance.
     pub unplaced: Vec<WorkerId>,
-    pub proof: Proof,
+    pub cost: PlanCost,
 }
 
-/// The question for the plan, with the names that its indexes stand for. Workers that were
-/// uninstalled are left out, so are those whose place is wished for already.
+/// Builds the planner's input, and the names that its indexes stand for. Uninstalled workers are left out. A
+/// waiting worker with a next owner counts as already there.
 pub fn fleet_of(
     instances: &BTreeMap<InstanceName, InstanceRecord>,
     places: &BTreeMap<WorkerId, Place>,
@@ -65,16 +65,16 @@ pub fn fleet_of(
             continue;
         }
         let at = |name: &Option<InstanceName>| name.as_ref().and_then(|name| index.get(name).copied());
-        let wished = at(&place.wish).filter(|at| fleet.instances[*at].accepts);
+        let next_owner = at(&place.next_owner).filter(|at| fleet.instances[*at].accepts);
         let worker = match place.state {
             PlaceState::Pending => Worker {
-                place: wished,
-                demand: place.demand.clone(),
-                leaving: wished.is_some(),
+                place: next_owner,
+                constraints: place.constraints.clone(),
+                leaving: next_owner.is_some(),
             },
             PlaceState::Assigned | PlaceState::Revoking => Worker {
                 place: at(&place.owner),
-                demand: place.demand.clone(),
+                constraints: place.constraints.clone(),
                 leaving: place.state == PlaceState::Revoking,
             },
         };
@@ -84,7 +84,7 @@ pub fn fleet_of(
     (fleet, names, ids)
 }
 
-/// Decides about one placement. The same placement gives every manager the same decision.
+/// Decides on one placement. The same placement gives every manager the same decision.
 pub fn decide(
     instances: &BTreeMap<InstanceName, InstanceRecord>,
     places: &BTreeMap<WorkerId, Place>,
@@ -93,7 +93,7 @@ pub fn decide(
     let (fleet, names, ids) = fleet_of(instances, places, rebalance.per_zone_max);
     let plan = fleet.plan();
     let mut decision = Decision {
-        proof: plan.proof,
+        cost: plan.cost,
         ..Decision::default()
     };
     let mut give = |worker: usize, to: usize| {
@@ -127,10 +127,11 @@ fn revokes(
     ids: &[WorkerId],
     places: &BTreeMap<WorkerId, Place>,
 ) -> Vec<(WorkerId, u64)> {
-    let under_way = fleet.workers.iter().filter(|worker| worker.leaving).count();
-    let allowed = match rebalance.on {
-        true => rebalance.moves_at_once.saturating_sub(under_way),
-        false => 0,
+    let in_flight = fleet.workers.iter().filter(|worker| worker.leaving).count();
+    let allowed = if rebalance.on {
+        rebalance.moves_at_once.saturating_sub(in_flight)
+    } else {
+        0
     };
     let moves = plan.steps.iter().filter_map(|step| match *step {
         Step::Move { worker, from, .. } => Some((worker, from)),
@@ -139,7 +140,7 @@ fn revokes(
     let mut taken = 0;
     let mut revokes = Vec::new();
     for (worker, from) in moves {
-        // Leaving an instance that is to be empty is no matter of taste.
+        // Leaving an instance that must be emptied is not optional, so it is not limited.
         let forced = !fleet.instances[from].accepts;
         if !forced {
             taken += 1;

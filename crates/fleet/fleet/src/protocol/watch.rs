@@ -1,19 +1,19 @@
-//! What a manager has seen, and since when: deaths and settled runs follow from it.
+//! What a manager has seen, and since when. Deaths and settled runs are derived from it.
 
 use std::collections::BTreeMap;
 
 use crate::clock::BootTime;
 use crate::name::InstanceName;
-use crate::store::{InstanceState, Look};
+use crate::store::{FleetSnapshot, InstanceState};
 use crate::timing::Timing;
 
-/// An incarnation that showed no sign of life for D.
+/// An incarnation whose heartbeat did not change for D.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overdue {
     pub name: InstanceName,
     pub inc: u64,
     pub beat: u64,
-    /// Since its last heartbeat was seen for the first time.
+    /// Time since its last heartbeat was first seen.
     pub silent_for: std::time::Duration,
 }
 
@@ -21,28 +21,29 @@ pub struct Overdue {
 struct Seen {
     inc: u64,
     beat: u64,
-    /// Receipt of the first answer that showed them.
+    /// When the first reply that showed them was received.
     since: BootTime,
 }
 
-/// The observations of one manager. They begin anew with every run of Redis.
+/// The observations of one manager. They start over with every run of Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watch {
-    /// Run and birth, and since when.
+    /// Run and birth, and since when they were seen.
     run: Option<(String, String, BootTime)>,
     seen: BTreeMap<InstanceName, Seen>,
 }
 
 impl Watch {
-    /// Takes an answer.
-    pub fn observe(&mut self, look: &Look, received: BootTime) {
-        let same = |(run, birth, _): &(String, String, BootTime)| *run == look.run && *birth == look.birth;
+    /// Records a reply.
+    pub fn observe(&mut self, snapshot: &FleetSnapshot, received: BootTime) {
+        let same =
+            |(run, birth, _): &(String, String, BootTime)| *run == snapshot.run && *birth == snapshot.birth;
         if !self.run.as_ref().is_some_and(same) {
-            self.run = Some((look.run.clone(), look.birth.clone(), received));
+            self.run = Some((snapshot.run.clone(), snapshot.birth.clone(), received));
             self.seen.clear();
         }
-        self.seen.retain(|name, _| look.instances.contains_key(name));
-        for (name, record) in &look.instances {
+        self.seen.retain(|name, _| snapshot.instances.contains_key(name));
+        for (name, record) in &snapshot.instances {
             if record.state == InstanceState::Dead {
                 self.seen.remove(name);
                 continue;
@@ -59,7 +60,7 @@ impl Watch {
         }
     }
 
-    /// Who is to be declared dead by a request sent at `now`.
+    /// Returns the instances to declare dead in a request sent at `now`.
     pub fn overdue(&self, now: BootTime, timing: &Timing) -> Vec<Overdue> {
         let overdue = self
             .seen
@@ -75,21 +76,22 @@ impl Watch {
             .collect()
     }
 
-    /// The run to settle, if it was seen for long enough and is not settled yet.
-    pub fn to_settle(&self, look: &Look, now: BootTime, timing: &Timing) -> Option<&str> {
+    /// Returns the run to settle, if it was observed for long enough and is not settled yet.
+    pub fn to_settle(&self, snapshot: &FleetSnapshot, now: BootTime, timing: &Timing) -> Option<&str> {
         let (run, birth, since) = self.run.as_ref()?;
-        let long_enough = *run == look.run && *birth == look.birth && now.since(*since) >= timing.quarantine;
-        // Where nothing was ever written there is nothing to settle.
-        (long_enough && !birth.is_empty() && look.settled != *run).then_some(run.as_str())
+        let long_enough =
+            *run == snapshot.run && *birth == snapshot.birth && now.since(*since) >= timing.quarantine;
+        // A store that was never written to has nothing to settle.
+        (long_enough && !birth.is_empty() && snapshot.settled != *run).then_some(run.as_str())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{InstanceRecord, Offer};
+    use crate::store::{Capabilities, InstanceRecord};
 
-    fn look(run: &str, beat: u64) -> Look {
+    fn snapshot(run: &str, beat: u64) -> FleetSnapshot {
         let record = InstanceRecord {
             state: InstanceState::Live,
             inc: 1,
@@ -98,15 +100,15 @@ mod tests {
             before: Vec::new(),
             list_version: 1,
             count: 0,
-            offer: Offer::default(),
+            capabilities: Capabilities::default(),
             since_ms: 0,
         };
         let instances = [(InstanceName::new("a").unwrap(), record)].into();
-        Look {
+        FleetSnapshot {
             run: run.into(),
             birth: "1".into(),
             instances,
-            ..Look::default()
+            ..FleetSnapshot::default()
         }
     }
 
@@ -118,24 +120,24 @@ mod tests {
             BootTime::from_millis(10) + timing.death,
         );
         let mut watch = Watch::default();
-        watch.observe(&look("r", 1), start);
+        watch.observe(&snapshot("r", 1), start);
         assert!(
             watch
                 .overdue(end - std::time::Duration::from_millis(1), &timing)
                 .is_empty()
         );
         assert_eq!(watch.overdue(end, &timing).len(), 1);
-        watch.observe(&look("r", 2), end);
+        watch.observe(&snapshot("r", 2), end);
         assert!(watch.overdue(end, &timing).is_empty());
-        watch.observe(&look("r2", 2), end + timing.death / 2);
+        watch.observe(&snapshot("r2", 2), end + timing.death / 2);
         assert!(watch.overdue(end + timing.death, &timing).is_empty());
         assert!(
             watch
-                .to_settle(&look("r2", 2), end + timing.death, &timing)
+                .to_settle(&snapshot("r2", 2), end + timing.death, &timing)
                 .is_none()
         );
         assert_eq!(
-            watch.to_settle(&look("r2", 2), end + timing.death * 2, &timing),
+            watch.to_settle(&snapshot("r2", 2), end + timing.death * 2, &timing),
             Some("r2")
         );
     }

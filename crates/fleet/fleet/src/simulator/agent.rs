@@ -1,4 +1,4 @@
-//! A simulated agent: the real core, and processes that take time to end.
+//! A simulated agent: the real core, with worker processes that take time to end.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::world::{Clock, Event, World};
 use super::{Guard, Settings};
 use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
-use crate::protocol::{Act, AgentCore};
-use crate::store::{Beat, InstanceState, Joined, List, Offer, Running};
+use crate::protocol::{AgentAction, AgentCore};
+use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Running};
 
-/// A call that takes longer has failed, in milliseconds.
+/// Reply timeout of a call, in milliseconds.
 const REPLY_LIMIT_MS: u64 = 1000;
 /// Longer than any quarantine.
 const ANY_QUARANTINE: Duration = Duration::from_secs(1 << 30);
@@ -44,7 +44,7 @@ pub(super) enum AgentReply {
 }
 
 pub(super) struct Agent {
-    /// Which name it has.
+    /// Index of its name.
     pub(super) at: usize,
     pub(super) name: InstanceName,
     pub(super) clock: Clock,
@@ -57,17 +57,17 @@ pub(super) struct Agent {
     pub(super) cut_to_store: bool,
     pub(super) cut_from_store: bool,
     pub(super) leave: bool,
-    /// Another process has its name: it ends.
+    /// Another process holds its name, so it ends.
     replaced: bool,
     left: bool,
     leave_told: bool,
-    /// What the last process's token was, if it can be proven over.
+    /// The token of the previous process, if that can be proven over.
     proof: Option<String>,
-    /// The call under way and when it was sent.
+    /// The call in flight, and when it was sent.
     call: Option<(u64, BootTime)>,
     calls: u64,
     next_beat: BootTime,
-    /// Wake-ups planned so far; only the last one counts.
+    /// Wake-ups scheduled so far. Only the last one counts.
     pub(super) wakes: u64,
 }
 
@@ -117,7 +117,7 @@ impl World<'_> {
         self.wake_agent(at);
     }
 
-    /// The process and all it started are gone at once.
+    /// Ends the process and everything it started, at once.
     pub(super) fn end_process(&mut self, at: usize) {
         let agent = &mut self.agents[at];
         agent.alive = false;
@@ -134,9 +134,9 @@ impl World<'_> {
         }
         let now = agent.clock.local(self.now);
         agent.core.clear_quarantines(now);
-        let acts = agent.core.act(now);
-        for act in acts {
-            self.carry_out(at, act);
+        let actions = agent.core.take_actions(now);
+        for action in actions {
+            self.carry_out(at, action);
         }
         self.call_store(at, now);
         let agent = &self.agents[at];
@@ -158,20 +158,20 @@ impl World<'_> {
         u64::try_from(self.settings.timing.margin.as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn carry_out(&mut self, at: usize, act: Act) {
+    fn carry_out(&mut self, at: usize, action: AgentAction) {
         let agent = &mut self.agents[at];
         let process = agent.process;
-        match act {
-            Act::Start { worker, .. } if agent.leave => drop(agent.core.gone(&worker)),
-            Act::Start { worker, epoch, .. } => self.begin_copy(at, process, &worker, epoch),
-            Act::Update { .. } => (),
-            Act::Stop { worker, kill_at } => {
+        match action {
+            AgentAction::Start { worker, .. } if agent.leave => drop(agent.core.gone(&worker)),
+            AgentAction::Start { worker, epoch, .. } => self.begin_copy(at, process, &worker, epoch),
+            AgentAction::Update { .. } => (),
+            AgentAction::Stop { worker, kill_at } => {
                 let kill_at = agent.clock.truth(kill_at).max(self.now);
-                // It ends by itself, or is killed a little after the moment named.
+                // It ends on its own, or is killed a little after `kill_at`.
                 let late = self.random.below(self.margin() / 4);
                 let early = self.random.below(kill_at - self.now + 1);
-                // Past its moment it is killed at once. That takes a real machine a moment, too, which is
-                // the gap that only a gate closes; here it takes none.
+                // Past its deadline it is killed at once. On a real machine that takes a moment, a gap that
+                // only a gate closes; here it takes none.
                 let moment = if kill_at <= self.now {
                     self.now
                 } else if self.random.one_in(2) {
@@ -184,9 +184,10 @@ impl World<'_> {
                     process,
                     worker,
                 };
-                match moment <= self.now {
-                    true => self.worker_gone_event(event),
-                    false => self.at(moment, event),
+                if moment <= self.now {
+                    self.worker_gone_event(event)
+                } else {
+                    self.at(moment, event)
                 }
             }
         }
@@ -208,7 +209,7 @@ impl World<'_> {
             return;
         }
         if self.agents[at].frozen {
-            // A killed process is gone at the thaw at the latest.
+            // A killed process is gone when the machine thaws, at the latest.
             let event = Event::WorkerGone {
                 agent: at,
                 process,
@@ -302,7 +303,7 @@ impl World<'_> {
         let name = self.agents[at].name.clone();
         let reply = match request {
             AgentRequest::Join { token } => {
-                AgentReply::Joined(self.store.join(&name, &token, &Offer::default()))
+                AgentReply::Joined(self.store.join(&name, &token, &Capabilities::default()))
             }
             AgentRequest::Beat {
                 inc,
@@ -333,7 +334,14 @@ impl World<'_> {
         self.at(moment, event);
     }
 
-    pub(super) fn agent_hears(&mut self, at: usize, process: u64, call: u64, run: String, reply: AgentReply) {
+    pub(super) fn agent_receives(
+        &mut self,
+        at: usize,
+        process: u64,
+        call: u64,
+        run: String,
+        reply: AgentReply,
+    ) {
         if self.agents[at].frozen {
             let event = Event::AgentReply {
                 agent: at,
@@ -391,7 +399,7 @@ impl World<'_> {
         self.wake_agent(at);
     }
 
-    /// Follows a list that came without a lease.
+    /// Follows a list that arrived without a lease.
     pub(super) fn take_order(&mut self, at: usize, process: u64, list: List) {
         let agent = &mut self.agents[at];
         if !agent.alive || agent.frozen || agent.process != process || agent.core.inc().is_none() {
@@ -409,7 +417,7 @@ impl World<'_> {
     }
 }
 
-/// What the core would acknowledge, or what it would without one of its rules.
+/// Returns what the core would acknowledge, or would acknowledge without one of its rules.
 pub(super) fn due_acknowledgements(core: &AgentCore, now: BootTime, without: Option<Guard>) -> Running {
     let mut core = core.clone();
     match without {

@@ -1,38 +1,38 @@
-//! What keeps the fleet safe, one rule each, so that a hunt can be made without it.
+//! The rules that keep the fleet safe, so that a search can run without one of them.
 //!
-//! The real loops know nothing of this: the simulator takes a rule away around them, by telling a core
-//! a wrong moment or by leaving a comparison out of its store.
+//! The real loops know nothing of this. The simulator disables a rule from outside, by giving a core a wrong
+//! time or by leaving a comparison out of its store.
 
 /// A rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guard {
-    /// A lease counts from the sending of the heartbeat, not from its answer.
+    /// A lease counts from the sending of the heartbeat, not from its reply.
     LeaseFromSending,
-    /// A heartbeat is seen when the answer that shows it arrives, not when it was asked for.
+    /// A heartbeat is seen when the reply that shows it arrives, not when it was requested.
     SeenAtReceipt,
-    /// A death is declared of the very incarnation and heartbeat that were seen.
+    /// A death is declared for exactly the incarnation and heartbeat that were seen.
     DeathCompares,
-    /// A heartbeat counts only for the incarnation that has the name.
+    /// A heartbeat counts only for the incarnation that holds the name.
     HeartbeatCompares,
-    /// A join whose last incarnation is not proven over starts nothing for Q.
+    /// After a join whose previous incarnation is not proven over, nothing is started for Q.
     QuarantineAtJoin,
     /// During a quarantine no stop is acknowledged.
     QuarantineOfStops,
     /// After a new run nothing is started for Q.
     QuarantineAfterFailover,
-    /// A join draws new epochs for all workers of that name.
+    /// A join draws new epochs for all workers of the instance.
     JoinRenewsEpochs,
-    /// A stop is acknowledged when the process is gone, not when it was asked to go.
+    /// A stop is acknowledged when the process is gone, not when it was asked to stop.
     StopThenAcknowledge,
     /// An acknowledged stop names the epoch that was stopped.
     StopCompares,
-    /// Only a waiting worker, with the epoch that was seen, is assigned.
+    /// Only a waiting worker with the epoch that was seen is assigned.
     AssignCompares,
-    /// Only a living incarnation is assigned to.
+    /// Workers are assigned to live incarnations only.
     AssignChecksTarget,
-    /// Who leaves stops its workers before others get them.
+    /// A leaving instance stops its workers before others get them.
     LeaveStopsFirst,
-    /// An agent follows the list of the answer that renews its lease, and no other.
+    /// An agent follows only the list of the reply that renews its lease.
     ListWithLease,
 }
 

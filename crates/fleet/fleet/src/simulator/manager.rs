@@ -5,16 +5,16 @@ use super::world::{Clock, Event, MILLI, World, worker_name};
 use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{Rebalance, Watch, decide};
-use crate::store::Look;
+use crate::store::FleetSnapshot;
 
-/// How often the outside list is read, in milliseconds.
+/// How often the external list is read, in milliseconds.
 const SYNC_EVERY_MS: u64 = 5000;
-/// Its requests are sent one after the other, in microseconds.
+/// Time between two consecutive requests of a manager, in microseconds.
 const BETWEEN_SENDS: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub(super) enum ManagerRequest {
-    Look,
+    Snapshot,
     Dead {
         name: InstanceName,
         inc: u64,
@@ -55,7 +55,7 @@ impl Manager {
         }
     }
 
-    /// Forgets all it saw.
+    /// Restarts the manager, which loses all its observations.
     pub(super) fn restart(&mut self) {
         self.watch = Watch::default();
         self.process += 1;
@@ -64,7 +64,7 @@ impl Manager {
 
 impl World<'_> {
     pub(super) fn wake_manager(&mut self, at: usize) {
-        self.send(at, ManagerRequest::Look, 0);
+        self.send(at, ManagerRequest::Snapshot, 0);
         let poll = u64::try_from(self.settings.timing.poll.as_micros()).unwrap_or(u64::MAX);
         let late = self.random.below(poll / 4);
         self.at(self.now + poll + late, Event::ManagerWake(at));
@@ -96,14 +96,14 @@ impl World<'_> {
             return;
         }
         match request {
-            ManagerRequest::Look => {
-                let look = Box::new(self.store.look());
+            ManagerRequest::Snapshot => {
+                let snapshot = Box::new(self.store.snapshot());
                 let moment = self.now + self.delay();
                 let event = Event::ManagerReply {
                     manager: at,
                     process,
                     sent,
-                    look,
+                    snapshot,
                 };
                 self.at(moment, event);
             }
@@ -127,7 +127,7 @@ impl World<'_> {
         }
     }
 
-    /// Sends every agent its list, as a message that may be late.
+    /// Sends every agent its list, in a message that may arrive late.
     fn send_orders(&mut self) {
         for agent in 0..self.agents.len() {
             let (name, process) = (self.agents[agent].name.clone(), self.agents[agent].process);
@@ -138,9 +138,9 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn manager_hears(&mut self, at: usize, process: u64, sent: u64, look: Look) {
-        // A late answer of another run is none: its connection is closed.
-        if self.managers[at].process != process || look.run != self.store.run {
+    pub(super) fn manager_receives(&mut self, at: usize, process: u64, sent: u64, snapshot: FleetSnapshot) {
+        // A late reply from another run is dropped: its connection is closed.
+        if self.managers[at].process != process || snapshot.run != self.store.run {
             return;
         }
         let timing = self.settings.timing;
@@ -150,7 +150,7 @@ impl World<'_> {
             Some(Guard::SeenAtReceipt) => manager.clock.local(sent),
             _ => now,
         };
-        manager.watch.observe(&look, seen);
+        manager.watch.observe(&snapshot, seen);
         let mut requests = Vec::new();
         for overdue in manager.watch.overdue(now, &timing) {
             requests.push(ManagerRequest::Dead {
@@ -159,17 +159,17 @@ impl World<'_> {
                 beat: overdue.beat,
             });
         }
-        if let Some(run) = manager.watch.to_settle(&look, now, &timing) {
+        if let Some(run) = manager.watch.to_settle(&snapshot, now, &timing) {
             requests.push(ManagerRequest::Settle {
                 run: run.to_owned(),
-                birth: look.birth.clone(),
+                birth: snapshot.birth.clone(),
             });
         }
         let sync = now >= manager.next_sync;
         if sync {
             manager.next_sync = now + std::time::Duration::from_millis(SYNC_EVERY_MS);
         }
-        let places = look.places.clone().unwrap_or_default();
+        let places = snapshot.places.clone().unwrap_or_default();
         if sync {
             for worker in (0..self.settings.workers).map(worker_name) {
                 if places.get(&worker).is_none_or(|place| place.remove) {
@@ -178,14 +178,14 @@ impl World<'_> {
             }
         }
         let rebalance = Rebalance {
-            on: look.settled == look.run,
+            on: snapshot.settled == snapshot.run,
             ..Rebalance::default()
         };
-        let decision = decide(&look.instances, &places, rebalance);
+        let decision = decide(&snapshot.instances, &places, rebalance);
         if decision.assigns.is_empty() && !decision.revokes.is_empty() {
             let workers = decision.revokes.into_iter();
             requests.push(ManagerRequest::Revoke {
-                version: look.version,
+                version: snapshot.version,
                 workers: workers.map(|(worker, epoch)| (worker, epoch, None)).collect(),
             });
         }

@@ -1,20 +1,20 @@
-//! Agents and managers in virtual time, with everything that can go wrong, to find two copies of a
-//! worker or a worker that never runs again.
+//! Runs agents and managers in virtual time with injected faults, to find two copies of a worker or a worker
+//! that never runs again.
 //!
-//! A seed gives a scenario: clocks that are fast or slow, and a list of faults. The world runs the
-//! very state machines that the real loops run ([`crate::protocol`]) against the scripts' rules in
-//! memory, and looks at every start whether another copy is alive. A scenario that fails is shrunk by
-//! leaving faults out as long as it goes on failing.
+//! A seed gives a scenario: clocks that are fast or slow, and a list of faults. The world runs the same state
+//! machines as the real loops ([`crate::protocol`]) against an in-memory model of the scripts, and checks at
+//! every start whether another copy is alive. A failing scenario is shrunk by removing faults for as long as
+//! it keeps failing.
 
 mod agent;
-mod eye;
+#[cfg(test)]
+mod exhaustive;
 mod guard;
+mod invariants;
 mod manager;
 mod scenario;
 #[cfg(test)]
 mod search;
-#[cfg(test)]
-mod small;
 mod store;
 mod world;
 
@@ -28,17 +28,17 @@ pub use guard::Guard;
 pub use scenario::{Fault, Scenario};
 pub use store::ModelStore;
 
-/// How large and how long the simulated fleets are.
+/// Size and duration of the simulated fleets.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub timing: Timing,
     pub agents: usize,
     pub managers: usize,
     pub workers: usize,
-    /// Faults happen within this time, in seconds; afterwards all has to become well.
+    /// Faults occur within this time, in seconds. Afterwards the fleet has to recover.
     pub trouble_s: u64,
     pub faults: usize,
-    /// A rule that this fleet does not keep.
+    /// A rule that this fleet does not follow.
     pub without: Option<Guard>,
 }
 
@@ -56,12 +56,12 @@ impl Default for Settings {
     }
 }
 
-/// What a world came to.
+/// The result of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The first thing that must not happen.
+    /// The first violation found.
     pub violation: Option<String>,
-    /// Longest time that a worker had no copy, in milliseconds.
+    /// Longest time that a worker had no running copy, in milliseconds.
     pub dark_ms_max: u64,
     pub starts: u64,
     pub deaths: u64,
@@ -70,7 +70,7 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// A scenario that fails, as small as it could be made.
+/// A failing scenario, shrunk as far as possible.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub seed: u64,
@@ -78,21 +78,21 @@ pub struct Failure {
     pub scenario: Scenario,
 }
 
-/// What a hunt over many seeds came to.
+/// The results of a search over many seeds.
 #[derive(Clone, Debug, Default)]
-pub struct Hunt {
+pub struct SeedSearch {
     pub seeds: u64,
     pub failure: Option<Failure>,
-    /// Over all seeds.
+    /// Maximum over all seeds.
     pub dark_ms_max: u64,
     pub starts: u64,
     pub deaths: u64,
     pub moves: u64,
 }
 
-impl Hunt {
-    /// Takes the results of further seeds in.
-    pub fn add(&mut self, other: Hunt) {
+impl SeedSearch {
+    /// Adds the results of further seeds.
+    pub fn add(&mut self, other: SeedSearch) {
         self.seeds += other.seeds;
         self.starts += other.starts;
         self.deaths += other.deaths;
@@ -123,25 +123,25 @@ pub fn run(settings: &Settings, scenario: &Scenario) -> Outcome {
 }
 
 /// Runs the scenarios of many seeds until one fails.
-pub fn hunt(settings: &Settings, seeds: Range<u64>) -> Hunt {
-    let mut hunt = Hunt::default();
+pub fn search_seeds(settings: &Settings, seeds: Range<u64>) -> SeedSearch {
+    let mut search = SeedSearch::default();
     for seed in seeds {
         let scenario = Scenario::from_seed(settings, seed);
         let outcome = run(settings, &scenario);
-        hunt.seeds += 1;
-        hunt.starts += outcome.starts;
-        hunt.deaths += outcome.deaths;
-        hunt.moves += outcome.moves;
-        hunt.dark_ms_max = hunt.dark_ms_max.max(outcome.dark_ms_max);
+        search.seeds += 1;
+        search.starts += outcome.starts;
+        search.deaths += outcome.deaths;
+        search.moves += outcome.moves;
+        search.dark_ms_max = search.dark_ms_max.max(outcome.dark_ms_max);
         if outcome.violation.is_some() {
-            hunt.failure = Some(shrink(settings, seed, scenario));
+            search.failure = Some(shrink(settings, seed, scenario));
             break;
         }
     }
-    hunt
+    search
 }
 
-/// Leaves faults out as long as the rest still fails.
+/// Removes faults for as long as the rest still fails.
 fn shrink(settings: &Settings, seed: u64, mut scenario: Scenario) -> Failure {
     let mut at = 0;
     while at < scenario.faults.len() {

@@ -1,8 +1,8 @@
-//! What goes wrong, and when.
+//! The faults, and when they occur.
 
 use super::Settings;
 
-/// A small generator; its numbers depend on nothing but the seed.
+/// A small generator whose numbers depend only on the seed.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 if that is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next() % end }
     }
@@ -29,21 +29,22 @@ impl Random {
     }
 }
 
-/// One thing that goes wrong. Lengths in milliseconds.
+/// A fault. Durations are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The process and its workers are gone; a new one comes later. `proven`: it can prove that.
+    /// The process and its workers end; a new process starts later. With `proven`, that one can prove the
+    /// end.
     Crash {
         agent: usize,
         down: u64,
         proven: bool,
     },
-    /// The machine stands still, workers included.
+    /// The machine freezes, workers included.
     Freeze {
         agent: usize,
         length: u64,
     },
-    /// Requests, answers or both are lost.
+    /// Requests, replies or both are lost.
     Cut {
         agent: usize,
         to_store: bool,
@@ -54,18 +55,18 @@ pub enum Fault {
         agent: usize,
         down: u64,
     },
-    /// A second process of the same name starts elsewhere.
+    /// A second process with the same name starts elsewhere.
     Twin {
         agent: usize,
     },
     ManagerRestart {
         manager: usize,
     },
-    /// A replica takes over that lacks what happened in the last so many milliseconds.
+    /// A replica takes over that lacks the last `lost` milliseconds.
     Failover {
         lost: u64,
     },
-    /// Everything is lost, and the server goes on.
+    /// All data is lost, and the server keeps running.
     Flush,
     /// The server's clock steps; nothing may depend on it.
     ClockStep {
@@ -75,21 +76,21 @@ pub enum Fault {
     Reinstall {
         worker: usize,
     },
-    /// An operator empties an instance for a while.
+    /// An operator drains an instance for a while.
     Drain {
         agent: usize,
         length: u64,
     },
 }
 
-/// A seed's world before it runs.
+/// The inputs of one simulated world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Decides about delays and losses of messages.
+    /// Determines delays and losses of messages.
     pub seed: u64,
     /// How far each process's clock rate is off, in millionths.
     pub rates_ppm: Vec<i64>,
-    /// Moments in milliseconds.
+    /// Times are in milliseconds.
     pub faults: Vec<(u64, Fault)>,
 }
 
@@ -149,12 +150,15 @@ fn random_fault(random: &mut Random, settings: &Settings) -> Fault {
         8 | 9 => Fault::Failover {
             lost: random.below(lease_ms),
         },
-        10 => match random.one_in(3) {
-            true => Fault::Flush,
-            false => Fault::ClockStep {
-                back: random.below(lease_ms * 100),
-            },
-        },
+        10 => {
+            if random.one_in(3) {
+                Fault::Flush
+            } else {
+                Fault::ClockStep {
+                    back: random.below(lease_ms * 100),
+                }
+            }
+        }
         11 => Fault::Reinstall {
             worker: random.below(settings.workers as u64) as usize,
         },

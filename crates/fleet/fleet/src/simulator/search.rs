@@ -1,52 +1,52 @@
-//! All small worlds: every order of messages, ticks and faults from one running worker on, breadth first,
-//! with the real cores of agents and manager and the model of the store.
+//! Exhaustive search over small worlds: every order of messages, ticks and faults, starting from one running
+//! worker, breadth first, with the real cores of agents and manager and the model of the store.
 //!
-//! Random worlds are long and many; these are short and all of them, down to the depth that the bound on
-//! states allows. A lease is two ticks. Stops take no time, and no clock drifts.
+//! Random worlds are long and many; these are short but complete, down to the depth that the bound on states
+//! allows. A lease is two ticks. Stops take no time, and no clock drifts.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Guard;
-use super::small::Small;
+use super::exhaustive::SmallWorld;
 
-/// What may go wrong, and how often.
+/// The faults that may occur, and how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     pub(super) ticks: u8,
-    /// An agent's process ends, and one of the same name starts.
+    /// An agent's process ends, and one with the same name starts.
     pub(super) crashes: u8,
-    /// A second process of the first agent's name.
+    /// A second process with the first agent's name.
     pub(super) twins: u8,
     /// A copy of the store is kept, and takes over later.
     pub(super) failovers: u8,
-    /// Somebody asks for the worker to be moved.
+    /// An operator asks for the worker to be moved.
     pub(super) moves: u8,
     /// The first agent leaves.
     pub(super) leaves: u8,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) states: usize,
     pub(super) depth: usize,
-    /// The steps to the first thing that must not happen, and what it is.
+    /// The steps to the first violation, and its description.
     pub(super) trace: Option<(Vec<Step>, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     Tick,
-    /// An agent sends the call that is due, the store carries it out, the agent hears the answer, or
-    /// never will.
+    /// An agent sends the call that is due; the store executes it; the agent receives the reply, or the reply
+    /// is lost.
     Send(usize),
     Serve(usize),
-    Hear(usize),
+    Receive(usize),
     Lose(usize),
-    Look,
-    ServeLook,
-    HearLook,
+    ReadSnapshot,
+    ServeSnapshot,
+    ReceiveSnapshot,
     /// The manager's oldest command reaches the store.
     Command,
     Crash(usize),
@@ -57,9 +57,9 @@ pub(super) enum Step {
     Leave,
 }
 
-/// Looks at all worlds within a budget, at most so many.
+/// Visits all worlds within a budget, up to `states_max`.
 pub(super) fn search(without: Option<Guard>, budget: Budget, states_max: usize) -> Found {
-    let begin = Small::running(without, budget);
+    let begin = SmallWorld::running(without, budget);
     let mut seen = HashSet::from([fingerprint(&begin)]);
     let mut queue = VecDeque::from([(begin, Vec::new())]);
     let mut depth = 0;
@@ -90,7 +90,7 @@ pub(super) fn search(without: Option<Guard>, budget: Budget, states_max: usize) 
     }
 }
 
-fn fingerprint(world: &Small) -> u64 {
+fn fingerprint(world: &SmallWorld) -> u64 {
     let mut hasher = DefaultHasher::new();
     world.hash(&mut hasher);
     hasher.finish()

@@ -1,6 +1,6 @@
 use super::*;
 
-/// `FLEET_STATES=1000000` looks deeper.
+/// `FLEET_STATES=1000000` searches deeper.
 fn states() -> usize {
     std::env::var("FLEET_STATES").map_or(8000, |text| text.parse().expect("a number"))
 }
@@ -46,7 +46,7 @@ fn no_small_world_with_a_leave_has_two_copies() {
     expect_none(Budget { leaves: 1, ..CALM });
 }
 
-/// The other guards are missed only in deeper worlds than these; the random ones reach them.
+/// The lack of the other guards shows only in deeper worlds; the random search reaches those.
 #[test]
 fn small_worlds_without_a_guard_have_two_copies_or_an_older_epoch() {
     let twins = Budget { twins: 1, ..CALM };

@@ -1,22 +1,22 @@
-//! The store in memory: the scripts' rules once more, in Rust, for virtual time. A test runs random
-//! calls against it and against the real scripts and compares every answer.
+//! An in-memory model of the store: the scripts' rules in Rust, for virtual time. A test runs random calls
+//! against it and against the real scripts, and compares every reply.
 
 use std::collections::BTreeMap;
 
 use super::Guard;
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::Demand;
+use crate::plan::Constraints;
 use crate::store::{
-    Beat, InstanceRecord, InstanceState, Joined, List, Listed, ListedState, Look, Offer, Place, PlaceState,
-    Running,
+    Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
+    Place, PlaceState, Running,
 };
 
 const EPOCH_JUMP: u64 = 1 << 20;
 
-/// All that Redis would hold. A clone is a replica, or a file from which a server restarts.
+/// All data that Redis would hold. A clone is a replica, or a file from which a server restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ModelStore {
-    /// Run of the server; changed by whoever fails it over.
+    /// Run of the server. The caller changes it for a failover.
     pub run: String,
     /// The server's clock in microseconds, which may step.
     pub clock_micros: u64,
@@ -39,7 +39,7 @@ impl ModelStore {
         }
     }
 
-    /// The same store with a rule left out.
+    /// Returns the same store without one rule.
     pub(super) fn without(mut self, guard: Option<Guard>) -> ModelStore {
         self.without = guard;
         self
@@ -49,17 +49,17 @@ impl ModelStore {
         self.without == Some(guard)
     }
 
-    /// The highest epoch drawn so far.
+    /// Returns the highest epoch drawn so far.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether this run has drawn an epoch.
+    /// Returns whether this run has drawn an epoch.
     pub(crate) fn has_drawn(&self) -> bool {
         self.epoch_run.as_deref() == Some(&self.run)
     }
 
-    /// What a new run would draw at least.
+    /// Returns the least epoch that a new run would draw.
     pub(crate) fn next_jump(&self) -> u64 {
         self.epoch + EPOCH_JUMP
     }
@@ -133,7 +133,7 @@ impl ModelStore {
         }
     }
 
-    pub fn join(&mut self, name: &InstanceName, token: &str, offer: &Offer) -> Joined {
+    pub fn join(&mut self, name: &InstanceName, token: &str, capabilities: &Capabilities) -> Joined {
         let before = self.instances.get(name).cloned();
         let inc = self.draw_epoch();
         let own = self.own(name);
@@ -167,7 +167,7 @@ impl ModelStore {
             before: unsure.clone(),
             list_version: before.as_ref().map_or(1, |old| old.list_version + 1),
             count: own.len(),
-            offer: offer.clone(),
+            capabilities: capabilities.clone(),
             since_ms: self.now_ms(),
         };
         let version = record.list_version;
@@ -182,7 +182,7 @@ impl ModelStore {
         }
     }
 
-    /// `known_run` and `known_version` are those of the caller's last confirmed answer.
+    /// `known_run` and `known_version` are those of the caller's last confirmed reply.
     pub fn heartbeat(
         &mut self,
         name: &InstanceName,
@@ -273,7 +273,7 @@ impl ModelStore {
         false
     }
 
-    /// `inc` is none for an operator's drain.
+    /// `inc` is `None` for an operator's drain.
     pub fn set_state(&mut self, name: &InstanceName, inc: Option<u64>, state: InstanceState) -> Option<u64> {
         let record = self.instances.get_mut(name)?;
         if record.state == InstanceState::Dead || inc.is_some_and(|inc| inc != record.inc) {
@@ -355,7 +355,7 @@ impl ModelStore {
                 place.owner = Some(name.clone());
                 (place.epoch, place.run, place.since_ms) = (epoch, run, now_ms);
                 place.why = why.to_owned();
-                place.wish = None;
+                place.next_owner = None;
             }
             count += 1;
         }
@@ -377,7 +377,7 @@ impl ModelStore {
             return None;
         }
         let mut count = 0;
-        for (worker, epoch, wish) in workers {
+        for (worker, epoch, next_owner) in workers {
             let Some(place) = self.places.get_mut(worker) else {
                 continue;
             };
@@ -385,7 +385,7 @@ impl ModelStore {
                 continue;
             }
             place.state = PlaceState::Revoking;
-            place.wish.clone_from(wish);
+            place.next_owner.clone_from(next_owner);
             place.why = why.to_owned();
             self.touch_owner(worker);
             count += 1;
@@ -394,7 +394,7 @@ impl ModelStore {
         Some(count)
     }
 
-    /// Creates a worker, updates its config, or takes its uninstall back.
+    /// Creates a worker, updates its config, or undoes its uninstall.
     pub fn put(&mut self, worker: &WorkerId, config: &str) {
         let changed = match self.places.get_mut(worker) {
             None => {
@@ -404,8 +404,8 @@ impl ModelStore {
                     run: self.run.clone(),
                     remove: false,
                     config: config.to_owned(),
-                    demand: Demand::default(),
-                    wish: None,
+                    constraints: Constraints::default(),
+                    next_owner: None,
                     why: "install".to_owned(),
                     since_ms: self.now_ms(),
                     owner: None,
@@ -449,8 +449,8 @@ impl ModelStore {
         }
     }
 
-    pub fn look(&self) -> Look {
-        Look {
+    pub fn snapshot(&self) -> FleetSnapshot {
+        FleetSnapshot {
             run: self.run.clone(),
             birth: self.birth.map(|birth| birth.to_string()).unwrap_or_default(),
             settled: self.settled.clone(),

@@ -2,35 +2,35 @@ use std::time::Duration;
 
 use super::*;
 use crate::name::{InstanceName, WorkerId};
-use crate::timing::Wish;
+use crate::timing::TimingOptions;
 
 fn rough() -> Settings {
-    // Clocks that are wrong by one percent, so that the stretch of D and Q matters.
-    let wish = Wish {
+    // Clocks that are off by one percent, so that the stretch of D and Q matters.
+    let options = TimingOptions {
         drift_ppm: Some(10_000),
-        ..Wish::default()
+        ..TimingOptions::default()
     };
     Settings {
-        timing: Timing::from_wish(wish).unwrap(),
+        timing: Timing::from_options(options).unwrap(),
         ..Settings::default()
     }
 }
 
 #[track_caller]
-fn expect_none(hunt: Hunt) {
-    assert!(hunt.failure.is_none(), "{:#?}", hunt.failure);
-    assert!(hunt.starts > 0);
+fn expect_none(search: SeedSearch) {
+    assert!(search.failure.is_none(), "{:#?}", search.failure);
+    assert!(search.starts > 0);
 }
 
 #[track_caller]
 fn expect_found(settings: &Settings, seeds: u64) {
-    let hunt = hunt(settings, 0..seeds);
-    let failure = hunt.failure.expect("the hunt finds what is wrong");
+    let search = search_seeds(settings, 0..seeds);
+    let failure = search.failure.expect("the search finds what is wrong");
     assert!(
         failure.violation.contains("two copies") || failure.violation.contains("after epoch"),
         "{failure:#?}"
     );
-    // The small scenario fails all by itself.
+    // The shrunk scenario fails on its own.
     assert!(run(settings, &failure.scenario).violation.is_some());
 }
 
@@ -42,7 +42,7 @@ fn a_quiet_world_starts_every_worker_once() {
     assert!(outcome.starts >= 6 && outcome.deaths == 0, "{outcome:?}");
 }
 
-/// `FLEET_SEEDS=5000` hunts longer; `FLEET_FIRST_SEED` begins elsewhere.
+/// `FLEET_SEEDS=5000` searches longer; `FLEET_FIRST_SEED` sets the first seed.
 fn seeds() -> std::ops::Range<u64> {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
@@ -52,35 +52,35 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn p1_p2_no_double_owner_and_no_lost_worker_in_any_world() {
-    let hunt = hunt(&rough(), seeds());
+    let search = search_seeds(&rough(), seeds());
     println!(
         "{} worlds, {} starts, {} deaths, dark at most {} ms",
-        hunt.seeds, hunt.starts, hunt.deaths, hunt.dark_ms_max
+        search.seeds, search.starts, search.deaths, search.dark_ms_max
     );
-    expect_none(hunt);
+    expect_none(search);
 }
 
 #[test]
-fn the_hunt_finds_a_death_that_is_declared_before_the_lease_is_over() {
+fn the_search_finds_a_death_that_is_declared_before_the_lease_is_over() {
     let mut settings = rough();
     settings.timing.death = settings.timing.lease / 2;
     expect_found(&settings, 400);
 }
 
 #[test]
-fn the_hunt_finds_a_missing_quarantine() {
+fn the_search_finds_a_missing_quarantine() {
     let mut settings = rough();
     settings.timing.quarantine = Duration::ZERO;
     expect_found(&settings, 400);
 }
 
-/// Seeds within which a hunt finds the lack of a guard, generously.
+/// Seeds within which a search finds the lack of a guard, with a margin.
 const GUARD_SEEDS: u64 = 1500;
 
 #[test]
-fn the_hunt_finds_the_lack_of_each_guard() {
+fn the_search_finds_the_lack_of_each_guard() {
     for guard in Guard::ALL {
-        // These need a message that is late in a way that random worlds seldom have; see below.
+        // These need a message that is late in a way that random worlds rarely produce; see below.
         if matches!(
             guard,
             Guard::LeaseFromSending | Guard::StopCompares | Guard::AssignCompares
@@ -91,7 +91,7 @@ fn the_hunt_finds_the_lack_of_each_guard() {
             without: Some(guard),
             ..rough()
         };
-        let failure = hunt(&settings, 0..GUARD_SEEDS).failure;
+        let failure = search_seeds(&settings, 0..GUARD_SEEDS).failure;
         let violation = failure.map(|failure| failure.violation).unwrap_or_default();
         let found = ["two copies", "after epoch", "dead instance"];
         assert!(
@@ -101,19 +101,18 @@ fn the_hunt_finds_the_lack_of_each_guard() {
     }
 }
 
-/// Short leases, frequent heartbeats and a manager that wastes no time: a stop that is a moment too late
-/// shows.
+/// Short leases, frequent heartbeats and a fast manager, so that a stop that is slightly late shows.
 fn tight() -> Settings {
     let ms = |ms| Some(Duration::from_millis(ms));
-    let wish = Wish {
+    let options = TimingOptions {
         lease: ms(2000),
         heartbeat: ms(150),
         grace: ms(1),
         poll: ms(50),
         drift_ppm: Some(0),
-        ..Wish::default()
+        ..TimingOptions::default()
     };
-    let mut timing = Timing::from_wish(wish).unwrap();
+    let mut timing = Timing::from_options(options).unwrap();
     timing.margin = Duration::from_micros(4);
     Settings {
         timing,
@@ -124,7 +123,7 @@ fn tight() -> Settings {
     }
 }
 
-/// An agent is cut off for good in the middle of a storm of late messages.
+/// An agent is cut off for good in a storm of late messages.
 fn cut_in_a_storm(seed: u64) -> Scenario {
     let storm = Fault::Drain {
         agent: 2,
@@ -164,7 +163,7 @@ fn name(text: &str) -> InstanceName {
     InstanceName::new(text).unwrap()
 }
 
-/// `w` runs on `a`, `b` waits; returns the store and the epochs of `w` and of both incarnations.
+/// `w` runs on `a`, `b` waits. Returns the store and the epochs of `w` and of both incarnations.
 fn two_and_one(without: Option<Guard>) -> (ModelStore, WorkerId, u64, u64) {
     let mut store = ModelStore::new("r", 1).without(without);
     let worker = WorkerId::new("w").unwrap();
@@ -191,7 +190,7 @@ fn a_late_acknowledgement_frees_no_later_copy() {
     for (without, owner) in [(None, Some(name("a"))), (Some(Guard::StopCompares), None)] {
         let (mut store, worker, _, a) = two_and_one(without);
         let revoke = |store: &mut ModelStore| {
-            let (version, epoch) = (store.look().version, store.places[&worker].epoch);
+            let (version, epoch) = (store.snapshot().version, store.places[&worker].epoch);
             store.revoke(version, "balance", &[(worker.clone(), epoch, None)]);
             epoch
         };
@@ -200,15 +199,15 @@ fn a_late_acknowledgement_frees_no_later_copy() {
         store.stopped(&name("a"), a, &stopped);
         store.assign(&name("a"), a, "place", &[(worker.clone(), first)]);
         revoke(&mut store);
-        // The second copy still runs when the first one's acknowledgement comes once more.
+        // The second copy still runs when the first one's acknowledgement arrives again.
         store.stopped(&name("a"), a, &stopped);
         assert_eq!(store.places[&worker].owner, owner);
     }
 }
 
-/// Worlds with one kind of fault, at random moments.
-fn only(settings: &Settings, seeds: std::ops::Range<u64>, fault: impl Fn(u64) -> Fault) -> Hunt {
-    let mut sum = Hunt::default();
+/// Scenarios with a single kind of fault, at random moments.
+fn only(settings: &Settings, seeds: std::ops::Range<u64>, fault: impl Fn(u64) -> Fault) -> SeedSearch {
+    let mut sum = SeedSearch::default();
     for seed in seeds {
         let moments = [35_000, 41_000 + seed * 37 % 5000, 60_000 + seed * 17 % 9000];
         let faults = moments.iter().map(|at| (*at, fault(seed + at))).collect();
@@ -235,12 +234,16 @@ fn p3_after_a_crash_nobody_is_dark_for_longer_than_promised() {
         down: 20_000,
         proven: false,
     };
-    let hunt = only(&settings, 0..60, crash);
-    // Messages that are late by up to four seconds, twice, are not in the bound.
+    let search = only(&settings, 0..60, crash);
+    // The bound does not cover messages that are late by up to four seconds, twice.
     let late_ms = 2 * 4000;
     let bound_ms = settings.timing.bounds().after_crash.as_millis() as u64 + late_ms;
-    assert!(hunt.deaths > 0);
-    assert!(hunt.dark_ms_max <= bound_ms, "{} > {bound_ms}", hunt.dark_ms_max);
+    assert!(search.deaths > 0);
+    assert!(
+        search.dark_ms_max <= bound_ms,
+        "{} > {bound_ms}",
+        search.dark_ms_max
+    );
 }
 
 #[test]
@@ -253,6 +256,6 @@ fn p4_planned_moves_wait_for_the_stop_and_declare_nobody_dead() {
         agent: at as usize % 3,
         length: 3000,
     };
-    let hunt = only(&settings, 0..40, drain);
-    assert!(hunt.moves > 0 && hunt.deaths == 0, "{hunt:?}");
+    let search = only(&settings, 0..40, drain);
+    assert!(search.moves > 0 && search.deaths == 0, "{search:?}");
 }

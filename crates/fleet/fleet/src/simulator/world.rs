@@ -1,17 +1,17 @@
-//! Virtual time, messages that take it, and faults.
+//! Virtual time, messages with delays, and faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::agent::{Agent, AgentReply, AgentRequest};
-use super::eye::Fate;
+use super::invariants::WorkerTrace;
 use super::manager::{Manager, ManagerRequest};
 use super::scenario::{Fault, Random, Scenario};
 use super::store::ModelStore;
 use super::{Outcome, Settings};
 use crate::clock::BootTime;
 use crate::name::WorkerId;
-use crate::store::{InstanceState, List, Look};
+use crate::store::{FleetSnapshot, InstanceState, List};
 
 pub(super) const MILLI: u64 = 1000;
 /// How old a state a failover may bring back, in microseconds, and how often one is kept.
@@ -20,7 +20,7 @@ const KEEP_EVERY: u64 = 97 * MILLI;
 /// Where the server's clock starts.
 const WALL_MICROS: u64 = 1_800_000_000_000_000;
 
-/// Something that happens at a moment.
+/// An event at a moment in virtual time.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     AgentWake {
@@ -28,7 +28,7 @@ pub(super) enum Event {
         wake: u64,
     },
     ManagerWake(usize),
-    /// A request reaches the store that was sent to this run.
+    /// A request reaches the store, if it was sent to this run.
     AgentRequest {
         agent: usize,
         process: u64,
@@ -54,9 +54,9 @@ pub(super) enum Event {
         manager: usize,
         process: u64,
         sent: u64,
-        look: Box<Look>,
+        snapshot: Box<FleetSnapshot>,
     },
-    /// What only a fleet without [`Guard::ListWithLease`](super::Guard) has: a list by itself.
+    /// Occurs only in a fleet without [`Guard::ListWithLease`](super::Guard): a list sent on its own.
     Order {
         agent: usize,
         process: u64,
@@ -78,12 +78,12 @@ pub(super) enum Event {
         from_store: bool,
     },
     Thaw(usize),
-    LookForDoubles,
+    CheckDoubles,
     Undrain(usize),
     KeepHistory,
 }
 
-/// A process's clock: a rate and an offset nobody knows.
+/// A process's clock: a rate, and an offset that no process knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) rate_ppm: i64,
@@ -100,7 +100,7 @@ impl Clock {
         BootTime::from_micros(self.offset + u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
-    /// The true moment at which the clock shows a time.
+    /// Returns the true moment at which the clock shows a time.
     pub(super) fn truth(self, local: BootTime) -> u64 {
         let passed = u128::from(local.as_micros().saturating_sub(self.offset)) * 1_000_000;
         u64::try_from(passed.div_ceil(self.factor())).unwrap_or(u64::MAX)
@@ -118,14 +118,14 @@ pub(super) struct World<'a> {
     clock_back: u64,
     history: VecDeque<(u64, ModelStore)>,
     runs: u64,
-    /// Of all epochs drawn, also of those that were lost.
+    /// Over all epochs drawn, lost ones included.
     highest_epoch: u64,
     pub(super) agents: Vec<Agent>,
-    /// Which of them has each name now; a twin is one more agent.
+    /// The agent that holds each name now. A twin is an additional agent.
     holders: Vec<usize>,
     pub(super) managers: Vec<Manager>,
-    pub(super) fates: BTreeMap<WorkerId, Fate>,
-    /// No faults from here on, the last one's end included.
+    pub(super) traces: BTreeMap<WorkerId, WorkerTrace>,
+    /// No fault is active from here on.
     calm_from: u64,
     pub(super) outcome: Outcome,
 }
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
             agents: Vec::new(),
             holders: (0..settings.agents).collect(),
             managers: Vec::new(),
-            fates: BTreeMap::new(),
+            traces: BTreeMap::new(),
             calm_from: 0,
             outcome: Outcome::default(),
         };
@@ -173,7 +173,7 @@ impl<'a> World<'a> {
             world.at(at as u64, Event::ManagerWake(at));
         }
         for at in 0..settings.workers {
-            world.fates.insert(worker_name(at), Fate::default());
+            world.traces.insert(worker_name(at), WorkerTrace::default());
         }
         for (at, fault) in &scenario.faults {
             world.at(at * MILLI, Event::Fault(fault.clone()));
@@ -188,8 +188,8 @@ impl<'a> World<'a> {
         self.events.insert(self.sequence, event);
     }
 
-    /// How long all may take to become well after the last fault: two failovers' bound, because a
-    /// join can come right after it, and the moves to even out.
+    /// Returns how long recovery after the last fault may take: twice the failover bound, because a join can
+    /// follow right after it, and the moves to even out.
     fn patience(&self) -> u64 {
         let bounds = self.settings.timing.bounds();
         u64::try_from((bounds.after_failover * 4).as_micros()).unwrap_or(u64::MAX)
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
                 call,
                 run,
                 reply,
-            } => self.agent_hears(agent, process, call, run, reply),
+            } => self.agent_receives(agent, process, call, run, reply),
             Event::ManagerRequest {
                 manager,
                 process,
@@ -249,15 +249,15 @@ impl<'a> World<'a> {
                 manager,
                 process,
                 sent,
-                look,
-            } => self.manager_hears(manager, process, sent, *look),
+                snapshot,
+            } => self.manager_receives(manager, process, sent, *snapshot),
             Event::Order { agent, process, list } => self.take_order(agent, process, list),
             Event::WorkerGone {
                 agent,
                 process,
                 worker,
             } => self.worker_gone(agent, process, worker),
-            Event::Fault(fault) => self.go_wrong(fault),
+            Event::Fault(fault) => self.inject_fault(fault),
             Event::AgentStarts { agent, proven } => self.start_agent(agent, proven),
             Event::LinkHeals {
                 agent,
@@ -271,10 +271,10 @@ impl<'a> World<'a> {
             Event::Thaw(agent) => {
                 self.agents[agent].frozen = false;
                 self.wake_agent(agent);
-                // After what was to end while it stood still has ended.
-                self.at(self.now, Event::LookForDoubles);
+                // Runs after the ends that were due during the freeze.
+                self.at(self.now, Event::CheckDoubles);
             }
-            Event::LookForDoubles => self.check_doubles(),
+            Event::CheckDoubles => self.check_doubles(),
             Event::Undrain(agent) => {
                 let name = self.agents[agent].name.clone();
                 self.store.set_state(&name, None, InstanceState::Live);
@@ -293,7 +293,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn go_wrong(&mut self, fault: Fault) {
+    fn inject_fault(&mut self, fault: Fault) {
         let mut calm = self.now;
         match fault {
             Fault::Crash { agent, down, proven } => {
@@ -336,8 +336,8 @@ impl<'a> World<'a> {
                 calm += down * MILLI + self.patience() / 4;
                 self.at(calm, Event::AgentStarts { agent, proven: false });
             }
-            // Another machine takes the name over and can prove nothing about this one, which goes on
-            // until it is refused or its lease is over.
+            // Another machine takes over the name and can prove nothing about this process, which keeps
+            // running until it is refused or its lease ends.
             Fault::Twin { agent } => {
                 let twin = self.agents.len();
                 let clock = Clock {
@@ -351,8 +351,8 @@ impl<'a> World<'a> {
             Fault::ManagerRestart { manager } => self.managers[manager].restart(),
             Fault::Failover { lost } => self.fail_over(lost * MILLI),
             Fault::Flush => self.flush(),
-            // A counter that lost something is replaced by the clock, so that has to be right until the
-            // run has drawn its first epoch.
+            // A counter that lost values continues from the clock, so the clock must be right until the run
+            // has drawn its first epoch.
             Fault::ClockStep { back } if self.store.has_drawn() => self.clock_back = back * MILLI,
             Fault::ClockStep { .. } => (),
             Fault::Reinstall { worker } => self.store.uninstall(&worker_name(worker)),
@@ -366,20 +366,20 @@ impl<'a> World<'a> {
         self.calm_from = self.calm_from.max(calm);
     }
 
-    /// Epochs rise over a lost counter only if the server's clock is ahead of it: a store that loses
-    /// everything while its clock is wrong is outside of what is promised.
+    /// Epochs rise over a lost counter only if the server's clock is ahead of it. A store that loses
+    /// everything while its clock is wrong is outside the guarantee.
     fn flush(&mut self) {
         if self.clock_back == 0 && self.store.epoch() < self.store.clock_micros {
             self.store.flush();
         }
     }
 
-    /// A replica takes over, with a state from before.
+    /// A replica takes over with an earlier state.
     fn fail_over(&mut self, lost: u64) {
         let wanted = self.now.saturating_sub(lost);
         let kept = self.history.iter().rev().find(|(at, _)| *at <= wanted);
-        // Two lossy failovers in a row can bring lost epochs back if the server's clock is behind them
-        // as well; that is outside of what is promised.
+        // Two lossy failovers in a row can bring lost epochs back if the server's clock is behind them as
+        // well. That is outside the guarantee.
         self.highest_epoch = self.highest_epoch.max(self.store.epoch());
         let rises = |state: &ModelStore| {
             state.next_jump() > self.highest_epoch || self.store.clock_micros > self.highest_epoch
@@ -392,25 +392,26 @@ impl<'a> World<'a> {
         self.runs += 1;
         self.store.run = format!("run{}", self.runs);
         self.store.clock_micros = (WALL_MICROS + self.now).saturating_sub(self.clock_back);
-        // What was kept of the old primary is no state of the new one.
+        // States kept of the old primary are not states of the new one.
         self.history.clear();
-        // An operator whose word was lost says it again.
+        // An operator repeats a command that was lost.
         for agent in 0..self.settings.agents {
             self.at(self.now + 1, Event::Undrain(agent));
         }
     }
 
-    /// How long a message takes, in microseconds; most are quick, some are very late.
+    /// Returns the delay of a message in microseconds. Most are quick, some are very late.
     pub(super) fn delay(&mut self) -> u64 {
         let limit = match self.random.below(100) {
             0 => 4_000 * MILLI,
             1..=5 => 500 * MILLI,
             _ => 20 * MILLI,
         };
-        // In the calm, networks are calm too.
-        match self.now >= self.calm_from {
-            true => self.random.below(20 * MILLI),
-            false => self.random.below(limit),
+        // After the last fault, the network is quick as well.
+        if self.now >= self.calm_from {
+            self.random.below(20 * MILLI)
+        } else {
+            self.random.below(limit)
         }
     }
 

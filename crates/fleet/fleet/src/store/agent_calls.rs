@@ -1,4 +1,4 @@
-//! What an agent asks of the store.
+//! The store calls of an agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,28 +6,35 @@ use std::time::Duration;
 use nagaya_redis_client::{Frame, Need, reply};
 
 use super::record::{
-    Beat, InstanceState, Joined, List, Listed, ListedState, Offer, read_tokens, write_labels, write_option,
+    Beat, Capabilities, InstanceState, Joined, List, Listed, ListedState, read_tokens, write_labels,
+    write_option,
 };
 use super::{Error, Store, items_at, number_at, pairs_json, run_name, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
 use crate::timing::Timing;
 
-/// The workers that run, with their epochs.
+/// Running workers, with their epochs.
 pub type Running = BTreeMap<WorkerId, u64>;
 
 impl Store {
-    /// Begins a new incarnation. Returns the run that answered with it. Refused while instances that
-    /// are not dead have another lease or drift: nobody would know how long to wait for whom.
+    /// Begins a new incarnation. Returns it with the run that answered. Refused while instances that are not
+    /// dead have another lease or drift: then no manager could know how long to wait for which instance.
     pub async fn join(
         &self,
         name: &InstanceName,
         token: &str,
-        offer: &Offer,
+        capabilities: &Capabilities,
         timing: &Timing,
     ) -> Result<(String, Joined), Error> {
         let run = self.run().await?;
-        let (weight, capacity) = (offer.weight.max(1).to_string(), write_option(offer.capacity));
-        let (zone, labels) = (write_option(offer.zone.as_ref()), write_labels(&offer.labels));
+        let (weight, capacity) = (
+            capabilities.weight.max(1).to_string(),
+            write_option(capabilities.capacity),
+        );
+        let (zone, labels) = (
+            write_option(capabilities.zone.as_ref()),
+            write_labels(&capabilities.labels),
+        );
         let shown_ms = timing.shown_for.as_millis().max(1).to_string();
         let wanted = timing.agreement();
         let args = [
@@ -59,9 +66,11 @@ impl Store {
         Ok((run, joined))
     }
 
-    /// Renews the lease. It counts only if so many replicas have it; the run is that of the server
-    /// that answered. `running` goes along when the caller's last confirmed heartbeat had another
-    /// run than `run`. `waited` says that all who had the name before are over.
+    /// Renews the lease. It counts only if the required number of replicas has it. The returned run is that
+    /// of the server that answered.
+    ///
+    /// `running` is sent when the caller's last confirmed heartbeat had another run than `run`. `waited`
+    /// states that all earlier processes with this name are over.
     #[allow(clippy::too_many_arguments)] // One script's arguments, each of its own type.
     pub async fn heartbeat(
         &self,
@@ -99,7 +108,7 @@ impl Store {
         Ok((run, read_beat(&answer.reply)))
     }
 
-    /// Acknowledges stops; tells whether the instance has left with that.
+    /// Acknowledges stops. Returns whether the instance has left as a result.
     pub async fn stopped(&self, name: &InstanceName, inc: u64, stopped: &Running) -> Result<bool, Error> {
         let items = pairs_json(stopped.iter().map(|(worker, epoch)| (worker, *epoch)));
         let inc = inc.to_string();
@@ -110,8 +119,8 @@ impl Store {
         Ok(number_at(reply::items(&reply), 2) == 1)
     }
 
-    /// Begins to leave; returns how many workers have to be stopped first, or none if this
-    /// incarnation is over.
+    /// Begins to leave. Returns how many workers must be stopped first, or `None` if this incarnation is
+    /// over.
     pub async fn leave(&self, name: &InstanceName, inc: u64) -> Result<Option<u64>, Error> {
         self.set_state(name, &inc.to_string(), InstanceState::Leaving)
             .await
@@ -131,7 +140,7 @@ impl Store {
         Ok((text_at(items, 0) == "leaving").then(|| number_at(items, 1)))
     }
 
-    /// Adds to the time that workers of this app ran past their leases, for people to see.
+    /// Adds to the recorded time that workers of this app ran past their leases.
     pub async fn add_overrun(&self, overrun: Duration) -> Result<(), Error> {
         let overrun_ms = overrun.as_millis().max(1).to_string();
         let connection = self.connection().await?;
@@ -140,7 +149,7 @@ impl Store {
         self.noted(added).await.map(drop)
     }
 
-    /// The configs of workers, byte for byte; those without one are left out.
+    /// Returns the configs of workers, byte for byte. Workers without one are left out.
     pub async fn configs(&self, workers: &[WorkerId]) -> Result<BTreeMap<WorkerId, Vec<u8>>, Error> {
         if workers.is_empty() {
             return Ok(BTreeMap::new());
@@ -184,7 +193,7 @@ fn read_beat(reply: &Frame) -> Beat {
 fn read_list(flat: &[Frame]) -> List {
     let mut list = List::new();
     for entry in flat.chunks_exact(4) {
-        // Every worker came in through a checked name.
+        // Every stored worker name passed validation.
         let Ok(worker) = WorkerId::new(&text_at(entry, 0)) else {
             continue;
         };

@@ -4,7 +4,7 @@ use nagaya_redis_client::{Error as RedisError, Fault};
 
 use crate::name::{BadName, InstanceName, WorkerId};
 
-/// Why a call to the fleet's store failed. The first five are document 000's.
+/// Why a call to the fleet's store failed. The first five variants are document 000's.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("NO_ACCEPTABLE_WORKER: no live instance can take {0}")]
@@ -32,15 +32,15 @@ pub enum Error {
     Redis(#[from] RedisError),
 }
 
-/// How loudly document 000 has an error logged.
+/// The severity at which document 000 logs an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loudness {
+pub enum LogSeverity {
     Info,
     Error,
 }
 
 impl Error {
-    /// The document's name for the error, if it has one.
+    /// Returns document 000's name for the error, if it has one.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Error::NoAcceptableWorker(_) => Some("NO_ACCEPTABLE_WORKER"),
@@ -53,15 +53,15 @@ impl Error {
         }
     }
 
-    /// The level at which the document has it logged.
-    pub fn loudness(&self) -> Loudness {
+    /// Returns the severity at which document 000 logs it.
+    pub fn log_severity(&self) -> LogSeverity {
         match self {
-            Error::AlreadyInstalled(_) | Error::NoNeedToRelocate(_) => Loudness::Info,
-            _ => Loudness::Error,
+            Error::AlreadyInstalled(_) | Error::NoNeedToRelocate(_) => LogSeverity::Info,
+            _ => LogSeverity::Error,
         }
     }
 
-    /// Whose fault it is.
+    /// Returns whether the caller or the store is at fault.
     pub fn fault(&self) -> Fault {
         match self {
             Error::Redis(error) => error.fault(),
@@ -73,12 +73,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without any change.
     pub fn is_retryable(&self) -> bool {
         self.fault() != Fault::Caller
     }
 
-    /// The error with its causes, on one line.
+    /// Formats the error with its causes on one line.
     pub fn chain(&self) -> String {
         match self {
             Error::Redis(error) => error.chain(),

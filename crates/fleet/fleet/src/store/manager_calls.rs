@@ -1,4 +1,4 @@
-//! What a manager asks of the store.
+//! The store calls of a manager.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,61 +6,61 @@ use std::time::Duration;
 use nagaya_redis_client::{Frame, reply};
 use sha1::{Digest, Sha1};
 
-use super::record::{InstanceRecord, Look, Place, write_demand};
+use super::record::{FleetSnapshot, InstanceRecord, Place, write_constraints};
 use super::{Error, Store, items_at, number_at, pairs_json, scripts, text_at};
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::Demand;
+use crate::plan::Constraints;
 
-/// Workers written by one script call: keeps every call short.
+/// Workers written per script call. Bounds how long one call blocks Redis.
 const BATCH_WORKERS: usize = 500;
 
-/// A worker as the outside list has it.
+/// A worker as the external list has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
     pub worker: WorkerId,
-    /// Any bytes; they reach the worker as they are.
+    /// Arbitrary bytes, passed to the worker unchanged.
     pub config: Vec<u8>,
-    pub demand: Demand,
+    pub constraints: Constraints,
 }
 
 impl Install {
-    /// A name for the config that changes with it.
+    /// Returns a name for the config: the first 8 bytes of its SHA-1, in hex.
     pub fn config_name(&self) -> String {
         let digest = Sha1::digest(&self.config);
         digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// What writing workers changed.
+/// What a write of workers changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub created: u64,
     pub updated: u64,
-    /// Uninstalled, not stopped yet, and wanted again.
+    /// Workers that were uninstalled, not stopped yet, and are wanted again.
     pub taken_back: u64,
 }
 
 impl Store {
-    /// Reads all instances, and all workers unless the placement has the version that the caller
-    /// knows already. One round trip.
-    pub async fn look(&self, known_version: Option<u64>) -> Result<Look, Error> {
+    /// Reads all instances, and all workers unless the placement still has the version that the caller knows.
+    /// One round trip.
+    pub async fn snapshot(&self, known_version: Option<u64>) -> Result<FleetSnapshot, Error> {
         let known = known_version.map_or_else(String::new, |version| version.to_string());
-        self.look_at(&["*", "", &known]).await
+        self.read_snapshot(&["*", "", &known]).await
     }
 
     /// Reads all instances and one worker.
-    pub async fn look_at_worker(&self, worker: &WorkerId) -> Result<Look, Error> {
-        self.look_at(&["1", worker.as_str(), ""]).await
+    pub async fn worker_snapshot(&self, worker: &WorkerId) -> Result<FleetSnapshot, Error> {
+        self.read_snapshot(&["1", worker.as_str(), ""]).await
     }
 
-    async fn look_at(&self, args: &[&str; 3]) -> Result<Look, Error> {
+    async fn read_snapshot(&self, args: &[&str; 3]) -> Result<FleetSnapshot, Error> {
         let run = self.run().await?;
         let reply = self.eval(&scripts::LOOK, &args.map(str::as_bytes)).await?;
-        Ok(read_look(run, reply::items(&reply)))
+        Ok(parse_snapshot(run, reply::items(&reply)))
     }
 
-    /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers
-    /// wait for a place because of that.
+    /// Declares an incarnation dead if its heartbeat is still this one. Returns how many workers wait for a
+    /// place as a result.
     pub async fn declare_dead(&self, name: &InstanceName, inc: u64, beat: u64) -> Result<Option<u64>, Error> {
         let (inc, beat) = (inc.to_string(), beat.to_string());
         let args = [name.as_str(), &inc, &beat];
@@ -80,13 +80,14 @@ impl Store {
             .map(drop)
     }
 
-    /// Says that all leases of earlier runs are over.
+    /// Records that all leases of earlier runs are over.
     pub async fn settle(&self, run: &str, birth: &str) -> Result<(), Error> {
         let args = [run.as_bytes(), birth.as_bytes()];
         self.eval(&scripts::SETTLE, &args).await.map(drop)
     }
 
-    /// Gives waiting workers to an incarnation. Returns how many it got; none if it is gone.
+    /// Assigns waiting workers to an incarnation. Returns how many it got, or `None` if the incarnation is
+    /// over.
     pub async fn assign(
         &self,
         name: &InstanceName,
@@ -112,17 +113,17 @@ impl Store {
         Ok(Some(assigned))
     }
 
-    /// Asks owners to stop workers. Returns how many; none if the placement is no longer the one
-    /// that this was decided on.
+    /// Asks owners to stop workers. Returns how many, or `None` if the placement has changed since the
+    /// decision.
     pub async fn revoke(
         &self,
         version: u64,
         why: &str,
         workers: &[(WorkerId, u64, Option<InstanceName>)],
     ) -> Result<Option<u64>, Error> {
-        let items = workers.iter().map(|(worker, epoch, wish)| {
-            let wish = wish.as_ref().map_or("-", InstanceName::as_str);
-            serde_json::json!([worker.as_str(), epoch.to_string(), wish])
+        let items = workers.iter().map(|(worker, epoch, next_owner)| {
+            let next_owner = next_owner.as_ref().map_or("-", InstanceName::as_str);
+            serde_json::json!([worker.as_str(), epoch.to_string(), next_owner])
         });
         let items = serde_json::Value::Array(items.collect()).to_string();
         let version = version.to_string();
@@ -132,7 +133,7 @@ impl Store {
         Ok((text_at(items, 0) == "revoked").then(|| number_at(items, 1)))
     }
 
-    /// Creates workers, or updates those that exist.
+    /// Creates workers, or updates existing ones.
     pub async fn put(&self, installs: &[Install]) -> Result<Written, Error> {
         let run = self.run().await?;
         let mut written = Written::default();
@@ -141,7 +142,7 @@ impl Store {
                 serde_json::json!([
                     install.worker.as_str(),
                     install.config_name(),
-                    write_demand(&install.demand),
+                    write_constraints(&install.constraints),
                     install.config.len(),
                 ])
             });
@@ -161,7 +162,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Removes workers. Returns how many of them existed.
+    /// Uninstalls workers. Returns how many of them existed.
     pub async fn uninstall(&self, workers: &[WorkerId]) -> Result<u64, Error> {
         let mut known = 0;
         for batch in workers.chunks(BATCH_WORKERS) {
@@ -174,8 +175,8 @@ impl Store {
         Ok(known)
     }
 
-    /// Shows which stops wait for a confirmation, if any.
-    pub(crate) async fn show_held(&self, held: Option<&crate::manager::Held>) -> Result<(), Error> {
+    /// Publishes which stops wait for a confirmation, if any.
+    pub(crate) async fn show_held(&self, held: Option<&crate::manager::HeldStops>) -> Result<(), Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
         let shown = match held {
@@ -188,7 +189,7 @@ impl Store {
         self.noted(shown.map_err(Error::from)).await.map(drop)
     }
 
-    /// The stops that a person has confirmed.
+    /// Returns the digest of the stops that an operator has confirmed.
     pub(crate) async fn confirmed_stops(&self) -> Result<Option<String>, Error> {
         let key = format!("{}fleet:confirmed", self.keys.prefix);
         let connection = self.connection().await?;
@@ -196,8 +197,8 @@ impl Store {
         Ok(reply::text(&self.noted(reply).await?))
     }
 
-    /// How long workers of this app ran past their leases, by their agents' own clocks. A second copy
-    /// can have run in this time and in no other.
+    /// Returns how long workers of this app ran past their leases, by their agents' clocks. Two copies can
+    /// only have run within this time.
     pub async fn overrun(&self) -> Result<Duration, Error> {
         let connection = self.connection().await?;
         let args = ["HGET", &self.keys.figures, "overrun_ms"];
@@ -207,7 +208,7 @@ impl Store {
         Ok(Duration::from_millis(reply::unsigned(&reply).unwrap_or(0)))
     }
 
-    /// A manager's heartbeat; returns how many other managers there are.
+    /// Writes a manager's heartbeat. Returns the number of other managers.
     pub async fn manager_beat(&self, name: &InstanceName, shown_for: Duration) -> Result<u64, Error> {
         self.manager_call(name, shown_for.as_millis().max(1)).await
     }
@@ -228,38 +229,38 @@ impl Store {
     }
 }
 
-fn read_look(run: String, items: &[Frame]) -> Look {
-    let mut look = Look {
+fn parse_snapshot(run: String, items: &[Frame]) -> FleetSnapshot {
+    let mut snapshot = FleetSnapshot {
         run,
         settled: text_at(items, 0),
         version: number_at(items, 1),
         birth: text_at(items, 5),
         timing: text_at(items, 6),
-        ..Look::default()
+        ..FleetSnapshot::default()
     };
     for pair in items_at(items, 2).chunks_exact(2) {
         let (name, line) = (text_at(pair, 0), text_at(pair, 1));
         match (InstanceName::new(&name), InstanceRecord::parse(&line)) {
             (Ok(name), Some(record)) => {
-                look.instances.insert(name, record);
+                snapshot.instances.insert(name, record);
             }
-            _ => tracing::warn!(name, "record of an instance cannot be read"),
+            _ => tracing::warn!(name, "unreadable record of an instance"),
         }
     }
     if number_at(items, 3) == 0 {
-        return look;
+        return snapshot;
     }
     let mut unreadable = BTreeSet::new();
     let places = items_at(items, 4).chunks_exact(2).filter_map(|pair| {
         let (worker, line) = (text_at(pair, 0), text_at(pair, 1));
         let read = WorkerId::new(&worker).ok().zip(Place::parse(&line));
         if read.is_none() {
-            tracing::warn!(worker, "record of a worker cannot be read");
+            tracing::warn!(worker, "unreadable record of a worker");
             unreadable.insert(worker);
         }
         read
     });
-    look.places = Some(places.collect());
-    look.unreadable = unreadable;
-    look
+    snapshot.places = Some(places.collect());
+    snapshot.unreadable = unreadable;
+    snapshot
 }

@@ -1,10 +1,12 @@
 //! The fleet in Redis: every change is one atomic script.
 //!
-//! Document 000's keys keep their meaning under `{APP}:`: `workers:NAME` is the list of an instance,
-//! `slave:NAME:heartbeat` and `master:NAME:heartbeat` say who lives. They are for readers; what
-//! decides lies in four hashes and is told apart by incarnation, heartbeat number and epoch, never by
-//! a time to live or a clock (see `lua/prelude.lua`). All keys of an app share a hash tag and all
-//! keys of a script are passed in, so any Redis serves, and no key of anybody else is looked at.
+//! Document 000's keys keep their meaning under `{APP}:`: `workers:NAME` is the list of an instance;
+//! `slave:NAME:heartbeat` and `master:NAME:heartbeat` show which processes are alive. They are for readers
+//! only. Decisions rest on four hashes, whose entries are told apart by incarnation, heartbeat number and
+//! epoch, never by a time to live or a clock (see `lua/prelude.lua`).
+//!
+//! All keys of an app share a hash tag, and every script gets all its keys as arguments, so any Redis works
+//! and no foreign key is touched.
 
 mod agent_calls;
 mod error;
@@ -20,11 +22,12 @@ use nagaya_redis_client::{Client, Connection, Frame, Script, reply};
 use crate::name::{AppName, InstanceName};
 
 pub use agent_calls::Running;
-pub use error::{Error, Loudness};
+pub use error::{Error, LogSeverity};
 pub use manager_calls::{Install, Written};
 pub use operator_calls::{HistoryEvent, Pass, pass_gate};
 pub use record::{
-    Beat, InstanceRecord, InstanceState, Joined, List, Listed, ListedState, Look, Offer, Place, PlaceState,
+    Beat, Capabilities, FleetSnapshot, InstanceRecord, InstanceState, Joined, List, Listed, ListedState,
+    Place, PlaceState,
 };
 
 /// Characters kept of each half of a run's name: 64 bits each, in hex.
@@ -47,7 +50,7 @@ struct Keys {
 }
 
 impl Store {
-    /// Nothing is connected yet.
+    /// Connects on the first call.
     pub fn new(client: Arc<Client>, app: AppName) -> Store {
         let prefix = format!("{{{app}}}:");
         let key = |name: &str| format!("{prefix}fleet:{name}");
@@ -73,22 +76,22 @@ impl Store {
         &self.client
     }
 
-    /// The channel on which everybody is told to look; messages carry nothing else.
-    pub fn look_channel(&self) -> String {
+    /// The channel that tells agents and managers to read the fleet again. Messages carry nothing else.
+    pub fn wakeup_channel(&self) -> String {
         format!("{}fleet:look", self.keys.prefix)
     }
 
-    /// The channel on which questions for all instances are asked.
+    /// The channel for questions to all instances.
     pub fn ask_channel(&self) -> String {
         format!("{}fleet:ask", self.keys.prefix)
     }
 
-    /// The channel of one question's answers.
+    /// The channel for the answers to one question.
     pub(crate) fn answer_channel(&self, question: &str) -> String {
         format!("{}fleet:answer:{question}", self.keys.prefix)
     }
 
-    /// The gate of a worker, for downstream writes in the same Redis.
+    /// The key of a worker's gate, for downstream writes in the same Redis.
     pub fn gate_key(&self, worker: &str) -> String {
         format!("{}gate:{worker}", self.keys.prefix)
     }
@@ -99,9 +102,10 @@ impl Store {
         self.noted(published.map_err(Error::from)).await.map(drop)
     }
 
-    /// Tells everybody to look. Best effort: whoever misses it looks at the next interval.
+    /// Tells agents and managers to read the fleet again. Best effort: a subscriber that misses it reads at
+    /// its next interval.
     pub async fn announce(&self) {
-        if let Err(error) = self.publish(&self.look_channel(), b"look").await {
+        if let Err(error) = self.publish(&self.wakeup_channel(), b"look").await {
             tracing::debug!(error = error.chain(), "announcement not sent");
         }
     }
@@ -110,14 +114,14 @@ impl Store {
         Ok(self.client.connection(self.keys.app[0].as_bytes()).await?)
     }
 
-    /// The run of the server behind the present connection.
+    /// Returns the run of the server behind the current connection.
     pub async fn run(&self) -> Result<String, Error> {
         let connection = self.connection().await?;
         let run = run_name(&connection).await.map_err(Error::from);
         self.noted(run).await
     }
 
-    /// Runs a script over the app's keys.
+    /// Runs a script on the app's keys.
     async fn eval(&self, script: &Script, args: &[&[u8]]) -> Result<Frame, Error> {
         let connection = self.connection().await?;
         let keys: Vec<&[u8]> = self.keys.app.iter().map(String::as_bytes).collect();
@@ -125,7 +129,7 @@ impl Store {
             .await
     }
 
-    /// Runs a script over the app's and an instance's keys.
+    /// Runs a script on the keys of the app and of one instance.
     async fn eval_at(&self, name: &InstanceName, script: &Script, args: &[&[u8]]) -> Result<Frame, Error> {
         let connection = self.connection().await?;
         let keys = self.instance_keys(name);
@@ -143,7 +147,7 @@ impl Store {
         self.keys.app.iter().cloned().chain(own).collect()
     }
 
-    /// Lets the client learn from a failed call where the servers are now.
+    /// Passes a failed call's error to the client, which may learn from it where the servers are now.
     async fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Redis(error)) = &result {
             self.client.note(error).await;
@@ -170,7 +174,7 @@ fn items_at(items: &[Frame], at: usize) -> &[Frame] {
     items.get(at).map(reply::items).unwrap_or_default()
 }
 
-/// Worker and epoch pairs as scripts read them.
+/// Encodes worker and epoch pairs for a script.
 fn pairs_json<'a>(items: impl Iterator<Item = (&'a crate::name::WorkerId, u64)>) -> String {
     let items = items.map(|(worker, epoch)| serde_json::json!([worker.as_str(), epoch.to_string()]));
     serde_json::Value::Array(items.collect()).to_string()

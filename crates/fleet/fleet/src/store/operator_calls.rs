@@ -1,35 +1,35 @@
-//! What people and their tools ask of the store: document 000's single operations, drains, events,
-//! and the gate.
+//! The store calls of operators and their tools: document 000's single operations, drains, events, and the
+//! gate.
 
 use nagaya_redis_client::{Client, reply};
 
 use super::manager_calls::Install;
-use super::record::{InstanceState, Look, PlaceState, write_demand};
+use super::record::{FleetSnapshot, InstanceState, PlaceState, write_constraints};
 use super::{Error, Store, number_at, scripts, text_at};
-use crate::manager::Held;
+use crate::manager::HeldStops;
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Demand, Fleet, Worker};
+use crate::plan::{Constraints, Fleet, Worker};
 
-/// How often a decision is made anew because the placement changed under it.
+/// How often a decision is repeated because the placement changed meanwhile.
 const TRIES_MAX: usize = 50;
 
-/// How long a confirmation counts, in milliseconds.
+/// How long a confirmation is valid, in milliseconds.
 const CONFIRMED_MS: &str = "600000";
 
-/// What a gate says.
+/// The answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     Granted,
-    /// A newer copy has acted.
+    /// A newer copy has already passed.
     Refused {
         newer_epoch: u64,
     },
 }
 
-/// One line of the fleet's history.
+/// One entry of the fleet's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEvent {
-    /// Where it stands in the history; to go on reading from.
+    /// Its position in the history, to continue reading from.
     pub id: String,
     pub what: String,
     pub worker: Option<String>,
@@ -39,17 +39,20 @@ pub struct HistoryEvent {
 }
 
 impl Store {
-    /// Document 000's placement: creates a worker on the least busy instance. Returns where.
+    /// Document 000's placement: creates a worker on the least busy instance. Returns that instance.
     pub async fn install(&self, install: &Install) -> Result<InstanceName, Error> {
         let worker = &install.worker;
         for _ in 0..TRIES_MAX {
-            let look = self.look_at_worker(worker).await?;
-            let Some(name) = choose(&look, &install.demand, None) else {
+            let snapshot = self.worker_snapshot(worker).await?;
+            let Some(name) = choose(&snapshot, &install.constraints, None) else {
                 return Err(Error::NoAcceptableWorker(worker.clone()));
             };
             let run = self.run().await?;
-            let (inc, version) = (look.instances[&name].inc.to_string(), look.version.to_string());
-            let (config, demand) = (install.config_name(), write_demand(&install.demand));
+            let (inc, version) = (
+                snapshot.instances[&name].inc.to_string(),
+                snapshot.version.to_string(),
+            );
+            let (config, constraints) = (install.config_name(), write_constraints(&install.constraints));
             let words = [
                 name.as_str(),
                 &inc,
@@ -57,7 +60,7 @@ impl Store {
                 &version,
                 worker.as_str(),
                 &config,
-                &demand,
+                &constraints,
             ];
             let mut args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             args.push(&install.config);
@@ -76,8 +79,8 @@ impl Store {
 
     /// Document 000's update of a worker's config.
     pub async fn update(&self, install: &Install) -> Result<(), Error> {
-        let look = self.look_at_worker(&install.worker).await?;
-        if look.places.is_none_or(|places| places.is_empty()) {
+        let snapshot = self.worker_snapshot(&install.worker).await?;
+        if snapshot.places.is_none_or(|places| places.is_empty()) {
             return Err(Error::NotInstalled(install.worker.clone()));
         }
         self.put(std::slice::from_ref(install)).await?;
@@ -94,36 +97,36 @@ impl Store {
         Ok(())
     }
 
-    /// Document 000's relocation of one worker: away from an instance that is dead, or from a live
-    /// one if forced. A running copy is stopped before the next one starts. Returns where it goes.
+    /// Document 000's relocation of one worker: away from a dead instance, or from a live one if forced. A
+    /// running copy is stopped before the next one starts. Returns the instance it moves to.
     pub async fn relocate(&self, worker: &WorkerId, force: bool) -> Result<InstanceName, Error> {
         for _ in 0..TRIES_MAX {
-            let look = self.look_at_worker(worker).await?;
+            let snapshot = self.worker_snapshot(worker).await?;
             let live = |record: &super::InstanceRecord| record.state == InstanceState::Live;
-            if !look.instances.values().any(live) {
+            if !snapshot.instances.values().any(live) {
                 return Err(Error::NoAcceptableWorker(worker.clone()));
             }
-            let place = look.places.as_ref().and_then(|places| places.get(worker));
+            let place = snapshot.places.as_ref().and_then(|places| places.get(worker));
             let Some(place) = place.filter(|place| !place.remove) else {
                 return Err(Error::NotInstalled(worker.clone()));
             };
             if place.owner.is_some() && !force {
                 return Err(Error::NoNeedToRelocate(worker.clone()));
             }
-            let Some(to) = choose(&look, &place.demand, place.owner.as_ref()) else {
+            let Some(to) = choose(&snapshot, &place.constraints, place.owner.as_ref()) else {
                 return Err(Error::NoOtherAcceptableWorker(worker.clone()));
             };
             let done = match place.state {
                 PlaceState::Pending => {
                     let items = [(worker.clone(), place.epoch)];
                     let assigned = self
-                        .assign(&to, look.instances[&to].inc, "relocate", &items)
+                        .assign(&to, snapshot.instances[&to].inc, "relocate", &items)
                         .await?;
                     assigned == Some(1)
                 }
                 PlaceState::Assigned => {
                     let items = [(worker.clone(), place.epoch, Some(to.clone()))];
-                    self.revoke(look.version, "relocate", &items).await? == Some(1)
+                    self.revoke(snapshot.version, "relocate", &items).await? == Some(1)
                 }
                 PlaceState::Revoking => true,
             };
@@ -135,7 +138,7 @@ impl Store {
         Err(Error::Contended)
     }
 
-    /// Empties an instance, or takes that back. Returns how many workers it has.
+    /// Drains an instance, or undoes that. Returns how many workers it has.
     pub async fn drain(&self, name: &InstanceName, on: bool) -> Result<u64, Error> {
         let state = if on {
             InstanceState::Draining
@@ -147,8 +150,8 @@ impl Store {
         left.ok_or_else(|| Error::UnknownInstance(name.clone()))
     }
 
-    /// The stops that wait for a confirmation.
-    pub async fn held_stops(&self) -> Result<Option<Held>, Error> {
+    /// Returns the stops that wait for a confirmation.
+    pub async fn held_stops(&self) -> Result<Option<HeldStops>, Error> {
         let key = format!("{}fleet:held", self.keys.prefix);
         let connection = self.connection().await?;
         let reply = connection.call(&["GET", &key]).await.map_err(Error::from);
@@ -158,14 +161,14 @@ impl Store {
             return Ok(None);
         };
         let number = |word: &str| word.parse().unwrap_or(0);
-        Ok(Some(Held {
+        Ok(Some(HeldStops {
             digest: digest.to_owned(),
             stops: number(stops),
             of: number(of),
         }))
     }
 
-    /// Lets held stops happen with the next list that asks for these very ones.
+    /// Confirms held stops. The next list that asks for exactly these stops applies them.
     pub async fn confirm_stops(&self, digest: &str) -> Result<(), Error> {
         let key = format!("{}fleet:confirmed", self.keys.prefix);
         let connection = self.connection().await?;
@@ -173,7 +176,7 @@ impl Store {
         self.noted(set.map_err(Error::from)).await.map(drop)
     }
 
-    /// The history from an event on, or its last `count` lines.
+    /// Returns the history after an event, or its last `count` entries.
     pub async fn history(&self, after: Option<&str>, count: usize) -> Result<Vec<HistoryEvent>, Error> {
         let count = count.to_string();
         let from = after.map(|id| format!("({id}"));
@@ -211,8 +214,8 @@ impl Store {
     }
 }
 
-/// Asks a gate in any Redis whether the copy with this epoch may act. Every downstream write that
-/// must not come from an older copy passes one.
+/// Asks a gate in any Redis whether the copy with this epoch may act. Every downstream write that must not
+/// come from an older copy has to pass one.
 pub async fn pass_gate(client: &Client, gate: &str, epoch: u64) -> Result<Pass, Error> {
     let connection = client.connection(gate.as_bytes()).await?;
     let epoch = epoch.to_string();
@@ -228,13 +231,17 @@ pub async fn pass_gate(client: &Client, gate: &str, epoch: u64) -> Result<Pass, 
     })
 }
 
-/// The least busy live instance that suits a demand.
-fn choose(look: &Look, demand: &Demand, except: Option<&InstanceName>) -> Option<InstanceName> {
-    let names: Vec<&InstanceName> = look.instances.keys().collect();
+/// Returns the least busy live instance that satisfies the constraints.
+fn choose(
+    snapshot: &FleetSnapshot,
+    constraints: &Constraints,
+    except: Option<&InstanceName>,
+) -> Option<InstanceName> {
+    let names: Vec<&InstanceName> = snapshot.instances.keys().collect();
     let mut fleet = Fleet::default();
-    for (at, (name, record)) in look.instances.iter().enumerate() {
+    for (at, (name, record)) in snapshot.instances.iter().enumerate() {
         let mut instance = record.to_plan(name);
-        instance.accepts &= Some(name) != except && instance.labels.is_superset(&demand.labels);
+        instance.accepts &= Some(name) != except && instance.labels.is_superset(&constraints.labels);
         fleet.instances.push(instance);
         fleet.workers.extend(vec![Worker::at(Some(at)); record.count]);
     }

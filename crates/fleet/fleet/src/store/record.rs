@@ -1,19 +1,19 @@
-//! The lines that records are, and what they say.
+//! The stored records, one line of text each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::name::{InstanceName, WorkerId};
-use crate::plan::{Demand, Instance};
+use crate::plan::{Constraints, Instance};
 
 const NONE: &str = "-";
 
-/// What an instance does.
+/// The state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum InstanceState {
     Live,
-    /// Emptied by an operator; it stays.
+    /// Drained by an operator; the instance stays.
     Draining,
-    /// Ending by itself; its record goes with its last worker.
+    /// Shutting down; its record is removed with its last worker.
     Leaving,
     Dead,
 }
@@ -36,18 +36,18 @@ impl InstanceState {
     }
 }
 
-/// What an instance offers; told at its join.
+/// What an instance offers, as stated at its join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Offer {
+pub struct Capabilities {
     pub weight: u32,
     pub capacity: Option<u32>,
     pub zone: Option<String>,
     pub labels: BTreeSet<String>,
 }
 
-impl Default for Offer {
-    fn default() -> Offer {
-        Offer {
+impl Default for Capabilities {
+    fn default() -> Capabilities {
+        Capabilities {
             weight: 1,
             capacity: None,
             zone: None,
@@ -56,21 +56,21 @@ impl Default for Offer {
     }
 }
 
-/// An instance as it is stored.
+/// An instance as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InstanceRecord {
     pub state: InstanceState,
-    /// Which life of the instance this is.
+    /// The incarnation: which life of the instance this is.
     pub inc: u64,
     /// Changes with every heartbeat.
     pub beat: u64,
-    /// Which process lives it.
+    /// The token of the process that holds the name.
     pub token: String,
-    /// Processes that had the name and may still run workers.
+    /// Earlier processes with this name that may still run workers.
     pub before: Vec<String>,
     pub list_version: u64,
     pub count: usize,
-    pub offer: Offer,
+    pub capabilities: Capabilities,
     pub since_ms: u64,
 }
 
@@ -102,7 +102,7 @@ impl InstanceRecord {
             before: read_tokens(before),
             list_version: version.parse().ok()?,
             count: count.parse().ok()?,
-            offer: Offer {
+            capabilities: Capabilities {
                 weight: weight.parse().ok()?,
                 capacity: some(capacity).map(str::parse).transpose().ok()?,
                 zone: some(zone).map(str::to_owned),
@@ -112,26 +112,26 @@ impl InstanceRecord {
         })
     }
 
-    /// The instance as the decision sees it.
+    /// Returns the instance as the planner sees it.
     pub fn to_plan(&self, name: &InstanceName) -> Instance {
         Instance {
             name: name.to_string(),
-            weight: self.offer.weight,
-            capacity: self.offer.capacity,
-            zone: self.offer.zone.clone(),
-            labels: self.offer.labels.clone(),
+            weight: self.capabilities.weight,
+            capacity: self.capabilities.capacity,
+            zone: self.capabilities.zone.clone(),
+            labels: self.capabilities.labels.clone(),
             accepts: self.state == InstanceState::Live,
         }
     }
 }
 
-/// What is to happen with a worker.
+/// The state of a worker's placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceState {
-    /// It waits for a place.
+    /// Waits for a place.
     Pending,
     Assigned,
-    /// Its owner is asked to stop it.
+    /// Its owner was asked to stop it.
     Revoking,
 }
 
@@ -152,20 +152,20 @@ impl PlaceState {
     }
 }
 
-/// A worker's place as it is stored.
+/// A worker's placement as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub state: PlaceState,
     pub epoch: u64,
     pub run: String,
-    /// Uninstalled: it is gone as soon as it is stopped.
+    /// Uninstalled: the record is removed once the worker is stopped.
     pub remove: bool,
-    /// Name of its config: changes with it.
+    /// Name of its config; changes with the config.
     pub config: String,
-    pub demand: Demand,
-    /// Where somebody wants it next.
-    pub wish: Option<InstanceName>,
-    /// What brought it here.
+    pub constraints: Constraints,
+    /// The instance it was asked to move to (`wish` in the scripts).
+    pub next_owner: Option<InstanceName>,
+    /// The reason for its current state.
     pub why: String,
     pub since_ms: u64,
     pub owner: Option<InstanceName>,
@@ -174,7 +174,19 @@ pub struct Place {
 impl Place {
     pub(crate) fn parse(line: &str) -> Option<Place> {
         let words: Vec<&str> = line.split(' ').collect();
-        let [state, epoch, run, remove, config, demand, wish, why, since, owner] = words[..] else {
+        let [
+            state,
+            epoch,
+            run,
+            remove,
+            config,
+            constraints,
+            next_owner,
+            why,
+            since,
+            owner,
+        ] = words[..]
+        else {
             return None;
         };
         let instance = |word| some(word).map(InstanceName::new).transpose().ok();
@@ -184,8 +196,8 @@ impl Place {
             run: run.to_owned(),
             remove: remove == "1",
             config: config.to_owned(),
-            demand: read_demand(demand),
-            wish: instance(wish)?,
+            constraints: read_constraints(constraints),
+            next_owner: instance(next_owner)?,
             why: why.to_owned(),
             since_ms: since.parse().ok()?,
             owner: instance(owner)?,
@@ -193,7 +205,7 @@ impl Place {
     }
 }
 
-/// One worker of an instance's own list.
+/// One worker in an instance's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
     pub epoch: u64,
@@ -201,33 +213,33 @@ pub struct Listed {
     pub config: String,
 }
 
-/// What an instance is to do with a worker.
+/// What the instance has to do with the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListedState {
     Run,
     Stop,
-    /// The record cannot be read: leave everything as it is.
+    /// The record cannot be read: change nothing.
     Unknown,
 }
 
 pub type List = BTreeMap<WorkerId, Listed>;
 
-/// What a join answers.
+/// The reply to a join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Joined {
     pub inc: u64,
     /// The run under which all leases of earlier runs are known to be over.
     pub settled: String,
-    /// Processes that had the name and may still run workers, as far as the store knows.
+    /// Earlier processes with this name that may still run workers, as far as the store knows.
     pub before: Vec<String>,
     pub version: u64,
     pub list: List,
 }
 
-/// What a heartbeat answers.
+/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Beat {
-    /// This incarnation is over; who has the name now, if anybody.
+    /// This incarnation is over. Names the process that holds the name now, if any.
     Refused {
         state: Option<InstanceState>,
         token: String,
@@ -236,26 +248,26 @@ pub enum Beat {
     Alive {
         settled: String,
         version: u64,
-        /// None if it is the one of the version that the caller has.
+        /// `None` if the caller already has the list of this version.
         list: Option<List>,
     },
 }
 
 /// Instances and workers at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Look {
+pub struct FleetSnapshot {
     pub run: String,
-    /// Another one under the same run means that everything was lost.
+    /// A new value under the same run means that all data was lost.
     pub birth: String,
     pub settled: String,
-    /// Lease and drift of the instances, as [`Timing::agreement`](crate::timing::Timing::agreement)
-    /// writes them; empty if there never was one.
+    /// Lease and drift of the instances, as [`Timing::agreement`](crate::timing::Timing::agreement) writes
+    /// them; empty if no instance ever joined.
     pub timing: String,
     pub version: u64,
     pub instances: BTreeMap<InstanceName, InstanceRecord>,
-    /// None if not asked for, or unchanged.
+    /// `None` if not requested, or unchanged.
     pub places: Option<BTreeMap<WorkerId, Place>>,
-    /// Workers whose records cannot be read. They are installed, and nothing is done about them.
+    /// Workers whose records cannot be read. They count as installed and are left alone.
     pub unreadable: BTreeSet<String>,
 }
 
@@ -279,16 +291,16 @@ fn read_labels(word: &str) -> BTreeSet<String> {
         .collect()
 }
 
-pub(crate) fn write_demand(demand: &Demand) -> String {
-    match &demand.group {
-        None => write_labels(&demand.labels),
-        Some(group) => format!("{}/{group}", write_labels(&demand.labels)),
+pub(crate) fn write_constraints(constraints: &Constraints) -> String {
+    match &constraints.group {
+        None => write_labels(&constraints.labels),
+        Some(group) => format!("{}/{group}", write_labels(&constraints.labels)),
     }
 }
 
-fn read_demand(word: &str) -> Demand {
+fn read_constraints(word: &str) -> Constraints {
     let (labels, group) = word.split_once('/').map_or((word, None), |(a, b)| (a, Some(b)));
-    Demand {
+    Constraints {
         labels: read_labels(labels),
         group: group.map(str::to_owned),
     }
@@ -307,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn demands_survive_their_line() {
+    fn constraints_survive_their_line() {
         for (labels, group) in [
             (vec![], None),
             (vec!["a", "b"], None),
@@ -316,8 +328,8 @@ mod tests {
         ] {
             let labels = labels.into_iter().map(str::to_owned).collect();
             let group = group.map(str::to_owned);
-            let demand = Demand { labels, group };
-            assert_eq!(read_demand(&write_demand(&demand)), demand);
+            let constraints = Constraints { labels, group };
+            assert_eq!(read_constraints(&write_constraints(&constraints)), constraints);
         }
     }
 
@@ -326,6 +338,6 @@ mod tests {
         assert!(Place::parse("pending 5").is_none());
         assert!(InstanceRecord::parse("").is_none());
         let place = Place::parse("assigned 7 r 1 c - - join 9 i1").unwrap();
-        assert!(place.remove && place.owner.is_some() && place.wish.is_none());
+        assert!(place.remove && place.owner.is_some() && place.next_owner.is_none());
     }
 }

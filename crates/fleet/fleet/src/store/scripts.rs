@@ -1,4 +1,4 @@
-//! The fleet's Lua scripts, one file each, behind a prelude that they share.
+//! The fleet's Lua scripts, one file each, prefixed with a shared prelude.
 
 use nagaya_redis_client::Script;
 

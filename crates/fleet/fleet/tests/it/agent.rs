@@ -1,4 +1,4 @@
-//! Agents and what happens to their workers.
+//! Agents, and the lifecycle of their workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn workers_run_evenly_and_a_leaving_agent_hands_over_within_a_second() {
         second.leave().await.unwrap();
         manager.end().await;
         ledger.check();
-        assert!(store.look(None).await.unwrap().instances.is_empty());
+        assert!(store.snapshot(None).await.unwrap().instances.is_empty());
     });
 }
 
@@ -92,7 +92,7 @@ fn b6_b10_p9_workers_that_hang_or_fail_hold_up_nobody() {
             crate::support::place_of(&store, "w0000").await.is_none()
         })
         .await;
-        // And a new config heals.
+        // A new config heals it.
         list[2].config = b"{}".to_vec();
         store.put(&list[2..3]).await.unwrap();
         store.announce().await;

@@ -13,7 +13,7 @@ use crate::support::{
     PATIENCE, TestManager, block_on, eventually, install, instance, options, place_of, store_of, worker,
 };
 
-/// Not a test of its own: the agent process that the tests below start from this very binary.
+/// Not a test of its own: the agent process, which the tests below start from this binary.
 #[test]
 fn agent_process() {
     let Ok(url) = std::env::var("FLEET_TEST_URL") else {
@@ -44,7 +44,7 @@ fn agent_process() {
     });
 }
 
-/// A worker that leaves its id, epoch and config, has a child of its own, and ignores TERM if told.
+/// A worker that writes its id, epoch and config to a file, has a child process, and ignores TERM if told to.
 const WORKER: &str = r#"
 cd "$(dirname "$0")" || exit 1
 config=$(cat)
@@ -64,7 +64,7 @@ fn start_agent(redis: &Redis, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// The processes of a worker and its epoch, when it has written them.
+/// Returns the processes of a worker and its epoch once it has written them.
 fn written(folder: &Path, name: &str) -> Option<(u32, u32, u64)> {
     let text = std::fs::read_to_string(folder.join(name)).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -100,7 +100,7 @@ fn children_die_with_a_killed_agent_and_a_restart_takes_up_the_work_at_once() {
             .await
             .unwrap();
         assert_eq!(answer.instances[0].answers[&worker("plain")], "color=plain");
-        // Killed, it takes them along, grandchildren included.
+        // A killed agent takes its workers along, grandchildren included.
         agent.kill().unwrap();
         agent.wait().unwrap();
         wait::until("all processes are gone", PATIENCE, || {
@@ -119,7 +119,7 @@ fn children_die_with_a_killed_agent_and_a_restart_takes_up_the_work_at_once() {
             .iter()
             .map(|name| written(folder.path(), name).unwrap())
             .collect();
-        // Asked to leave, it ends them all, also the one that does not listen.
+        // An agent that leaves ends all its workers, including the one that ignores TERM.
         let pid = rustix::process::Pid::from_raw(agent.id().cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert!(agent.wait().unwrap().success());
@@ -131,7 +131,7 @@ fn children_die_with_a_killed_agent_and_a_restart_takes_up_the_work_at_once() {
             place.owner.is_none()
         })
         .await;
-        let look = store.look(None).await.unwrap();
-        assert!(!look.instances.contains_key(&instance("a")));
+        let snapshot = store.snapshot(None).await.unwrap();
+        assert!(!snapshot.instances.contains_key(&instance("a")));
     });
 }

@@ -13,14 +13,14 @@ use crate::support::{
     store_of, whole, worker,
 };
 
-/// There, old and new owner act on the same broadcast.
+/// In that program, the old and the new owner act on the same broadcast.
 #[test]
 fn b4_p4_a_moved_worker_starts_only_after_its_acknowledged_stop() {
     let (store, ledger) = (shared_store(), Ledger::default());
     block_on(async {
         let _manager = TestManager::start(&store, "m");
         let a = TestAgent::start(&store, "a", &ledger);
-        // It needs a while to end.
+        // A worker that takes a while to end.
         let mut slow = install("slow");
         slow.config = b"slow end".to_vec();
         store.put(&[slow]).await.unwrap();
@@ -46,7 +46,8 @@ fn b4_p4_a_moved_worker_starts_only_after_its_acknowledged_stop() {
     });
 }
 
-/// There, each instance's list is broadcast without an addressee, and all follow all of them.
+/// In that program, each instance's list is broadcast without an addressee, and every instance follows all of
+/// them.
 #[test]
 fn b7_messages_carry_no_orders_so_nobody_follows_anothers_list() {
     let (store, ledger) = (shared_store(), Ledger::default());
@@ -64,14 +65,15 @@ fn b7_messages_carry_no_orders_so_nobody_follows_anothers_list() {
         .await;
         let before = ledger.copies().len();
         let connection = store.client().connection(b"x").await.unwrap();
-        let channel = store.look_channel();
+        let channel = store.wakeup_channel();
         for payload in ["[\"w0000\"]", "{\"installs\":[]}", "stop", ""] {
             for _ in 0..20 {
                 connection.call(&["PUBLISH", &channel, payload]).await.unwrap();
             }
         }
-        let beats = |look: &nagaya_fleet::store::Look| {
-            look.instances
+        let beats = |snapshot: &nagaya_fleet::store::FleetSnapshot| {
+            snapshot
+                .instances
                 .values()
                 .map(|record| record.beat)
                 .collect::<Vec<_>>()
@@ -87,7 +89,7 @@ fn b7_messages_carry_no_orders_so_nobody_follows_anothers_list() {
     });
 }
 
-/// There, a webhook without news sets the cursor back, so that the next one replays all of history.
+/// In that program, a webhook without news resets the cursor, so that the next one replays the whole history.
 #[test]
 fn b8_webhooks_without_news_change_nothing_and_none_is_swallowed() {
     let store = shared_store();
@@ -99,7 +101,7 @@ fn b8_webhooks_without_news_change_nothing_and_none_is_swallowed() {
         std::fs::rename(path.with_extension("part"), &path).unwrap();
     };
     write(&["a", "b", "gone"]);
-    // A slow reading, so that triggers come in the middle of one.
+    // A slow read, so that triggers arrive in the middle of one.
     let source = format!("exec:sh -c 'sleep 0.1; cat {}'", path.display());
     let options = ManagerOptions {
         source: Some(source.parse::<Source>().unwrap()),
@@ -122,7 +124,7 @@ fn b8_webhooks_without_news_change_nothing_and_none_is_swallowed() {
         }
         assert!(syncs() >= before + 3);
         assert_eq!(whole(&store).await.version, version, "nothing was replayed");
-        // Triggered while a reading is under way: the last state is read for sure.
+        // Triggered during a read: the last state is read for sure.
         manager.handle.trigger();
         tokio::task::yield_now().await;
         write(&["a", "b", "late"]);
@@ -132,7 +134,7 @@ fn b8_webhooks_without_news_change_nothing_and_none_is_swallowed() {
     });
 }
 
-/// There, an error on the way ends the process, and the dead one's workers stay where they were.
+/// In that program, an error ends the process, and the dead instance's workers stay where they were.
 #[test]
 fn b11_a_death_that_could_not_be_declared_is_declared_later() {
     let redis = Redis::start();
@@ -150,7 +152,7 @@ fn b11_a_death_that_could_not_be_declared_is_declared_later() {
         })
         .await;
         dying.crash().await;
-        // The manager cannot say anything for longer than a death takes.
+        // The manager is cut off for longer than a death takes.
         proxy.cut(Direction::Both);
         tokio::time::sleep(crate::support::quick().death + Duration::from_millis(500)).await;
         assert_eq!(manager.handle.status().borrow().deaths_total, 0);

@@ -14,7 +14,7 @@ use crate::support::{
     TestAgent, TestManager, block_on, eventually, install, options, quick, shared_store, worker,
 };
 
-/// A server that keeps workers as it is told, and remembers what it was told.
+/// A server that runs workers as told and records the calls.
 #[derive(Clone, Default)]
 struct Callbacks {
     told: Arc<Mutex<Vec<(String, Value)>>>,
@@ -73,7 +73,7 @@ impl Callbacks {
             _ if is_broken => (),
             "start" => drop(self.running.lock().unwrap().insert(worker.clone())),
             "stop" => drop(self.running.lock().unwrap().remove(&worker)),
-            // Until the other side has had enough.
+            // Until the caller gives up.
             "request" if body["key"] == "hang" => drop(stream.read(&mut buffer)),
             "request" => answer = format!("{} of {worker}", body["key"].as_str().unwrap()),
             _ => (),
@@ -83,7 +83,7 @@ impl Callbacks {
             "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
             answer.len()
         );
-        // Who gave up does not hear it.
+        // A caller that gave up does not read the answer.
         let _ = stream.write_all(answer.as_bytes());
     }
 
@@ -102,9 +102,10 @@ impl Callbacks {
 
     fn is_broken(&self, verb: &str, broken: bool) {
         let mut verbs = self.broken.lock().unwrap();
-        match broken {
-            true => drop(verbs.insert(verb.to_owned())),
-            false => drop(verbs.remove(verb)),
+        if broken {
+            verbs.insert(verb.to_owned());
+        } else {
+            verbs.remove(verb);
         }
     }
 }
@@ -218,7 +219,7 @@ fn a_start_that_fails_is_stopped_and_tried_again_later() {
             )
         })
         .await;
-        // It may have begun all the same, so every failed start is followed by a stop.
+        // The worker may have started all the same, so every failed start is followed by a stop.
         assert_eq!(server.verbs()[..4], ["start", "stop", "start", "stop"]);
         server.is_broken("start", false);
         eventually("it runs", || async { server.running() == 1 }).await;

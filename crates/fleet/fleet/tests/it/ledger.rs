@@ -1,4 +1,4 @@
-//! Who ran what and when, written by the workers themselves.
+//! Records which copy ran where and when, written by the workers themselves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ impl Ledger {
         self.0.lock().unwrap().clone()
     }
 
-    /// Worker to instance, of the copies that run now.
+    /// Maps workers to instances, for the copies that run now.
     pub(crate) fn running(&self) -> BTreeMap<String, String> {
         let copies = self.copies();
         let running = copies.iter().filter(|copy| copy.until.is_none());
@@ -67,7 +67,7 @@ impl Ledger {
     }
 }
 
-/// A worker that writes down that it lives.
+/// A worker that records that it is alive.
 pub(crate) struct Recorder {
     ledger: Ledger,
     identity: Identity,

@@ -1,4 +1,4 @@
-//! Managers and the outside list.
+//! Managers and the external list.
 
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn b9_p8_the_list_is_followed_and_a_broken_or_empty_one_stops_nothing() {
         let before = failures(&manager);
         eventually("a failed reading", || async { failures(&manager) > before + 1 }).await;
         assert_eq!(installed(&store).await, 11);
-        // An empty list is whole, and held.
+        // An empty list is valid, so its stops are held.
         std::fs::write(&path, "[]").unwrap();
         eventually("the stops are held", || async {
             store.held_stops().await.unwrap().is_some()
@@ -162,7 +162,7 @@ fn lists_come_from_commands_and_from_pages_of_a_server() {
         let list = source.read().await.unwrap();
         let ids: Vec<&str> = list.iter().map(|one| one.worker.as_str()).collect();
         assert_eq!(ids, ["a", "b", "c"]);
-        // A page that fails spoils the whole list.
+        // One failing page makes the whole list unreadable.
         assert!(source.read().await.is_err());
         let source: Source = r#"exec:echo '[{"id":"x"}]'"#.parse().unwrap();
         assert_eq!(source.read().await.unwrap()[0].worker, worker("x"));
@@ -228,10 +228,10 @@ fn p11_ten_thousand_workers_are_placed_in_few_calls_whatever_else_is_stored() {
         let list = installs(10_000);
         let begun = boot_now();
         store.put(&list).await.unwrap();
-        let look = whole(&store).await;
+        let snapshot = whole(&store).await;
         let decision = decide(
-            &look.instances,
-            look.places.as_ref().unwrap(),
+            &snapshot.instances,
+            snapshot.places.as_ref().unwrap(),
             Rebalance::default(),
         );
         for (name, (inc, workers)) in &decision.assigns {
@@ -240,13 +240,13 @@ fn p11_ten_thousand_workers_are_placed_in_few_calls_whatever_else_is_stored() {
         let took = boot_now().since(begun);
         println!("10000 workers on 100 instances beside a million keys: {took:?}");
         assert!(counts(&store).await.iter().all(|count| *count == 100));
-        // A list without changes is one look.
-        let look = whole(&store).await;
-        let same = difference(&list, look.places.as_ref().unwrap(), &look.unreadable);
+        // A list without changes needs one read of the fleet.
+        let snapshot = whole(&store).await;
+        let same = difference(&list, snapshot.places.as_ref().unwrap(), &snapshot.unreadable);
         assert!(same.puts.is_empty() && same.stops.is_empty());
-        let known = store.look(Some(look.version)).await.unwrap();
+        let known = store.snapshot(Some(snapshot.version)).await.unwrap();
         assert!(known.places.is_none(), "unchanged workers are not sent again");
-        // Generous: other tests run beside it.
+        // A generous limit, because other tests run at the same time.
         assert!(took < Duration::from_secs(10), "{took:?}");
     });
 }

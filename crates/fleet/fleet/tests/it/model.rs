@@ -1,15 +1,15 @@
-//! The simulator's store against the real scripts: random calls, every answer compared.
+//! The simulator's store against the real scripts: random calls, with every reply compared.
 
 use std::collections::BTreeMap;
 
 use nagaya_fleet::name::{InstanceName, WorkerId};
 use nagaya_fleet::simulator::ModelStore;
-use nagaya_fleet::store::{Beat, InstanceState, Joined, Look, Offer, Place, Running, Store};
+use nagaya_fleet::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, Place, Running, Store};
 use nagaya_redis_client::Need;
 
 use crate::support::{SHOWN, block_on, install, instance, quick, shared_store, whole, worker};
 
-/// Numbers that depend on the seed alone.
+/// Numbers that depend only on the seed.
 struct Random(u64);
 
 impl Random {
@@ -22,12 +22,12 @@ impl Random {
     }
 }
 
-/// Both stores, and how the epochs of one are called in the other: they come from a clock.
+/// Both stores, and a map between their epochs, which come from clocks.
 struct Pair {
     real: Store,
     model: ModelStore,
     run: String,
-    /// Model's epoch to the real one.
+    /// Model epoch to real epoch.
     epochs: BTreeMap<u64, u64>,
 }
 
@@ -36,15 +36,15 @@ impl Pair {
         self.epochs.get(&epoch).copied().unwrap_or(epoch)
     }
 
-    /// Epochs are drawn in the same order, so they stand for each other if all fit.
-    fn meet(&mut self, model: u64, real: u64) {
+    /// Both stores draw epochs in the same order, so each model epoch maps to exactly one real one.
+    fn pair_epochs(&mut self, model: u64, real: u64) {
         let known = *self.epochs.entry(model).or_insert(real);
         assert_eq!(known, real, "epoch {model} of the model stands for two");
     }
 
-    fn meet_places(&mut self, real: &Look) {
+    fn pair_all_epochs(&mut self, real: &FleetSnapshot) {
         let places: Vec<(u64, u64)> = {
-            let mine = self.model.look().places.unwrap();
+            let mine = self.model.snapshot().places.unwrap();
             let yours = real.places.as_ref().unwrap();
             assert_eq!(mine.keys().collect::<Vec<_>>(), yours.keys().collect::<Vec<_>>());
             mine.iter()
@@ -52,10 +52,10 @@ impl Pair {
                 .collect()
         };
         for (model, real) in places {
-            self.meet(model, real);
+            self.pair_epochs(model, real);
         }
         let incs: Vec<(u64, u64)> = {
-            let mine = self.model.look().instances;
+            let mine = self.model.snapshot().instances;
             assert_eq!(
                 mine.keys().collect::<Vec<_>>(),
                 real.instances.keys().collect::<Vec<_>>()
@@ -65,15 +65,15 @@ impl Pair {
                 .collect()
         };
         for (model, real) in incs {
-            self.meet(model, real);
+            self.pair_epochs(model, real);
         }
     }
 
-    /// Compares all that is stored, times and epochs aside.
+    /// Compares all stored data except times and epochs.
     async fn compare(&mut self, after: &str) {
         let real = whole(&self.real).await;
-        self.meet_places(&real);
-        let mut mine = self.model.look();
+        self.pair_all_epochs(&real);
+        let mut mine = self.model.snapshot();
         assert_eq!(mine.version, real.version, "{after}");
         assert_eq!(mine.settled == mine.run, real.settled == real.run, "{after}");
         for (worker, place) in mine.places.as_mut().unwrap() {
@@ -103,7 +103,7 @@ impl Pair {
     fn inc(&self, name: &InstanceName, random: &mut Random) -> u64 {
         let known = self
             .model
-            .look()
+            .snapshot()
             .instances
             .get(name)
             .map_or(1, |record| record.inc);
@@ -112,7 +112,7 @@ impl Pair {
     }
 
     fn some_places(&self, random: &mut Random) -> Vec<(WorkerId, Place)> {
-        let places = self.model.look().places.unwrap();
+        let places = self.model.snapshot().places.unwrap();
         places.into_iter().filter(|_| random.below(2) == 0).collect()
     }
 
@@ -142,13 +142,13 @@ impl Pair {
 
     async fn join(&mut self, name: &InstanceName, random: &mut Random) -> String {
         let token = format!("t{}", random.below(100));
-        let mine: Joined = self.model.join(name, &token, &Offer::default());
+        let mine: Joined = self.model.join(name, &token, &Capabilities::default());
         let (_, yours) = self
             .real
-            .join(name, &token, &Offer::default(), &quick())
+            .join(name, &token, &Capabilities::default(), &quick())
             .await
             .unwrap();
-        self.meet(mine.inc, yours.inc);
+        self.pair_epochs(mine.inc, yours.inc);
         assert_eq!((mine.before, mine.version), (yours.before, yours.version));
         assert_eq!(
             mine.list.keys().collect::<Vec<_>>(),
@@ -161,7 +161,7 @@ impl Pair {
         let inc = self.inc(name, random);
         let known = self
             .model
-            .look()
+            .snapshot()
             .instances
             .get(name)
             .map(|record| record.list_version);
@@ -234,7 +234,7 @@ impl Pair {
     }
 
     async fn revoke(&mut self, random: &mut Random) -> String {
-        let version = self.model.look().version + u64::from(random.below(6) == 0);
+        let version = self.model.snapshot().version + u64::from(random.below(6) == 0);
         let items: Vec<_> = self
             .some_places(random)
             .into_iter()
@@ -243,7 +243,7 @@ impl Pair {
         let mine = self.model.revoke(version, "t", &items);
         let items: Vec<_> = items
             .into_iter()
-            .map(|(w, epoch, wish)| (w, self.real_epoch(epoch), wish))
+            .map(|(w, epoch, next_owner)| (w, self.real_epoch(epoch), next_owner))
             .collect();
         assert_eq!(mine, self.real.revoke(version, "t", &items).await.unwrap());
         "revoke".into()
@@ -292,7 +292,7 @@ impl Pair {
         let inc = self.inc(name, random);
         let beat = self
             .model
-            .look()
+            .snapshot()
             .instances
             .get(name)
             .map_or(0, |record| record.beat);

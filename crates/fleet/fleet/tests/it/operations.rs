@@ -1,4 +1,4 @@
-//! What the commands answer.
+//! The results of the commands.
 
 use nagaya_fleet::commands::{self, Policy, StoreOptions};
 use nagaya_fleet::plan::SeedRules;
@@ -12,7 +12,7 @@ fn options(store: &Store) -> StoreOptions {
     StoreOptions::new(shared::redis().url().parse().unwrap(), store.app().clone())
 }
 
-/// Instances `i0`, `i1`, ... with so many workers each.
+/// Instances `i0`, `i1`, ... with these numbers of workers.
 async fn lay_out(store: &Store, counts: &[usize]) {
     store.put(&installs(counts.iter().sum())).await.unwrap();
     let places = whole(store).await.places.unwrap();
@@ -36,7 +36,7 @@ fn the_plan_is_shown_before_it_runs_and_the_list_tells_why() {
         let plan = commands::plan(options(&store), Rebalance::default())
             .await
             .unwrap();
-        assert_eq!((plan.proof.moves, plan.proof.lower_bound), (2, 2));
+        assert_eq!((plan.cost.moves, plan.cost.lower_bound), (2, 2));
         assert!(plan.to_table().contains("spread 4 -> 0"), "{}", plan.to_table());
         assert_eq!(plan.to_json()["steps"][0]["to"], "i1");
         let list = commands::list(options(&store)).await.unwrap();
@@ -44,7 +44,7 @@ fn the_plan_is_shown_before_it_runs_and_the_list_tells_why() {
         assert_eq!(json["workers"][0]["why"], "test");
         assert_eq!(json["instances"][0]["workers"], 4);
         assert!(list.to_table().contains("w0003"));
-        // Showing it changed nothing.
+        // Showing the plan changed nothing.
         assert_eq!(
             list.to_json(),
             commands::list(options(&store)).await.unwrap().to_json()

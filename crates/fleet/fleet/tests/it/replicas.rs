@@ -1,4 +1,4 @@
-//! Heartbeats that count only when replicas have them, and what a split brain does without.
+//! Heartbeats that only count once replicas have them, and a split brain without that rule.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn agent(store: &Store, name: &str, ledger: &Ledger, replicas: u32) -> TestAgent
     TestAgent::with_options(store, options, Arc::new(CodeRunner::new(ledger.maker())))
 }
 
-/// A primary that goes on for itself, and a replica that leads the other one.
+/// A primary that continues on its own, and a promoted replica that leads the other one.
 struct Split {
     servers: RedisReplicas,
     old: Store,
@@ -92,7 +92,7 @@ fn in_a_split_brain_only_the_side_with_the_replicas_runs_workers() {
     });
 }
 
-/// What is not promised, and what helps all the same.
+/// Not guaranteed in this setup, but the gate still protects.
 #[test]
 fn without_required_replicas_a_split_brain_runs_two_copies_and_the_gate_tells_them_apart() {
     let split = Split::start();

@@ -1,7 +1,7 @@
-//! Each script, with its refusals.
+//! Every script, with its refusals.
 
 use nagaya_fleet::store::{
-    Beat, Error, InstanceState, ListedState, Offer, Pass, PlaceState, Running, Store, pass_gate,
+    Beat, Capabilities, Error, InstanceState, ListedState, Pass, PlaceState, Running, Store, pass_gate,
 };
 use nagaya_fleet::timing::Timing;
 use nagaya_redis_client::Need;
@@ -183,8 +183,8 @@ fn a_new_run_renews_the_epochs_of_what_does_not_run() {
     block_on(async {
         let a = join(&store, "a", "t").await;
         store.put(&installs(2)).await.unwrap();
-        let look = whole(&store).await;
-        let items: Vec<_> = look
+        let snapshot = whole(&store).await;
+        let items: Vec<_> = snapshot
             .places
             .unwrap()
             .iter()
@@ -208,7 +208,7 @@ fn a_new_run_renews_the_epochs_of_what_does_not_run() {
         let list = list.unwrap();
         assert_eq!(list[&worker("w0000")].epoch, epoch);
         assert!(list[&worker("w0001")].epoch > epoch);
-        // A manager that decided by the old epochs would be refused for ever if it did not see that.
+        // A manager that decided by the old epochs would be refused forever if it did not see the change.
         assert!(whole(&store).await.version > version);
     });
 }
@@ -250,7 +250,10 @@ fn the_documents_errors_come_in_the_documents_order() {
         assert_eq!(code(no_other), "NO_OTHER_ACCEPTABLE_WORKER");
         join(&store, "b", "t").await;
         assert_eq!(store.relocate(&w.worker, true).await.unwrap(), instance("b"));
-        assert_eq!(place_of(&store, "w").await.unwrap().wish, Some(instance("b")));
+        assert_eq!(
+            place_of(&store, "w").await.unwrap().next_owner,
+            Some(instance("b"))
+        );
     });
 }
 
@@ -312,8 +315,8 @@ fn b5_a_broken_record_is_left_alone_and_harms_no_other() {
         let list = list.unwrap();
         assert_eq!(list[&worker("bad")].state, ListedState::Unknown);
         assert_eq!(list[&worker("good")].state, ListedState::Run);
-        let look = whole(&store).await;
-        assert!(look.unreadable.contains("bad"));
+        let snapshot = whole(&store).await;
+        assert!(snapshot.unreadable.contains("bad"));
         store.put(&[install("bad")]).await.unwrap();
         assert_eq!(shared::redis().cmd(&["HGET", &places, "bad"]).text(), "poison");
         join(&store, "a", "t2").await;
@@ -379,12 +382,12 @@ fn an_instance_with_another_lease_is_refused_until_the_others_are_gone() {
     };
     block_on(async {
         let first = join(&store, "a", "t").await;
-        let (name, offer) = (instance("b"), Offer::default());
-        let refused = store.join(&name, "t", &offer, &longer).await.unwrap_err();
+        let (name, capabilities) = (instance("b"), Capabilities::default());
+        let refused = store.join(&name, "t", &capabilities, &longer).await.unwrap_err();
         assert!(matches!(refused, Error::OtherTiming { .. }), "{refused}");
         assert_eq!(whole(&store).await.timing, quick().agreement());
         store.leave(&instance("a"), first.inc).await.unwrap();
-        store.join(&name, "t", &offer, &longer).await.unwrap();
+        store.join(&name, "t", &capabilities, &longer).await.unwrap();
         assert_eq!(whole(&store).await.timing, longer.agreement());
     });
 }

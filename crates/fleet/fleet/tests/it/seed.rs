@@ -1,5 +1,5 @@
-//! Document 000's scripts, written again from their description, against what `--policy seed` and the single
-//! operations do here. What differs on purpose is listed in docs/fleet.md.
+//! Document 000's scripts, rewritten from their description, against `--policy seed` and the single
+//! operations here. Intended differences are listed in docs/fleet.md.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn eval(redis: &Redis, script: &str, keys: &[String], args: &[&str]) -> nagaya_t
     redis.cmd(&words)
 }
 
-/// Lists as the document keeps them: one hash per instance.
+/// The document's lists: one hash per instance.
 fn write_lists(redis: &Redis, counts: &[usize]) -> Vec<String> {
     redis.cmd(&["FLUSHALL"]);
     let mut next = 0;
@@ -122,13 +122,16 @@ fn p12_evening_out_by_the_seed_policy_ends_as_the_documents_script_does() {
     }
 }
 
-/// The instances' workers by the store's wishes, once all moves are made.
-async fn wished(store: &Store) -> BTreeMap<String, usize> {
-    let look = whole(store).await;
-    let mut counts: BTreeMap<String, usize> =
-        look.instances.keys().map(|name| (name.to_string(), 0)).collect();
-    for place in look.places.unwrap().values() {
-        let end = place.wish.as_ref().or(place.owner.as_ref()).unwrap();
+/// Counts workers by their next owner, or their owner if no move is pending.
+async fn workers_by_next_owner(store: &Store) -> BTreeMap<String, usize> {
+    let snapshot = whole(store).await;
+    let mut counts: BTreeMap<String, usize> = snapshot
+        .instances
+        .keys()
+        .map(|name| (name.to_string(), 0))
+        .collect();
+    for place in snapshot.places.unwrap().values() {
+        let end = place.next_owner.as_ref().or(place.owner.as_ref()).unwrap();
         *counts.get_mut(end.as_str()).unwrap() += 1;
     }
     counts
@@ -160,7 +163,7 @@ fn p12_the_command_asks_for_the_very_end_that_the_script_reaches() {
             commands::relocate_all(options, Policy::Seed(SeedRules::Code))
                 .await
                 .unwrap();
-            let ends: Vec<usize> = wished(&store).await.into_values().collect();
+            let ends: Vec<usize> = workers_by_next_owner(&store).await.into_values().collect();
             assert_eq!(ends, expected, "{counts:?}");
         });
     }

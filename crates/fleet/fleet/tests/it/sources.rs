@@ -1,4 +1,4 @@
-//! Lists over https.
+//! External lists over HTTPS.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::block_on;
 
-/// A server with a certificate of its own, whose pages are given; keeps the requests' heads.
+/// A server with its own certificate that serves the given pages and records request heads.
 struct Https {
     port: u16,
-    /// Where the certificate lies.
+    /// The certificate file.
     ca: tempfile::NamedTempFile,
     heads: Arc<Mutex<Vec<String>>>,
 }
@@ -40,7 +40,7 @@ impl Https {
         let kept = heads.clone();
         tokio::spawn(async move {
             for page in pages {
-                // Somebody who does not trust the certificate goes away again.
+                // A client that does not trust the certificate disconnects.
                 let mut stream = loop {
                     let (stream, _) = listener.accept().await.unwrap();
                     if let Ok(stream) = acceptor.accept(stream).await {
@@ -111,7 +111,7 @@ fn a_list_never_leaves_https_and_takes_its_credentials_to_no_other_server() {
         let cause = std::error::Error::source(&refused).unwrap().to_string();
         assert!(cause.contains("https") || cause.contains("refused"), "{cause}");
 
-        // Another server that the same file vouches for: it sees no credentials.
+        // Another server that the same file vouches for; it gets no credentials.
         let other = Https::serve(vec![page(r#"[{"id":"b"}]"#, "")]).await;
         let link = format!("link: <https://localhost:{}/2>; rel=\"next\"\r\n", other.port);
         let first = Https::serve(vec![page(r#"[{"id":"a"}]"#, &link)]).await;

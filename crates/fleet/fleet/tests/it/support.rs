@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use nagaya_fleet::agent::{AgentError, AgentHandle, AgentOptions, CodeRunner, Limits, Runner};
 use nagaya_fleet::manager::{ManagerHandle, ManagerOptions};
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
-use nagaya_fleet::store::{Install, Joined, Look, Offer, Place, Store};
-use nagaya_fleet::timing::{Timing, Wish};
+use nagaya_fleet::store::{Capabilities, FleetSnapshot, Install, Joined, Place, Store};
+use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_redis_client::{Client, Options};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A runtime that a test drives from its own thread, beside the testkit's blocking calls.
+/// Runs a future on a runtime that the test drives from its own thread, next to the testkit's blocking calls.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -44,7 +44,7 @@ pub(crate) fn store_of(url: &str, app: &str) -> Store {
     Store::new(Arc::new(client), AppName::new(app).unwrap())
 }
 
-/// A store on the Redis that tests share.
+/// A store on the Redis that the tests share.
 pub(crate) fn shared_store() -> Store {
     store_at(&nagaya_testkit::shared::redis().url())
 }
@@ -61,7 +61,7 @@ pub(crate) fn install(name: &str) -> Install {
     Install {
         worker: worker(name),
         config: format!("{{\"id\":\"{name}\"}}").into_bytes(),
-        demand: Default::default(),
+        constraints: Default::default(),
     }
 }
 
@@ -69,16 +69,16 @@ pub(crate) fn installs(count: usize) -> Vec<Install> {
     (0..count).map(|at| install(&format!("w{at:04}"))).collect()
 }
 
-/// Lengths short enough for tests and long enough for a busy machine.
+/// Durations short enough for tests and long enough for a busy machine.
 pub(crate) fn quick() -> Timing {
-    let wish = Wish {
+    let options = TimingOptions {
         lease: Some(Duration::from_millis(2400)),
         heartbeat: Some(Duration::from_millis(300)),
         grace: Some(Duration::from_millis(400)),
         poll: Some(Duration::from_millis(150)),
-        ..Wish::default()
+        ..TimingOptions::default()
     };
-    let mut timing = Timing::from_wish(wish).unwrap();
+    let mut timing = Timing::from_options(options).unwrap();
     timing.margin = Duration::from_millis(400);
     timing
 }
@@ -87,31 +87,31 @@ pub(crate) const SHOWN: Duration = Duration::from_secs(20);
 
 pub(crate) async fn join(store: &Store, name: &str, token: &str) -> Joined {
     let joined = store
-        .join(&instance(name), token, &Offer::default(), &quick())
+        .join(&instance(name), token, &Capabilities::default(), &quick())
         .await;
     joined.unwrap().1
 }
 
 pub(crate) async fn place_of(store: &Store, name: &str) -> Option<Place> {
-    let look = store.look_at_worker(&worker(name)).await.unwrap();
-    look.places.unwrap().remove(&worker(name))
+    let snapshot = store.worker_snapshot(&worker(name)).await.unwrap();
+    snapshot.places.unwrap().remove(&worker(name))
 }
 
-pub(crate) async fn whole(store: &Store) -> Look {
-    store.look(None).await.unwrap()
+pub(crate) async fn whole(store: &Store) -> FleetSnapshot {
+    store.snapshot(None).await.unwrap()
 }
 
-/// How many workers each live instance has, by the store.
+/// Returns how many workers each live instance has according to the store.
 pub(crate) async fn counts(store: &Store) -> Vec<usize> {
-    let look = whole(store).await;
-    let live = look
+    let snapshot = whole(store).await;
+    let live = snapshot
         .instances
         .values()
         .filter(|record| record.state == nagaya_fleet::store::InstanceState::Live);
     live.map(|record| record.count).collect()
 }
 
-/// An agent in this process whose workers write into a ledger.
+/// An agent in this process whose workers write to a ledger.
 pub(crate) struct TestAgent {
     pub(crate) handle: AgentHandle,
     shutdown: CancellationToken,
@@ -134,18 +134,18 @@ impl TestAgent {
         }
     }
 
-    /// Leaves as it should.
+    /// Leaves gracefully.
     pub(crate) async fn leave(self) -> Result<(), AgentError> {
         self.shutdown.cancel();
         self.task.await.unwrap()
     }
 
-    /// Waits for its end without asking for it.
+    /// Waits for the agent to end on its own.
     pub(crate) async fn ended(self) -> Result<(), AgentError> {
         self.task.await.unwrap()
     }
 
-    /// Ends as a crash does: nothing is said, and nothing runs on.
+    /// Ends like a crash: no message is sent, and nothing keeps running.
     pub(crate) async fn crash(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -204,7 +204,7 @@ pub(crate) fn manager_options(name: &str) -> ManagerOptions {
     }
 }
 
-/// Waits until a condition that needs awaiting holds.
+/// Waits until an async condition holds.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
     let waiting = async {
         while !condition().await {

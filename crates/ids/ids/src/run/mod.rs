@@ -10,9 +10,7 @@
 //! back.
 
 mod arguments;
-mod family;
 mod flags;
-mod signals;
 mod supervisor;
 
 pub use arguments::replace;

@@ -7,12 +7,10 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use nagaya_process::{Group, Signal, Signals, orphans};
 use tokio::process::{Child, Command};
 
 use super::arguments::replace;
-use super::family::{Family, adopt_orphans};
-use super::signals::Signals;
 use crate::clock::{BootClock, BootTime};
 use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, Window, Wish};
 use crate::permit::Permit;
@@ -21,10 +19,19 @@ use crate::pool::Pool;
 /// Kept between the last KILL and the end of the window: for the kernel to do it, and for us to be
 /// scheduled late.
 const MARGIN: Duration = Duration::from_millis(250);
-/// How often a family is looked at that does not tell when it ends.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often the command's processes are checked, whose end the kernel does not announce.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long KILLed processes may take to go before the number is left reserved instead.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// The signals that are passed on to the command.
+const FORWARDED: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::TERM,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+];
 const NUMBER_VARIABLE: &str = "NAGAYA_ID";
 const FENCE_VARIABLE: &str = "NAGAYA_FENCE";
 
@@ -88,8 +95,8 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     if options.command.is_empty() {
         return Err(RunError::NoCommand);
     }
-    let mut signals = Signals::catch().map_err(RunError::SetUp)?;
-    adopt_orphans().map_err(RunError::SetUp)?;
+    let mut signals = Signals::listen(&FORWARDED).map_err(RunError::SetUp)?;
+    orphans::adopt().map_err(RunError::SetUp)?;
     let holder_options = HolderOptions {
         once: true,
         lock_scope: LockScope::ProcessAndChildren,
@@ -98,7 +105,7 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     let holder = Holder::start(pool, holder_options)?;
     let window = tokio::select! {
         biased;
-        signal = signals.next_ending() => {
+        signal = next_ending(&mut signals) => {
             report(holder.stop().await);
             return Ok(signal_code(signal.as_raw()));
         }
@@ -113,13 +120,13 @@ pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
         }
     };
     let supervisor = Supervisor {
-        family: Family::of_child(child.id()),
+        group: Group::of(&child),
         clock: options.holder.clock.clone(),
         grace: options.grace,
         window,
     };
     let status = supervisor.watch(child, &mut signals, &holder).await;
-    if supervisor.end_family().await {
+    if supervisor.end_descendants().await {
         report(holder.stop().await);
     } else {
         tracing::error!("processes of the command could not be ended; the number stays reserved");
@@ -137,8 +144,18 @@ fn start(options: &RunOptions, window: &Window) -> io::Result<Child> {
         .spawn()
 }
 
+/// Waits for a signal that asks the process to end.
+async fn next_ending(signals: &mut Signals) -> Signal {
+    loop {
+        let signal = signals.next().await;
+        if signal != Signal::USR1 && signal != Signal::USR2 {
+            return signal;
+        }
+    }
+}
+
 struct Supervisor {
-    family: Option<Family>,
+    group: Option<Group>,
     window: Arc<Window>,
     clock: Arc<dyn BootClock>,
     grace: Duration,
@@ -177,22 +194,22 @@ impl Supervisor {
                 ended = child.wait() => return ended,
                 signal = signals.next() => self.signal_group(signal),
                 // Renewals move the deadline without a change of status, so it is looked up again.
-                () = tokio::time::sleep(deadline.since(now).max(LOOK_EVERY)), if !killed => (),
+                () = tokio::time::sleep(deadline.since(now).max(CHECK_INTERVAL)), if !killed => (),
                 Ok(()) = status.changed() => (),
             }
         }
     }
 
-    /// Ends whatever the command left behind; false if something is still there.
-    async fn end_family(&self) -> bool {
-        let Some(family) = self.family else {
+    /// Ends the processes that the command left behind; false if some are still there.
+    async fn end_descendants(&self) -> bool {
+        let Some(group) = self.group else {
             return true;
         };
         let begun = self.clock.now();
         let kill_at = (begun + self.grace).min(self.kill_at().max(begun));
         let mut sent = None;
         loop {
-            if family.is_gone() {
+            if orphans::all_ended() {
                 return true;
             }
             let now = self.clock.now();
@@ -206,16 +223,18 @@ impl Supervisor {
             };
             // TERM once; KILL again and again, for those that are orphaned by the last one.
             if sent != Some(signal) || signal == Signal::KILL {
-                family.signal_all(signal);
+                // The group, and the descendants that left it and were orphaned.
+                group.signal(signal);
+                orphans::signal_children(signal);
                 sent = Some(signal);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
     fn signal_group(&self, signal: Signal) {
-        if let Some(family) = self.family {
-            family.signal_group(signal);
+        if let Some(group) = self.group {
+            group.signal(signal);
         }
     }
 

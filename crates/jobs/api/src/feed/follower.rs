@@ -1,4 +1,4 @@
-//! Follows the log while anybody reads.
+//! Follows the log while there are readers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tracing::warn;
 
 use super::Inner;
 
-/// How long to wait for events before looking whether anybody still reads.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long to wait after the store failed.
+/// How long to wait for events before checking whether there are still readers.
+const READER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay after a store failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAGE: usize = 1_000;
 
@@ -33,16 +33,16 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
     let mut follower = feed.jobs.follow(head, EventFilter::default());
     feed.begin(head);
     while feed.has_readers() {
-        match follower.next(PAGE, LOOK_EVERY).await? {
+        match follower.next(PAGE, READER_CHECK_INTERVAL).await? {
             Step::Events(events) => {
                 let at = follower.position();
                 let events: Vec<_> = events.into_iter().map(Arc::new).collect();
                 feed.recent.lock().push(events.clone(), at);
-                feed.slots
+                feed.waiters
                     .note(events.iter().map(|event| (event.job, event.seq)), at);
                 feed.followed.send_replace(at);
             }
-            // Readers find out for themselves what they missed.
+            // Readers detect the gap themselves.
             Step::Gap { .. } => feed.begin(follower.position()),
             Step::Nothing => (),
         }
@@ -51,14 +51,14 @@ async fn follow_while_read(feed: &Inner) -> Result<(), Error> {
 }
 
 impl Inner {
-    /// Forgets what was followed; everybody looks at the store again.
+    /// Starts over at a position; all readers read the store again.
     fn begin(&self, at: u64) {
         self.recent.lock().begin(at);
-        self.slots.begin(at);
+        self.waiters.begin(at);
         self.followed.send_replace(at);
     }
 
     fn has_readers(&self) -> bool {
-        self.followed.receiver_count() > 0 || !self.slots.is_empty()
+        self.followed.receiver_count() > 0 || !self.waiters.is_empty()
     }
 }

@@ -1,15 +1,15 @@
-//! One follower of the event log for all who read it.
+//! A single follower of the event log for all readers.
 //!
-//! While anybody reads, one task follows the log and keeps its newest stretch in memory, so that ten thousand
-//! readers cost one query. A reader that is behind that stretch reads the store until it has caught up. Readers
-//! of one job are only woken by that job's events.
+//! While there are readers, one task follows the log and keeps its newest part in memory, so that ten
+//! thousand readers cost one query. A reader that is further behind reads the store until it has caught up.
+//! Readers of one job are only woken by that job's events.
 //!
 //! Nothing is pushed: a slow reader holds a position, not a queue.
 
 mod follower;
 mod reader;
 mod recent;
-mod slots;
+mod waiters;
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ pub(crate) use reader::{Batch, Reader};
 pub(crate) use recent::tests;
 
 use recent::Recent;
-use slots::{JobChanges, Slots};
+use waiters::{JobChanges, JobWaiters};
 
-/// A handle on the follower. The last one to go ends it.
+/// A handle on the follower, which ends with the last handle.
 #[derive(Clone)]
 pub(crate) struct Feed {
     inner: Arc<Inner>,
@@ -38,10 +38,10 @@ pub(crate) struct Feed {
 struct Inner {
     jobs: Jobs,
     recent: Mutex<Recent>,
-    slots: Slots,
-    /// How far the log has been followed.
+    waiters: JobWaiters,
+    /// The position up to which the log was followed.
     followed: watch::Sender<u64>,
-    /// Somebody began to read.
+    /// Signals that a reader was opened.
     begun: Notify,
 }
 
@@ -50,7 +50,7 @@ impl Feed {
         let inner = Arc::new(Inner {
             jobs,
             recent: Mutex::default(),
-            slots: Slots::default(),
+            waiters: JobWaiters::default(),
             followed: watch::Sender::new(0),
             begun: Notify::new(),
         });
@@ -65,10 +65,10 @@ impl Feed {
     }
 
     fn job(&self, id: JobId) -> JobChanges {
-        self.inner.slots.watch(id)
+        self.inner.waiters.watch(id)
     }
 
-    /// Reads what comes after a position; after the newest event when none is said.
+    /// Opens a reader after a position; after the newest event if none is given.
     pub(crate) async fn reader(&self, filter: EventFilter, after: Option<u64>) -> Result<Reader, Error> {
         Reader::open(self.clone(), filter, after).await
     }

@@ -1,4 +1,4 @@
-//! A position in the log that moves on.
+//! A reader's position in the log.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use nagaya_jobs::event::{Event, EventFilter};
 use tokio::sync::watch;
 
 use super::Feed;
-use super::recent::Look;
-use super::slots::JobChanges;
+use super::recent::Lookup;
+use super::waiters::JobChanges;
 
-/// Most events of one batch.
+/// Most events per batch.
 const BATCH: usize = 256;
 
-/// What a reader gets at a time.
+/// The next events for a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// Everything after the first position up to the second is gone for good.
+    /// Events after the first position up to the second were deleted from the log.
     pub(crate) gap: Option<(u64, u64)>,
     pub(crate) events: Vec<Arc<Event>>,
 }
 
-/// Reads the log in order, from a position on. Cancel safe: a dropped call has lost nothing.
+/// Reads the log in order from a position. Cancel safe: a dropped call loses no event.
 pub(crate) struct Reader {
     feed: Feed,
     filter: EventFilter,
     position: u64,
-    /// To be told first: the reader came with a position that this log has never reached.
+    /// The reader asked for a position beyond the end of this log; reported as a gap first.
     stray: Option<u64>,
     source: Source,
 }
@@ -54,7 +54,7 @@ impl Reader {
         })
     }
 
-    /// Everything up to here was looked at.
+    /// Returns the position up to which events were read.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -96,20 +96,20 @@ impl Reader {
     }
 }
 
-/// Takes what there is; nothing when the end of the log has been reached.
+/// Returns the next events; `None` at the end of the log.
 async fn advance(feed: &Feed, filter: &EventFilter, position: &mut u64) -> Result<Option<Batch>, Error> {
     let inner = &feed.inner;
     loop {
         if let Some(job) = filter.job {
-            *position = inner.slots.skip(job, *position);
+            *position = inner.waiters.skip(job, *position);
         }
-        let look = inner.recent.lock().after(*position, filter, BATCH);
-        match look {
-            Look::Found(events, next) => {
+        let lookup = inner.recent.lock().after(*position, filter, BATCH);
+        match lookup {
+            Lookup::Found(events, next) => {
                 *position = next;
                 return Ok((!events.is_empty()).then_some(Batch { gap: None, events }));
             }
-            Look::Behind => {
+            Lookup::Behind => {
                 let page = inner
                     .jobs
                     .store()

@@ -1,14 +1,14 @@
-//! The newest stretch of the log, in memory.
+//! The newest part of the log, in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nagaya_jobs::event::{Event, EventData, EventFilter};
 
-/// What is kept, in events and in bytes of what they carry.
+/// Limits on what is kept, in events and in bytes of their data.
 const EVENTS_MAX: usize = 16_384;
 const BYTES_MAX: usize = 16 << 20;
-/// What an event weighs besides its data.
+/// Estimated size of an event besides its data, in bytes.
 const EVENT_BYTES: usize = 256;
 
 /// Every event after `since` up to `until`.
@@ -20,17 +20,17 @@ pub(super) struct Recent {
     bytes: usize,
 }
 
-/// What a look gave.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The position is behind what is kept.
+pub(super) enum Lookup {
+    /// The position is older than what is kept.
     Behind,
-    /// Matching events, and where to go on.
+    /// Matching events, and the position to continue from.
     Found(Vec<Arc<Event>>, u64),
 }
 
 impl Recent {
-    /// Forgets everything and begins anew after a position.
+    /// Drops everything and starts over after a position.
     pub(super) fn begin(&mut self, since: u64) {
         *self = Recent {
             since,
@@ -39,7 +39,7 @@ impl Recent {
         };
     }
 
-    /// Adds the next stretch, up to `until`.
+    /// Appends the next events, up to position `until`.
     pub(super) fn push(&mut self, events: Vec<Arc<Event>>, until: u64) {
         for event in events {
             self.bytes += weight(&event);
@@ -55,22 +55,22 @@ impl Recent {
         }
     }
 
-    pub(super) fn after(&self, after: u64, filter: &EventFilter, limit: usize) -> Look {
+    pub(super) fn after(&self, after: u64, filter: &EventFilter, limit: usize) -> Lookup {
         if after < self.since {
-            return Look::Behind;
+            return Lookup::Behind;
         }
         let first = self.events.partition_point(|event| event.seq <= after);
         let mut found = Vec::new();
         for event in self.events.range(first..) {
             if found.len() == limit {
                 let last: &Arc<Event> = &found[limit - 1];
-                return Look::Found(found.clone(), last.seq);
+                return Lookup::Found(found.clone(), last.seq);
             }
             if filter.accepts(event) {
                 found.push(Arc::clone(event));
             }
         }
-        Look::Found(found, self.until.max(after))
+        Lookup::Found(found, self.until.max(after))
     }
 }
 
@@ -110,10 +110,10 @@ pub(crate) mod tests {
         }
     }
 
-    fn seqs(look: Look) -> (Vec<u64>, u64) {
-        match look {
-            Look::Behind => panic!("behind"),
-            Look::Found(events, next) => (events.iter().map(|event| event.seq).collect(), next),
+    fn seqs(lookup: Lookup) -> (Vec<u64>, u64) {
+        match lookup {
+            Lookup::Behind => panic!("behind"),
+            Lookup::Found(events, next) => (events.iter().map(|event| event.seq).collect(), next),
         }
     }
 
@@ -123,7 +123,7 @@ pub(crate) mod tests {
         recent.begin(10);
         recent.push(vec![Arc::new(event(12, 1)), Arc::new(event(15, 2))], 17);
         let all = EventFilter::default();
-        assert_eq!(recent.after(9, &all, 10), Look::Behind);
+        assert_eq!(recent.after(9, &all, 10), Lookup::Behind);
         assert_eq!(seqs(recent.after(10, &all, 10)), (vec![12, 15], 17));
         assert_eq!(seqs(recent.after(12, &all, 10)), (vec![15], 17));
         assert_eq!(seqs(recent.after(10, &all, 1)), (vec![12], 12));
@@ -150,6 +150,6 @@ pub(crate) mod tests {
         };
         recent.push((20_001..=20_100).map(large).collect(), 20_100);
         assert!(recent.bytes <= BYTES_MAX && recent.events.len() <= 16);
-        assert_eq!(recent.after(20_000, &EventFilter::default(), 1), Look::Behind);
+        assert_eq!(recent.after(20_000, &EventFilter::default(), 1), Lookup::Behind);
     }
 }

@@ -1,4 +1,4 @@
-//! Messages from and to the domain's types.
+//! Conversion between messages and domain types.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use nagaya_jobs::view::{AttemptView, Explanation, JobSummary, JobView, Progress}
 use nagaya_jobs::{JobId, NewJob, State};
 use serde::de::IgnoredAny;
 
-use crate::auth::Caller;
-use crate::desk::check_text;
+use crate::auth::Principal;
+use crate::handlers::check_text;
 use crate::problem::Problem;
 use crate::proto;
 use crate::rest::readable_queue;
 use crate::wire::job::Explanation as Explained;
 use crate::wire::new_job::client_queue;
 
-/// An empty text means that nothing was said.
+/// An empty string stands for an absent one.
 pub(super) fn said(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
@@ -39,7 +39,7 @@ pub(super) fn job_id(number: i64) -> Result<JobId, Problem> {
     JobId::new(number).ok_or_else(|| Problem::bad_request("id is not a job id"))
 }
 
-/// Takes a body; what claims to be JSON must be.
+/// Converts a body. One declared as JSON must parse.
 pub(super) fn body(body: Option<proto::Body>, what: &str) -> Result<Option<Body>, Problem> {
     let Some(body) = body else {
         return Ok(None);
@@ -88,10 +88,10 @@ fn webhook(message: proto::Webhook) -> Result<Webhook, Problem> {
     })
 }
 
-pub(super) fn new_job(caller: &Caller, message: proto::EnqueueRequest) -> Result<NewJob, Problem> {
-    let tenant = caller.acting_for(said(message.tenant).as_deref())?;
+pub(super) fn new_job(principal: &Principal, message: proto::EnqueueRequest) -> Result<NewJob, Problem> {
+    let tenant = principal.acting_for(said(message.tenant).as_deref())?;
     let queue = client_queue(&message.queue)?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     let payload = body(message.payload, "payload")?;
     let payload = payload.unwrap_or_else(|| Body::json(Bytes::from_static(b"null")));
     let priority = i16::try_from(message.priority)
@@ -209,7 +209,7 @@ pub(super) fn state(number: i32) -> Result<State, Problem> {
 }
 
 fn kinds(numbers: &[i32]) -> Result<Vec<EventKind>, Problem> {
-    // Messages and stores number the kinds alike; a test holds them together.
+    // Messages and stores use the same numbers for kinds; a test checks that.
     let kind = |number: &i32| i16::try_from(*number).ok().and_then(EventKind::coded);
     let kinds = numbers
         .iter()
@@ -294,17 +294,20 @@ pub(super) fn event(event: &Event) -> proto::Event {
     message
 }
 
-/// Reads a filter as far as the caller may see.
-pub(super) fn filter(caller: &Caller, message: Option<proto::EventFilter>) -> Result<EventFilter, Problem> {
+/// Converts a filter, restricted to what the caller may see.
+pub(super) fn filter(
+    principal: &Principal,
+    message: Option<proto::EventFilter>,
+) -> Result<EventFilter, Problem> {
     let message = message.unwrap_or_default();
     let job = message.job.map(job_id).transpose()?;
     let queue = said(message.queue);
     Ok(EventFilter {
-        tenant: caller.seeing(said(message.tenant).as_deref())?,
-        // Whoever may see a job was asked when it was named.
+        tenant: principal.seeing(said(message.tenant).as_deref())?,
+        // Access to a named job was already checked.
         queue: match (job, queue) {
             (Some(_), None) => None,
-            (_, queue) => readable_queue(caller, queue.as_deref())?,
+            (_, queue) => readable_queue(principal, queue.as_deref())?,
         },
         job,
         kinds: kinds(&message.kinds)?,

@@ -1,4 +1,4 @@
-//! gRPC `nagaya.jobs.v1`: unary twins of the REST calls, a work stream, and readers of the event log.
+//! gRPC `nagaya.jobs.v1`: unary equivalents of the REST calls, a work stream, and readers of the event log.
 
 mod convert;
 mod session;
@@ -23,28 +23,28 @@ use crate::proto::{
     SubscribeRequest, SubscribeResponse, WatchRequest, WatchResponse, WorkRequest, WorkResponse,
 };
 
-/// What a message weighs besides payloads, at most.
+/// Upper bound for the size of a message without its payloads.
 const OVERHEAD_BYTES: usize = 64 << 10;
 
-/// The gRPC service as routes; it needs HTTP/2.
+/// Builds the routes of the gRPC service, which needs HTTP/2.
 pub(crate) fn router(api: Api) -> Router {
     let bytes_max = api.config.body_bytes_max + OVERHEAD_BYTES;
-    let server = JobsServer::new(Front(api))
+    let server = JobsServer::new(GrpcService(api))
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
     Router::new().route_service("/nagaya.jobs.v1.Jobs/{method}", server)
 }
 
-/// The service over an API.
-struct Front(Api);
+/// The gRPC service.
+struct GrpcService(Api);
 
 type Answers<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Twins that are a function of the same name each.
+/// Implements unary calls by the functions of the same name.
 macro_rules! unary {
     ($($name:ident: $request:ident -> $response:ident),* $(,)?) => {
         #[tonic::async_trait]
-        impl Jobs for Front {
+        impl Jobs for GrpcService {
             $(async fn $name(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let (metadata, _, message) = request.into_parts();
                 let headers = metadata.into_headers();

@@ -1,7 +1,7 @@
 //! `Subscribe`: a durable subscription with flow control.
 //!
-//! Events are sent while fewer than `outstanding_max` are unacknowledged. The cursor, which the server keeps,
-//! moves up to just before the oldest event that is not acknowledged, so after a cut the rest comes again. An
+//! Events are sent while fewer than `outstanding_max` are unacknowledged. The server keeps the cursor, which
+//! advances to just before the oldest unacknowledged event, so after a disconnect the rest is sent again. An
 //! event that is not acknowledged within the deadline is sent again on the same stream.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::session::{Outbox, start};
 use super::{Answers, convert};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::feed::Reader;
 use crate::problem::Problem;
 use crate::proto::subscribe_request::Message as Asked;
@@ -27,7 +27,7 @@ const OUTSTANDING_DEFAULT: usize = 1_000;
 const OUTSTANDING_MAX: usize = 10_000;
 const DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
-/// How often overdue events are looked for and the cursor is written down.
+/// How often overdue events are checked and the cursor is stored.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(super) async fn open(
@@ -35,10 +35,13 @@ pub(super) async fn open(
     request: Request<Streaming<SubscribeRequest>>,
 ) -> Result<Response<Answers<SubscribeResponse>>, Status> {
     let (metadata, _, incoming) = request.into_parts();
-    let caller = api.auth.caller(&metadata.into_headers(), Need::Read).await?;
+    let principal = api
+        .auth
+        .principal(&metadata.into_headers(), Permission::Read)
+        .await?;
     let session_api = api.clone();
     Ok(start(&api, |outbox| async move {
-        if let Err(status) = session(session_api, caller, incoming, &outbox).await {
+        if let Err(status) = session(session_api, principal, incoming, &outbox).await {
             outbox.refuse(status).await;
         }
     }))
@@ -46,7 +49,7 @@ pub(super) async fn open(
 
 async fn session(
     api: Api,
-    caller: Arc<Caller>,
+    principal: Arc<Principal>,
     mut incoming: Streaming<SubscribeRequest>,
     outbox: &Outbox<SubscribeResponse>,
 ) -> Result<(), Status> {
@@ -56,9 +59,13 @@ async fn session(
         None => return Ok(()),
     };
     let mut flow = Flow::new(&hello);
-    let subscription = begin(&api, &caller, hello).await?;
+    let subscription = begin(&api, &principal, hello).await?;
     let filter = subscription.filter.clone();
-    let reader = api.desk.feed().reader(filter, Some(subscription.cursor)).await;
+    let reader = api
+        .handlers
+        .feed()
+        .reader(filter, Some(subscription.cursor))
+        .await;
     let mut reader = reader.map_err(Problem::from)?;
     let mut kept = Kept {
         cursor: subscription.cursor,
@@ -73,7 +80,7 @@ async fn session(
             message = incoming.message() => match message.unwrap_or_default() {
                 Some(SubscribeRequest { message: Some(Asked::Ack(ack)) }) => flow.ack(&ack),
                 Some(_) => return Err(Status::invalid_argument("after the hello come acks")),
-                // It has said its last, or its connection is gone.
+                // The client has finished or disconnected.
                 None => break,
             },
             batch = reader.next(), if flow.has_room() => {
@@ -108,12 +115,12 @@ async fn session(
     kept.keep(&api, flow.done_up_to(&reader)).await
 }
 
-async fn begin(api: &Api, caller: &Caller, hello: SubscribeHello) -> Result<Subscription, Status> {
-    let filter = convert::filter(caller, hello.filter)?;
-    Ok(subscribe(api, caller, hello.name, filter, hello.after).await?)
+async fn begin(api: &Api, principal: &Principal, hello: SubscribeHello) -> Result<Subscription, Status> {
+    let filter = convert::filter(principal, hello.filter)?;
+    Ok(subscribe(api, principal, hello.name, filter, hello.after).await?)
 }
 
-/// The cursor as the store keeps it.
+/// The stored cursor.
 struct Kept {
     subscription: Subscription,
     cursor: u64,
@@ -123,7 +130,7 @@ impl Kept {
     async fn keep(&mut self, api: &Api, cursor: u64) -> Result<(), Status> {
         if cursor > self.cursor {
             let (tenant, name) = (self.subscription.tenant.clone(), self.subscription.name.clone());
-            let moved = api.desk.store().advance(tenant, name, cursor).await;
+            let moved = api.handlers.store().advance(tenant, name, cursor).await;
             self.cursor = moved.map_err(Problem::from)?;
         }
         Ok(())
@@ -134,7 +141,7 @@ impl Kept {
 struct Flow {
     outstanding_max: usize,
     deadline: Duration,
-    /// Read and not sent.
+    /// Read, not sent.
     waiting: VecDeque<Arc<Event>>,
     /// Sent and not acknowledged, with the time at which they are sent again.
     sent: BTreeMap<u64, (Arc<Event>, Instant)>,
@@ -158,12 +165,12 @@ impl Flow {
         }
     }
 
-    /// Room for more from the log; a batch may overshoot in waiting, never in flight.
+    /// Returns whether more events may be read. A batch may exceed the limit while waiting, never in flight.
     fn has_room(&self) -> bool {
         self.waiting.is_empty() && self.sent.len() < self.outstanding_max
     }
 
-    /// The next event to send.
+    /// Returns the next event to send.
     fn next(&mut self) -> Option<Arc<Event>> {
         let is_again = |event: &Arc<Event>| self.sent.contains_key(&event.seq);
         let front = self.waiting.front()?;
@@ -185,7 +192,7 @@ impl Flow {
         }
     }
 
-    /// Puts events whose acknowledgement is overdue back to be sent.
+    /// Queues events whose acknowledgement is overdue to be sent again.
     fn overdue(&mut self) {
         let now = Instant::now();
         let again: Vec<_> = self
@@ -193,7 +200,7 @@ impl Flow {
             .values_mut()
             .filter(|(_, due)| *due <= now)
             .map(|(event, due)| {
-                // Not once more before it was sent.
+                // Not queued twice before it is sent.
                 *due = now + self.deadline;
                 Arc::clone(event)
             })
@@ -203,7 +210,7 @@ impl Flow {
         }
     }
 
-    /// Everything up to here needs no sending any more.
+    /// Returns the position up to which nothing has to be sent any more.
     fn done_up_to(&self, reader: &Reader) -> u64 {
         let oldest = self.sent.keys().next().copied();
         let waiting = self.waiting.iter().map(|event| event.seq).min();
@@ -268,7 +275,7 @@ mod tests {
         assert_eq!(drain(&mut flow), [2, 4, 5]);
         flow.overdue();
         assert_eq!(drain(&mut flow), [0_u64; 0]);
-        // Acknowledging twice is no error.
+        // Acknowledging twice is not an error.
         flow.ack(&Ack {
             seqs: vec![1, 2, 4, 5],
             up_to: 0,

@@ -1,4 +1,4 @@
-//! The twins of the REST calls.
+//! The unary equivalents of the REST calls.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use nagaya_jobs::{Error, QueueName};
 
 use super::convert;
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::cursor;
-use crate::problem::{Problem, Sort};
+use crate::problem::{Problem, ProblemKind};
 use crate::proto::{
     CancelRequest, CancelResponse, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse,
     CompleteRequest, CompleteResponse, EnqueueBatchRequest, EnqueueBatchResponse, EnqueueRequest,
@@ -33,10 +33,10 @@ pub(super) async fn enqueue(
     headers: &HeaderMap,
     message: EnqueueRequest,
 ) -> Result<EnqueueResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Enqueue).await?;
-    let mut job = convert::new_job(&caller, message)?;
+    let principal = api.auth.principal(headers, Permission::Enqueue).await?;
+    let mut job = convert::new_job(&principal, message)?;
     traced::adopt(&mut job, traced::of_request(headers).as_ref());
-    Ok(api.desk.enqueue(job).await?.into())
+    Ok(api.handlers.enqueue(job).await?.into())
 }
 
 pub(super) async fn enqueue_batch(
@@ -45,16 +45,16 @@ pub(super) async fn enqueue_batch(
     message: EnqueueBatchRequest,
 ) -> Result<EnqueueBatchResponse, Problem> {
     use enqueue_batch_response::{Item, item::Outcome};
-    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     check_batch(api, message.jobs.len())?;
     let trace = traced::of_request(headers);
     let jobs = message.jobs.into_iter().map(|job| {
-        let mut job = convert::new_job(&caller, job)?;
+        let mut job = convert::new_job(&principal, job)?;
         traced::adopt(&mut job, trace.as_ref());
         Ok::<_, Problem>(job)
     });
     let jobs = jobs.collect::<Result<_, _>>()?;
-    let outcomes = api.desk.enqueue_many(jobs).await?.into_iter();
+    let outcomes = api.handlers.enqueue_many(jobs).await?.into_iter();
     let items = outcomes.map(|outcome| Item {
         outcome: Some(match outcome {
             Ok(enqueued) => Outcome::Job(enqueued.into()),
@@ -67,12 +67,11 @@ pub(super) async fn enqueue_batch(
 }
 
 fn check_batch(api: &Api, length: usize) -> Result<(), Problem> {
-    match length <= api.config.batch_max {
-        true => Ok(()),
-        false => {
-            let detail = format!("a batch may have {} items at most", api.config.batch_max);
-            Err(Problem::bad_request(detail))
-        }
+    if length <= api.config.batch_max {
+        Ok(())
+    } else {
+        let detail = format!("a batch may have {} items at most", api.config.batch_max);
+        Err(Problem::bad_request(detail))
     }
 }
 
@@ -81,36 +80,36 @@ pub(super) async fn claim(
     headers: &HeaderMap,
     message: ClaimRequest,
 ) -> Result<ClaimResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Work).await?;
+    let principal = api.auth.principal(headers, Permission::Work).await?;
     let wait = Duration::from_millis(message.wait_ms).min(api.config.wait_max);
     let request = nagaya_jobs::request::ClaimRequest {
         worker: message.worker,
-        queues: queues(&caller, &message.queues)?,
-        tenant: caller.seeing(convert::said(message.tenant).as_deref())?,
+        queues: queues(&principal, &message.queues)?,
+        tenant: principal.seeing(convert::said(message.tenant).as_deref())?,
         max: claim_max(Some(message.max.max(1) as usize))?,
         lease: convert::span(message.timeout_ms),
     };
-    let jobs = api.desk.claim(request, wait).await?.into_iter();
+    let jobs = api.handlers.claim(request, wait).await?.into_iter();
     Ok(ClaimResponse {
         jobs: jobs.map(convert::claimed).collect(),
     })
 }
 
-/// The queues that a worker names and may use.
-pub(super) fn queues(caller: &Caller, names: &[String]) -> Result<Vec<QueueName>, Problem> {
+/// Returns the named queues, if the worker may use them.
+pub(super) fn queues(principal: &Principal, names: &[String]) -> Result<Vec<QueueName>, Problem> {
     if !(1..=64).contains(&names.len()) {
         return Err(Problem::bad_request("queues must name 1 to 64 queues"));
     }
     let queue = |name: &String| {
         let queue = client_queue(name)?;
-        caller.check_queue(&queue)?;
+        principal.check_queue(&queue)?;
         Ok(queue)
     };
     names.iter().map(queue).collect()
 }
 
 fn lease(api: &Api, token: &str) -> Result<Lease, Problem> {
-    Ok(api.desk.lease(token, None)?)
+    Ok(api.handlers.lease(token, None)?)
 }
 
 pub(super) async fn extend(
@@ -118,7 +117,7 @@ pub(super) async fn extend(
     headers: &HeaderMap,
     message: ExtendRequest,
 ) -> Result<ExtendResponse, Problem> {
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     extended(api, message).await
 }
 
@@ -128,7 +127,7 @@ pub(super) async fn extended(api: &Api, message: ExtendRequest) -> Result<Extend
         length: convert::span(message.timeout_ms),
     };
     Ok(ExtendResponse {
-        lease_expires_at_ms: api.desk.extend(extension).await?,
+        lease_expires_at_ms: api.handlers.extend(extension).await?,
     })
 }
 
@@ -137,7 +136,7 @@ pub(super) async fn progress(
     headers: &HeaderMap,
     message: ProgressRequest,
 ) -> Result<ProgressResponse, Problem> {
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     progressed(api, message).await
 }
 
@@ -153,12 +152,12 @@ pub(super) async fn progressed(api: &Api, message: ProgressRequest) -> Result<Pr
         progress: checked_progress(message.progress, convert::said(message.message), data)?,
         lease: lease(api, &message.token)?,
     };
-    api.desk.progress(report).await?;
+    api.handlers.progress(report).await?;
     Ok(ProgressResponse {})
 }
 
 pub(super) async fn log(api: &Api, headers: &HeaderMap, message: LogRequest) -> Result<LogResponse, Problem> {
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     logged(api, message).await
 }
 
@@ -167,7 +166,7 @@ pub(super) async fn logged(api: &Api, message: LogRequest) -> Result<LogResponse
         lines: log_lines(message.lines)?,
         lease: lease(api, &message.token)?,
     };
-    api.desk.log(report).await?;
+    api.handlers.log(report).await?;
     Ok(LogResponse {})
 }
 
@@ -176,18 +175,18 @@ pub(super) async fn complete(
     headers: &HeaderMap,
     message: CompleteRequest,
 ) -> Result<CompleteResponse, Problem> {
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     completed(api, message).await
 }
 
 pub(super) async fn completed(api: &Api, message: CompleteRequest) -> Result<CompleteResponse, Problem> {
     let report = completion(api, message)?;
-    Ok(api.desk.complete(report).await?.into())
+    Ok(api.handlers.complete(report).await?.into())
 }
 
 fn completion(api: &Api, message: CompleteRequest) -> Result<Completion, Problem> {
     let result = convert::body(message.result, "result")?;
-    api.desk.check_result(result.as_ref())?;
+    api.handlers.check_result(result.as_ref())?;
     let lease = lease(api, &message.token)?;
     Ok(Completion { lease, result })
 }
@@ -198,7 +197,7 @@ pub(super) async fn complete_batch(
     message: CompleteBatchRequest,
 ) -> Result<CompleteBatchResponse, Problem> {
     use complete_batch_response::{Item, item::Outcome};
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     check_batch(api, message.reports.len())?;
     let mut reports = Vec::with_capacity(message.reports.len());
     let refused: Vec<Option<Problem>> = message
@@ -212,14 +211,16 @@ pub(super) async fn complete_batch(
             Err(problem) => Some(problem),
         })
         .collect();
-    let mut answers = api.desk.complete_many(reports).await?.into_iter();
+    let mut answers = api.handlers.complete_many(reports).await?.into_iter();
     let items = refused.into_iter().map(|refused| {
         let outcome = match refused {
             Some(problem) => Outcome::Problem(problem.into()),
             None => match answers.next() {
                 Some(Ok(completed)) => Outcome::Done(completed.into()),
                 Some(Err(error)) => Outcome::Problem(Problem::from(error).into()),
-                None => Outcome::Problem(Problem::new(Sort::Internal, "the store gave no answer").into()),
+                None => {
+                    Outcome::Problem(Problem::new(ProblemKind::Internal, "the store gave no answer").into())
+                }
             },
         };
         Item {
@@ -236,7 +237,7 @@ pub(super) async fn fail(
     headers: &HeaderMap,
     message: FailRequest,
 ) -> Result<FailResponse, Problem> {
-    api.auth.caller(headers, Need::Work).await?;
+    api.auth.principal(headers, Permission::Work).await?;
     failed(api, message).await
 }
 
@@ -249,22 +250,22 @@ pub(super) async fn failed(api: &Api, message: FailRequest) -> Result<FailRespon
             retry_after: convert::span(message.retry_after_ms),
         },
     };
-    Ok(api.desk.fail(report).await?.into())
+    Ok(api.handlers.fail(report).await?.into())
 }
 
 pub(super) async fn get(api: &Api, headers: &HeaderMap, message: GetRequest) -> Result<Job, Problem> {
-    let caller = api.auth.caller(headers, Need::Read).await?;
+    let principal = api.auth.principal(headers, Permission::Read).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &caller, id).await?;
+    seen(api, &principal, id).await?;
     if message.wait_ms > 0 {
         let wait = Duration::from_millis(message.wait_ms).min(api.config.wait_max);
         tokio::select! {
-            result = api.desk.wait_for_end(id, wait) => result?,
+            result = api.handlers.wait_for_end(id, wait) => result?,
             () = api.closing.cancelled() => (),
         }
     }
     let (job, why) = api
-        .desk
+        .handlers
         .read(id)
         .await?
         .ok_or_else(|| Error::no_such("job", id))?;
@@ -276,10 +277,10 @@ pub(super) async fn list(
     headers: &HeaderMap,
     message: ListRequest,
 ) -> Result<ListResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Read).await?;
+    let principal = api.auth.principal(headers, Permission::Read).await?;
     let filter = JobFilter {
-        tenant: caller.seeing(convert::said(message.tenant).as_deref())?,
-        queue: readable_queue(&caller, convert::said(message.queue).as_deref())?,
+        tenant: principal.seeing(convert::said(message.tenant).as_deref())?,
+        queue: readable_queue(&principal, convert::said(message.queue).as_deref())?,
         states: message
             .states
             .into_iter()
@@ -295,7 +296,7 @@ pub(super) async fn list(
     let before = convert::said(message.cursor)
         .map(|text| cursor::read(&text))
         .transpose()?;
-    let page = api.desk.store().list(filter, before, limit).await?;
+    let page = api.handlers.store().list(filter, before, limit).await?;
     Ok(ListResponse {
         jobs: page.items.into_iter().map(convert::summary).collect(),
         next_cursor: page.next.map(cursor::write).unwrap_or_default(),
@@ -307,9 +308,9 @@ pub(super) async fn cancel(
     headers: &HeaderMap,
     message: CancelRequest,
 ) -> Result<CancelResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &caller, id).await?;
+    seen(api, &principal, id).await?;
     check_reason(Some(&message.reason))?;
     let was = cancel_one(api, id, convert::said(message.reason)).await?;
     Ok(CancelResponse {
@@ -322,9 +323,9 @@ pub(super) async fn retry(
     headers: &HeaderMap,
     message: RetryRequest,
 ) -> Result<RetryResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Enqueue).await?;
+    let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &caller, id).await?;
+    seen(api, &principal, id).await?;
     retry_one(api, id).await?;
     Ok(RetryResponse {})
 }
@@ -334,10 +335,10 @@ pub(super) async fn list_queues(
     headers: &HeaderMap,
     _message: ListQueuesRequest,
 ) -> Result<ListQueuesResponse, Problem> {
-    let caller = api.auth.caller(headers, Need::Read).await?;
-    let queues = api.desk.store().queues().await?.into_iter();
+    let principal = api.auth.principal(headers, Permission::Read).await?;
+    let queues = api.handlers.store().queues().await?.into_iter();
     let queues = queues
-        .filter(|queue| caller.may_use(&queue.name))
+        .filter(|queue| principal.may_use(&queue.name))
         .map(|queue| Queue {
             name: queue.name.to_string(),
             paused: queue.paused,
@@ -361,8 +362,8 @@ pub(super) async fn pause_queue(
     headers: &HeaderMap,
     message: PauseQueueRequest,
 ) -> Result<PauseQueueResponse, Problem> {
-    api.auth.caller(headers, Need::Admin).await?;
+    api.auth.principal(headers, Permission::Admin).await?;
     let queue = QueueName::new(&message.queue)?;
-    api.desk.store().set_paused(queue, message.paused).await?;
+    api.handlers.store().set_paused(queue, message.paused).await?;
     Ok(PauseQueueResponse {})
 }

@@ -1,11 +1,11 @@
-//! `Watch`: events as they happen.
+//! `Watch`: events as they occur.
 
 use tonic::{Request, Response, Status};
 
-use super::session::{Gone, Outbox, start};
+use super::session::{ClientDisconnected, Outbox, start};
 use super::{Answers, convert};
 use crate::api::Api;
-use crate::auth::Need;
+use crate::auth::Permission;
 use crate::feed::{Batch, Reader};
 use crate::problem::Problem;
 use crate::proto::watch_response::Message;
@@ -17,12 +17,15 @@ pub(super) async fn open(
     request: Request<WatchRequest>,
 ) -> Result<Response<Answers<WatchResponse>>, Status> {
     let (metadata, _, message) = request.into_parts();
-    let caller = api.auth.caller(&metadata.into_headers(), Need::Read).await?;
-    let filter = convert::filter(&caller, message.filter)?;
+    let principal = api
+        .auth
+        .principal(&metadata.into_headers(), Permission::Read)
+        .await?;
+    let filter = convert::filter(&principal, message.filter)?;
     if let Some(job) = filter.job {
-        seen(&api, &caller, job).await?;
+        seen(&api, &principal, job).await?;
     }
-    let reader = api.desk.feed().reader(filter, message.after).await;
+    let reader = api.handlers.feed().reader(filter, message.after).await;
     let reader = reader.map_err(Problem::from)?;
     let session_api = api.clone();
     Ok(start(&api, |outbox| session(session_api, reader, outbox)))
@@ -47,7 +50,7 @@ async fn session(api: Api, mut reader: Reader, outbox: Outbox<WatchResponse>) {
     }
 }
 
-async fn send(outbox: &Outbox<WatchResponse>, batch: Batch) -> Result<(), Gone> {
+async fn send(outbox: &Outbox<WatchResponse>, batch: Batch) -> Result<(), ClientDisconnected> {
     if let Some((after, up_to)) = batch.gap {
         outbox.send(response(Message::Gap(Gap { after, up_to }))).await?;
     }

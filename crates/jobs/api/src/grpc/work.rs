@@ -1,7 +1,7 @@
 //! `Work`: claims, heartbeats and reports on one stream.
 //!
-//! The worker's credits say how many jobs it can take; each job given uses up one. Reports are carried out side
-//! by side, so that those of one worker share a commit, and answered by their tags.
+//! The worker's credits say how many jobs it can take; each delivered job uses up one. Reports run
+//! concurrently, so that those of one worker share a commit, and are answered by their tags.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use nagaya_jobs::service::Claimed;
 use nagaya_jobs::state::FailureTerms;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::session::{Gone, Outbox, start};
+use super::session::{ClientDisconnected, Outbox, start};
 use super::{Answers, convert, unary};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::problem::Problem;
 use crate::proto::work_request::Message as Asked;
 use crate::proto::work_response::answer::Outcome;
 use crate::proto::work_response::{Answer, Message};
 use crate::proto::{GoAway, WorkHello, WorkRequest, WorkResponse};
 
-/// Most reports of one worker that are under way; more wait in its connection.
+/// Reports of one worker in progress at most; further ones wait in its connection.
 const REPORTS_MAX: usize = 1_024;
 /// Most credits of one worker.
 const CREDITS_MAX: u32 = 100_000;
@@ -36,10 +36,13 @@ pub(super) async fn open(
     request: Request<Streaming<WorkRequest>>,
 ) -> Result<Response<Answers<WorkResponse>>, Status> {
     let (metadata, _, incoming) = request.into_parts();
-    let caller = api.auth.caller(&metadata.into_headers(), Need::Work).await?;
+    let principal = api
+        .auth
+        .principal(&metadata.into_headers(), Permission::Work)
+        .await?;
     let session_api = api.clone();
     Ok(start(&api, |outbox| async move {
-        if let Err(status) = session(session_api, caller, incoming, &outbox).await {
+        if let Err(status) = session(session_api, principal, incoming, &outbox).await {
             outbox.refuse(status).await;
         }
     }))
@@ -47,7 +50,7 @@ pub(super) async fn open(
 
 async fn session(
     api: Api,
-    caller: Arc<Caller>,
+    principal: Arc<Principal>,
     mut incoming: Streaming<WorkRequest>,
     outbox: &Outbox<WorkResponse>,
 ) -> Result<(), Status> {
@@ -56,7 +59,7 @@ async fn session(
         Some(_) => return Err(Status::invalid_argument("the first message must be a hello")),
         None => return Ok(()),
     };
-    let mut worker = Worker::new(&api, &caller, hello)?;
+    let mut worker = Worker::new(&api, &principal, hello)?;
     let ended = worker.serve(&mut incoming, outbox).await;
     worker.leave().await;
     ended
@@ -66,19 +69,19 @@ struct Worker<'a> {
     api: &'a Api,
     request: ClaimRequest,
     credits: u32,
-    /// The claim that waits for jobs, if any.
+    /// The waiting claim, if any.
     claim: Option<BoxFuture<'a, Result<Vec<Claimed>, Error>>>,
     reports: FuturesUnordered<BoxFuture<'a, Answer>>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(api: &'a Api, caller: &Caller, hello: WorkHello) -> Result<Worker<'a>, Problem> {
+    fn new(api: &'a Api, principal: &Principal, hello: WorkHello) -> Result<Worker<'a>, Problem> {
         Ok(Worker {
             api,
             request: ClaimRequest {
                 worker: hello.worker,
-                queues: unary::queues(caller, &hello.queues)?,
-                tenant: caller.seeing(convert::said(hello.tenant).as_deref())?,
+                queues: unary::queues(principal, &hello.queues)?,
+                tenant: principal.seeing(convert::said(hello.tenant).as_deref())?,
                 max: 0,
                 lease: convert::span(hello.timeout_ms),
             },
@@ -88,7 +91,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Works until the client has said its last and all reports are answered.
+    /// Runs until the client has finished sending and all reports are answered.
     async fn serve(
         &mut self,
         incoming: &mut Streaming<WorkRequest>,
@@ -121,7 +124,7 @@ impl<'a> Worker<'a> {
                     told = true;
                     outbox.send(response(Message::GoAway(GoAway {}))).await
                 }
-                () = outbox.closed() => Err(Gone),
+                () = outbox.closed() => Err(ClientDisconnected),
             };
             if sent.is_err() {
                 return Ok(());
@@ -130,7 +133,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Begins a claim when there are credits and none waits.
+    /// Starts a claim if there are credits and none is waiting.
     fn claim_with_credits(&mut self, hears: bool) {
         if self.claim.is_some() || self.credits == 0 || !hears || self.api.closing.is_cancelled() {
             return;
@@ -139,10 +142,14 @@ impl<'a> Worker<'a> {
             max: (self.credits as usize).min(CLAIM_MAX),
             ..self.request.clone()
         };
-        self.claim = Some(self.api.desk.claim(request, self.api.config.wait_max).boxed());
+        self.claim = Some(self.api.handlers.claim(request, self.api.config.wait_max).boxed());
     }
 
-    async fn give(&mut self, jobs: Vec<Claimed>, outbox: &Outbox<WorkResponse>) -> Result<(), Gone> {
+    async fn give(
+        &mut self,
+        jobs: Vec<Claimed>,
+        outbox: &Outbox<WorkResponse>,
+    ) -> Result<(), ClientDisconnected> {
         let mut jobs = jobs.into_iter();
         while let Some(job) = jobs.next() {
             self.credits = self.credits.saturating_sub(1);
@@ -152,7 +159,7 @@ impl<'a> Worker<'a> {
                 let mut leases = vec![lease];
                 leases.extend(jobs.map(|job| job.job.lease));
                 give_back(self.api, leases).await;
-                return Err(Gone);
+                return Err(ClientDisconnected);
             }
         }
         Ok(())
@@ -195,8 +202,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Finishes the reports that were received before the client went. The service gives back what a dropped
-    /// claim gets.
+    /// Finishes the reports received before the client disconnected. The service returns the jobs of a
+    /// dropped claim to the queue.
     async fn leave(mut self) {
         self.claim = None;
         while self.reports.next().await.is_some() {}
@@ -215,12 +222,12 @@ async fn give_back(api: &Api, leases: Vec<nagaya_jobs::token::Lease>) {
             retry_after: Some(Duration::ZERO),
         },
     });
-    if let Err(error) = api.desk.fail_many(reports.collect()).await {
-        tracing::warn!(%error, "jobs could not be given back; their leases will end");
+    if let Err(error) = api.handlers.fail_many(reports.collect()).await {
+        tracing::warn!(%error, "jobs could not be returned; they wait for the end of their leases");
     }
 }
 
-/// The waiting claim's jobs; never resolves when none waits.
+/// Waits for the jobs of the waiting claim; pending forever if there is none.
 async fn claimed(
     claim: &mut Option<BoxFuture<'_, Result<Vec<Claimed>, Error>>>,
 ) -> Result<Vec<Claimed>, Error> {

@@ -1,4 +1,4 @@
-//! One call, its lease and its report.
+//! One call to an endpoint, with its lease and its report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use nagaya_telemetry::trace;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span};
 
-/// Parts of the lease after which it is extended.
+/// A lease is extended this many times within its length, so that one lost extension does not lose it.
 const EXTENSIONS_PER_LEASE: u32 = 3;
-/// Times a report is tried; between two of them the store may come back.
+/// How often a report is attempted; the store may come back in between.
 const REPORT_ATTEMPTS: u32 = 10;
 const REPORT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -38,13 +38,13 @@ impl Attempt {
         self.claimed.job.lease
     }
 
-    /// Calls the endpoint and reports what came of it, unless the lease is lost meanwhile.
+    /// Calls the endpoint and reports the result, unless the lease is lost meanwhile.
     pub(super) async fn run(self, cut: CancellationToken) {
         let span = self.span();
         self.attend(cut, trace::traceparent(&span)).instrument(span).await;
     }
 
-    /// The attempt in the job's trace, where spans are exported.
+    /// Returns the span of the attempt in the job's trace, where spans are exported.
     fn span(&self) -> Span {
         let (job, lease) = (&self.claimed.job, self.lease());
         let Some(context) = job.trace.as_ref().filter(|_| trace::is_on()) else {
@@ -84,7 +84,7 @@ impl Attempt {
         self.report(outcome).await;
     }
 
-    /// Extends the lease again and again; returns when it is lost.
+    /// Extends the lease repeatedly. Returns when it is lost.
     async fn keep_lease(&self) -> Error {
         let every = self.claimed.job.lease_length / EXTENSIONS_PER_LEASE;
         loop {
@@ -101,7 +101,7 @@ impl Attempt {
         }
     }
 
-    /// Reports until the store has taken it or says no.
+    /// Reports until the store accepts or rejects it.
     async fn report(&self, mut outcome: Outcome) {
         for _ in 0..REPORT_ATTEMPTS {
             let error = match self.report_once(&outcome).await {
@@ -109,13 +109,13 @@ impl Attempt {
                 Err(error) => error,
             };
             match error {
-                // No other attempt would have a smaller one.
+                // Another attempt would not produce a smaller result.
                 Error::TooLarge { .. } if outcome.is_ok() => {
                     outcome = Err(nagaya_client::Failure::permanent(error.to_string()));
                     continue;
                 }
                 error if !error.is_retryable() => {
-                    tracing::warn!(%error, "outcome of a pushed job not taken");
+                    tracing::warn!(%error, "outcome of a pushed job rejected");
                     return;
                 }
                 error => tracing::warn!(%error, "outcome of a pushed job not reported yet"),
@@ -151,7 +151,7 @@ impl Attempt {
     }
 }
 
-/// The answer to a batch of one.
+/// Unwraps the result of a batch of one.
 fn one<T>(answers: Result<Vec<Result<T, Error>>, Error>) -> Result<T, Error> {
     answers?.pop().unwrap_or(Err(Error::Busy))
 }

@@ -1,12 +1,12 @@
-//! Jobs of a queue passed on to the HTTP endpoint that its settings name.
+//! Pushes the jobs of a queue to the HTTP endpoint in its settings.
 //!
-//! [`PushDelivery`] claims like any worker and calls the endpoint with each job (see [`nagaya_client::Endpoint`]
-//! for the call and what its answer means). The lease is extended for as long as a call is open; when it is lost,
-//! or the job is cancelled, the call is dropped. Settings are looked at every few seconds: a queue whose
-//! endpoint changes finishes its open calls with the old one.
+//! [`PushDelivery`] claims like any worker and calls the endpoint with each job (see
+//! [`nagaya_client::Endpoint`] for the call and the meaning of the response). The lease is extended for as
+//! long as a call is open. When the lease is lost or the job is cancelled, the call is dropped. Settings are
+//! read every few seconds; a queue whose endpoint changes finishes its open calls with the old one.
 //!
-//! Every server of a store may run it; they share the jobs as workers do, and each keeps to the queue's
-//! concurrency by itself.
+//! Every server of a store may run it. They share the jobs as workers do, and each enforces the queue's
+//! concurrency on its own.
 
 mod attempt;
 mod runner;
@@ -23,16 +23,16 @@ use tokio_util::task::TaskTracker;
 
 use runner::Runner;
 
-/// How push delivery runs.
+/// Configuration of push delivery.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
-    /// Sign each call; the newest first while they change. Without any, calls are not signed.
+    /// Signing secrets, the newest first during a rotation. Without any, calls are not signed.
     pub secrets: Vec<Secret>,
-    /// How often the settings of queues are looked at.
-    pub look_every: Duration,
-    /// How long an endpoint may take to answer.
+    /// How often the settings of queues are read.
+    pub poll_interval: Duration,
+    /// How long an endpoint may take to respond.
     pub timeout: Duration,
-    /// How long open calls may take to finish at the end.
+    /// How long open calls may take to finish at shutdown.
     pub drain: Duration,
 }
 
@@ -40,20 +40,20 @@ impl Default for PushConfig {
     fn default() -> PushConfig {
         PushConfig {
             secrets: Vec::new(),
-            look_every: Duration::from_secs(2),
+            poll_interval: Duration::from_secs(2),
             timeout: Duration::from_secs(15 * 60),
             drain: Duration::from_secs(10),
         }
     }
 }
 
-/// The component: one runner for each queue that has an endpoint.
+/// The component: one runner per queue with an endpoint.
 pub struct PushDelivery {
     jobs: Jobs,
     config: PushConfig,
     runners: HashMap<QueueName, (Push, CancellationToken)>,
     tasks: TaskTracker,
-    /// Ends what is still open when the time to drain is over.
+    /// Ends open calls when the drain time is over.
     cut: CancellationToken,
 }
 
@@ -68,19 +68,19 @@ impl PushDelivery {
         }
     }
 
-    /// Delivers until the shutdown; then finishes open calls and gives up on those that take too long: their
-    /// jobs are tried again.
+    /// Delivers until shutdown. Then finishes open calls and abandons those that take too long; their jobs
+    /// are retried.
     pub async fn run(mut self, shutdown: CancellationToken) {
         // Ends everything with this future, however it ends.
         let _cut = self.cut.clone().drop_guard();
         loop {
-            if let Err(error) = self.look().await {
-                tracing::warn!(%error, "settings of queues not read, push goes on with the old ones");
+            if let Err(error) = self.sync_runners().await {
+                tracing::warn!(%error, "queue settings could not be read, push continues with the old ones");
             }
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                () = tokio::time::sleep(self.config.look_every) => (),
+                () = tokio::time::sleep(self.config.poll_interval) => (),
             }
         }
         for (_, stop) in self.runners.values() {
@@ -96,8 +96,8 @@ impl PushDelivery {
         }
     }
 
-    /// Starts, replaces and ends runners so that they match the settings.
-    async fn look(&mut self) -> Result<(), Error> {
+    /// Starts, replaces and stops runners to match the settings.
+    async fn sync_runners(&mut self) -> Result<(), Error> {
         let queues = self.jobs.store().queues().await?;
         let mut wanted: HashMap<QueueName, Push> = queues
             .into_iter()
@@ -115,7 +115,7 @@ impl PushDelivery {
         for (queue, push) in wanted {
             match self.endpoint(&push) {
                 Ok(endpoint) => self.start(queue, push, endpoint),
-                Err(error) => tracing::warn!(%queue, %error, "endpoint of a queue cannot be called"),
+                Err(error) => tracing::warn!(%queue, %error, "invalid push endpoint of a queue"),
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl PushDelivery {
     }
 
     fn start(&mut self, queue: QueueName, push: Push, endpoint: Endpoint) {
-        tracing::info!(%queue, url = push.url, concurrency = push.concurrency, "jobs are pushed");
+        tracing::info!(%queue, url = push.url, concurrency = push.concurrency, "pushing jobs to an endpoint");
         let stop = CancellationToken::new();
         let runner = Runner::new(self.jobs.clone(), queue.clone(), endpoint, push.concurrency);
         self.tasks.spawn(runner.run(stop.clone(), self.cut.clone()));
@@ -167,7 +167,7 @@ mod tests {
         _folder: tempfile::TempDir,
     }
 
-    /// A queue whose jobs are pushed to an endpoint that answers as told.
+    /// A queue whose jobs are pushed to the given endpoint.
     async fn with_endpoint(router: Router, concurrency: u32) -> Bench {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// A number is a status, all else is echoed.
+    /// A number is returned as the status; anything else is echoed.
     async fn answer(body: Bytes) -> (StatusCode, Bytes) {
         let status = std::str::from_utf8(&body).unwrap().parse().ok();
         (

@@ -1,4 +1,4 @@
-//! One queue's worker.
+//! The worker of one queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::attempt::Attempt;
 
 /// How long a claim waits for jobs.
 const WAIT: Duration = Duration::from_secs(20);
-/// Pause after a claim that failed.
+/// Delay after a failed claim.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How long a claim under way may still be answered at the end: jobs of an answer that nobody takes lose an
+/// How long a pending claim may still be answered at shutdown: jobs in a reply that is not read lose an
 /// attempt.
 const LAST_CLAIM: Duration = Duration::from_millis(500);
 /// Shown as the worker of each attempt.
@@ -84,7 +84,7 @@ impl Runner {
         calls.wait().await;
     }
 
-    /// Waits for a free place and takes all that are free then.
+    /// Waits for a free slot and takes all that are free then.
     async fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
         let take = || Arc::clone(&self.places);
         let first = take().acquire_owned().await.expect("the places are never closed");
@@ -93,7 +93,7 @@ impl Runner {
     }
 }
 
-/// Resolves a while after the token was cancelled.
+/// Resolves a given time after the token was cancelled.
 async fn after(stop: &CancellationToken, pause: Duration) {
     stop.cancelled().await;
     tokio::time::sleep(pause).await;

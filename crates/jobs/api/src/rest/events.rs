@@ -1,7 +1,7 @@
-//! Server-sent events, and the subscriptions that keep a reader's position.
+//! Server-sent events, and the subscriptions that store a reader's position.
 //!
-//! The id of an event is its position in the log, so a browser's `Last-Event-ID` is all that it takes to go on
-//! after a cut. An idle stream shows now and then that it is alive, and how far it has looked.
+//! The id of an event is its position in the log, so a browser's `Last-Event-ID` is enough to resume after a
+//! disconnect. An idle stream sends keep-alives with its position.
 
 use std::fmt::Write;
 
@@ -17,16 +17,16 @@ use serde::Deserialize;
 
 use super::jobs::{readable_queue, seen};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::call::{Call, ok, parse, parse_if_any};
-use crate::desk::check_name;
 use crate::feed::{Batch, Reader};
+use crate::handlers::check_name;
 use crate::problem::Problem;
 use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
 use crate::wire::scalar::{Number, parse_position};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells nginx to pass events on as they come.
+/// Tells nginx not to buffer events.
 const NO_BUFFERING: (HeaderName, HeaderValue) = (
     HeaderName::from_static("x-accel-buffering"),
     HeaderValue::from_static("no"),
@@ -43,26 +43,26 @@ struct EventsQuery {
 }
 
 pub(super) async fn events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let query: EventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let asked = position("after", query.after.as_deref())?;
     let (filter, after) = match query.subscription {
         Some(name) => {
-            let found = subscription(&api, &caller, &name).await?;
+            let found = subscription(&api, &principal, &name).await?;
             (found.filter, after.or(asked).or(Some(found.cursor)))
         }
         None => {
             let filter = EventFilter {
-                tenant: caller.seeing(query.tenant.as_deref())?,
-                queue: readable_queue(&caller, query.queue.as_deref())?,
+                tenant: principal.seeing(query.tenant.as_deref())?,
+                queue: readable_queue(&principal, query.queue.as_deref())?,
                 job: None,
                 kinds: kinds(query.kind.as_deref())?,
             };
             (filter, after.or(asked))
         }
     };
-    let reader = api.desk.feed().reader(filter, after).await?;
+    let reader = api.handlers.feed().reader(filter, after).await?;
     Ok(event_stream(api, reader))
 }
 
@@ -72,19 +72,19 @@ struct JobEventsQuery {
     after: Option<String>,
 }
 
-/// A job's events from its beginning on, unless the reader has seen some.
+/// Streams a job's events from the first one, or after those that the reader has seen.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
     let query: JobEventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let after = after.or(position("after", query.after.as_deref())?).unwrap_or(0);
-    seen(&api, &caller, id).await?;
+    seen(&api, &principal, id).await?;
     let filter = EventFilter {
         job: Some(id),
         ..EventFilter::default()
     };
-    let reader = api.desk.feed().reader(filter, Some(after)).await?;
+    let reader = api.handlers.feed().reader(filter, Some(after)).await?;
     Ok(event_stream(api, reader))
 }
 
@@ -130,14 +130,14 @@ fn event_stream(api: Api, reader: Reader) -> Response {
     (head, body).into_response()
 }
 
-/// What is to be sent next; nothing when the stream is to end.
+/// Returns the next bytes to send; `None` when the stream ends.
 async fn next_frame(api: &Api, reader: &mut Reader) -> Option<Bytes> {
     tokio::select! {
         batch = reader.next() => match batch {
             Ok(batch) => Some(frame(&batch)),
             Err(error) => {
-                // The client comes back with its last id.
-                tracing::warn!(%error, "a stream of events ends");
+                // The client reconnects with its last id.
+                tracing::warn!(%error, "event stream ended by an error");
                 None
             }
         },
@@ -152,7 +152,7 @@ fn frame(batch: &Batch) -> Bytes {
     let mut text = String::with_capacity(256 * (batch.events.len() + 1));
     let mut put = |id: u64, event: &str, document: serde_json::Result<String>| {
         let document = document.expect("documents have string keys");
-        // Writing to a string cannot fail. JSON holds no line breaks as we write it, but a payload may.
+        // Writing to a string cannot fail. Our JSON contains no line breaks, but a payload may.
         let _ = write!(text, "id: {id}\nevent: {event}\n");
         for line in document.split(['\n', '\r']) {
             let _ = writeln!(text, "data: {line}");
@@ -172,29 +172,37 @@ fn frame(batch: &Batch) -> Bytes {
     text.into()
 }
 
-pub(crate) async fn subscription(api: &Api, caller: &Caller, name: &str) -> Result<Subscription, Problem> {
-    let tenant = caller.acting_for(None)?;
-    let all = api.desk.store().subscriptions(Some(tenant)).await?;
+pub(crate) async fn subscription(
+    api: &Api,
+    principal: &Principal,
+    name: &str,
+) -> Result<Subscription, Problem> {
+    let tenant = principal.acting_for(None)?;
+    let all = api.handlers.store().subscriptions(Some(tenant)).await?;
     let found = all.into_iter().find(|one| one.name == name);
     Ok(found.ok_or_else(|| Error::no_such("subscription", name))?)
 }
 
 pub(super) async fn subscriptions(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
-    let all = api.desk.store().subscriptions(caller.seeing(None)?).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
+    let all = api
+        .handlers
+        .store()
+        .subscriptions(principal.seeing(None)?)
+        .await?;
     Ok(ok(&Subscriptions {
         subscriptions: all.iter().map(SubscriptionLine::from).collect(),
     }))
 }
 
 pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
     let body = call.json_if_any(&api).await?;
     let form: NewSubscription = parse_if_any(&body)?;
     let filter = EventFilter {
-        tenant: caller.seeing(None)?,
-        queue: readable_queue(&caller, form.queue.as_deref())?,
+        tenant: principal.seeing(None)?,
+        queue: readable_queue(&principal, form.queue.as_deref())?,
         job: None,
         kinds: form
             .kinds
@@ -203,58 +211,60 @@ pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Resu
             .map(EventKind::from)
             .collect(),
     };
-    let made = subscribe(&api, &caller, name, filter, form.after.map(|after| after.0)).await?;
+    let made = subscribe(&api, &principal, name, filter, form.after.map(|after| after.0)).await?;
     Ok(ok(&SubscriptionLine::from(&made)))
 }
 
-/// Makes a subscription or finds the one of that name.
+/// Creates a subscription, or returns the existing one with that name.
 pub(crate) async fn subscribe(
     api: &Api,
-    caller: &Caller,
+    principal: &Principal,
     name: String,
     filter: EventFilter,
     after: Option<u64>,
 ) -> Result<Subscription, Problem> {
     check_name(&name)?;
-    let store = api.desk.store();
+    let store = api.handlers.store();
     let head = store.log_bounds().await?.head;
     let cursor = after.unwrap_or(head);
     check_position(cursor, head)?;
     Ok(store
-        .subscribe(caller.acting_for(None)?, name, filter, cursor)
+        .subscribe(principal.acting_for(None)?, name, filter, cursor)
         .await?)
 }
 
-/// Beyond the end are events that nobody has seen: a cursor there would skip them.
+/// Rejects a cursor beyond the end of the log, which would skip events that no reader has seen.
 fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
-    match cursor <= head {
-        true => Ok(()),
-        false => Err(Problem::bad_request(format!(
+    if cursor <= head {
+        Ok(())
+    } else {
+        Err(Problem::bad_request(format!(
             "cursor {cursor} is beyond the end of the log, which is {head}"
-        ))),
+        )))
     }
 }
 
 pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
     let body = call.json(&api).await?;
     let Cursor { cursor } = parse(&body)?;
-    subscription(&api, &caller, &name).await?;
-    let tenant = caller.acting_for(None)?;
-    check_position(cursor.0, api.desk.store().log_bounds().await?.head)?;
-    let cursor = api.desk.store().advance(tenant, name, cursor.0).await?;
+    subscription(&api, &principal, &name).await?;
+    let tenant = principal.acting_for(None)?;
+    check_position(cursor.0, api.handlers.store().log_bounds().await?.head)?;
+    let cursor = api.handlers.store().advance(tenant, name, cursor.0).await?;
     Ok(ok(&Cursor {
         cursor: Number(cursor),
     }))
 }
 
 pub(super) async fn delete_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.part("name").to_owned();
-    let tenant = caller.acting_for(None)?;
-    match api.desk.store().unsubscribe(tenant, name.clone()).await? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("subscription", name).into()),
+    let tenant = principal.acting_for(None)?;
+    if api.handlers.store().unsubscribe(tenant, name.clone()).await? {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("subscription", name).into())
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs: register, read, list, call off, try again.
+//! Jobs: register, read, list, cancel, retry.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::search;
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
 use crate::problem::Problem;
@@ -24,37 +24,37 @@ use crate::wire::new_job::{
 };
 use crate::wire::scalar::{Number, Time, parse_wait};
 
-/// Jobs of a page when nobody says how many.
+/// Jobs per page by default.
 const PAGE_DEFAULT: usize = 100;
 
 pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let trace = traced::of_request(call.headers());
     let body = call.json(&api).await?;
     let form: NewJob<'_> = parse(&body)?;
-    let tenant = caller.acting_for(form.tenant())?;
+    let tenant = principal.acting_for(form.tenant())?;
     let mut job = form.into_job(tenant, &body)?;
     traced::adopt(&mut job, trace.as_ref());
-    caller.check_queue(&job.queue)?;
-    let registered = Registered::from(api.desk.enqueue(job).await?);
+    principal.check_queue(&job.queue)?;
+    let registered = Registered::from(api.handlers.enqueue(job).await?);
     Ok(answer(StatusCode::CREATED, &registered))
 }
 
 pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let trace = traced::of_request(call.headers());
     let body = call.json(&api).await?;
     let forms: NewJobs<'_> = parse(&body)?;
     check_batch(&api, forms.jobs.len())?;
     let mut jobs = Vec::with_capacity(forms.jobs.len());
     for (at, form) in forms.jobs.into_iter().enumerate() {
-        let job = caller
+        let job = principal
             .acting_for(form.tenant())
             .and_then(|tenant| form.into_job(tenant, &body));
         let job = job.and_then(|mut job| {
             traced::adopt(&mut job, trace.as_ref());
-            caller.check_queue(&job.queue)?;
-            api.desk.check(&job)?;
+            principal.check_queue(&job.queue)?;
+            api.handlers.check(&job)?;
             Ok(job)
         });
         jobs.push(job.map_err(|problem| Problem {
@@ -62,7 +62,7 @@ pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<
             ..problem
         })?);
     }
-    let mut outcomes = api.desk.enqueue_many(jobs).await?;
+    let mut outcomes = api.handlers.enqueue_many(jobs).await?;
     if outcomes.iter().all(Result::is_err)
         && let Some(Err(error)) = outcomes.pop()
     {
@@ -102,35 +102,36 @@ struct ReadQuery {
 }
 
 pub(super) async fn read(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
     let query: ReadQuery = call.query()?;
     let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| {
         parse_wait(text).ok_or_else(|| Problem::bad_request("wait must be a length of time like 30s"))
     })?;
     if !wait.is_zero() {
-        seen(&api, &caller, id).await?;
+        seen(&api, &principal, id).await?;
         tokio::select! {
-            result = api.desk.wait_for_end(id, wait.min(api.config.wait_max)) => result?,
+            result = api.handlers.wait_for_end(id, wait.min(api.config.wait_max)) => result?,
             () = api.closing.cancelled() => (),
         }
     }
-    let found = api.desk.read(id).await?;
-    let found = found.filter(|(job, _)| may_see(&caller, job));
+    let found = api.handlers.read(id).await?;
+    let found = found.filter(|(job, _)| may_see(&principal, job));
     let (job, why) = found.ok_or_else(|| Error::no_such("job", id))?;
     Ok(ok(&Job::of(&job, why.as_ref())))
 }
 
-fn may_see(caller: &Caller, job: &nagaya_jobs::view::JobView) -> bool {
-    caller.sees(&job.summary.tenant) && caller.may_use(&job.summary.queue)
+fn may_see(principal: &Principal, job: &nagaya_jobs::view::JobView) -> bool {
+    principal.sees(&job.summary.tenant) && principal.may_use(&job.summary.queue)
 }
 
-/// Refuses jobs that are not there for the caller.
-pub(crate) async fn seen(api: &Api, caller: &Caller, id: JobId) -> Result<(), Problem> {
-    let job = api.desk.store().read(vec![id]).await?.pop().flatten();
-    match job.is_some_and(|job| may_see(caller, &job)) {
-        true => Ok(()),
-        false => Err(Error::no_such("job", id).into()),
+/// Checks that a job exists and that the caller may see it.
+pub(crate) async fn seen(api: &Api, principal: &Principal, id: JobId) -> Result<(), Problem> {
+    let job = api.handlers.store().read(vec![id]).await?.pop().flatten();
+    if job.is_some_and(|job| may_see(principal, &job)) {
+        Ok(())
+    } else {
+        Err(Error::no_such("job", id).into())
     }
 }
 
@@ -150,7 +151,7 @@ struct ListQuery {
 }
 
 pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let query: ListQuery = call.query()?;
     let states = query.state.iter().flat_map(|list| list.split(',')).map(|name| {
         JobState::named(name).ok_or_else(|| Problem::bad_request(format!("there is no state {name:?}")))
@@ -162,8 +163,8 @@ pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response,
             .ok_or_else(|| Problem::bad_request(format!("{field} must be a time like 2026-11-15T09:00:00Z"))),
     };
     let filter = JobFilter {
-        tenant: caller.seeing(query.tenant.as_deref())?,
-        queue: readable_queue(&caller, query.queue.as_deref())?,
+        tenant: principal.seeing(query.tenant.as_deref())?,
+        queue: readable_queue(&principal, query.queue.as_deref())?,
         states: states.collect::<Result<_, _>>()?,
         kind: query.kind,
         tag: query.tag,
@@ -173,7 +174,7 @@ pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response,
     let limit = page_limit(query.limit, PAGE_DEFAULT)?;
     let before = query.cursor.as_deref().map(cursor::read).transpose()?;
     let words = query.search.as_deref();
-    let page = search::page(&**api.desk.store(), filter, words, before, limit).await?;
+    let page = search::page(&**api.handlers.store(), filter, words, before, limit).await?;
     Ok(ok(&JobPage {
         jobs: page.items.iter().map(Summary::from).collect(),
         next_cursor: page.next.map(cursor::write),
@@ -187,14 +188,17 @@ pub(crate) fn page_limit(asked: Option<usize>, default: usize) -> Result<usize, 
     }
 }
 
-/// The queue that a reader asks for; one whose token is bound to queues must name one of them.
-pub(crate) fn readable_queue(caller: &Caller, name: Option<&str>) -> Result<Option<QueueName>, Problem> {
+/// Returns the queue that a reader asks for. A token bound to queues must name one of them.
+pub(crate) fn readable_queue(
+    principal: &Principal,
+    name: Option<&str>,
+) -> Result<Option<QueueName>, Problem> {
     let Some(name) = name else {
-        caller.check_all_queues()?;
+        principal.check_all_queues()?;
         return Ok(None);
     };
     let queue = QueueName::new(name)?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     Ok(Some(queue))
 }
 
@@ -206,7 +210,7 @@ struct LogQuery {
 }
 
 pub(super) async fn log_lines(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
     let query: LogQuery = call.query()?;
     let limit = page_limit(query.limit, PAGE_MAX)?;
@@ -214,20 +218,20 @@ pub(super) async fn log_lines(State(api): State<Api>, call: Call) -> Result<Resp
     if i64::try_from(after).is_err() {
         return Err(Problem::bad_request("after is past any line's number"));
     }
-    seen(&api, &caller, id).await?;
-    let lines = api.desk.store().log_lines(id, after, limit).await?;
+    seen(&api, &principal, id).await?;
+    let lines = api.handlers.store().log_lines(id, after, limit).await?;
     Ok(ok(&Lines {
         lines: lines.iter().map(Line::from).collect(),
     }))
 }
 
 pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let id = call.id()?;
     let body = call.json_if_any(&api).await?;
     let Cancel { reason } = parse_if_any(&body)?;
     check_reason(reason.as_deref())?;
-    seen(&api, &caller, id).await?;
+    seen(&api, &principal, id).await?;
     let was = cancel_one(&api, id, reason).await?;
     Ok(ok(&Changed {
         id: Number(id),
@@ -240,15 +244,16 @@ pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Respons
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
-    match reason.is_none_or(|reason| reason.len() <= REASON_BYTES_MAX) {
-        true => Ok(()),
-        false => Err(Problem::bad_request("reason may have 4096 bytes")),
+    if reason.is_none_or(|reason| reason.len() <= REASON_BYTES_MAX) {
+        Ok(())
+    } else {
+        Err(Problem::bad_request("reason may have 4096 bytes"))
     }
 }
 
 pub(crate) async fn cancel_one(api: &Api, id: JobId, reason: Option<String>) -> Result<JobState, Problem> {
     let answers = api
-        .desk
+        .handlers
         .store()
         .cancel(vec![CancelRequest { id, reason }])
         .await?;
@@ -256,10 +261,10 @@ pub(crate) async fn cancel_one(api: &Api, id: JobId, reason: Option<String>) -> 
 }
 
 pub(super) async fn retry(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let id = call.id()?;
     call.json_if_any(&api).await?;
-    seen(&api, &caller, id).await?;
+    seen(&api, &principal, id).await?;
     retry_one(&api, id).await?;
     Ok(ok(&Changed {
         id: Number(id),
@@ -269,7 +274,7 @@ pub(super) async fn retry(State(api): State<Api>, call: Call) -> Result<Response
 }
 
 pub(crate) async fn retry_one(api: &Api, id: JobId) -> Result<(), Problem> {
-    first(api.desk.store().retry(vec![id]).await?)
+    first(api.handlers.store().retry(vec![id]).await?)
 }
 
 fn first<T>(answers: Vec<Result<T, Error>>) -> Result<T, Problem> {
@@ -278,35 +283,35 @@ fn first<T>(answers: Vec<Result<T, Error>>) -> Result<T, Problem> {
 }
 
 pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let body = call.json(&api).await?;
     let form: ManyFilter = parse(&body)?;
     check_reason(form.reason.as_deref())?;
     let ended = [JobState::Failed, JobState::Cancelled];
-    let (ids, next_cursor) = matching(&api, &caller, &form, &ended).await?;
-    let answers = api.desk.store().retry(ids).await?;
+    let (ids, next_cursor) = matching(&api, &principal, &form, &ended).await?;
+    let answers = api.handlers.store().retry(ids).await?;
     count(answers, next_cursor)
 }
 
 pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let body = call.json(&api).await?;
     let form: ManyFilter = parse(&body)?;
     check_reason(form.reason.as_deref())?;
     let open = [JobState::Scheduled, JobState::Waiting, JobState::Running];
-    let (ids, next_cursor) = matching(&api, &caller, &form, &open).await?;
+    let (ids, next_cursor) = matching(&api, &principal, &form, &open).await?;
     let requests = ids.into_iter().map(|id| CancelRequest {
         id,
         reason: form.reason.clone(),
     });
-    let answers = api.desk.store().cancel(requests.collect()).await?;
+    let answers = api.handlers.store().cancel(requests.collect()).await?;
     count(answers, next_cursor)
 }
 
-/// Reads one page of the jobs that a filter means.
+/// Reads one page of the jobs that match a filter.
 async fn matching(
     api: &Api,
-    caller: &Caller,
+    principal: &Principal,
     form: &ManyFilter,
     usual: &[JobState],
 ) -> Result<(Vec<JobId>, Option<String>), Problem> {
@@ -321,8 +326,8 @@ async fn matching(
         return Err(Problem::bad_request("the filter must say at least one thing"));
     }
     let filter = JobFilter {
-        tenant: caller.seeing(form.tenant.as_deref())?,
-        queue: readable_queue(caller, form.queue.as_deref())?,
+        tenant: principal.seeing(form.tenant.as_deref())?,
+        queue: readable_queue(principal, form.queue.as_deref())?,
         states: match &form.states {
             Some(states) => states.iter().map(|state| (*state).into()).collect(),
             None => usual.to_vec(),
@@ -335,7 +340,7 @@ async fn matching(
     let limit = page_limit(form.limit, PAGE_MAX)?;
     let before = form.cursor.as_deref().map(cursor::read).transpose()?;
     let words = form.search.as_deref();
-    let page = search::page(&**api.desk.store(), filter, words, before, limit).await?;
+    let page = search::page(&**api.handlers.store(), filter, words, before, limit).await?;
     let ids = page.items.iter().map(|job| job.id).collect();
     Ok((ids, page.next.map(cursor::write)))
 }

@@ -1,4 +1,4 @@
-//! How long jobs of a queue wait and take, read from the newest that have ended.
+//! How long jobs of a queue wait and run, computed from the most recently ended ones.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -6,25 +6,25 @@ use nagaya_jobs::State as JobState;
 use nagaya_jobs::view::{JobFilter, JobView};
 
 use crate::api::Api;
-use crate::auth::Need;
+use crate::auth::Permission;
 use crate::call::{Call, ok};
 use crate::problem::Problem;
 use crate::wire::queue::{Latency, Spread};
 
-/// Jobs that are looked at: enough for a 99th percentile, few enough to read while somebody waits.
+/// Jobs sampled: enough for a 99th percentile, few enough to read within a request.
 const SAMPLE: usize = 200;
 
 pub(super) async fn latency(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let queue = call.queue()?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     let filter = JobFilter {
-        tenant: caller.seeing(None)?,
+        tenant: principal.seeing(None)?,
         queue: Some(queue),
         states: vec![JobState::Succeeded, JobState::Failed],
         ..JobFilter::default()
     };
-    let store = api.desk.store();
+    let store = api.handlers.store();
     let page = store.list(filter, None, SAMPLE).await?;
     let ids = page.items.iter().map(|job| job.id).collect();
     let jobs: Vec<JobView> = store.read(ids).await?.into_iter().flatten().collect();
@@ -35,13 +35,13 @@ pub(super) async fn latency(State(api): State<Api>, call: Call) -> Result<Respon
     }))
 }
 
-/// From registration to the first start.
+/// Returns the time from registration to the first start.
 fn wait_ms(job: &JobView) -> Option<u64> {
     let first = job.attempts.first()?;
     u64::try_from(first.started_at_ms - job.summary.created_at_ms).ok()
 }
 
-/// The last attempt from start to end.
+/// Returns the duration of the last attempt.
 fn run_ms(job: &JobView) -> Option<u64> {
     let last = job.attempts.last()?;
     u64::try_from(last.ended_at_ms? - last.started_at_ms).ok()

@@ -1,4 +1,4 @@
-//! REST under `/v1`: one table of routes, which the router and the OpenAPI document are made from.
+//! REST under `/v1`: one table of routes, from which the router and the OpenAPI document are generated.
 
 mod events;
 mod jobs;
@@ -20,7 +20,7 @@ pub(crate) use work::{cut, log_lines};
 
 use crate::api::Api;
 
-/// All routes of the table.
+/// Builds the router from the table.
 pub(crate) fn router() -> Router<Api> {
     let ours = table()
         .into_iter()

@@ -1,14 +1,15 @@
-//! What `nagaya-deliver` serves beside us: deliveries, secrets of webhooks, notices.
+//! The routes that `nagaya-deliver` serves, for the document only: deliveries, webhook secrets,
+//! notifications.
 
 use super::table::{LIMIT, Param, QUEUE, Route, TENANT, TEXT, TIME, body, document};
-use crate::auth::Need;
-use crate::problem::Sort;
+use crate::auth::Permission;
+use crate::problem::ProblemKind;
 use crate::wire::outgoing::{Deliveries, Replay, Replayed, RouteTest, RouteTested, Secrets};
 
 const DELIVERY: &str = r#"{"type":"string","pattern":"^[1-9][0-9]{0,17}$"}"#;
 const STATE: &str = r#"{"type":"string","enum":["pending","delivered","gave_up"]}"#;
 
-/// The routes, without anything to mount.
+/// Returns the routes; there is nothing to mount.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route {
@@ -16,7 +17,7 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/deliveries",
             id: "list_deliveries",
             summary: "Lists deliveries of webhooks with their tries, newest first.",
-            need: Need::Read,
+            permission: Permission::Read,
             query: &[
                 Param {
                     name: "id",
@@ -61,7 +62,7 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/deliveries/replay",
             id: "replay_deliveries",
             summary: "Sends deliveries again, 10,000 at most; those that were given up unless it is said which.",
-            need: Need::Enqueue,
+            permission: Permission::Enqueue,
             query: &[],
             body: body::<Replay>(),
             answer: document::<Replayed>(),
@@ -73,7 +74,7 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/webhooks/secret",
             id: "webhook_secret",
             summary: "Shows the secrets that a tenant's webhooks are signed with, newest first.",
-            need: Need::Enqueue,
+            permission: Permission::Enqueue,
             query: &[TENANT],
             body: None,
             answer: document::<Secrets>(),
@@ -85,7 +86,7 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/webhooks/rotate",
             id: "rotate_webhook_secret",
             summary: "Makes a new secret; the one before goes on signing beside it.",
-            need: Need::Admin,
+            permission: Permission::Admin,
             query: &[TENANT],
             body: None,
             answer: document::<Secrets>(),
@@ -97,11 +98,11 @@ pub(super) fn routes() -> Vec<Route> {
             path: "/v1/notify/test",
             id: "test_route",
             summary: "Sends a test message by a route of the administrators' notices.",
-            need: Need::Admin,
+            permission: Permission::Admin,
             query: &[],
             body: body::<RouteTest>(),
             answer: document::<RouteTested>(),
-            problems: &[Sort::NotFound, Sort::NotSent],
+            problems: &[ProblemKind::NotFound, ProblemKind::NotSent],
             mount: None,
         },
     ]

@@ -8,39 +8,39 @@ use nagaya_jobs::queue::QueueSettings;
 use serde::Deserialize;
 
 use crate::api::Api;
-use crate::auth::Need;
+use crate::auth::Permission;
 use crate::call::{Call, ok, parse};
 use crate::problem::Problem;
 use crate::wire::queue::{Queue, Queues, Settings};
 use crate::wire::schedule::{NewSchedule, ScheduleLine, Schedules};
 
 pub(super) async fn queues(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
-    let queues = api.desk.store().queues().await?;
-    let queues = queues.iter().filter(|queue| caller.may_use(&queue.name));
+    let principal = call.principal(&api, Permission::Read).await?;
+    let queues = api.handlers.store().queues().await?;
+    let queues = queues.iter().filter(|queue| principal.may_use(&queue.name));
     Ok(ok(&Queues {
         queues: queues.map(Queue::from).collect(),
     }))
 }
 
 pub(super) async fn queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let name = call.queue()?;
-    caller.check_queue(&name)?;
-    let queue = api.desk.store().queue(name.clone()).await?;
+    principal.check_queue(&name)?;
+    let queue = api.handlers.store().queue(name.clone()).await?;
     let queue = queue.ok_or_else(|| Error::no_such("queue", &name))?;
     Ok(ok(&Queue::from(&queue)))
 }
 
 pub(super) async fn put_queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
+    call.principal(&api, Permission::Admin).await?;
     let name = call.queue()?;
     let body = call.json(&api).await?;
     let form: Settings = parse(&body)?;
-    api.desk
+    api.handlers
         .put_queue(name.clone(), QueueSettings::from(form))
         .await?;
-    let queue = api.desk.store().queue(name.clone()).await?;
+    let queue = api.handlers.store().queue(name.clone()).await?;
     let queue = queue.ok_or_else(|| Error::no_such("queue", &name))?;
     Ok(ok(&Queue::from(&queue)))
 }
@@ -54,10 +54,10 @@ pub(super) async fn resume(State(api): State<Api>, call: Call) -> Result<Respons
 }
 
 async fn set_paused(api: &Api, call: Call, paused: bool) -> Result<Response, Problem> {
-    call.caller(api, Need::Admin).await?;
+    call.principal(api, Permission::Admin).await?;
     let name = call.queue()?;
     call.json_if_any(api).await?;
-    api.desk.store().set_paused(name, paused).await?;
+    api.handlers.store().set_paused(name, paused).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -68,49 +68,50 @@ struct TenantQuery {
 }
 
 pub(super) async fn schedules(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = caller.seeing(query.tenant.as_deref())?;
-    let schedules = api.desk.store().schedules(tenant).await?;
+    let tenant = principal.seeing(query.tenant.as_deref())?;
+    let schedules = api.handlers.store().schedules(tenant).await?;
     let schedules = schedules
         .iter()
-        .filter(|one| caller.may_use(&one.schedule.template.queue));
+        .filter(|one| principal.may_use(&one.schedule.template.queue));
     Ok(ok(&Schedules {
         schedules: schedules.map(ScheduleLine::from).collect(),
     }))
 }
 
 pub(super) async fn schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
+    let principal = call.principal(&api, Permission::Read).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    let tenant = principal.acting_for(query.tenant.as_deref())?;
     let name = call.part("name");
-    let schedules = api.desk.store().schedules(Some(tenant)).await?;
+    let schedules = api.handlers.store().schedules(Some(tenant)).await?;
     let found = schedules.iter().find(|one| one.schedule.name == name);
-    let found = found.filter(|one| caller.may_use(&one.schedule.template.queue));
+    let found = found.filter(|one| principal.may_use(&one.schedule.template.queue));
     let found = found.ok_or_else(|| Error::no_such("schedule", name))?;
     Ok(ok(&ScheduleLine::from(found)))
 }
 
 pub(super) async fn put_schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let name = call.part("name").to_owned();
     let body = call.json(&api).await?;
     let form: NewSchedule<'_> = parse(&body)?;
-    let tenant = caller.acting_for(form.tenant())?;
+    let tenant = principal.acting_for(form.tenant())?;
     let schedule = form.into_schedule(name, tenant, &body)?;
-    caller.check_queue(&schedule.template.queue)?;
-    let view = api.desk.put_schedule(schedule).await?;
+    principal.check_queue(&schedule.template.queue)?;
+    let view = api.handlers.put_schedule(schedule).await?;
     Ok(ok(&ScheduleLine::from(&view)))
 }
 
 pub(super) async fn delete_schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Enqueue).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    let tenant = principal.acting_for(query.tenant.as_deref())?;
     let name = call.part("name").to_owned();
-    match api.desk.store().delete_schedule(tenant, name.clone()).await? {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("schedule", name).into()),
+    if api.handlers.store().delete_schedule(tenant, name.clone()).await? {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("schedule", name).into())
     }
 }

@@ -1,17 +1,17 @@
-//! Listings narrowed by words.
+//! Listings filtered by text.
 //!
-//! Stores have no index of words, so what they list is read and compared here, a bounded number of rows for each
-//! page. A page may then be short or empty and still have a cursor.
+//! The stores have no text index, so rows are read and compared here, a bounded number per page. A page may
+//! then be short or empty and still have a cursor.
 
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 use nagaya_jobs::{Error, JobId};
 
-/// Most pages of the store that one search looks at.
-const LOOKS_MAX: usize = 10;
+/// Store pages read per search at most.
+const PAGES_MAX: usize = 10;
 
-/// Reads a page of the jobs that a filter means and that have some words about them.
+/// Reads a page of the jobs that match a filter and a text.
 pub(super) async fn page(
     store: &dyn JobStore,
     filter: JobFilter,
@@ -23,7 +23,7 @@ pub(super) async fn page(
         return store.list(filter, before, limit).await;
     };
     let mut items = Vec::new();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..PAGES_MAX {
         let looked = store.list(filter.clone(), before, PAGE_MAX).await?;
         for job in looked.items {
             if !is_meant(&job, &words) {
@@ -43,7 +43,7 @@ pub(super) async fn page(
     Ok(Page { items, next: before })
 }
 
-/// Whether the id begins with the words, or the kind, a tag or the error has them in it. Case does not count.
+/// Returns whether the id starts with the text, or the kind, a tag or the error contains it, ignoring case.
 fn is_meant(job: &JobSummary, words: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(words);
     job.id.to_string().starts_with(words)

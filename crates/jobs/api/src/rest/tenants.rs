@@ -7,38 +7,38 @@ use nagaya_jobs::tenant::ApiToken;
 use nagaya_jobs::{Error, QueueName, TenantId};
 
 use crate::api::Api;
-use crate::auth::{Need, draw_token};
+use crate::auth::{Permission, draw_token};
 use crate::call::{Call, answer, ok, parse};
-use crate::desk::check_name;
+use crate::handlers::check_name;
 use crate::problem::Problem;
 use crate::wire::tenant::{
     MadeToken, NewToken, TenantLine, TenantSettings, Tenants, TokenLine, Tokens, WhoAmI, scope_list, scopes,
 };
 
-/// Most queues that a token is bound to.
+/// Queues per token at most.
 const QUEUES_MAX: usize = 1_000;
 
 pub(super) async fn who_am_i(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Read).await?;
-    let (tenant, scopes, queues) = caller.describe();
+    let principal = call.principal(&api, Permission::Read).await?;
+    let (tenant, scopes, queues) = principal.describe();
     Ok(ok(&WhoAmI {
         tenant: tenant.as_str(),
         scopes: scope_list(scopes),
         queues,
-        is_house: api.auth.is_house(&caller),
+        is_house: api.auth.is_operator(&principal),
     }))
 }
 
 pub(super) async fn tokens(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
-    let tokens = api.desk.store().tokens(None).await?;
+    call.principal(&api, Permission::Admin).await?;
+    let tokens = api.handlers.store().tokens(None).await?;
     Ok(ok(&Tokens {
         tokens: tokens.iter().map(TokenLine::from).collect(),
     }))
 }
 
 pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
+    call.principal(&api, Permission::Admin).await?;
     let body = call.json(&api).await?;
     let form: NewToken = parse(&body)?;
     if !(1..=4).contains(&form.scopes.len()) {
@@ -53,7 +53,7 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
         .iter()
         .try_for_each(|queue| QueueName::new(queue).map(drop))?;
     let (text, hash) = draw_token();
-    let store = api.desk.store();
+    let store = api.handlers.store();
     let token = ApiToken {
         name: form.name,
         tenant: TenantId::new(&form.tenant)?,
@@ -64,7 +64,7 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
         expires_at_ms: form.expires_at.map(|time| time.0),
     };
     store.put_token(token.clone()).await?;
-    api.auth.forget();
+    api.auth.clear_cache();
     let made = MadeToken {
         token: &text,
         line: TokenLine::from(&token),
@@ -73,33 +73,34 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
 }
 
 pub(super) async fn revoke_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
+    call.principal(&api, Permission::Admin).await?;
     let tenant = TenantId::new(call.part("tenant"))?;
     let name = call.part("name").to_owned();
-    let was_there = api.desk.store().revoke_token(tenant, name.clone()).await?;
-    api.auth.forget();
-    match was_there {
-        true => Ok(StatusCode::NO_CONTENT.into_response()),
-        false => Err(Error::no_such("token", name).into()),
+    let was_there = api.handlers.store().revoke_token(tenant, name.clone()).await?;
+    api.auth.clear_cache();
+    if was_there {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    } else {
+        Err(Error::no_such("token", name).into())
     }
 }
 
 pub(super) async fn tenants(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
-    let tenants = api.desk.store().tenants().await?;
+    call.principal(&api, Permission::Admin).await?;
+    let tenants = api.handlers.store().tenants().await?;
     Ok(ok(&Tenants {
         tenants: tenants.iter().map(TenantLine::from).collect(),
     }))
 }
 
 pub(super) async fn put_tenant(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Admin).await?;
+    call.principal(&api, Permission::Admin).await?;
     let tenant = TenantId::new(call.part("tenant"))?;
     let body = call.json(&api).await?;
     let TenantSettings { weight } = parse(&body)?;
     if !(1..=1_000_000).contains(&weight) {
         return Err(Problem::bad_request("weight must lie between 1 and 1000000"));
     }
-    api.desk.store().put_tenant(tenant, weight).await?;
+    api.handlers.store().put_tenant(tenant, weight).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

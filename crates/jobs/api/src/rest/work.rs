@@ -1,4 +1,4 @@
-//! What workers do: claim, report, keep alive.
+//! The calls of workers: claim, report, heartbeat.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use nagaya_jobs::token::Lease;
 
 use super::jobs::check_batch;
 use crate::api::Api;
-use crate::auth::Need;
+use crate::auth::Permission;
 use crate::call::{Call, ok, parse};
 use crate::problem::Problem;
 use crate::wire::new_job::client_queue;
@@ -21,15 +21,15 @@ use crate::wire::work::{
 };
 
 pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Work).await?;
+    let principal = call.principal(&api, Permission::Work).await?;
     let queue = client_queue(call.part("queue"))?;
-    caller.check_queue(&queue)?;
+    principal.check_queue(&queue)?;
     let body = call.json(&api).await?;
     let form: Claim<'_> = parse(&body)?;
     let request = ClaimRequest {
         worker: form.worker.into_owned(),
         queues: vec![queue],
-        tenant: caller.seeing(form.tenant.as_deref())?,
+        tenant: principal.seeing(form.tenant.as_deref())?,
         max: claim_max(form.max)?,
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
@@ -38,7 +38,7 @@ pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response
 }
 
 pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let caller = call.caller(&api, Need::Work).await?;
+    let principal = call.principal(&api, Permission::Work).await?;
     let body = call.json(&api).await?;
     let form: ClaimAny<'_> = parse(&body)?;
     if !(1..=64).contains(&form.queues.len()) {
@@ -47,13 +47,13 @@ pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Resp
     let mut queues = Vec::with_capacity(form.queues.len());
     for name in &form.queues {
         let queue = client_queue(name)?;
-        caller.check_queue(&queue)?;
+        principal.check_queue(&queue)?;
         queues.push(queue);
     }
     let request = ClaimRequest {
         worker: form.worker.into_owned(),
         queues,
-        tenant: caller.seeing(form.tenant.as_deref())?,
+        tenant: principal.seeing(form.tenant.as_deref())?,
         max: claim_max(form.max)?,
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
@@ -62,40 +62,40 @@ pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Resp
 }
 
 async fn given(api: &Api, request: ClaimRequest, wait: std::time::Duration) -> Result<Response, Problem> {
-    let jobs = api.desk.claim(request, wait).await?;
+    let jobs = api.handlers.claim(request, wait).await?;
     let jobs = jobs.iter().map(Claimed::from).collect();
     Ok(ok(&ClaimedJobs { jobs }))
 }
 
 pub(super) async fn complete(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let id = call.id()?;
     let body = call.json(&api).await?;
     let form: Complete<'_> = parse(&body)?;
     let report = Completion {
         result: form.result(&body)?,
-        lease: api.desk.lease(&form.token, Some(id))?,
+        lease: api.handlers.lease(&form.token, Some(id))?,
     };
-    let completed = api.desk.complete(report).await?;
+    let completed = api.handlers.complete(report).await?;
     Ok(ok(&CompletedJob::of(id, completed)))
 }
 
 pub(super) async fn fail(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let id = call.id()?;
     let body = call.json(&api).await?;
     let form: Fail<'_> = parse(&body)?;
     let report = Failure {
-        lease: api.desk.lease(&form.token, Some(id))?,
+        lease: api.handlers.lease(&form.token, Some(id))?,
         terms: form.terms(),
         error: cut(form.error, ERROR_BYTES_MAX),
     };
-    let failed = api.desk.fail(report).await?;
+    let failed = api.handlers.fail(report).await?;
     Ok(ok(&FailedJob::of(id, failed)))
 }
 
 pub(super) async fn complete_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let body = call.json(&api).await?;
     let forms: CompleteMany<'_> = parse(&body)?;
     check_batch(&api, forms.jobs.len())?;
@@ -103,12 +103,12 @@ pub(super) async fn complete_many(State(api): State<Api>, call: Call) -> Result<
     let mut reports = Vec::with_capacity(forms.jobs.len());
     for form in &forms.jobs {
         let result = form.result(&body)?;
-        api.desk.check_result(result.as_ref())?;
-        let lease = api.desk.lease(&form.token, None).ok();
+        api.handlers.check_result(result.as_ref())?;
+        let lease = api.handlers.lease(&form.token, None).ok();
         leases.push(lease);
         reports.extend(lease.map(|lease| Completion { lease, result }));
     }
-    let answers = api.desk.complete_many(reports).await?;
+    let answers = api.handlers.complete_many(reports).await?;
     let outcomes = answers.into_iter().map(|answer| answer.map_err(Problem::from));
     let outcomes = joined(leases, outcomes.collect());
     let jobs = outcomes.iter().map(|outcome| match outcome {
@@ -121,14 +121,14 @@ pub(super) async fn complete_many(State(api): State<Api>, call: Call) -> Result<
 }
 
 pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let body = call.json(&api).await?;
     let forms: FailMany<'_> = parse(&body)?;
     check_batch(&api, forms.jobs.len())?;
     let mut leases = Vec::with_capacity(forms.jobs.len());
     let mut reports = Vec::with_capacity(forms.jobs.len());
     for form in forms.jobs {
-        let lease = api.desk.lease(&form.token, None).ok();
+        let lease = api.handlers.lease(&form.token, None).ok();
         leases.push(lease);
         reports.extend(lease.map(|lease| Failure {
             lease,
@@ -136,7 +136,7 @@ pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Resp
             error: cut(form.error, ERROR_BYTES_MAX),
         }));
     }
-    let answers = api.desk.fail_many(reports).await?;
+    let answers = api.handlers.fail_many(reports).await?;
     let outcomes = answers.into_iter().map(|answer| answer.map_err(Problem::from));
     let outcomes = joined(leases, outcomes.collect());
     let jobs = outcomes.iter().map(|outcome| match outcome {
@@ -148,7 +148,7 @@ pub(super) async fn fail_many(State(api): State<Api>, call: Call) -> Result<Resp
     Ok(ok(&ReportOutcomes { jobs: jobs.collect() }))
 }
 
-/// Puts the store's answers back among the tokens that nobody knows.
+/// Merges the store's answers with the errors for unreadable tokens, in the order of the request.
 fn joined<T>(
     leases: Vec<Option<Lease>>,
     answers: Vec<Result<T, Problem>>,
@@ -162,15 +162,15 @@ fn joined<T>(
 }
 
 pub(super) async fn extend(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let id = call.id()?;
     let body = call.json(&api).await?;
     let form: Extend<'_> = parse(&body)?;
     let extension = Extension {
-        lease: api.desk.lease(&form.token, Some(id))?,
+        lease: api.handlers.lease(&form.token, Some(id))?,
         length: form.timeout_seconds.map(|seconds| seconds.0),
     };
-    let until_ms = api.desk.extend(extension).await?;
+    let until_ms = api.handlers.extend(extension).await?;
     Ok(ok(&Extended {
         id: Number(id),
         lease_expires_at: Time(until_ms),
@@ -178,33 +178,33 @@ pub(super) async fn extend(State(api): State<Api>, call: Call) -> Result<Respons
 }
 
 pub(super) async fn progress(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let id = call.id()?;
     let body = call.json(&api).await?;
     let form: Progress<'_> = parse(&body)?;
     let report = ProgressReport {
         progress: form.progress()?,
-        lease: api.desk.lease(&form.token, Some(id))?,
+        lease: api.handlers.lease(&form.token, Some(id))?,
     };
-    api.desk.progress(report).await?;
+    api.handlers.progress(report).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn log(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.caller(&api, Need::Work).await?;
+    call.principal(&api, Permission::Work).await?;
     let id = call.id()?;
     let body = call.json(&api).await?;
     let form: Log<'_> = parse(&body)?;
     let lines = log_lines(form.lines)?;
     let report = LogReport {
-        lease: api.desk.lease(&form.token, Some(id))?,
+        lease: api.handlers.lease(&form.token, Some(id))?,
         lines,
     };
-    api.desk.log(report).await?;
+    api.handlers.log(report).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Checks and shortens lines from anywhere.
+/// Validates and truncates log lines.
 pub(crate) fn log_lines(lines: Vec<String>) -> Result<Vec<String>, Problem> {
     use nagaya_jobs::limits::{LOG_LINE_BYTES_MAX, LOG_LINES_MAX};
     match lines.len() as u64 {
@@ -216,7 +216,7 @@ pub(crate) fn log_lines(lines: Vec<String>) -> Result<Vec<String>, Problem> {
     }
 }
 
-/// Cuts a text off at a whole character.
+/// Truncates a text at a character boundary.
 pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
     text

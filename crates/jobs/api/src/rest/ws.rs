@@ -1,8 +1,8 @@
 //! Events over a WebSocket.
 //!
-//! The client's first message is a hello with its cursor or the name of its subscription; then events come.
-//! With a subscription the client acknowledges, which moves the cursor that the server keeps, and no more than
-//! a window of events is sent ahead of it. All messages are JSON with a `type`.
+//! The client's first message is a hello with its cursor or the name of its subscription; then it receives
+//! events. With a subscription, the client acknowledges events, which advances the cursor that the server
+//! keeps, and at most a window of events is sent ahead of it. All messages are JSON with a `type`.
 
 use std::time::Duration;
 
@@ -16,26 +16,26 @@ use serde::{Deserialize, Serialize};
 use super::events::{subscribe, subscription};
 use super::jobs::{readable_queue, seen};
 use crate::api::Api;
-use crate::auth::{Caller, Need};
+use crate::auth::{Permission, Principal};
 use crate::call::Call;
 use crate::feed::{Batch, Reader};
-use crate::problem::{Problem, ProblemDocument, Sort};
+use crate::problem::{Problem, ProblemDocument, ProblemKind};
 use crate::wire::event::{EventLine, Gap};
 use crate::wire::new_job::EventKind as KindName;
 use crate::wire::scalar::{Id, Number, Position};
 
-/// Most events that are sent ahead of the last acknowledgement.
+/// Events sent ahead of the last acknowledgement at most.
 const WINDOW: usize = 1_000;
-/// How long a client may take for its hello.
+/// How long a client may take to send its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest message of a client.
+/// Largest client message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum FromClient {
     Hello(Hello),
-    /// Everything up to this event has been dealt with.
+    /// Acknowledges every event up to this one.
     Ack {
         id: Position,
     },
@@ -44,14 +44,14 @@ enum FromClient {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hello {
-    /// A reader's name, whose cursor the server keeps; made when there is none.
+    /// The name of a subscription, whose cursor the server keeps; created if it does not exist.
     subscription: Option<String>,
     after: Option<Position>,
     queue: Option<String>,
     #[serde(default)]
     kinds: Vec<KindName>,
     job: Option<Id>,
-    /// For browsers, which cannot send a header with a WebSocket.
+    /// For browsers, which cannot set headers on a WebSocket.
     token: Option<String>,
 }
 
@@ -65,10 +65,10 @@ enum FromServer<'a> {
 }
 
 pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    // A token may still come in the hello.
-    let caller = match call.caller(&api, Need::Read).await {
-        Ok(caller) => Some(caller),
-        Err(problem) if problem.sort == Sort::Unauthorized && !has_token(&call) => None,
+    // The token may still come in the hello.
+    let principal = match call.principal(&api, Permission::Read).await {
+        Ok(principal) => Some(principal),
+        Err(problem) if problem.kind == ProblemKind::Unauthorized && !has_token(&call) => None,
         Err(problem) => return Err(problem),
     };
     let (mut parts, _) = call.request.into_parts();
@@ -77,10 +77,10 @@ pub(super) async fn open(State(api): State<Api>, call: Call) -> Result<Response,
     let upgrade = upgrade
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX);
-    // The server waits at its end until the socket has been closed.
+    // Shutdown waits until the socket is closed.
     let tracked = api.streams.token();
     Ok(upgrade.on_upgrade(async move |socket| {
-        serve(api, socket, caller).await;
+        serve(api, socket, principal).await;
         drop(tracked);
     }))
 }
@@ -89,37 +89,37 @@ fn has_token(call: &Call) -> bool {
     call.headers().contains_key(axum::http::header::AUTHORIZATION)
 }
 
-async fn serve(api: Api, mut socket: WebSocket, caller: Option<std::sync::Arc<Caller>>) {
-    let opened = tokio::time::timeout(HELLO_TIMEOUT, begin(&api, &mut socket, caller)).await;
+async fn serve(api: Api, mut socket: WebSocket, principal: Option<std::sync::Arc<Principal>>) {
+    let opened = tokio::time::timeout(HELLO_TIMEOUT, begin(&api, &mut socket, principal)).await;
     let problem = match opened {
         Ok(Ok(Some(session))) => return session.run(&api, socket).await,
         Ok(Ok(None)) => return,
         Ok(Err(problem)) => problem,
-        Err(_) => Problem::new(Sort::Timeout, "no hello came in time"),
+        Err(_) => Problem::new(ProblemKind::Timeout, "no hello came in time"),
     };
     let message = FromServer::Problem {
         problem: problem.document(),
     };
     if send(&api, &mut socket, &message).await.is_ok() {
-        close(&api, &mut socket, close_code::POLICY, problem.sort.name()).await;
+        close(&api, &mut socket, close_code::POLICY, problem.kind.name()).await;
     }
 }
 
-/// What a hello has opened.
+/// The session that a hello has opened.
 struct Session {
     reader: Reader,
-    /// Tenant and name of a subscription, and where its cursor is.
+    /// Tenant and name of the subscription.
     subscription: Option<(TenantId, String)>,
     /// Positions sent and not acknowledged.
     sent: std::collections::VecDeque<u64>,
     waiting: std::collections::VecDeque<std::sync::Arc<nagaya_jobs::event::Event>>,
 }
 
-/// Reads the hello. Nothing when the client has gone.
+/// Reads the hello. Returns `None` when the client disconnects.
 async fn begin(
     api: &Api,
     socket: &mut WebSocket,
-    caller: Option<std::sync::Arc<Caller>>,
+    principal: Option<std::sync::Arc<Principal>>,
 ) -> Result<Option<Session>, Problem> {
     let hello = loop {
         match socket.recv().await {
@@ -135,21 +135,21 @@ async fn begin(
             Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(None),
         }
     };
-    let caller = match (&hello.token, caller) {
+    let principal = match (&hello.token, principal) {
         (Some(token), _) => api.auth.of_token(token).await?,
-        (None, Some(caller)) => caller,
-        (None, None) => return Err(Problem::new(Sort::Unauthorized, "the hello needs a token")),
+        (None, Some(principal)) => principal,
+        (None, None) => return Err(Problem::new(ProblemKind::Unauthorized, "the hello needs a token")),
     };
-    caller.check(Need::Read)?;
+    principal.check(Permission::Read)?;
     let after = hello.after.map(|after| after.0);
     if let Some(job) = hello.job {
-        seen(api, &caller, job.0).await?;
+        seen(api, &principal, job.0).await?;
     }
     let filter = EventFilter {
-        tenant: caller.seeing(None)?,
+        tenant: principal.seeing(None)?,
         queue: match hello.job {
             Some(_) => None,
-            None => readable_queue(&caller, hello.queue.as_deref())?,
+            None => readable_queue(&principal, hello.queue.as_deref())?,
         },
         job: hello.job.map(|job| job.0),
         kinds: hello.kinds.into_iter().map(EventKind::from).collect(),
@@ -157,14 +157,14 @@ async fn begin(
     let (filter, after, named) = match hello.subscription {
         None => (filter, after, None),
         Some(name) => {
-            let found = match subscription(api, &caller, &name).await {
+            let found = match subscription(api, &principal, &name).await {
                 Ok(found) => found,
-                Err(_) => subscribe(api, &caller, name.clone(), filter, after).await?,
+                Err(_) => subscribe(api, &principal, name.clone(), filter, after).await?,
             };
             (found.filter, Some(found.cursor), Some((found.tenant, name)))
         }
     };
-    let reader = api.desk.feed().reader(filter, after).await?;
+    let reader = api.handlers.feed().reader(filter, after).await?;
     let welcome = FromServer::Welcome {
         cursor: Number(reader.position()),
     };
@@ -175,13 +175,13 @@ async fn begin(
             sent: Default::default(),
             waiting: Default::default(),
         })),
-        Err(Gone) => Ok(None),
+        Err(ClientDisconnected) => Ok(None),
     }
 }
 
-/// The client has gone, or took nothing for too long.
+/// The client disconnected, or accepted nothing for too long.
 #[derive(Debug)]
-struct Gone;
+struct ClientDisconnected;
 
 impl Session {
     async fn run(mut self, api: &Api, mut socket: WebSocket) {
@@ -224,7 +224,7 @@ impl Session {
                         problem: problem.document(),
                     };
                     if send(api, &mut socket, &message).await.is_ok() {
-                        close(api, &mut socket, close_code::POLICY, problem.sort.name()).await;
+                        close(api, &mut socket, close_code::POLICY, problem.kind.name()).await;
                     }
                     return;
                 }
@@ -237,13 +237,15 @@ impl Session {
             let message = FromServer::Gap {
                 gap: Gap::new(after, up_to),
             };
-            send(api, socket, &message).await.map_err(|Gone| None)?;
+            send(api, socket, &message)
+                .await
+                .map_err(|ClientDisconnected| None)?;
         }
         self.waiting.extend(batch.events);
         Ok(())
     }
 
-    /// Deals with what the client said. An error of nothing means that it has gone.
+    /// Handles a client message. `Err(None)` means that the client disconnected.
     async fn heard(
         &mut self,
         api: &Api,
@@ -266,22 +268,26 @@ impl Session {
         let Some((tenant, name)) = &self.subscription else {
             return Ok(());
         };
-        // Only what was sent can be acknowledged.
+        // Only sent events can be acknowledged.
         let known = self.sent.partition_point(|seq| *seq <= id);
         let Some(last) = self.sent.drain(..known).next_back() else {
             return Ok(());
         };
-        let moved = api.desk.store().advance(tenant.clone(), name.clone(), last).await;
+        let moved = api
+            .handlers
+            .store()
+            .advance(tenant.clone(), name.clone(), last)
+            .await;
         moved.map(drop).map_err(|error| Some(Problem::from(error)))
     }
 }
 
-async fn send(api: &Api, socket: &mut WebSocket, message: &FromServer<'_>) -> Result<(), Gone> {
+async fn send(api: &Api, socket: &mut WebSocket, message: &FromServer<'_>) -> Result<(), ClientDisconnected> {
     let text = serde_json::to_string(message).expect("messages have string keys");
     let sending = socket.send(Message::Text(text.into()));
     match tokio::time::timeout(api.config.stall_max, sending).await {
         Ok(Ok(())) => Ok(()),
-        _ => Err(Gone),
+        _ => Err(ClientDisconnected),
     }
 }
 
@@ -290,6 +296,6 @@ async fn close(api: &Api, socket: &mut WebSocket, code: u16, reason: &'static st
         code,
         reason: reason.into(),
     };
-    // A client that does not listen loses its connection all the same.
+    // A client that does not read is disconnected all the same.
     let _ = tokio::time::timeout(api.config.stall_max, socket.send(Message::Close(Some(frame)))).await;
 }

@@ -1,6 +1,6 @@
-//! The JSON forms of REST, converted by hand from and to the domain's types.
+//! The JSON types of REST, converted by hand from and to the domain types.
 //!
-//! Requests borrow from the body: a payload is a slice of what was received, never parsed into a tree.
+//! Requests borrow from the body: a payload is a slice of the received bytes, never parsed into a tree.
 
 pub(crate) mod event;
 pub(crate) mod job;

@@ -227,9 +227,10 @@ impl From<&WebhookRule> for WebhookView {
             url: webhook.url.clone(),
             header_names: webhook.headers.iter().map(|(name, _)| name.clone()).collect(),
             events: webhook.events.iter().copied().map(EventKind::from).collect(),
-            format: match webhook.cloud_events {
-                true => WebhookFormat::CloudEvents,
-                false => WebhookFormat::Standard,
+            format: if webhook.cloud_events {
+                WebhookFormat::CloudEvents
+            } else {
+                WebhookFormat::Standard
             },
         }
     }
@@ -240,7 +241,7 @@ impl NewJob<'_> {
         self.tenant.as_deref()
     }
 
-    /// Turns the form into the domain's. `whole` is the body that the form borrows from.
+    /// Converts to the domain type. `whole` is the body that this borrows from.
     pub(crate) fn into_job(self, tenant: TenantId, whole: &Bytes) -> Result<nagaya_jobs::NewJob, Problem> {
         let queue = client_queue(&self.queue)?;
         let payload = match (self.payload, self.payload_base64) {
@@ -301,7 +302,7 @@ impl NewJob<'_> {
     }
 }
 
-/// The type of bytes that say nothing about themselves.
+/// The media type of bytes without a declared type.
 pub(crate) const BINARY: &str = "application/octet-stream";
 
 /// Takes a piece of JSON out of the body it came in, without a copy.
@@ -312,16 +313,17 @@ pub(crate) fn json_body(value: Option<&RawValue>, whole: &Bytes) -> Body {
     }
 }
 
-/// Checks a queue that a client names: the house's own are closed to it.
+/// Validates a queue named by a client: queues reserved for the server are refused.
 pub(crate) fn client_queue(name: &str) -> Result<QueueName, Problem> {
     let queue = QueueName::new(name)?;
-    match queue.is_reserved() {
-        true => Err(Error::invalid(
+    if queue.is_reserved() {
+        Err(Error::invalid(
             "queue",
             "begins with an underscore: such queues are the house's own",
         )
-        .into()),
-        false => Ok(queue),
+        .into())
+    } else {
+        Ok(queue)
     }
 }
 

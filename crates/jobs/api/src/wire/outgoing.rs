@@ -1,4 +1,5 @@
-//! The forms of what `nagaya-deliver` serves, for the OpenAPI document. The fuzzer holds its answers against them.
+//! The JSON types that `nagaya-deliver` serves, for the OpenAPI document. The fuzzer checks its responses
+//! against them.
 
 #![allow(dead_code, reason = "only their schemas are used")]
 

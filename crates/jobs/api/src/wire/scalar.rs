@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Seconds(pub(crate) Duration);
 
-/// Longest length of time that anybody may write, in seconds: what is longer is a mistake.
+/// Longest accepted duration, in seconds; anything longer is a mistake.
 const SECONDS_MAX: f64 = 366.0 * 24.0 * 3600.0;
 
 impl<'de> Deserialize<'de> for Seconds {
@@ -169,14 +169,14 @@ impl ToSchema for Position {
     }
 }
 
-/// Reads a position in the log; stores count within 63 bits.
+/// Parses a position in the log; stores count within 63 bits.
 pub(crate) fn parse_position(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let position: u64 = digits.then(|| text.parse().ok())??;
     (position <= i64::MAX as u64).then_some(position)
 }
 
-/// Reads a length of time as a query says it: `30s`, `500ms`, `2m`, or seconds without a unit.
+/// Parses a duration in a query: `30s`, `500ms`, `2m`, or seconds without a unit.
 pub(crate) fn parse_wait(text: &str) -> Option<Duration> {
     let unit_at = text
         .find(|one: char| one.is_ascii_alphabetic())

@@ -1,4 +1,4 @@
-//! Schedules: jobs that come again.
+//! Schedules: recurring jobs.
 
 use bytes::Bytes;
 use nagaya_jobs::TenantId;

@@ -20,7 +20,7 @@ pub(crate) enum Scope {
     Admin,
 }
 
-/// Turns a list of scopes into the domain's set.
+/// Converts a list of scopes to the domain's set.
 pub(crate) fn scopes(list: &[Scope]) -> Scopes {
     Scopes {
         enqueue: list.contains(&Scope::Enqueue),

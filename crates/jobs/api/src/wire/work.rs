@@ -1,4 +1,4 @@
-//! What workers say, and what they are told.
+//! Requests and replies of workers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::new_job::{BINARY, State, json_body};
 use super::scalar::{Id, Number, Seconds, Time};
-use crate::desk::check_text;
+use crate::handlers::check_text;
 use crate::problem::{Problem, ProblemDocument};
 
 /// A worker's wish for jobs of one queue.
@@ -64,7 +64,7 @@ pub(crate) struct ClaimAny<'a> {
     pub(crate) tenant: Option<String>,
 }
 
-/// Checks how many jobs a worker asks for.
+/// Validates the number of jobs that a worker asks for.
 pub(crate) fn claim_max(max: Option<usize>) -> Result<usize, Problem> {
     match max.unwrap_or(1) {
         max @ 1..=CLAIM_MAX => Ok(max),
@@ -191,7 +191,7 @@ pub(crate) struct Complete<'a> {
 }
 
 impl Complete<'_> {
-    /// Takes the result out of the body that it came in.
+    /// Takes the result out of the body it came in, without a copy.
     pub(crate) fn result(&self, whole: &Bytes) -> Result<Option<Body>, Problem> {
         match (self.result, &self.result_base64, &self.content_type) {
             (None, None, None) => Ok(None),
@@ -284,7 +284,7 @@ pub(crate) struct Progress<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// What is taken of a progress report's message and data, in bytes.
+/// Bytes kept of a progress report's message and of its data.
 const PROGRESS_BYTES_MAX: usize = 4 << 10;
 
 impl Progress<'_> {
@@ -297,7 +297,7 @@ impl Progress<'_> {
     }
 }
 
-/// Checks a progress report from anywhere.
+/// Validates a progress report.
 pub(crate) fn progress(
     share: Option<f64>,
     message: Option<String>,
@@ -407,7 +407,7 @@ pub(crate) struct Extended {
     pub(crate) lease_expires_at: Time,
 }
 
-/// Bounds a wait that a caller asks for.
+/// Limits a requested wait.
 pub(crate) fn bounded_wait(asked: Option<Seconds>, wait_max: Duration) -> Duration {
     asked.map_or(Duration::ZERO, |seconds| seconds.0.min(wait_max))
 }

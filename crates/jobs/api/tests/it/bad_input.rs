@@ -1,15 +1,15 @@
-//! Everything that clients get wrong is told in a problem document.
+//! Every client mistake is answered with a problem document.
 
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::{ApiConfig, AuthConfig};
 use serde_json::{Value, json};
 
-use super::house::House;
+use super::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_mistake_has_its_status() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let check = async |method: &str, path: &str, body: Option<&str>, status: u16, name: &str| {
         let answer = client.send(method, path, body.map(str::to_owned), &[]).await;
         assert_eq!(
@@ -111,8 +111,8 @@ async fn each_mistake_has_its_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_jobs_token_is_foreign() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let other = client.enqueue(json!({"queue": "mail", "payload": 2})).await;
     let token = client.claim("mail").await["token"].clone();
@@ -133,11 +133,11 @@ async fn bodies_have_a_type_and_a_size() {
         ..ApiConfig::default()
     };
     let open = AuthConfig {
-        house_token: None,
+        server_token: None,
         open: true,
     };
-    let house = House::with(open, api, Config::default()).await;
-    let client = house.client();
+    let server = TestServer::with(open, api, Config::default()).await;
+    let client = server.client();
     let text = json!({"queue": "mail", "payload": "x".repeat(2_000)}).to_string();
     let large = client.send("POST", "/v1/jobs", Some(text), &[]).await;
     assert_eq!(large.problem(413), "too-large");
@@ -148,8 +148,8 @@ async fn bodies_have_a_type_and_a_size() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_past_its_limit_is_refused_by_name() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let large = client
         .post(
             "/v1/jobs",
@@ -160,11 +160,11 @@ async fn a_payload_past_its_limit_is_refused_by_name() {
     assert!(large.body["detail"].as_str().unwrap().starts_with("payload has"));
 }
 
-/// Bodies made of the right words in wrong places: never a 5xx, and a problem document each time.
+/// Bodies with valid tokens in invalid places: never a 5xx, and a problem document each time.
 #[tokio::test(flavor = "multi_thread")]
 async fn scrambled_bodies_are_refused_or_taken_but_break_nothing() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let mut seed = rand::random::<u64>();
     println!("seed {seed}");
     let mut next = move |below: usize| {
@@ -261,5 +261,5 @@ async fn scrambled_bodies_are_refused_or_taken_but_break_nothing() {
             answer.problem(status);
         }
     }
-    assert_eq!(house.jobs.store().check().await.unwrap(), []);
+    assert_eq!(server.jobs.store().check().await.unwrap(), []);
 }

@@ -1,4 +1,4 @@
-//! A client for a server somewhere: REST, events, gRPC. Shared with the tests of the binary.
+//! A client for any server: REST, events, gRPC. Shared with the tests of the binary.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use nagaya_jobs_api::proto::jobs_client::JobsClient;
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
-/// Where a server is reached; a proxy may have a port for each protocol.
+/// Where a server is reached; a proxy may have one port per protocol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Endpoints {
     pub(crate) rest: SocketAddr,
     pub(crate) grpc: SocketAddr,
 }
 
-impl Door {
+impl Endpoints {
     pub(crate) fn client(&self) -> Client {
         Client {
             address: self.rest,
@@ -35,7 +35,7 @@ impl Door {
     }
 }
 
-/// Speaks REST.
+/// The REST client.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     token: Option<String>,
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -58,7 +58,7 @@ impl Answer {
         self.body
     }
 
-    /// The last part of a problem's type.
+    /// Returns the last segment of a problem's type.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16) -> &str {
         assert_eq!(self.status, status, "{}", self.body);
@@ -164,7 +164,7 @@ impl Client {
         body["jobs"][0].clone()
     }
 
-    /// Claims one job and ends it well.
+    /// Claims one job and completes it.
     pub(crate) async fn work(&self, queue: &str, result: Value) -> String {
         let job = self.claim(queue).await;
         let id = job["id"].as_str().unwrap().to_owned();
@@ -216,7 +216,7 @@ pub(crate) struct Sent {
 }
 
 impl EventStream {
-    /// The next event; nothing when the stream has ended.
+    /// Returns the next event; `None` when the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
             if let Some(at) = self.text.find("\n\n") {
@@ -230,7 +230,7 @@ impl EventStream {
         }
     }
 
-    /// Reads until a text has come; returns all that came, comments and all.
+    /// Reads until a text has arrived. Returns everything received, comments included.
     pub(crate) async fn raw_until(&mut self, text: &str) -> String {
         while !self.text.contains(text) || !self.text.ends_with("\n\n") {
             self.read().await.expect("the stream goes on");

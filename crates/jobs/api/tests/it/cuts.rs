@@ -1,5 +1,5 @@
-//! Connections are cut at random points while thousands of jobs end: every reader has every result, once after
-//! duplicates are dropped by event id.
+//! Connections are cut at random points while thousands of jobs end: every reader gets every result, exactly
+//! once after duplicates are dropped by event id.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::events::{socket, told};
-use super::house::House;
+use super::test_server::TestServer;
 
 const JOBS: usize = 2_000;
 
-/// Registers jobs and ends them, in batches, with their own numbers as results.
-async fn run_jobs(house: &House) -> Vec<String> {
-    let client = house.client();
+/// Registers jobs and completes them in batches, with their own numbers as results.
+async fn run_jobs(server: &TestServer) -> Vec<String> {
+    let client = server.client();
     let mut ids = Vec::new();
     for start in (0..JOBS).step_by(100) {
         let jobs: Vec<Value> = (start..start + 100)
@@ -41,7 +41,7 @@ async fn run_jobs(house: &House) -> Vec<String> {
     ids
 }
 
-/// What a reader has: job and result by event id.
+/// What a reader has received: job and result by event id.
 #[derive(Default)]
 struct Inbox(BTreeMap<u64, (String, Value)>);
 
@@ -74,15 +74,15 @@ impl Inbox {
     }
 }
 
-/// How many messages to read before the next cut.
+/// Returns how many messages to read before the next cut.
 fn stretch() -> usize {
     1 + rand::random::<u16>() as usize % 150
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_sent_events_survive_cuts() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let read = async {
         let (mut inbox, mut last) = (Inbox::default(), "0".to_owned());
         while !inbox.is_full() {
@@ -99,18 +99,18 @@ async fn server_sent_events_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn websockets_with_a_subscription_survive_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let hello = json!({"type": "hello", "subscription": "s", "kinds": ["succeeded"], "after": "0"});
     let read = async {
         let mut inbox = Inbox::default();
         while !inbox.is_full() {
-            let (mut socket, _) = socket(&house, hello.clone()).await;
+            let (mut socket, _) = socket(&server, hello.clone()).await;
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -123,7 +123,7 @@ async fn websockets_with_a_subscription_survive_cuts() {
                     event["job"].as_str().unwrap().to_owned(),
                     event["result"].clone(),
                 );
-                // Some acknowledgements are lost with the cut.
+                // Some acknowledgements are lost with the connection.
                 let ack = json!({"type": "ack", "id": id}).to_string();
                 socket.feed(Message::text(ack)).await.unwrap();
                 if rand::random::<u8>() < 64 {
@@ -133,13 +133,13 @@ async fn websockets_with_a_subscription_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_watch_survives_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let read = async {
         let (mut inbox, mut last) = (Inbox::default(), 0);
         while !inbox.is_full() {
@@ -150,7 +150,7 @@ async fn grpc_watch_survives_cuts() {
                 }),
                 after: Some(last),
             };
-            let mut stream = house.grpc().await.watch(request).await.unwrap().into_inner();
+            let mut stream = server.grpc().await.watch(request).await.unwrap().into_inner();
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -165,13 +165,13 @@ async fn grpc_watch_survives_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_subscriptions_survive_cuts() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let read = async {
         let mut inbox = Inbox::default();
         while !inbox.is_full() {
@@ -190,7 +190,7 @@ async fn grpc_subscriptions_survive_cuts() {
                 .await
                 .unwrap();
             let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
-            let mut stream = house.grpc().await.subscribe(asked).await.unwrap().into_inner();
+            let mut stream = server.grpc().await.subscribe(asked).await.unwrap().into_inner();
             for _ in 0..stretch() {
                 if inbox.is_full() {
                     break;
@@ -209,14 +209,14 @@ async fn grpc_subscriptions_survive_cuts() {
         }
         inbox
     };
-    let (inbox, ids) = tokio::join!(read, run_jobs(&house));
+    let (inbox, ids) = tokio::join!(read, run_jobs(&server));
     inbox.check(&ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_polls_survive_cuts() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let mut ids = Vec::new();
     for n in 0..200 {
         ids.push(client.enqueue(json!({"queue": "mail", "payload": n})).await);

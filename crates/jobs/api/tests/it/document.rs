@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use super::house::House;
+use super::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_document_is_served() {
-    let house = House::start().await;
-    let document = house.client().get("/openapi.json").await.is(200);
+    let server = TestServer::start().await;
+    let document = server.client().get("/openapi.json").await.is(200);
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/jobs"]["post"].is_object());
 }
 
-/// `UPDATE_DOCS=1 cargo test -p nagaya-jobs-api --test it document` writes it anew.
+/// `UPDATE_DOCS=1 cargo test -p nagaya-jobs-api --test it document` rewrites it.
 #[test]
 fn docs_hold_the_document() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi.json");

@@ -12,12 +12,12 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::house::House;
+use super::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jobs_events_come_in_order_from_its_beginning() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let id = client
         .enqueue(json!({"queue": "mail", "payload": 1, "kind": "k"}))
         .await;
@@ -41,8 +41,8 @@ async fn a_jobs_events_come_in_order_from_its_beginning() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_goes_on_after_the_last_event_that_was_seen() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let id = client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let path = format!("/v1/jobs/{id}/events");
     let first = client.events(&path, None).await.next().await.unwrap();
@@ -54,8 +54,8 @@ async fn a_stream_goes_on_after_the_last_event_that_was_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_filtered_by_queue_and_kind() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let mut stream = client
         .events("/v1/events?queue=mail&kind=succeeded,failed", None)
         .await;
@@ -79,29 +79,29 @@ async fn an_idle_stream_shows_that_it_is_alive_and_how_far_it_looked() {
         ..ApiConfig::default()
     };
     let open = AuthConfig {
-        house_token: None,
+        server_token: None,
         open: true,
     };
-    let house = House::with(open, api, Config::default()).await;
-    let client = house.client();
+    let server = TestServer::with(open, api, Config::default()).await;
+    let client = server.client();
     client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let mut stream = client.events("/v1/events?kind=failed&after=0", None).await;
     let text = stream.raw_until(": alive").await;
     assert!(text.contains("id: 1\n: alive\n\n"), "{text}");
-    house.closing.cancel();
+    server.closing.cancel();
     assert!(stream.next().await.is_none(), "streams end with the server");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_behind_the_logs_retention_is_told_of_the_gap() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     for _ in 0..3 {
         client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     }
     let far_future = 4_000_000_000_000;
-    house.jobs.store().trim_events(far_future, 2).await.unwrap();
-    let trimmed = house.jobs.store().log_bounds().await.unwrap().trimmed;
+    server.jobs.store().trim_events(far_future, 2).await.unwrap();
+    let trimmed = server.jobs.store().log_bounds().await.unwrap().trimmed;
     assert!(trimmed > 0);
     let mut stream = client.events("/v1/events?after=0", None).await;
     let gap = stream.next().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_reader_behind_the_logs_retention_is_told_of_the_gap() {
         (&gap.data["after"], &gap.data["see"]),
         (&json!("0"), &json!("/v1/jobs"))
     );
-    if house.jobs.store().log_bounds().await.unwrap().head > trimmed {
+    if server.jobs.store().log_bounds().await.unwrap().head > trimmed {
         assert_eq!(stream.next().await.unwrap().event, "enqueued");
     }
     let mut stray = client.events("/v1/events?after=999999", None).await;
@@ -123,12 +123,12 @@ async fn a_reader_behind_the_logs_retention_is_told_of_the_gap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_keeps_its_cursor_on_the_server() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let wish = json!({"queue": "mail", "kinds": ["succeeded"]});
     let made = client.put("/v1/subscriptions/billing", wish).await.is(200);
     assert_eq!(made["kinds"], json!(["succeeded"]));
-    // Nobody listens meanwhile.
+    // No reader is connected meanwhile.
     let mut done = Vec::new();
     for _ in 0..2 {
         client.enqueue(json!({"queue": "mail", "payload": 1})).await;
@@ -160,17 +160,17 @@ async fn a_subscription_keeps_its_cursor_on_the_server() {
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-/// Opens a WebSocket and says hello; returns it after the welcome.
-pub(crate) async fn socket(house: &House, hello: Value) -> (Socket, Value) {
-    let stream = TcpStream::connect(house.address).await.unwrap();
-    let url = format!("ws://{}/v1/ws", house.address);
+/// Opens a WebSocket and sends the hello. Returns it after the welcome.
+pub(crate) async fn socket(server: &TestServer, hello: Value) -> (Socket, Value) {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let url = format!("ws://{}/v1/ws", server.address);
     let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
     socket.send(Message::text(hello.to_string())).await.unwrap();
     let welcome = told(&mut socket).await.unwrap();
     (socket, welcome)
 }
 
-/// The next message of the server; nothing when it has closed.
+/// Returns the server's next message; `None` when it has closed.
 pub(crate) async fn told(socket: &mut Socket) -> Option<Value> {
     loop {
         let message = tokio::time::timeout(Duration::from_secs(30), socket.next()).await;
@@ -184,10 +184,10 @@ pub(crate) async fn told(socket: &mut Socket) -> Option<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_come_over_a_websocket_and_acks_move_the_cursor() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let hello = json!({"type": "hello", "subscription": "shop", "kinds": ["succeeded"]});
-    let (mut first, welcome) = socket(&house, hello.clone()).await;
+    let (mut first, welcome) = socket(&server, hello.clone()).await;
     assert_eq!(welcome["type"], "welcome");
     let mut done = Vec::new();
     for _ in 0..2 {
@@ -206,19 +206,19 @@ async fn events_come_over_a_websocket_and_acks_move_the_cursor() {
         tokio::task::yield_now().await;
     }
     drop(first);
-    let (mut second, _) = socket(&house, hello).await;
+    let (mut second, _) = socket(&server, hello).await;
     assert_eq!(told(&mut second).await.unwrap()["event"]["job"], json!(done[1]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_hello_is_answered_and_the_socket_closed() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     for hello in [
         json!({"type": "ack", "id": "1"}),
         json!({"type": "hello", "x": 1}),
         json!(7),
     ] {
-        let (mut socket, answer) = socket(&house, hello).await;
+        let (mut socket, answer) = socket(&server, hello).await;
         assert_eq!(answer["type"], "problem");
         assert_eq!(answer["problem"]["status"], 400);
         assert!(told(&mut socket).await.is_none());
@@ -227,8 +227,8 @@ async fn a_bad_hello_is_answered_and_the_socket_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_streams_events_over_grpc() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let id = client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let request = WatchRequest {
         filter: Some(EventFilter {
@@ -237,7 +237,7 @@ async fn watch_streams_events_over_grpc() {
         }),
         after: Some(0),
     };
-    let mut stream = house.grpc().await.watch(request).await.unwrap().into_inner();
+    let mut stream = server.grpc().await.watch(request).await.unwrap().into_inner();
     client.work("mail", json!([1])).await;
     for kind in [EventKind::Enqueued, EventKind::Started, EventKind::Succeeded] {
         let message = stream.message().await.unwrap().unwrap().message;
@@ -253,8 +253,8 @@ async fn watch_streams_events_over_grpc() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_subscriber_does_not_acknowledge_comes_again() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let hello = |deadline_ms| {
         Asked::Hello(SubscribeHello {
             name: "shop".into(),
@@ -271,7 +271,7 @@ async fn what_a_subscriber_does_not_acknowledge_comes_again() {
         client.enqueue(json!({"queue": "mail", "payload": 1})).await;
         client.work("mail", json!(1)).await;
     }
-    let mut grpc = house.grpc().await;
+    let mut grpc = server.grpc().await;
     let (asks, asked) = tokio::sync::mpsc::channel(16);
     let say = async |asks: &tokio::sync::mpsc::Sender<SubscribeRequest>, message| {
         asks.send(SubscribeRequest {
@@ -311,7 +311,7 @@ async fn what_a_subscriber_does_not_acknowledge_comes_again() {
         }
     };
     drop((asks, stream));
-    // The server writes the cursor down now and then, and when the client has gone.
+    // The server stores the cursor periodically, and when the client disconnects.
     loop {
         let cursor = client.get("/v1/subscriptions").await.is(200)["subscriptions"][0]["cursor"].clone();
         if cursor.as_str().unwrap().parse::<u64>().unwrap() >= seqs[1] {

@@ -1,6 +1,6 @@
 //! The jobs API over real sockets, on a real store.
 
-// A test's helpers fail as loudly as the test itself.
+// Test helpers may panic like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod auth;
@@ -9,10 +9,10 @@ mod client;
 mod cuts;
 mod document;
 mod events;
+mod every_store;
 mod fuzz;
-mod house;
-mod houses;
 mod idle;
 mod rest;
 mod sequences;
+mod test_server;
 mod work_stream;

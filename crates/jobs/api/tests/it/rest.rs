@@ -1,13 +1,13 @@
-//! What else REST does: batches, lists, queues, schedules.
+//! More of REST: batches, lists, queues, schedules.
 
 use serde_json::json;
 
-use super::house::House;
+use super::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_are_registered_claimed_and_completed_item_by_item() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let jobs: Vec<_> = (0..50).map(|n| json!({"queue": "mail", "payload": n})).collect();
     let made = client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.is(201);
     assert_eq!(made["jobs"].as_array().unwrap().len(), 50);
@@ -29,8 +29,8 @@ async fn batches_are_registered_claimed_and_completed_item_by_item() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_item_of_a_batch_is_named_and_nothing_is_registered() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let jobs =
         json!({"jobs": [{"queue": "mail", "payload": 1}, {"queue": "mail", "payload": 1, "priority": 5000}]});
     let refused = client.post("/v1/jobs/batch", jobs).await;
@@ -46,8 +46,8 @@ async fn one_bad_item_of_a_batch_is_named_and_nothing_is_registered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_find_the_first_registration() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let job = json!({"queue": "mail", "payload": 1, "idempotency_key": "order-7"});
     let first = client.post("/v1/jobs", job.clone()).await.is(201);
     let again = client.post("/v1/jobs", job).await.is(201);
@@ -57,8 +57,8 @@ async fn keys_find_the_first_registration() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listings_are_filtered_and_paged() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     for n in 0..25 {
         let queue = if n % 5 == 0 { "post" } else { "mail" };
         client
@@ -86,12 +86,12 @@ async fn listings_are_filtered_and_paged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_found_by_words_about_them() {
-    let house = House::start().await;
-    let client = house.client();
-    let wish = |kind: &str, tag: &str| json!({"queue": "mail", "payload": 1, "kind": kind, "tags": [tag]});
-    let first = client.enqueue(wish("SendMail", "vip")).await;
-    let second = client.enqueue(wish("Sweep", "nightly")).await;
-    let third = client.enqueue(wish("SendMail", "late")).await;
+    let server = TestServer::start().await;
+    let client = server.client();
+    let new_job = |kind: &str, tag: &str| json!({"queue": "mail", "payload": 1, "kind": kind, "tags": [tag]});
+    let first = client.enqueue(new_job("SendMail", "vip")).await;
+    let second = client.enqueue(new_job("Sweep", "nightly")).await;
+    let third = client.enqueue(new_job("SendMail", "late")).await;
     let found = async |search: &str| -> Vec<String> {
         let page = client
             .get(&format!("/v1/jobs?limit=1&search={search}"))
@@ -122,8 +122,8 @@ async fn jobs_are_found_by_words_about_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_tells_how_long_its_jobs_took() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let empty = client.get("/v1/queues/mail/latency").await.is(200);
     assert_eq!(empty, json!({"jobs": 0, "wait_ms": null, "run_ms": null}));
     client.enqueue(json!({"queue": "mail", "payload": 1})).await;
@@ -138,8 +138,8 @@ async fn a_queue_tells_how_long_its_jobs_took() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_cancelled_and_tried_again_alone_and_by_filter() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let id = client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let taken = client.claim("mail").await;
     let cancelled = client
@@ -189,8 +189,8 @@ async fn jobs_are_cancelled_and_tried_again_alone_and_by_filter() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_are_set_up_paused_and_full() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let settings =
         json!({"depth_max": 2, "timeout_seconds": 5, "max_retries": 1, "backoff": {"kind": "none"}});
     let queue = client.put("/v1/queues/mail", settings).await.is(200);
@@ -230,8 +230,8 @@ async fn queues_are_set_up_paused_and_full() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_are_made_listed_and_removed() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let schedule = json!({"cron": "0 4 * * *", "time_zone": "Asia/Tokyo", "missed": "skip",
         "job": {"queue": "mail", "payload": {"a": 1}}});
     let made = client.put("/v1/schedules/nightly", schedule).await.is(200);
@@ -261,8 +261,8 @@ async fn schedules_are_made_listed_and_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_and_log_lines_are_shown_on_the_job() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let id = client.enqueue(json!({"queue": "mail", "payload": 1})).await;
     let token = client.claim("mail").await["token"].clone();
     let progress = json!({"token": token, "progress": 0.5, "message": "half", "data": {"n": 1}});
@@ -281,16 +281,16 @@ async fn progress_and_log_lines_are_shown_on_the_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_workers_go_home_when_the_server_stops() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     let claim = tokio::spawn(async move {
         let claim = json!({"worker": "w", "wait_seconds": 60});
         client.post("/v1/queues/mail/claim", claim).await.is(200)
     });
     let queue = nagaya_jobs::QueueName::new("mail").unwrap();
-    while house.jobs.waiting_workers(&queue) == 0 {
+    while server.jobs.waiting_workers(&queue) == 0 {
         tokio::task::yield_now().await;
     }
-    house.jobs.release_waiting_workers();
+    server.jobs.release_waiting_workers();
     assert_eq!(claim.await.unwrap()["jobs"], json!([]));
 }

@@ -1,6 +1,7 @@
-//! Document 002's sequences: register, take, report, read; through REST and through gRPC.
+//! Document 002's sequences: register, claim, report, read; over REST and over gRPC.
 //!
-//! Here they are the bodies only: `houses` runs them in this process, the tests of the binary behind a proxy.
+//! This file only has their bodies: `every_store` runs them in this process, the tests of the binary behind a
+//! proxy.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use nagaya_jobs_api::proto::{
 };
 use serde_json::json;
 
-use super::client::Door;
+use super::client::Endpoints;
 
-/// Hands the names of all sequences to a macro.
+/// Passes the names of all sequences to a macro.
 macro_rules! for_each_sequence {
     ($make:ident) => {
         $make! {
@@ -26,8 +27,8 @@ macro_rules! for_each_sequence {
 }
 pub(crate) use for_each_sequence;
 
-pub(crate) async fn a_job_is_registered_taken_done_and_read_through_rest(door: &Door) {
-    let client = door.client();
+pub(crate) async fn a_job_is_registered_taken_done_and_read_through_rest(endpoints: &Endpoints) {
+    let client = endpoints.client();
     let job = json!({"queue": "video", "payload": {"file": "a.mp4"}, "timeout_seconds": 30});
     let registered = client.post("/v1/jobs", job).await.is(201);
     assert_eq!(registered["state"], "waiting");
@@ -64,8 +65,8 @@ pub(crate) async fn a_job_is_registered_taken_done_and_read_through_rest(door: &
     assert_eq!(read["history"][0]["end"], "succeeded");
 }
 
-pub(crate) async fn a_job_that_always_fails_is_tried_six_times_through_rest(door: &Door) {
-    let client = door.client();
+pub(crate) async fn a_job_that_always_fails_is_tried_six_times_through_rest(endpoints: &Endpoints) {
+    let client = endpoints.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": null, "backoff": {"kind": "none"}}))
         .await;
@@ -86,9 +87,9 @@ pub(crate) async fn a_job_that_always_fails_is_tried_six_times_through_rest(door
 }
 
 pub(crate) async fn a_running_job_whose_time_is_over_waits_again_and_its_late_report_changes_nothing(
-    door: &Door,
+    endpoints: &Endpoints,
 ) {
-    let client = door.client();
+    let client = endpoints.client();
     let id = client
         .enqueue(json!({"queue": "video", "payload": 1, "timeout_seconds": 1}))
         .await;
@@ -116,8 +117,8 @@ pub(crate) async fn a_running_job_whose_time_is_over_waits_again_and_its_late_re
     assert_eq!(read["late_reports"][0]["what"], "complete");
 }
 
-pub(crate) async fn a_submitter_waits_for_the_end_through_rest(door: &Door) {
-    let client = door.client();
+pub(crate) async fn a_submitter_waits_for_the_end_through_rest(endpoints: &Endpoints) {
+    let client = endpoints.client();
     let id = client.enqueue(json!({"queue": "video", "payload": 1})).await;
     let path = format!("/v1/jobs/{id}?wait=30s");
     let waiting = tokio::spawn({
@@ -135,8 +136,8 @@ pub(crate) async fn a_submitter_waits_for_the_end_through_rest(door: &Door) {
     );
 }
 
-pub(crate) async fn a_job_is_registered_taken_done_and_read_through_grpc(door: &Door) {
-    let mut client = door.grpc().await;
+pub(crate) async fn a_job_is_registered_taken_done_and_read_through_grpc(endpoints: &Endpoints) {
+    let mut client = endpoints.grpc().await;
     let payload = Body {
         data: vec![0, 159, 255].into(),
         content_type: "video/mp4".into(),
@@ -177,7 +178,7 @@ pub(crate) async fn a_job_is_registered_taken_done_and_read_through_grpc(door: &
     assert_eq!(job.state(), State::Succeeded);
     assert_eq!(&job.result.unwrap().data[..], b"{\"frames\":12}");
     // REST shows the same job.
-    let read = door
+    let read = endpoints
         .client()
         .get(&format!("/v1/jobs/{}", registered.id))
         .await
@@ -186,8 +187,8 @@ pub(crate) async fn a_job_is_registered_taken_done_and_read_through_grpc(door: &
     assert_eq!(read["payload_content_type"], "video/mp4");
 }
 
-pub(crate) async fn failures_and_lost_leases_are_told_apart_through_grpc(door: &Door) {
-    let mut client = door.grpc().await;
+pub(crate) async fn failures_and_lost_leases_are_told_apart_through_grpc(endpoints: &Endpoints) {
+    let mut client = endpoints.grpc().await;
     let request = EnqueueRequest {
         queue: "video".into(),
         max_retries: Some(1),

@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::sync::mpsc::Sender;
 use tonic::Streaming;
 
-use super::house::House;
+use super::test_server::TestServer;
 
-async fn open(house: &House, credits: u32) -> (Sender<WorkRequest>, Streaming<WorkResponse>) {
+async fn open(server: &TestServer, credits: u32) -> (Sender<WorkRequest>, Streaming<WorkResponse>) {
     let (asks, asked) = tokio::sync::mpsc::channel(1_000);
     let hello = WorkHello {
         worker: "w".into(),
@@ -23,7 +23,7 @@ async fn open(house: &House, credits: u32) -> (Sender<WorkRequest>, Streaming<Wo
     };
     say(&asks, 0, Asked::Hello(hello)).await;
     let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
-    let stream = house.grpc().await.work(asked).await.unwrap().into_inner();
+    let stream = server.grpc().await.work(asked).await.unwrap().into_inner();
     (asks, stream)
 }
 
@@ -41,12 +41,12 @@ async fn heard(stream: &mut Streaming<WorkResponse>) -> Told {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credits_bound_the_jobs_and_everything_is_reported_on_one_stream() {
-    let house = House::start().await;
-    let client = house.client();
+    let server = TestServer::start().await;
+    let client = server.client();
     for n in 0..5 {
         client.enqueue(json!({"queue": "mail", "payload": n})).await;
     }
-    let (asks, mut stream) = open(&house, 2).await;
+    let (asks, mut stream) = open(&server, 2).await;
     let mut tokens = Vec::new();
     while tokens.len() < 2 {
         let Told::Job(job) = heard(&mut stream).await else {
@@ -73,7 +73,7 @@ async fn credits_bound_the_jobs_and_everything_is_reported_on_one_stream() {
     say(&asks, 3, Asked::Log(log)).await;
     let mut tags = Vec::new();
     for _ in 0..3 {
-        // With no credits left, nothing but answers comes.
+        // Without credits, only answers arrive.
         let Told::Answer(answer) = heard(&mut stream).await else {
             panic!("no credits are left");
         };
@@ -128,9 +128,9 @@ async fn credits_bound_the_jobs_and_everything_is_reported_on_one_stream() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_come_as_they_are_registered() {
-    let house = House::start().await;
-    let client = house.client();
-    let (_asks, mut stream) = open(&house, 100).await;
+    let server = TestServer::start().await;
+    let client = server.client();
+    let (_asks, mut stream) = open(&server, 100).await;
     for n in 0..20 {
         let id = client.enqueue(json!({"queue": "mail", "payload": n})).await;
         let Told::Job(job) = heard(&mut stream).await else {
@@ -142,20 +142,20 @@ async fn jobs_come_as_they_are_registered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_without_a_hello_is_refused() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let (asks, asked) = tokio::sync::mpsc::channel(8);
     say(&asks, 0, Asked::Credits(1)).await;
     let asked = tokio_stream::wrappers::ReceiverStream::new(asked);
-    let mut stream = house.grpc().await.work(asked).await.unwrap().into_inner();
+    let mut stream = server.grpc().await.work(asked).await.unwrap().into_inner();
     let refused = stream.message().await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_asks_workers_to_go() {
-    let house = House::start().await;
-    let (asks, mut stream) = open(&house, 1).await;
-    house.closing.cancel();
+    let server = TestServer::start().await;
+    let (asks, mut stream) = open(&server, 1).await;
+    server.closing.cancel();
     assert!(matches!(heard(&mut stream).await, Told::GoAway(_)));
     drop(asks);
     assert!(stream.message().await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Authorization of requests.
 
 use axum::response::Response;
 use futures_util::future::BoxFuture;
@@ -7,32 +7,35 @@ use nagaya_jobs::{QueueName, TenantId};
 
 use super::problem::Problem;
 
-/// What a call needs.
+/// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Permission {
     Read,
     Enqueue,
     Admin,
 }
 
-/// Whoever asks.
+/// The authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub struct Principal {
     pub tenant: TenantId,
-    /// Speaks for all tenants.
+    /// May act for all tenants.
     pub is_admin: bool,
-    /// Only these queues; all when empty.
+    /// The allowed queues; all when empty.
     pub queues: Vec<String>,
 }
 
-/// Answers who a request is from, or with what it is refused.
+/// Authenticates requests. Returns the caller, or the response that rejects the request.
 pub trait Authorize: Send + Sync + 'static {
-    fn authorize<'a>(&'a self, headers: &'a HeaderMap, need: Need)
-    -> BoxFuture<'a, Result<Caller, Response>>;
+    fn authorize<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        permission: Permission,
+    ) -> BoxFuture<'a, Result<Principal, Response>>;
 }
 
-impl Caller {
-    /// The tenant to act for: the caller's own, or another one for those who speak for all.
+impl Principal {
+    /// Returns the tenant to act for: the caller's own, or the requested one for administrators.
     pub(super) fn acting_for(&self, asked: Option<&str>) -> Result<TenantId, Problem> {
         match asked {
             None => Ok(self.tenant.clone()),
@@ -45,7 +48,7 @@ impl Caller {
         }
     }
 
-    /// The tenant whose things may be seen; nothing for those who see all and name none.
+    /// Returns the tenant whose data may be read; `None` (all tenants) for administrators that name none.
     pub(super) fn seeing(&self, asked: Option<&str>) -> Result<Option<TenantId>, Problem> {
         match (asked, self.is_admin) {
             (None, true) => Ok(None),
@@ -53,19 +56,21 @@ impl Caller {
         }
     }
 
-    /// Reads the name of a queue that the caller may use. A token for some queues must name one.
+    /// Parses the name of a queue that the caller may use. A token bound to queues must name one.
     pub(super) fn queue(&self, asked: Option<&str>) -> Result<Option<QueueName>, Problem> {
         let forbidden = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, detail));
         let Some(asked) = asked else {
-            return match self.queues.is_empty() {
-                true => Ok(None),
-                false => forbidden("the token is for some queues only: name one".into()),
+            return if self.queues.is_empty() {
+                Ok(None)
+            } else {
+                forbidden("the token is for some queues only: name one".into())
             };
         };
         let queue = QueueName::new(asked)?;
-        match self.queues.is_empty() || self.queues.iter().any(|one| one == asked) {
-            true => Ok(Some(queue)),
-            false => forbidden(format!("the token is not for the queue {queue}")),
+        if self.queues.is_empty() || self.queues.iter().any(|one| one == asked) {
+            Ok(Some(queue))
+        } else {
+            forbidden(format!("the token is not for the queue {queue}"))
         }
     }
 }

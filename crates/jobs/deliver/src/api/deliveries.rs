@@ -1,4 +1,4 @@
-//! What was sent, and sending it again.
+//! Lists and replays deliveries.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,13 +12,13 @@ use nagaya_jobs::limits::PAGE_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::Api;
-use super::auth::{Caller, Need};
+use super::auth::{Permission, Principal};
 use super::problem::{Problem, Refused};
-use super::read::{caller, json, ok, query};
+use super::read::{json, ok, principal, query};
 
-/// Deliveries of a page when nobody says how many.
+/// Deliveries per page by default.
 const PAGE_DEFAULT: usize = 100;
-/// Most deliveries that one call makes due.
+/// Deliveries replayed per call at most.
 const REPLAY_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -35,7 +35,7 @@ struct ListQuery {
 }
 
 pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Refused> {
-    let caller = caller(&api, &headers, Need::Read).await?;
+    let principal = principal(&api, &headers, Permission::Read).await?;
     let query: ListQuery = query(&uri)?;
     let wanted = Wanted {
         id: query.id,
@@ -45,7 +45,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -
         since: query.since,
         tenant: query.tenant,
     };
-    let filter = wanted.filter(&api, &caller).await?;
+    let filter = wanted.filter(&api, &principal).await?;
     let before = query.cursor.as_deref().map(read_cursor).transpose()?;
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
@@ -58,7 +58,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, headers: HeaderMap) -
     }))
 }
 
-/// Which deliveries are meant, as callers say it.
+/// Selects deliveries, as requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -75,7 +75,7 @@ pub(super) async fn replay(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refused> {
-    let caller = caller(&api, &headers, Need::Enqueue).await?;
+    let principal = principal(&api, &headers, Permission::Enqueue).await?;
     let mut wanted: Wanted = json(&headers, &body)?;
     let named = [&wanted.id, &wanted.job, &wanted.state];
     let is_named = named.into_iter().any(Option::is_some);
@@ -84,10 +84,10 @@ pub(super) async fn replay(
         return Err(Problem::bad_request(detail).into());
     }
     if !is_named {
-        // Sending again what arrived is meant only when it is said.
+        // Delivered events are replayed only if requested explicitly.
         wanted.state = Some(DeliveryState::GaveUp.name().to_owned());
     }
-    let filter = wanted.filter(&api, &caller).await?;
+    let filter = wanted.filter(&api, &principal).await?;
     let replayed = api.store.replay(filter, REPLAY_MAX).await?;
     Ok(ok(&Replayed {
         replayed,
@@ -96,15 +96,15 @@ pub(super) async fn replay(
 }
 
 impl Wanted {
-    async fn filter(&self, api: &Api, caller: &Caller) -> Result<DeliveryFilter, Problem> {
+    async fn filter(&self, api: &Api, principal: &Principal) -> Result<DeliveryFilter, Problem> {
         let id = |text: &str| {
             let bad = || Problem::bad_request("id must be the number of a delivery");
             read_id(text).ok_or_else(bad)
         };
         let job: Option<JobId> = self.job.as_deref().map(str::parse).transpose()?;
         let queue = match (job, &self.queue) {
-            // The job's queue is looked up, so that a token for some queues need not name it.
-            (Some(job), None) if !caller.queues.is_empty() => {
+            // The job's queue is looked up, so that a token bound to queues need not name it.
+            (Some(job), None) if !principal.queues.is_empty() => {
                 let view = api.store.read(vec![job]).await?.into_iter().next().flatten();
                 view.map(|view| view.summary.queue.to_string())
             }
@@ -122,8 +122,8 @@ impl Wanted {
         };
         Ok(DeliveryFilter {
             id: self.id.as_deref().map(id).transpose()?,
-            tenant: caller.seeing(self.tenant.as_deref())?,
-            queue: caller.queue(queue.as_deref())?,
+            tenant: principal.seeing(self.tenant.as_deref())?,
+            queue: principal.queue(queue.as_deref())?,
             job,
             state: self.state.as_deref().map(state).transpose()?,
             since_ms: self.since.as_deref().map(time).transpose()?,
@@ -141,7 +141,7 @@ struct Page {
 #[derive(Serialize)]
 struct Replayed {
     replayed: usize,
-    /// There are more than one call replays: call again.
+    /// One call did not replay all of them: call again.
     more: bool,
 }
 
@@ -202,7 +202,7 @@ impl From<&DeliveryView> for Line {
     }
 }
 
-/// Reads the number of a delivery, which has one form only.
+/// Parses the number of a delivery, which has exactly one form.
 fn read_id(text: &str) -> Option<DeliveryId> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| is_plain).map(DeliveryId)
@@ -212,7 +212,7 @@ fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
 
-/// Tells cursors of deliveries from those of other listings.
+/// Distinguishes cursors of deliveries from those of other listings.
 const DELIVERIES: u8 = 2;
 
 fn write_cursor(id: DeliveryId) -> String {

@@ -1,6 +1,6 @@
-//! Deliveries, secrets and routes over HTTP, for the jobs service to serve beside its own paths.
+//! Deliveries, secrets and routes over HTTP, served by the jobs service beside its own paths.
 //!
-//! Who may is asked of an [`Authorize`], so that all paths of the service know one sort of token.
+//! Authentication is delegated to an [`Authorize`], so that all paths of the service accept the same tokens.
 
 mod auth;
 mod deliveries;
@@ -14,11 +14,11 @@ use axum::Router;
 use axum::routing::{get, post};
 use nagaya_jobs::store::JobStore;
 
-pub use auth::{Authorize, Caller, Need};
+pub use auth::{Authorize, Permission, Principal};
 
 use crate::notify::Notifier;
 
-/// What the routes work with.
+/// State shared by the routes.
 #[derive(Clone)]
 pub struct Api {
     pub store: Arc<dyn JobStore>,
@@ -26,7 +26,7 @@ pub struct Api {
     pub notifier: Notifier,
 }
 
-/// The routes. They check tokens themselves and carry no fallback.
+/// Builds the routes. They check tokens themselves and have no fallback.
 pub fn routes(api: Api) -> Router {
     Router::new()
         .route("/v1/deliveries", get(deliveries::list))

@@ -1,4 +1,4 @@
-//! Reads requests and writes answers, with our own words for what is wrong.
+//! Reads requests and writes responses, with problem documents for malformed ones.
 
 use axum::extract::Query;
 use axum::response::{IntoResponse, Response};
@@ -8,25 +8,29 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use super::auth::{Caller, Need};
+use super::auth::{Permission, Principal};
 use super::problem::{Problem, Refused};
 
-/// Tells who asks, if they may.
-pub(super) async fn caller(api: &Api, headers: &HeaderMap, need: Need) -> Result<Caller, Refused> {
+/// Authenticates the request and checks its permission.
+pub(super) async fn principal(
+    api: &Api,
+    headers: &HeaderMap,
+    permission: Permission,
+) -> Result<Principal, Refused> {
     api.authorize
-        .authorize(headers, need)
+        .authorize(headers, permission)
         .await
         .map_err(Refused::Answer)
 }
 
-/// Reads the query, with unknown and repeated names refused.
+/// Parses the query; unknown and repeated names are errors.
 pub(super) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     let query = Query::try_from_uri(uri);
     let Query(query) = query.map_err(|error| Problem::bad_request(error.body_text()))?;
     Ok(query)
 }
 
-/// Reads a body, which must be JSON.
+/// Parses a body, which must be JSON.
 pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Problem> {
     let value = headers
         .get(header::CONTENT_TYPE)

@@ -1,4 +1,4 @@
-//! Secrets that receivers check signatures with, and a try of a notification route.
+//! The secrets that receivers verify signatures with, and tests of notification routes.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Api;
-use super::auth::Need;
+use super::auth::Permission;
 use super::problem::{Problem, Refused};
-use super::read::{caller, json as read_json, ok, query};
+use super::read::{json as read_json, ok, principal, query};
 use crate::notify::TestError;
 use crate::webhook::{Secret, Secrets};
 
@@ -21,9 +21,9 @@ struct SecretQuery {
 }
 
 pub(super) async fn show(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Refused> {
-    let caller = caller(&api, &headers, Need::Enqueue).await?;
+    let principal = principal(&api, &headers, Permission::Enqueue).await?;
     let query: SecretQuery = query(&uri)?;
-    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    let tenant = principal.acting_for(query.tenant.as_deref())?;
     Ok(answer(&Secrets::of(&*api.store, &tenant).await?))
 }
 
@@ -32,9 +32,9 @@ pub(super) async fn rotate(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let caller = caller(&api, &headers, Need::Admin).await?;
+    let principal = principal(&api, &headers, Permission::Admin).await?;
     let query: SecretQuery = query(&uri)?;
-    let tenant = caller.acting_for(query.tenant.as_deref())?;
+    let tenant = principal.acting_for(query.tenant.as_deref())?;
     Ok(answer(&Secrets::rotate(&*api.store, &tenant).await?))
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn test_route(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refused> {
-    caller(&api, &headers, Need::Admin).await?;
+    principal(&api, &headers, Permission::Admin).await?;
     let Test { route } = read_json(&headers, &body)?;
     match api.notifier.test_route(&route).await {
         Ok(()) => Ok(ok(&json!({ "sent": true }))),

@@ -1,20 +1,20 @@
-//! Which addresses belong to the public internet.
+//! Classifies addresses as public or not.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why nothing is sent to an address.
+/// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Unspecified,
     Loopback,
     Private,
-    /// Also where clouds answer questions about a machine.
+    /// Includes the metadata services of cloud providers.
     LinkLocal,
-    /// Shared by a provider's customers.
+    /// Carrier-grade NAT, shared by a provider's customers.
     Shared,
     Multicast,
-    /// Set aside for documents, benchmarks or later.
+    /// Reserved for documentation, benchmarks or future use.
     Reserved,
 }
 
@@ -32,8 +32,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Tells why an address is not one of the public internet; nothing when it is. An IPv6 address that carries an
-/// IPv4 one is judged by that.
+/// Returns why an address does not belong to the public internet; `None` if it does. An IPv6 address that
+/// embeds an IPv4 address is judged by that one.
 pub fn refusal(address: IpAddr) -> Option<Refusal> {
     match address {
         IpAddr::V4(address) => refusal_v4(address),
@@ -71,12 +71,12 @@ fn refusal_v6(address: Ipv6Addr) -> Option<Refusal> {
     match parts {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some(Refusal::Unspecified),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some(Refusal::Loopback),
-        // Mapped, and the older form without the ones: an IPv4 address in other clothes.
+        // IPv4-mapped and IPv4-compatible addresses.
         [0, 0, 0, 0, 0, 0xffff | 0, _, _] => refusal_v4(v4_at(6)),
-        // Translated to IPv4 by a gateway that everybody may have, or that only the network has.
+        // NAT64: the well-known prefix, and the one for local use.
         [0x64, 0xff9b, 0, 0, 0, 0, _, _] => refusal_v4(v4_at(6)),
         [0x64, 0xff9b, 1, ..] => Some(Refusal::Private),
-        // Tunnels: the other end is in the address.
+        // Tunnels, whose other end is embedded in the address.
         [0x2002, ..] => refusal_v4(v4_at(1)),
         [0x2001, 0, ..] => Some(Refusal::Reserved),
         [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Refusal::Private),
@@ -85,7 +85,7 @@ fn refusal_v6(address: Ipv6Addr) -> Option<Refusal> {
         [0x2001, 1..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] | [0x100, 0, 0, 0, ..] => {
             Some(Refusal::Reserved)
         }
-        // What is given out to the public begins with 2 or 3.
+        // Global unicast addresses begin with 2 or 3.
         [0x2000..=0x3fff, ..] => None,
         _ => Some(Refusal::Reserved),
     }

@@ -1,14 +1,14 @@
-//! What is let through although it would be refused.
+//! The operator's exceptions to the guard.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Addresses and names that may be reached, as an operator lists them.
+/// Addresses and names that may be reached although the guard would refuse them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allow {
     nets: Vec<IpNet>,
-    /// In lower case. One that begins with a dot stands for everything below it.
+    /// In lower case. An entry that begins with a dot stands for all subdomains.
     names: Vec<String>,
 }
 
@@ -19,7 +19,7 @@ pub struct Allow {
 pub struct ParseError(String);
 
 impl Allow {
-    /// Reads a list of addresses, networks and names.
+    /// Parses a list of addresses, networks and names.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Allow, ParseError> {
         let mut allow = Allow::default();
         for entry in entries {
@@ -36,16 +36,16 @@ impl Allow {
         Ok(allow)
     }
 
-    /// Tells whether an address is let through.
+    /// Returns whether an address is allowed.
     pub fn has_address(&self, address: IpAddr) -> bool {
-        // A network of IPv4 addresses also lets through their mapped form.
+        // An IPv4 network also allows the mapped form of its addresses.
         let plain = address.to_canonical();
         self.nets
             .iter()
             .any(|net| net.contains(&address) || net.contains(&plain))
     }
 
-    /// Tells whether a host may be reached wherever its name leads.
+    /// Returns whether a host may be reached, whatever it resolves to.
     pub fn has_name(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.names.iter().any(|name| match name.strip_prefix('.') {

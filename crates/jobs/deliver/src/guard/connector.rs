@@ -1,4 +1,4 @@
-//! Connections to addresses that were judged, and to no others.
+//! Connects only to addresses that were checked.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use super::address::{Refusal, refusal};
 use super::allow::Allow;
 use super::resolve::Resolve;
 
-/// Addresses of one name that are tried.
+/// Addresses tried per name.
 const ADDRESSES_MAX: usize = 8;
 
 /// Why there is no connection.
@@ -56,7 +56,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Tells whether no later try can be better while the settings stay as they are.
+    /// Returns whether retrying is pointless while the settings stay as they are.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -89,9 +89,10 @@ impl Connector {
         let opening = async move {
             let addresses = self.addresses(&host).await?;
             let stream = dial(&host, &addresses, port).await?;
-            match is_tls {
-                false => Ok(Stream::Plain(TokioIo::new(stream))),
-                true => self.shake_hands(&host, stream).await,
+            if is_tls {
+                self.shake_hands(&host, stream).await
+            } else {
+                Ok(Stream::Plain(TokioIo::new(stream)))
             }
         };
         match timeout(limit, opening).await {
@@ -100,7 +101,7 @@ impl Connector {
         }
     }
 
-    /// Finds the addresses of a host and judges each: one that is refused spoils the name.
+    /// Resolves a host and checks every address. One refused address makes the whole name refused.
     async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, ConnectError> {
         let mut addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![address],
@@ -144,7 +145,7 @@ async fn dial(host: &str, addresses: &[IpAddr], port: u16) -> Result<TcpStream, 
     for &address in addresses {
         match TcpStream::connect(SocketAddr::new(address, port)).await {
             Ok(stream) => {
-                // A failure only costs time.
+                // A failure only costs latency.
                 stream.set_nodelay(true).ok();
                 return Ok(stream);
             }

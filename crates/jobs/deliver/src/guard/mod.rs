@@ -1,8 +1,8 @@
-//! Keeps what we send from places where it must not go.
+//! Prevents server-side request forgery.
 //!
-//! A target is a URL that a stranger chose. Its name is resolved here, each address is judged, and the connection
-//! goes to that very address: an answer that changes between the look and the connection changes nothing. There
-//! are no redirects.
+//! A target is a URL chosen by an untrusted party. Its name is resolved here, every address is checked, and
+//! the connection goes to exactly the address that was checked. So a DNS answer that changes between check
+//! and connection has no effect. Redirects are not followed.
 
 mod address;
 mod allow;

@@ -1,11 +1,11 @@
-//! From names to addresses.
+//! Name resolution.
 
 use std::io;
 use std::net::IpAddr;
 
 use futures_util::future::BoxFuture;
 
-/// A source of addresses, so that tests can answer as they like.
+/// Resolves names. A trait, so that tests can give any answer.
 pub trait Resolve: Send + Sync + 'static {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }

@@ -1,4 +1,4 @@
-//! Notices for a chat, through an incoming webhook like Slack's.
+//! Notifications in a chat, through an incoming webhook like Slack's.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Uri};
 use serde_json::json;
 
 use super::config::ChatConfig;
-use super::words::Message;
+use super::message_text::Message;
 use crate::guard::{Allow, Client, Limits};
 
 pub(super) struct Chat {
@@ -19,7 +19,7 @@ impl Chat {
     pub(super) fn open(config: &ChatConfig) -> Result<Chat, String> {
         let uri: Uri = config.url.parse().map_err(|_| "needs a URL".to_owned())?;
         let host = uri.host().ok_or("needs a URL with a host")?;
-        // The operator chose it, so it may be inside.
+        // The operator chose it, so it may be on an internal network.
         let allow = Allow::parse([host.trim_start_matches('[').trim_end_matches(']')]);
         let limits = Limits {
             total: Duration::from_secs(15),
@@ -51,7 +51,7 @@ impl Chat {
     }
 }
 
-/// What a job says must not call a channel's members or hide a link.
+/// Escapes a text, so that a job's error can neither mention a channel's members nor disguise a link.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,4 +1,4 @@
-//! Where notices go, and how often.
+//! Where notifications go, and how often.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use super::groups::Timing;
 /// Longest name of a route, in bytes: it is part of a key.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How administrators are told.
+/// Configuration of notifications.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub routes: Vec<RouteConfig>,
     pub timing: Timing,
-    /// How often to look for failures, and for notices to send.
-    pub look: Duration,
-    /// Where readers reach this house, for links: `https://jobs.example.com`.
+    /// Polling interval for failures, and for notifications to send.
+    pub poll_interval: Duration,
+    /// Public address of this server, for links: `https://jobs.example.com`.
     pub public_url: Option<String>,
 }
 
@@ -24,17 +24,17 @@ impl Default for Config {
         Config {
             routes: Vec::new(),
             timing: Timing::default(),
-            look: Duration::from_secs(1),
+            poll_interval: Duration::from_secs(1),
             public_url: None,
         }
     }
 }
 
-/// One way to tell somebody.
+/// One notification route.
 #[derive(Clone, Debug)]
 pub struct RouteConfig {
     pub name: String,
-    /// Failures of these queues only; of all when empty.
+    /// Only failures of these queues; of all when empty.
     pub queues: Vec<String>,
     pub kind: RouteKind,
 }
@@ -45,11 +45,11 @@ pub enum RouteKind {
     Chat(ChatConfig),
 }
 
-/// A mail server that takes our mail, and whom it is for.
+/// A mail server, and the recipients.
 #[derive(Clone)]
 pub struct MailConfig {
     pub host: String,
-    /// The usual one for the sort of TLS when nothing is said.
+    /// Defaults to the standard port for the chosen TLS mode.
     pub port: Option<u16>,
     pub tls: MailTls,
     /// Trusted instead of the system's certificates.
@@ -62,12 +62,12 @@ pub struct MailConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MailTls {
-    /// Begins in the clear and must go on with TLS.
+    /// Starts in plain text and must switch to TLS.
     #[default]
     StartTls,
     /// TLS from the first byte.
     Implicit,
-    /// In the clear. For a server on the same machine.
+    /// Plain text. For a server on the same machine.
     None,
 }
 
@@ -81,10 +81,10 @@ impl std::fmt::Debug for MailConfig {
     }
 }
 
-/// An address that takes `{"text": ...}`, as Slack and those like it do.
+/// An address that accepts `{"text": ...}`, as Slack and compatible services do.
 #[derive(Clone)]
 pub struct ChatConfig {
-    /// A secret by itself.
+    /// The URL itself is a secret.
     pub url: String,
     pub ca: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ impl std::fmt::Debug for ChatConfig {
     }
 }
 
-/// What is wrong with a route.
+/// Why a route is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("notification route {route}: {why}")]
 pub struct ConfigError {

@@ -1,4 +1,4 @@
-//! Reads failures out of the log and registers notices.
+//! Reads failures from the log and registers notifications.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use tracing::warn;
 
 use super::config::{Config, RouteConfig};
 use super::groups::{GroupKey, Groups, Notice};
-use super::words::{self, Message};
+use super::message_text::{self, Message};
 use crate::undelivered;
 
-/// The subscription's name, of the default tenant.
+/// The name of the subscription, which belongs to the default tenant.
 const SUBSCRIPTION: &str = "_notify";
-/// The fact that tells how far groups have been told.
-const TOLD_FACT: &str = "notify-told";
-/// Events that are read at a time.
+/// The metadata key under which the progress of each group is stored.
+const NOTIFIED_KEY: &str = "notify-told";
+/// Events read at a time.
 const PAGE: usize = 1_000;
-/// About a day of tries, so that a mail server may be down overnight.
+/// About a day of attempts, so that a mail server may be down overnight.
 const RETRIES: u32 = 50;
 const BACKOFF: Backoff = Backoff::Exponential {
     first: Duration::from_secs(10),
     max: Duration::from_secs(30 * 60),
 };
-/// Longer than any way of sending may take.
+/// Longer than sending may take by any route.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// A notice on its way, as the payload of its job.
+/// A pending notification: the payload of its job.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Letter {
+pub(super) struct NotificationJob {
     pub(super) route: String,
     pub(super) last_seq: u64,
     #[serde(flatten)]
@@ -46,9 +46,9 @@ pub(super) struct Follower {
     store: Arc<dyn JobStore>,
     config: Arc<Config>,
     groups: Groups,
-    /// Everything up to here has been read.
+    /// The position up to which the log was read.
     read: u64,
-    /// Where the subscription's cursor is.
+    /// The position of the subscription's cursor.
     cursor: u64,
 }
 
@@ -66,22 +66,24 @@ impl Follower {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut is_open = false;
         loop {
-            let done = match is_open {
-                false => self.open().await,
-                true => self.round().await,
+            let done = if is_open {
+                self.round().await
+            } else {
+                self.open().await
             };
             match done {
                 Ok(()) => is_open = true,
-                Err(error) => warn!(%error, "failures cannot be told right now"),
+                Err(error) => warn!(%error, "failures cannot be reported at the moment"),
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.config.look) => (),
+                () = tokio::time::sleep(self.config.poll_interval) => (),
             }
         }
     }
 
-    /// Finds the subscription, or makes it: then it begins now, and old failures are not told.
+    /// Opens the subscription, or creates it at the current end of the log, so that old failures are not
+    /// reported.
     async fn open(&mut self) -> Result<(), Error> {
         let head = self.store.log_bounds().await?.head;
         let name = SUBSCRIPTION.to_owned();
@@ -91,20 +93,20 @@ impl Follower {
             .await?;
         self.cursor = subscription.cursor;
         self.read = subscription.cursor;
-        self.adopt_told().await
+        self.adopt_notified().await
     }
 
     async fn round(&mut self) -> Result<(), Error> {
         self.read_on().await?;
         let now_ms = self.store.now_ms().await?;
         if !self.groups.due(now_ms).is_empty() {
-            self.adopt_told().await?;
+            self.adopt_notified().await?;
             for notice in self.groups.due(now_ms) {
-                let told_seq = self.register(&notice).await?;
-                self.groups.told(&notice.key, told_seq, now_ms);
+                let notified_seq = self.register(&notice).await?;
+                self.groups.mark_notified(&notice.key, notified_seq, now_ms);
             }
             self.store
-                .set_metadata(TOLD_FACT.to_owned(), self.groups.write())
+                .set_metadata(NOTIFIED_KEY.to_owned(), self.groups.write())
                 .await?;
         }
         let cursor = self.groups.cursor(self.read);
@@ -123,7 +125,7 @@ impl Follower {
         loop {
             let page = self.store.events_after(self.read, filter(), PAGE).await?;
             if page.has_gap(self.read) {
-                warn!("failures were cut off the log before they could be told");
+                warn!("failures were deleted from the log before they were reported");
             }
             page.events.iter().for_each(|event| self.groups.add(event));
             let next = page.next.max(page.bounds.trimmed);
@@ -137,19 +139,19 @@ impl Follower {
         }
     }
 
-    /// Reads what an earlier run or another server has told.
-    async fn adopt_told(&mut self) -> Result<(), Error> {
-        if let Some(written) = self.store.metadata(TOLD_FACT.to_owned()).await? {
+    /// Reads what an earlier run or another server has already reported.
+    async fn adopt_notified(&mut self) -> Result<(), Error> {
+        if let Some(written) = self.store.metadata(NOTIFIED_KEY.to_owned()).await? {
             self.groups.merge(&written);
         }
         Ok(())
     }
 
-    /// Registers a notice, once for each route that is for it. Returns up to which position it tells: one that
-    /// an earlier run or another server had registered may tell of less.
+    /// Registers a notification, once per route. Returns the position up to which it reports: a notification
+    /// that an earlier run or another server registered may cover less.
     async fn register(&self, notice: &Notice) -> Result<u64, Error> {
         let wanted = self.routes_of_queue(&notice.key).await?;
-        let queue = told_queue(&notice.key);
+        let queue = queue_to_notify(&notice.key);
         let is_for = |route: &&RouteConfig| {
             let wants = route.queues.is_empty() || route.queues.iter().any(|name| name == queue);
             wants && (wanted.is_empty() || wanted.contains(&route.name))
@@ -164,19 +166,19 @@ impl Follower {
         if jobs.is_empty() {
             return Ok(notice.last_seq);
         }
-        let mut told_seq = notice.last_seq;
+        let mut notified_seq = notice.last_seq;
         for answer in self.store.enqueue(jobs).await? {
             let enqueued = answer?;
             if enqueued.found_by.is_some() {
-                told_seq = told_seq.min(self.seq_of(&enqueued).await?.unwrap_or(told_seq));
+                notified_seq = notified_seq.min(self.seq_of(&enqueued).await?.unwrap_or(notified_seq));
             }
         }
-        Ok(told_seq)
+        Ok(notified_seq)
     }
 
-    /// The routes that a queue's settings name; all when there are none.
+    /// Returns the routes named in a queue's settings; all routes if there are none.
     async fn routes_of_queue(&self, key: &GroupKey) -> Result<Vec<String>, Error> {
-        let Ok(name) = QueueName::new(told_queue(key)) else {
+        let Ok(name) = QueueName::new(queue_to_notify(key)) else {
             return Ok(Vec::new());
         };
         let queue = self.store.queue(name).await?;
@@ -184,12 +186,12 @@ impl Follower {
     }
 
     fn job(&self, notice: &Notice, route: &RouteConfig) -> NewJob {
-        let letter = Letter {
+        let notification = NotificationJob {
             route: route.name.clone(),
             last_seq: notice.last_seq,
-            message: words::notice(notice, self.config.public_url.as_deref()),
+            message: message_text::notice(notice, self.config.public_url.as_deref()),
         };
-        let payload = serde_json::to_vec(&letter).expect("a document of plain fields");
+        let payload = serde_json::to_vec(&notification).expect("a document of plain fields");
         let queue = QueueName::notifications();
         let mut job = NewJob::new(TenantId::default_tenant(), queue, Body::json(payload));
         job.kind = Some("notice".into());
@@ -197,7 +199,8 @@ impl Follower {
         job.backoff = Some(BACKOFF);
         job.timeout = Some(LEASE);
         job.idempotency = Some(Idempotency {
-            // A failure is in one group only, so its position names the notice that begins with it.
+            // A failure belongs to one group only, so its position identifies the notification that begins
+            // with it.
             key: format!("{}:{}", route.name, notice.first_seq),
             window: None,
         });
@@ -212,16 +215,18 @@ impl Follower {
             .into_iter()
             .next()
             .flatten();
-        let letter = job.and_then(|job| serde_json::from_slice::<Letter>(&job.payload.bytes).ok());
-        Ok(letter.map(|letter| letter.last_seq))
+        let notification =
+            job.and_then(|job| serde_json::from_slice::<NotificationJob>(&job.payload.bytes).ok());
+        Ok(notification.map(|notification| notification.last_seq))
     }
 }
 
-/// The queue whose settings decide who is told.
-fn told_queue(key: &GroupKey) -> &str {
-    match key.queue == undelivered::queue().as_str() {
-        true => key.kind.as_deref().unwrap_or_default(),
-        false => &key.queue,
+/// Returns the queue whose settings select the routes.
+fn queue_to_notify(key: &GroupKey) -> &str {
+    if key.queue == undelivered::queue().as_str() {
+        key.kind.as_deref().unwrap_or_default()
+    } else {
+        &key.queue
     }
 }
 

@@ -1,7 +1,8 @@
-//! From failures to notices.
+//! Groups failures into notifications.
 //!
-//! Failures of one queue and kind make a group. The first failure of a quiet group is told after a short time, with
-//! those that came meanwhile; then the group is told at most once in an interval. Time is handed in.
+//! Failures of one queue and kind form a group. The first failure of a quiet group is reported after a short
+//! delay, together with those that followed. After that, the group is reported at most once per interval. The
+//! current time is passed in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,21 +12,21 @@ use nagaya_jobs::event::{Event, EventData};
 use nagaya_jobs::{JobId, QueueName};
 use serde::{Deserialize, Serialize};
 
-/// Most groups of a queue; what is of yet another kind is told together.
+/// Groups per queue at most; failures of further kinds share one group.
 const KINDS_MAX: usize = 20;
-/// The kind of those.
+/// The kind of that shared group.
 const OTHER_KINDS: &str = "(other kinds)";
-/// Most failures of a group whose positions are remembered; the rest are only counted.
+/// Failures per group whose positions are kept; further ones are only counted.
 const POSITIONS_MAX: usize = 100_000;
-/// What is kept of the first error.
+/// Bytes kept of the first error.
 const ERROR_BYTES_MAX: usize = 2_000;
 
-/// How long to gather.
+/// The delays of notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// After the first failure of a quiet group.
+    /// Delay after the first failure of a quiet group.
     pub gather: Duration,
-    /// Between two notices of a group.
+    /// Minimum time between two notifications of a group.
     pub interval: Duration,
 }
 
@@ -38,14 +39,14 @@ impl Default for Timing {
     }
 }
 
-/// What is told together.
+/// Identifies a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct GroupKey {
     pub queue: String,
     pub kind: Option<String>,
 }
 
-/// Something to be told.
+/// A notification that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub key: GroupKey,
@@ -61,15 +62,15 @@ pub struct Notice {
 
 #[derive(Debug, Default)]
 struct Group {
-    told_seq: u64,
-    told_at_ms: Option<i64>,
-    gathered: Option<Gathered>,
+    notified_seq: u64,
+    notified_at_ms: Option<i64>,
+    pending: Option<PendingFailures>,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct PendingFailures {
     positions: VecDeque<u64>,
-    /// Those whose positions are not remembered.
+    /// Failures whose positions are not kept.
     more: u64,
     last_seq: u64,
     first_at_ms: i64,
@@ -78,9 +79,9 @@ struct Gathered {
     first_error: String,
 }
 
-/// How far a group has been told, as the store keeps it.
+/// The stored progress of a group.
 #[derive(Deserialize, Serialize)]
-struct Told {
+struct NotifiedGroup {
     #[serde(flatten)]
     key: GroupKey,
     seq: u64,
@@ -102,17 +103,17 @@ impl Groups {
         }
     }
 
-    /// Takes in a failure. Those of notices themselves are told to nobody.
+    /// Adds a failure. Failed notifications themselves are ignored.
     pub fn add(&mut self, event: &Event) {
         if event.queue == QueueName::notifications() {
             return;
         }
         let key = self.key(event);
         let group = self.groups.entry(key).or_default();
-        if event.seq <= group.told_seq {
+        if event.seq <= group.notified_seq {
             return;
         }
-        let gathered = group.gathered.get_or_insert_with(|| Gathered {
+        let pending = group.pending.get_or_insert_with(|| PendingFailures {
             positions: VecDeque::new(),
             more: 0,
             last_seq: event.seq,
@@ -121,11 +122,12 @@ impl Groups {
             first_job: event.job,
             first_error: error(event),
         });
-        gathered.last_seq = event.seq;
-        gathered.last_at_ms = event.at_ms;
-        match gathered.positions.len() < POSITIONS_MAX {
-            true => gathered.positions.push_back(event.seq),
-            false => gathered.more += 1,
+        pending.last_seq = event.seq;
+        pending.last_at_ms = event.at_ms;
+        if pending.positions.len() < POSITIONS_MAX {
+            pending.positions.push_back(event.seq)
+        } else {
+            pending.more += 1
         }
     }
 
@@ -140,80 +142,85 @@ impl Groups {
             .keys()
             .filter(|other| other.queue == key.queue)
             .count();
-        match self.groups.contains_key(&key) || others < KINDS_MAX {
-            true => key,
-            false => of_queue(Some(OTHER_KINDS.to_owned())),
+        if self.groups.contains_key(&key) || others < KINDS_MAX {
+            key
+        } else {
+            of_queue(Some(OTHER_KINDS.to_owned()))
         }
     }
 
-    /// Returns what is to be told by now.
+    /// Returns the notifications that are due.
     pub fn due(&self, now_ms: i64) -> Vec<Notice> {
         let due = |(key, group): (&GroupKey, &Group)| {
-            let gathered = group.gathered.as_ref()?;
-            let gathered_at_ms = gathered.first_at_ms + span_ms(self.timing.gather);
+            let pending = group.pending.as_ref()?;
+            let gathered_at_ms = pending.first_at_ms + span_ms(self.timing.gather);
             let free_at_ms = group
-                .told_at_ms
+                .notified_at_ms
                 .map_or(i64::MIN, |at_ms| at_ms + span_ms(self.timing.interval));
-            (now_ms >= gathered_at_ms.max(free_at_ms)).then(|| gathered.notice(key))
+            (now_ms >= gathered_at_ms.max(free_at_ms)).then(|| pending.notice(key))
         };
         self.groups.iter().filter_map(due).collect()
     }
 
-    /// Notes that failures of a group up to a position have been told.
-    pub fn told(&mut self, key: &GroupKey, seq: u64, now_ms: i64) {
+    /// Records that failures of a group up to a position were reported.
+    pub fn mark_notified(&mut self, key: &GroupKey, seq: u64, now_ms: i64) {
         let group = self.groups.entry(key.clone()).or_default();
-        group.told_seq = group.told_seq.max(seq);
-        group.told_at_ms = group.told_at_ms.max(Some(now_ms));
-        let Some(gathered) = &mut group.gathered else {
+        group.notified_seq = group.notified_seq.max(seq);
+        group.notified_at_ms = group.notified_at_ms.max(Some(now_ms));
+        let Some(pending) = &mut group.pending else {
             return;
         };
-        while gathered.positions.front().is_some_and(|&first| first <= seq) {
-            gathered.positions.pop_front();
+        while pending.positions.front().is_some_and(|&first| first <= seq) {
+            pending.positions.pop_front();
         }
-        if gathered.last_seq <= seq || gathered.positions.is_empty() {
-            group.gathered = None;
+        if pending.last_seq <= seq || pending.positions.is_empty() {
+            group.pending = None;
         }
     }
 
-    /// Returns where a reader must begin to find again what was read up to a position and not told.
+    /// Returns the position from which a reader must start to find every unreported failure again, given that
+    /// it read up to `read`.
     pub fn cursor(&self, read: u64) -> u64 {
-        let gathered = self.groups.values().filter_map(|group| group.gathered.as_ref());
-        let first = gathered.filter_map(|gathered| gathered.positions.front()).min();
+        let pending = self.groups.values().filter_map(|group| group.pending.as_ref());
+        let first = pending.filter_map(|pending| pending.positions.front()).min();
         first.map_or(read, |&first| (first - 1).min(read))
     }
 
-    /// Forgets groups that have been quiet for an interval.
+    /// Drops groups that have been quiet for an interval.
     pub fn forget(&mut self, now_ms: i64) {
         let interval_ms = span_ms(self.timing.interval);
         self.groups.retain(|_, group| {
-            group.gathered.is_some() || group.told_at_ms.is_some_and(|at_ms| now_ms < at_ms + interval_ms)
+            group.pending.is_some()
+                || group
+                    .notified_at_ms
+                    .is_some_and(|at_ms| now_ms < at_ms + interval_ms)
         });
     }
 
-    /// Writes how far each group has been told.
+    /// Serializes the progress of each group.
     pub fn write(&self) -> Vec<u8> {
-        let told = |(key, group): (&GroupKey, &Group)| {
-            Some(Told {
+        let notified = |(key, group): (&GroupKey, &Group)| {
+            Some(NotifiedGroup {
                 key: key.clone(),
-                seq: group.told_seq,
-                at_ms: group.told_at_ms?,
+                seq: group.notified_seq,
+                at_ms: group.notified_at_ms?,
             })
         };
-        let all: Vec<Told> = self.groups.iter().filter_map(told).collect();
+        let all: Vec<NotifiedGroup> = self.groups.iter().filter_map(notified).collect();
         serde_json::to_vec(&all).expect("a list of plain fields")
     }
 
-    /// Takes in how far groups have been told, by an earlier run or another server. What cannot be read counts
-    /// as nothing: the notices' keys still keep most from being told twice.
+    /// Merges the progress that an earlier run or another server stored. Unreadable data is ignored: the
+    /// notifications' keys still prevent most duplicates.
     pub fn merge(&mut self, written: &[u8]) {
-        let all: Vec<Told> = serde_json::from_slice(written).unwrap_or_default();
+        let all: Vec<NotifiedGroup> = serde_json::from_slice(written).unwrap_or_default();
         for one in all {
-            self.told(&one.key, one.seq, one.at_ms);
+            self.mark_notified(&one.key, one.seq, one.at_ms);
         }
     }
 }
 
-impl Gathered {
+impl PendingFailures {
     fn notice(&self, key: &GroupKey) -> Notice {
         Notice {
             key: key.clone(),
@@ -284,14 +291,14 @@ mod tests {
         let mut groups = groups();
         groups.add(&failure(1, "mail", "send", 100));
         let first = groups.due(110_000).remove(0);
-        groups.told(&first.key, first.last_seq, 110_000);
+        groups.mark_notified(&first.key, first.last_seq, 110_000);
         for seq in 2..=50 {
             groups.add(&failure(seq, "mail", "send", 111));
         }
         assert!(groups.due(409_999).is_empty());
         let second = groups.due(410_000).remove(0);
         assert_eq!((second.count, second.first_seq), (49, 2));
-        groups.told(&second.key, 50, 410_000);
+        groups.mark_notified(&second.key, 50, 410_000);
         groups.forget(710_000);
         assert!(groups.groups.is_empty());
         groups.add(&failure(60, "mail", "send", 800));
@@ -306,7 +313,7 @@ mod tests {
         groups.add(&failure(20, "b", "k", 105));
         assert_eq!(groups.cursor(90), 9);
         let a = groups.due(110_000).remove(0);
-        groups.told(&a.key, a.last_seq, 110_000);
+        groups.mark_notified(&a.key, a.last_seq, 110_000);
         assert_eq!(groups.cursor(90), 19);
     }
 
@@ -315,7 +322,7 @@ mod tests {
         let mut before = groups();
         before.add(&failure(1, "a", "k", 100));
         before.add(&failure(2, "b", "k", 100));
-        before.told(&before.due(110_000)[1].key.clone(), 2, 110_000);
+        before.mark_notified(&before.due(110_000)[1].key.clone(), 2, 110_000);
         let mut after = groups();
         after.merge(&before.write());
         after.add(&failure(1, "a", "k", 100));
@@ -335,7 +342,7 @@ mod tests {
             groups.add(&failure(seq, "a", "k", 100));
         }
         let key = groups.due(110_000)[0].key.clone();
-        groups.told(&key, 3, 110_000);
+        groups.mark_notified(&key, 3, 110_000);
         let rest = groups.due(410_000).remove(0);
         assert_eq!((rest.count, rest.first_seq, rest.last_seq), (2, 4, 5));
     }

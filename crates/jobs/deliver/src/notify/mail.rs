@@ -1,4 +1,4 @@
-//! Notices by mail.
+//! Notifications by mail.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsPar
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 
 use super::config::{MailConfig, MailTls};
-use super::words::Message;
+use super::message_text::Message;
 
-/// How long the mail server may take for each answer.
+/// How long the mail server may take for each reply.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct Mail {

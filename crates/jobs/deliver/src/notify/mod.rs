@@ -1,20 +1,21 @@
-//! Telling administrators of jobs that failed for good.
+//! Notifies administrators of permanently failed jobs.
 //!
-//! The follower reads failures out of the log by a named subscription, gathers them by queue and kind, and makes of
-//! each group at most one notice in an interval. A notice is a job of a reserved queue, one for each route; the
-//! sender works that queue off. So a notice is as durable as any job and has retries of its own, and a notice that
-//! fails for good is told to nobody.
+//! The follower reads failures from the log through a named subscription, groups them by queue and kind, and
+//! creates at most one notification per group and interval. A notification is a job in a reserved queue, one
+//! per route; the sender works on that queue. So a notification is as durable as any job and has its own
+//! retries. A notification that fails permanently is not reported.
 //!
-//! The subscription's cursor moves past a failure only after its notice is registered. Several servers of one store
-//! may do all of this at once: the notice's key, made of its first failure, keeps them from telling twice.
+//! The subscription's cursor advances past a failure only after its notification is registered. Several
+//! servers of one store may run this concurrently: the notification's key, derived from its first failure,
+//! prevents duplicates.
 
 mod chat;
 mod config;
 mod follower;
 mod groups;
 mod mail;
+mod message_text;
 mod sender;
-mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +29,7 @@ pub use groups::{GroupKey, Groups, Notice, Timing};
 use follower::Follower;
 use sender::{Routes, Sender, Tries};
 
-/// Why a test message did not go out.
+/// Why a test message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
     #[error("there is no route {name}")]
@@ -37,7 +38,7 @@ pub enum TestError {
     NotSent { name: String, why: String },
 }
 
-/// Tells administrators. Clones share everything.
+/// Notifies administrators. Clones share their state.
 #[derive(Clone)]
 pub struct Notifier {
     store: Arc<dyn JobStore>,
@@ -57,19 +58,19 @@ impl Notifier {
         })
     }
 
-    /// Gathers and sends until told to stop.
+    /// Groups and sends until told to stop.
     pub async fn run(self, stop: CancellationToken) {
         let follower = Follower::new(Arc::clone(&self.store), Arc::clone(&self.config));
         let sender = Sender::new(
             self.store,
             Arc::clone(&self.routes),
             Arc::clone(&self.tries),
-            self.config.look,
+            self.config.poll_interval,
         );
         tokio::join!(follower.run(stop.clone()), sender.run(stop));
     }
 
-    /// Notices that this process has sent, and tries that failed.
+    /// Returns how many notifications this process sent, and how many attempts failed.
     pub fn tries(&self) -> (u64, u64) {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (read(&self.tries.sent), read(&self.tries.failed))
@@ -80,7 +81,7 @@ impl Notifier {
         let route = self.routes.get(name).ok_or_else(|| TestError::NoRoute {
             name: name.to_owned(),
         })?;
-        let sent = route.send(&words::test(name)).await;
+        let sent = route.send(&message_text::test(name)).await;
         sent.map_err(|why| TestError::NotSent {
             name: name.to_owned(),
             why,

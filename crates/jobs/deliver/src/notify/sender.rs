@@ -1,4 +1,4 @@
-//! Works off the queue of notices.
+//! Sends the queued notifications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +14,14 @@ use tracing::{debug, warn};
 
 use super::chat::Chat;
 use super::config::{Config, ConfigError, RouteKind};
-use super::follower::Letter;
+use super::follower::NotificationJob;
 use super::mail::Mail;
-use super::words::Message;
+use super::message_text::Message;
 use crate::undelivered;
 
-/// Notices that are claimed at a time; they are sent one after another.
+/// Notifications claimed at a time; they are sent one after another.
 const CLAIM: usize = 8;
-/// The longest that sending one may take.
+/// Upper bound for sending one notification.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A route, ready to send.
@@ -31,7 +31,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// Sends a message; tells why it could not.
+    /// Sends a message. Returns why it could not.
     pub(super) async fn send(&self, message: &Message) -> Result<(), String> {
         let sending = async {
             match self {
@@ -74,7 +74,7 @@ impl Routes {
     }
 }
 
-/// Tries of this process since its start.
+/// Attempts of this process since its start.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     pub(super) sent: AtomicU64,
@@ -85,10 +85,10 @@ pub(super) struct Sender {
     store: Arc<dyn JobStore>,
     routes: Arc<Routes>,
     tries: Arc<Tries>,
-    look: Duration,
+    poll_interval: Duration,
 }
 
-/// How a job of ours ends.
+/// How a notification job ends.
 enum End {
     Done,
     Failed { error: String, is_permanent: bool },
@@ -99,13 +99,13 @@ impl Sender {
         store: Arc<dyn JobStore>,
         routes: Arc<Routes>,
         tries: Arc<Tries>,
-        look: Duration,
+        poll_interval: Duration,
     ) -> Sender {
         Sender {
             store,
             routes,
             tries,
-            look,
+            poll_interval,
         }
     }
 
@@ -120,13 +120,13 @@ impl Sender {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.look) => (),
+                () = tokio::time::sleep(self.poll_interval) => (),
             }
         }
     }
 
-    /// Works off what is ready, up to a few; returns how many there were. Cut short it leaves jobs whose lease
-    /// runs out: they are sent again.
+    /// Sends what is ready, up to a limit. Returns how many there were. If dropped, the claimed jobs stay
+    /// until their leases expire, and are sent again.
     async fn work(&self) -> usize {
         let request = ClaimRequest {
             worker: "notifier".into(),
@@ -138,14 +138,14 @@ impl Sender {
         let claimed = match self.store.claim(vec![request]).await {
             Ok(claimed) => claimed.into_iter().flatten().collect::<Vec<_>>(),
             Err(error) => {
-                debug!(%error, "notices cannot be claimed");
+                debug!(%error, "notifications could not be claimed");
                 return 0;
             }
         };
         for job in &claimed {
             let end = self.end(job).await;
             if let Err(error) = self.report(job, end).await {
-                warn!(%error, "a notice was not noted as sent; it will be repeated");
+                warn!(%error, "sent notification not recorded; it will be repeated");
             }
         }
         claimed.len()
@@ -159,14 +159,14 @@ impl Sender {
         if job.queue == undelivered::queue() {
             return for_good(undelivered::error_of(&job.payload.bytes));
         }
-        let letter: Letter = match serde_json::from_slice(&job.payload.bytes) {
-            Ok(letter) => letter,
+        let notification: NotificationJob = match serde_json::from_slice(&job.payload.bytes) {
+            Ok(notification) => notification,
             Err(error) => return for_good(format!("this is no notice: {error}")),
         };
-        let Some(route) = self.routes.get(&letter.route) else {
-            return for_good(format!("there is no route {} any more", letter.route));
+        let Some(route) = self.routes.get(&notification.route) else {
+            return for_good(format!("there is no route {} any more", notification.route));
         };
-        match route.send(&letter.message).await {
+        match route.send(&notification.message).await {
             Ok(()) => {
                 self.tries.sent.fetch_add(1, Ordering::Relaxed);
                 End::Done
@@ -174,8 +174,8 @@ impl Sender {
             Err(error) => {
                 self.tries.failed.fetch_add(1, Ordering::Relaxed);
                 warn!(
-                    route = letter.route,
-                    error, "a notice could not be sent; it will be tried again"
+                    route = notification.route,
+                    error, "notification could not be sent; it will be retried"
                 );
                 End::Failed {
                     error,

@@ -1,4 +1,4 @@
-//! What is sent: the event, or a thin word of it with a link.
+//! The body of a delivery: the full event, or a shortened one with a link.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use nagaya_jobs::job::Body;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Headers that are the connection's own: a submitter's would make the request another one.
+/// Headers of the connection itself: a submitter's value would change the request.
 const RESERVED_HEADERS: [&str; 10] = [
     "connection",
     "content-length",
@@ -25,12 +25,12 @@ const RESERVED_HEADERS: [&str; 10] = [
     "upgrade",
 ];
 
-/// How bodies are made.
+/// Configuration of bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyConfig {
     /// An event whose body would be larger is sent without its result or error.
     pub bytes_max: usize,
-    /// Where readers reach this house, for links: `https://jobs.example.com`.
+    /// Public address of this server, for links: `https://jobs.example.com`.
     pub public_url: Option<String>,
 }
 
@@ -43,13 +43,13 @@ impl Default for BodyConfig {
     }
 }
 
-/// The id by which a receiver drops duplicates: the same for every try and replay of a delivery. Positions alone
-/// would meet those of another house that tells the same receiver.
+/// Returns the id by which a receiver drops duplicates: the same for every attempt and replay of a delivery.
+/// A position alone could collide with that of another server that sends to the same receiver.
 pub(super) fn message_id(delivery: &Delivery) -> String {
     format!("evt_{}_{}", delivery.job, delivery.seq)
 }
 
-/// A request's headers and body, but for the signature.
+/// Headers and body of a request, without the signature.
 pub(super) struct Message {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -79,7 +79,7 @@ pub(super) fn message(delivery: &Delivery, event: Option<&Event>, config: &BodyC
 fn own_headers(delivery: &Delivery) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &delivery.webhook.headers {
-        // Checked at registration; what does not fit any more is left out.
+        // Validated at registration; what is no longer valid is left out.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
             && !RESERVED_HEADERS.contains(&name.as_str())
         {
@@ -121,7 +121,7 @@ fn at_ms(delivery: &Delivery, event: Option<&Event>) -> i64 {
     event.map_or(delivery.created_at_ms, |event| event.at_ms)
 }
 
-/// The body of Standard Webhooks.
+/// The body format of Standard Webhooks.
 #[derive(Serialize)]
 struct Envelope<'a> {
     #[serde(rename = "type")]
@@ -151,14 +151,14 @@ struct Data<'a> {
     url: Option<String>,
 }
 
-/// What an event carries besides who, what and when.
+/// The fields of an event that depend on its kind.
 #[derive(Default, Serialize)]
 struct Rest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_at: Option<String>,
-    /// As the worker wrote it, to the last digit.
+    /// Exactly as the worker wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,9 +215,10 @@ fn rest(data: &EventData) -> Rest<'_> {
 }
 
 fn result(body: &Body) -> Rest<'_> {
-    let json = match body.is_json() {
-        true => serde_json::from_slice::<&RawValue>(&body.bytes).ok(),
-        false => None,
+    let json = if body.is_json() {
+        serde_json::from_slice::<&RawValue>(&body.bytes).ok()
+    } else {
+        None
     };
     match json {
         Some(json) => Rest {
@@ -233,13 +234,14 @@ fn result(body: &Body) -> Rest<'_> {
 }
 
 fn write(data: &Data<'_>, delivery: &Delivery, event: Option<&Event>) -> Vec<u8> {
-    let written = match delivery.webhook.cloud_events {
-        true => serde_json::to_vec(data),
-        false => serde_json::to_vec(&Envelope {
+    let written = if delivery.webhook.cloud_events {
+        serde_json::to_vec(data)
+    } else {
+        serde_json::to_vec(&Envelope {
             kind: kind(delivery),
             timestamp: time(at_ms(delivery, event)),
             data,
-        }),
+        })
     };
     written.expect("a document of plain fields")
 }

@@ -1,8 +1,8 @@
-//! The worker that sends what is due.
+//! The worker that sends due deliveries.
 //!
-//! One task takes deliveries from the store and starts those whose target may have one more under way. The others
-//! wait here as long as they are ours, or go back into the store until their target has rested: a target that is
-//! slow or dead fills neither the places of those under way nor the place of those that wait.
+//! One task takes deliveries from the store and starts those whose target has capacity. The others wait here
+//! while their lease lasts, or go back to the store until their target has rested. So a slow or dead target
+//! blocks neither the slots of running deliveries nor the queue of waiting ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::body::{BodyConfig, message, message_id};
-use super::held::{Held, Waiting};
 use super::outcome::{Verdict, judge};
 use super::secrets::Secrets;
 use super::signature::sign;
+use super::target_queues::{TargetQueues, Waiting};
 use super::targets::{Admission, Targets};
 use crate::guard::Client;
 use crate::undelivered;
@@ -37,29 +37,30 @@ use crate::undelivered;
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-/// What is kept of an error's text.
+/// Bytes kept of an error's text.
 const ERROR_BYTES_MAX: usize = 1024;
-/// For how long a delivery goes back whose target has enough to do.
+/// How long a delivery to a busy target goes back to the store.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-/// How long secrets are believed after they were read: a new one is used by all servers after that.
+/// How long secrets are cached. After that, all servers use a new one.
 const SECRETS_FOR: Duration = Duration::from_secs(2);
-/// How long to wait when the log cannot be followed; what is due is found by looking meanwhile.
+/// Delay when the log cannot be followed. Due deliveries are found by polling meanwhile.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
-/// Tenants whose secrets are remembered; all are forgotten when there would be more.
+/// Tenants whose secrets are cached at most; the cache is cleared when it is full.
 const SECRETS_MAX: usize = 10_000;
 
-/// How deliveries are made.
+/// Configuration of the deliverer.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Deliveries under way at a time.
+    /// Deliveries in flight at most.
     pub concurrency: usize,
-    /// To one target.
+    /// Deliveries in flight to one target at most.
     pub per_target: usize,
-    /// How long a delivery is ours after we took it; twice as long as any try, so that one can wait here.
+    /// How long a taken delivery belongs to this process: twice the limit of one attempt, so that it can wait
+    /// here first.
     pub lease: Duration,
-    /// How often to look while there is something to do, and while there is not.
-    pub busy_look: Duration,
-    pub idle_look: Duration,
+    /// Polling intervals of the store: while there is work, and while there is none.
+    pub busy_poll: Duration,
+    pub idle_poll: Duration,
     pub body: BodyConfig,
 }
 
@@ -69,20 +70,20 @@ impl Default for Config {
             concurrency: 64,
             per_target: 8,
             lease: Duration::from_secs(60),
-            busy_look: Duration::from_millis(5),
-            idle_look: Duration::from_millis(250),
+            busy_poll: Duration::from_millis(5),
+            idle_poll: Duration::from_millis(250),
             body: BodyConfig::default(),
         }
     }
 }
 
-/// Counts since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct DeliveryStats {
     pub delivered: u64,
     pub failed: u64,
     pub gave_up: u64,
-    /// Deliveries that went back because their target rested or was busy.
+    /// Deliveries returned to the store because their target was resting or busy.
     pub put_off: u64,
 }
 
@@ -96,7 +97,7 @@ struct Counters {
 
 type SecretsOf = HashMap<TenantId, (Arc<Secrets>, Instant)>;
 
-/// Sends deliveries of a store. Several processes may do so on one store.
+/// Sends the deliveries of a store. Several processes may do so for one store.
 pub struct Deliverer {
     store: Arc<dyn JobStore>,
     client: Client,
@@ -107,12 +108,12 @@ pub struct Deliverer {
     wake: Notify,
 }
 
-/// What the task holds.
+/// State owned by the deliverer's task.
 #[derive(Default)]
-struct Hands {
-    held: Held,
-    under_way: JoinSet<()>,
-    /// To go back into the store.
+struct DelivererState {
+    queues: TargetQueues,
+    in_flight: JoinSet<()>,
+    /// To be returned to the store.
     back: Vec<PutOff>,
 }
 
@@ -129,9 +130,9 @@ impl Deliverer {
         }
     }
 
-    pub fn figures(&self) -> Figures {
+    pub fn stats(&self) -> DeliveryStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Figures {
+        DeliveryStats {
             delivered: read(&self.counters.delivered),
             failed: read(&self.counters.failed),
             gave_up: read(&self.counters.gave_up),
@@ -139,12 +140,12 @@ impl Deliverer {
         }
     }
 
-    /// Makes the deliverer look at once: there may be something.
+    /// Makes the deliverer poll the store at once.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Wakes the deliverer whenever the log tells of something that webhooks may want, until told to stop.
+    /// Wakes the deliverer whenever the log has an event for webhooks, until told to stop.
     pub async fn wake_with(&self, jobs: &Jobs, stop: CancellationToken) {
         let filter = EventFilter {
             kinds: vec![
@@ -158,7 +159,7 @@ impl Deliverer {
         };
         let head = jobs.store().log_bounds().await.map_or(0, |bounds| bounds.head);
         let mut follower = jobs.follow(head, filter);
-        // For what came before we followed.
+        // For events from before the log was followed.
         self.wake();
         loop {
             let step = tokio::select! {
@@ -175,126 +176,131 @@ impl Deliverer {
         }
     }
 
-    /// Delivers until told to stop, then finishes what is under way and gives back the rest.
+    /// Delivers until told to stop, then finishes running deliveries and returns the rest.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut hands = Hands::default();
-        let mut look_at = Instant::now();
+        let mut state = DelivererState::default();
+        let mut next_poll = Instant::now();
         loop {
-            let is_full = hands.under_way.len() >= self.config.concurrency;
+            let is_full = state.in_flight.len() >= self.config.concurrency;
             tokio::select! {
                 () = stop.cancelled() => break,
-                Some(_) = hands.under_way.join_next() => (),
-                () = self.wake.notified(), if !is_full => look_at = Instant::now(),
-                () = sleep_until(look_at), if !is_full => (),
+                Some(_) = state.in_flight.join_next() => (),
+                () = self.wake.notified(), if !is_full => next_poll = Instant::now(),
+                () = sleep_until(next_poll), if !is_full => (),
             }
-            while hands.under_way.try_join_next().is_some() {}
-            look_at = match self.pass(&mut hands, look_at).await {
+            while state.in_flight.try_join_next().is_some() {}
+            next_poll = match self.pass(&mut state, next_poll).await {
                 Ok(next) => next,
                 Err(error) => {
-                    debug!(%error, "deliveries cannot be read");
-                    Instant::now() + self.config.idle_look
+                    debug!(%error, "due deliveries could not be read");
+                    Instant::now() + self.config.idle_poll
                 }
             };
         }
-        for target in hands.held.targets() {
-            let all = hands.held.take(&target);
-            self.give_back(&mut hands, all, i64::MIN);
+        for target in state.queues.targets() {
+            let all = state.queues.take(&target);
+            self.give_back(&mut state, all, i64::MIN);
         }
-        self.return_to_store(&mut hands).await;
-        while hands.under_way.join_next().await.is_some() {}
+        self.return_to_store(&mut state).await;
+        while state.in_flight.join_next().await.is_some() {}
     }
 
-    /// Starts what can be started, of those that wait and then of what is due in the store. Returns when to
-    /// look into the store again.
-    async fn pass(self: &Arc<Self>, hands: &mut Hands, look_at: Instant) -> Result<Instant, Error> {
+    /// Starts as many deliveries as possible, waiting ones first, then those due in the store. Returns when
+    /// to poll the store again.
+    async fn pass(
+        self: &Arc<Self>,
+        state: &mut DelivererState,
+        next_poll: Instant,
+    ) -> Result<Instant, Error> {
         let now_ms = self.store.now_ms().await?;
-        let overdue = hands.held.overdue(now_ms);
-        self.give_back(hands, overdue, now_ms);
-        self.start_held(hands, now_ms);
-        let free = self.config.concurrency.saturating_sub(hands.under_way.len());
-        let mut next = look_at;
-        if free > 0 && Instant::now() >= look_at {
+        let overdue = state.queues.overdue(now_ms);
+        self.give_back(state, overdue, now_ms);
+        self.start_queued(state, now_ms);
+        let free = self.config.concurrency.saturating_sub(state.in_flight.len());
+        let mut next = next_poll;
+        if free > 0 && Instant::now() >= next_poll {
             let due = self.store.claim_deliveries(free, self.config.lease).await?;
             next = Instant::now()
                 + match due.len() {
-                    0 => self.config.idle_look,
-                    _ => self.config.busy_look,
+                    0 => self.config.idle_poll,
+                    _ => self.config.busy_poll,
                 };
             for delivery in due {
-                self.admit(hands, delivery, now_ms);
+                self.admit(state, delivery, now_ms);
             }
         }
-        self.return_to_store(hands).await;
+        self.return_to_store(state).await;
         Ok(next)
     }
 
-    fn start_held(self: &Arc<Self>, hands: &mut Hands, now_ms: i64) {
-        for target in hands.held.targets() {
-            while hands.held.has(&target) && hands.under_way.len() < self.config.concurrency {
+    fn start_queued(self: &Arc<Self>, state: &mut DelivererState, now_ms: i64) {
+        for target in state.queues.targets() {
+            while state.queues.has(&target) && state.in_flight.len() < self.config.concurrency {
                 let admission = self.targets.lock().ask(&target, span(now_ms));
                 match admission {
                     Admission::Go => {
-                        let waiting = hands.held.next(&target).expect("one waits");
-                        self.start(hands, waiting.delivery, target.clone());
+                        let waiting = state.queues.next(&target).expect("one waits");
+                        self.start(state, waiting.delivery, target.clone());
                     }
                     Admission::Busy => break,
                     Admission::Resting { rest } => {
-                        let all = hands.held.take(&target);
-                        self.give_back(hands, all, now_ms + span_ms(rest));
+                        let all = state.queues.take(&target);
+                        self.give_back(state, all, now_ms + span_ms(rest));
                     }
                 }
             }
         }
     }
 
-    /// Starts a delivery that was taken, or lets it wait, here or in the store.
-    fn admit(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, now_ms: i64) {
+    /// Starts a taken delivery, or queues it here, or returns it to the store.
+    fn admit(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, now_ms: i64) {
         let target = target(&delivery.webhook.url);
-        let admission = match hands.held.has(&target) {
-            true => Admission::Busy,
-            false => self.targets.lock().ask(&target, span(now_ms)),
+        let admission = if state.queues.has(&target) {
+            Admission::Busy
+        } else {
+            self.targets.lock().ask(&target, span(now_ms))
         };
-        // Half of the lease is for the try itself.
+        // Half of the lease is reserved for the attempt itself.
         let until_ms = now_ms + span_ms(self.config.lease) / 2;
         let waiting = Waiting { delivery, until_ms };
         match admission {
-            Admission::Go => self.start(hands, waiting.delivery, target),
-            Admission::Resting { rest } => self.give_back(hands, vec![waiting], now_ms + span_ms(rest)),
+            Admission::Go => self.start(state, waiting.delivery, target),
+            Admission::Resting { rest } => self.give_back(state, vec![waiting], now_ms + span_ms(rest)),
             Admission::Busy => {
-                if let Some(waiting) = hands.held.put(target, waiting) {
-                    self.give_back(hands, vec![waiting], now_ms + span_ms(BUSY_WAIT));
+                if let Some(waiting) = state.queues.put(target, waiting) {
+                    self.give_back(state, vec![waiting], now_ms + span_ms(BUSY_WAIT));
                 }
             }
         }
     }
 
-    fn start(self: &Arc<Self>, hands: &mut Hands, delivery: Delivery, target: String) {
+    fn start(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, target: String) {
         let this = Arc::clone(self);
-        hands
-            .under_way
+        state
+            .in_flight
             .spawn(async move { this.deliver(delivery, &target).await });
     }
 
-    fn give_back(&self, hands: &mut Hands, all: Vec<Waiting>, at_ms: i64) {
+    fn give_back(&self, state: &mut DelivererState, all: Vec<Waiting>, at_ms: i64) {
         self.counters
             .put_off
             .fetch_add(all.len() as u64, Ordering::Relaxed);
         let item = |waiting: Waiting| PutOff {
             id: waiting.delivery.id,
             tries: waiting.delivery.tries,
-            // Those that go together do not come back together.
+            // Jitter, so that deliveries returned together do not come back together.
             at_ms: at_ms.max(0) + span_ms(BUSY_WAIT.mul_f64(rand::random())),
         };
-        hands.back.extend(all.into_iter().map(item));
+        state.back.extend(all.into_iter().map(item));
     }
 
-    async fn return_to_store(&self, hands: &mut Hands) {
-        let back = std::mem::take(&mut hands.back);
+    async fn return_to_store(&self, state: &mut DelivererState) {
+        let back = std::mem::take(&mut state.back);
         if back.is_empty() {
             return;
         }
         if let Err(error) = self.store.put_off_deliveries(back).await {
-            debug!(%error, "deliveries were not given back; they are due when their lease ends");
+            debug!(%error, "deliveries could not be returned; they are due again when their lease ends");
         }
     }
 
@@ -308,12 +314,12 @@ impl Deliverer {
                     .lock()
                     .done(target, verdict.target_is_well, verdict.rest, now);
                 if let Err(error) = self.note(&delivery, report).await {
-                    warn!(%error, job = %delivery.job, "a delivery's try was not noted; it will be repeated");
+                    warn!(%error, job = %delivery.job, "delivery attempt not recorded; it will be repeated");
                 }
             }
             Err(error) => {
                 self.targets.lock().cancel(target);
-                debug!(%error, job = %delivery.job, "a delivery cannot be prepared");
+                debug!(%error, job = %delivery.job, "delivery could not be prepared");
             }
         }
     }
@@ -357,7 +363,7 @@ impl Deliverer {
         Ok((report, verdict))
     }
 
-    /// Reads the event that is to be told; nothing when the log does not reach back so far.
+    /// Reads the event to deliver; `None` if the log no longer has it.
     async fn event(&self, delivery: &Delivery) -> Result<Option<Event>, Error> {
         let filter = EventFilter {
             job: Some(delivery.job),
@@ -389,7 +395,8 @@ impl Deliverer {
         Ok(secrets)
     }
 
-    /// Notes a try in the store. What is given up is told before it is noted: a crash in between repeats it.
+    /// Records an attempt in the store. A delivery that is given up is reported as undelivered first; a crash
+    /// in between repeats that.
     async fn note(&self, delivery: &Delivery, report: TryReport) -> Result<(), Error> {
         let counter = match report.outcome {
             TryOutcome::Delivered => &self.counters.delivered,
@@ -410,7 +417,7 @@ impl Deliverer {
     }
 }
 
-/// The target of a URL: deliveries to one share its care.
+/// Returns the target of a URL. Deliveries to the same target share its limits.
 fn target(url: &str) -> String {
     let authority = |uri: &Uri| {
         let host = uri.host()?.to_ascii_lowercase();
@@ -422,7 +429,8 @@ fn target(url: &str) -> String {
         .unwrap_or_else(|| url.to_owned())
 }
 
-/// The try as a span of the job's trace, which the submitter's headers name; the receiver's own hang below it.
+/// Creates the attempt's span in the job's trace, which the submitter's headers name, and makes it the parent
+/// of the receiver's spans.
 fn in_trace(delivery: &Delivery, headers: &mut HeaderMap) -> Span {
     let parent = headers
         .get(TRACEPARENT)

@@ -1,19 +1,20 @@
-//! Events on their way to the URLs that submitters named.
+//! Delivers events to the URLs that submitters named.
 //!
-//! A delivery is a row that the store makes in the transaction of its event. [`Deliverer`] takes those that are
-//! due, sends each with a signature, and reports what came of it: done, again later, or given up. Whoever dies in
-//! between leaves a delivery that is due again: targets drop duplicates by the id, which stays the same.
+//! A delivery is a row that the store creates in the transaction of its event. [`Deliverer`] takes due ones,
+//! sends each with a signature, and records the result: done, retry later, or given up. A process that dies
+//! in between leaves a delivery that becomes due again. Targets drop duplicates by the id, which stays the
+//! same.
 
 mod body;
 mod deliverer;
-mod held;
 mod outcome;
 mod secrets;
 mod signature;
+mod target_queues;
 mod targets;
 
 pub use body::BodyConfig;
-pub use deliverer::{Config, Deliverer, Figures};
+pub use deliverer::{Config, Deliverer, DeliveryStats};
 pub use outcome::{TRIES_MAX, Verdict, judge};
 pub use secrets::Secrets;
 pub use signature::{Secret, SecretError, sign, verify};

@@ -1,4 +1,4 @@
-//! What follows a try.
+//! The consequences of an attempt.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nagaya_jobs::delivery::TryOutcome;
 
 use crate::guard::{Reply, SendError};
 
-/// Waits after each try that failed: about three days in all.
+/// Delays after failed attempts, about three days in total.
 const WAITS: [Duration; 9] = [
     Duration::from_secs(5),
     Duration::from_secs(5 * 60),
@@ -19,28 +19,28 @@ const WAITS: [Duration; 9] = [
     Duration::from_secs(20 * 3600),
     Duration::from_secs(24 * 3600),
 ];
-/// Tries before a delivery is given up.
+/// Attempts before a delivery is given up.
 pub const TRIES_MAX: u32 = 1 + WAITS.len() as u32;
-/// Longest wait that a target may ask for.
+/// Longest delay that a target may ask for.
 const ASKED_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a try means for its delivery and for its target.
+/// The consequences of an attempt for its delivery and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub outcome: TryOutcome,
-    /// Whether the target works.
+    /// Whether the target is working.
     pub target_is_well: bool,
-    /// The target asks for rest.
+    /// The pause that the target asked for.
     pub rest: Option<Duration>,
 }
 
-/// Judges a try. `tries` counts this one; `random` lies in 0..1.
+/// Judges an attempt. `tries` includes this one; `random` lies in 0..1.
 pub fn judge(reply: Result<&Reply, &SendError>, tries: u32, now_ms: i64, random: f64) -> Verdict {
     let again = |asked: Option<Duration>| {
         let Some(wait) = WAITS.get(tries.saturating_sub(1) as usize) else {
             return TryOutcome::GaveUp;
         };
-        // Deliveries that failed together do not come back together.
+        // Jitter, so that deliveries that failed together do not come back together.
         let wait = wait.mul_f64(1.0 + 0.2 * random).max(asked.unwrap_or_default());
         TryOutcome::Again {
             at_ms: now_ms + span_ms(wait),
@@ -58,7 +58,7 @@ pub fn judge(reply: Result<&Reply, &SendError>, tries: u32, now_ms: i64, random:
                 target_is_well: true,
                 rest: None,
             },
-            // It is gone and says so.
+            // The target is gone for good and says so.
             410 => Verdict {
                 outcome: TryOutcome::GaveUp,
                 target_is_well: true,
@@ -72,14 +72,15 @@ pub fn judge(reply: Result<&Reply, &SendError>, tries: u32, now_ms: i64, random:
                     rest: Some(asked.unwrap_or(WAITS[0])),
                 }
             }
-            // It answers, only not as it should: others may still get through.
+            // It responds, just not with success: other deliveries may still get through.
             _ => Verdict {
                 outcome: again(reply.retry_after.map(|wait| wait.min(ASKED_MAX))),
                 target_is_well: true,
                 rest: None,
             },
         },
-        // Settings can change, and a name can lead elsewhere tomorrow: refusals are tried again as well.
+        // Refused addresses are retried as well: settings can change, and a name can resolve differently
+        // tomorrow.
         Err(_) => failed(again(None)),
     }
 }

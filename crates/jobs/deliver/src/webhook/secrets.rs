@@ -1,34 +1,34 @@
 //! The secrets in use, kept in the store so that all servers sign alike.
 //!
-//! Each tenant has its own: who can check one tenant's signatures cannot forge another's.
+//! Each tenant has its own: a receiver that can verify one tenant's signatures cannot forge another's.
 
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::{Error, TenantId};
 
 use super::signature::Secret;
 
-/// Secrets that are in use at a time after a rotation.
+/// Secrets in use at the same time after a rotation.
 const KEPT: usize = 2;
 
-/// Signatures are made with all of these; the first is the newest.
+/// The secrets to sign with, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secrets(Vec<Secret>);
 
 impl Secrets {
-    /// Reads a tenant's, drawing the first one when there is none.
+    /// Reads a tenant's secrets, creating the first one if there is none.
     pub async fn of(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
         let first = Secret::random().reveal().into_bytes();
-        let text = store.metadata_or_insert(fact(tenant), first).await?;
+        let text = store.metadata_or_insert(metadata_key(tenant), first).await?;
         Secrets::read(&text)
     }
 
-    /// Adds a new secret in front and keeps the one before it for receivers that have not changed yet.
+    /// Adds a new secret and keeps the previous one for receivers that have not switched yet.
     pub async fn rotate(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
         let mut secrets = Secrets::of(store, tenant).await?.0;
         secrets.insert(0, Secret::random());
         secrets.truncate(KEPT);
         let secrets = Secrets(secrets);
-        store.set_metadata(fact(tenant), secrets.write()).await?;
+        store.set_metadata(metadata_key(tenant), secrets.write()).await?;
         Ok(secrets)
     }
 
@@ -51,7 +51,7 @@ impl Secrets {
     }
 }
 
-/// The fact that holds a tenant's, newest first, one to a line.
-fn fact(tenant: &TenantId) -> String {
+/// Returns the metadata key of a tenant's secrets, which are stored newest first, one per line.
+fn metadata_key(tenant: &TenantId) -> String {
     format!("webhook-secrets:{tenant}")
 }

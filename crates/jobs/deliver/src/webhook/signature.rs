@@ -11,10 +11,10 @@ use subtle::ConstantTimeEq;
 const PREFIX: &str = "whsec_";
 const BYTES_MIN: usize = 24;
 const BYTES_MAX: usize = 64;
-/// How far a signature's time may be from a receiver's, in seconds.
+/// Accepted difference between a signature's time and the receiver's clock, in seconds.
 const TOLERANCE_S: i64 = 300;
 
-/// A secret that we share with receivers.
+/// A secret shared with receivers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
@@ -33,22 +33,23 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Draws a secret.
+    /// Generates a random secret.
     pub fn random() -> Secret {
         Secret(rand::random::<[u8; 32]>().to_vec())
     }
 
-    /// Reads the form in which people pass it on.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Result<Secret, SecretError> {
         let text = text.strip_prefix(PREFIX).ok_or(SecretError::Form)?;
         let bytes = STANDARD.decode(text).map_err(|_| SecretError::Form)?;
-        match (BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
-            true => Ok(Secret(bytes)),
-            false => Err(SecretError::Length),
+        if (BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
+            Ok(Secret(bytes))
+        } else {
+            Err(SecretError::Length)
         }
     }
 
-    /// Writes the form in which people pass it on.
+    /// Returns the text form.
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
@@ -64,15 +65,15 @@ impl Secret {
     }
 }
 
-/// Makes the value of `webhook-signature`: one signature for each secret, so that receivers may change theirs at
-/// any time while two are in use.
+/// Returns the value of `webhook-signature`: one signature per secret, so that receivers may switch at any
+/// time while two are in use.
 pub fn sign(secrets: &[Secret], id: &str, at_s: i64, body: &[u8]) -> String {
     let signature = |secret: &Secret| format!("v1,{}", STANDARD.encode(secret.mac(id, at_s, body)));
     let all: Vec<String> = secrets.iter().map(signature).collect();
     all.join(" ")
 }
 
-/// Checks a signature as a receiver does.
+/// Verifies a signature as a receiver does.
 pub fn verify(secret: &Secret, id: &str, at_s: i64, body: &[u8], signatures: &str, now_s: i64) -> bool {
     let right = secret.mac(id, at_s, body);
     let fits = |signature: &str| {

@@ -1,8 +1,8 @@
-//! Care for targets: so many at a time, and rest for those that fail.
+//! Limits per target: a bounded concurrency, and pauses after failures.
 //!
-//! A target is a scheme, a host and a port. After [`FAILURES_MAX`] failures in a row it rests, longer each time;
-//! then one delivery at a time probes it, and each success doubles what may be under way, so that a target that
-//! comes back is not met by all that has gathered.
+//! A target is a scheme, a host and a port. After [`FAILURES_MAX`] failures in a row it rests, longer each
+//! time. Then one delivery at a time probes it, and each success doubles the concurrency, so that a
+//! recovering target is not flooded with the backlog.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use std::time::Duration;
 const FAILURES_MAX: u32 = 5;
 const FIRST_REST: Duration = Duration::from_secs(5);
 const REST_MAX: Duration = Duration::from_secs(5 * 60);
-/// Longest rest that a target may ask for itself; a delivery's own wait may be longer.
+/// Longest pause that a target may ask for itself; the delay of a single delivery may be longer.
 const ASKED_REST_MAX: Duration = Duration::from_secs(3600);
-/// Targets that are remembered; those at rest and idle go first.
+/// Targets tracked at most; idle and resting ones are dropped first.
 const TARGETS_MAX: usize = 100_000;
 
-/// Whether a delivery may go out now.
+/// Whether a delivery may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Go,
-    /// As many as may be are under way.
+    /// The concurrency limit is reached.
     Busy,
-    /// The target rests for so long yet.
+    /// The target rests for this much longer.
     Resting {
         rest: Duration,
     },
@@ -30,8 +30,8 @@ pub enum Admission {
 
 #[derive(Debug)]
 struct Target {
-    under_way: usize,
-    /// How many may be.
+    in_flight: usize,
+    /// The current concurrency limit.
     width: usize,
     failures: u32,
     rests: u32,
@@ -54,48 +54,48 @@ impl Targets {
         }
     }
 
-    /// Asks for leave to send to a target; [`Admission::Go`] must be followed by [`Targets::done`] or
+    /// Asks for permission to send to a target. [`Admission::Go`] must be followed by [`Targets::done`] or
     /// [`Targets::cancel`].
     pub fn ask(&mut self, name: &str, now: Duration) -> Admission {
         if self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(name) {
             self.targets
-                .retain(|_, target| target.under_way > 0 || target.failures > 0);
+                .retain(|_, target| target.in_flight > 0 || target.failures > 0);
         }
         let width_max = self.width_max;
         let target = self.targets.entry(name.to_owned()).or_insert_with(|| Target {
-            under_way: 0,
+            in_flight: 0,
             width: width_max,
             failures: 0,
             rests: 0,
             rests_until: Duration::ZERO,
         });
-        // No rest is longer than this: what is, the clock has made so by being set back.
+        // No pause is longer than this. A longer one means that the clock was set back.
         target.rests_until = target.rests_until.min(now + ASKED_REST_MAX);
         if now < target.rests_until {
             let rest = target.rests_until - now;
             return Admission::Resting { rest };
         }
-        if target.under_way >= target.width {
+        if target.in_flight >= target.width {
             return Admission::Busy;
         }
-        target.under_way += 1;
+        target.in_flight += 1;
         Admission::Go
     }
 
-    /// Takes back a leave that was not used.
+    /// Returns a permission that was not used.
     pub fn cancel(&mut self, name: &str) {
         if let Some(target) = self.targets.get_mut(name) {
-            target.under_way = target.under_way.saturating_sub(1);
+            target.in_flight = target.in_flight.saturating_sub(1);
         }
     }
 
-    /// Notes how it went. `rest` is what the target asked for.
+    /// Records the result. `rest` is the pause that the target asked for.
     pub fn done(&mut self, name: &str, is_well: bool, rest: Option<Duration>, now: Duration) {
         let width_max = self.width_max;
         let Some(target) = self.targets.get_mut(name) else {
             return;
         };
-        target.under_way = target.under_way.saturating_sub(1);
+        target.in_flight = target.in_flight.saturating_sub(1);
         if let Some(rest) = rest {
             target.rests_until = target.rests_until.max(now + rest.min(ASKED_REST_MAX));
             target.width = 1;

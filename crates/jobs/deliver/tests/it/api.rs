@@ -7,34 +7,34 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
-use nagaya_deliver::api::{Api, Authorize, Caller, Need, routes};
+use nagaya_deliver::api::{Api, Authorize, Permission, Principal, routes};
 use nagaya_deliver::notify::{Config, Notifier};
 use nagaya_jobs::TenantId;
 use nagaya_jobs::delivery::DeliveryState;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::house::{House, client};
+use crate::fixture::{Fixture, client};
 use crate::target::{Target, say};
 
-/// Takes the caller out of a header: `tenant`, or `admin`.
+/// Takes the caller from a header: `tenant`, or `admin`.
 struct Open;
 
 impl Authorize for Open {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        need: Need,
-    ) -> BoxFuture<'a, Result<Caller, Response>> {
+        permission: Permission,
+    ) -> BoxFuture<'a, Result<Principal, Response>> {
         let who = headers
             .get("authorization")
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
         let is_admin = who == "admin";
-        let answer = match (who.is_empty(), need == Need::Admin && !is_admin) {
+        let answer = match (who.is_empty(), permission == Permission::Admin && !is_admin) {
             (true, _) => Err(StatusCode::UNAUTHORIZED.into_response()),
             (_, true) => Err(StatusCode::FORBIDDEN.into_response()),
-            _ => Ok(Caller {
+            _ => Ok(Principal {
                 tenant: TenantId::new(if is_admin { "default" } else { who }).unwrap(),
                 is_admin,
                 queues: Vec::new(),
@@ -44,11 +44,11 @@ impl Authorize for Open {
     }
 }
 
-async fn call(house: &House, who: &str, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
+async fn call(fixture: &Fixture, who: &str, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
     let api = Api {
-        store: Arc::clone(&house.store),
+        store: Arc::clone(&fixture.store),
         authorize: Arc::new(Open),
-        notifier: Notifier::new(Arc::clone(&house.store), Config::default()).unwrap(),
+        notifier: Notifier::new(Arc::clone(&fixture.store), Config::default()).unwrap(),
     };
     let mut request = Request::builder().method(method).uri(path);
     if !who.is_empty() {
@@ -68,18 +68,18 @@ async fn call(house: &House, who: &str, method: &str, path: &str, body: Option<&
 
 #[tokio::test]
 async fn deliveries_are_listed_and_replayed() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let target = Target::start(|_, _| say(410)).await;
-    let job = house.ended(&target.url()).await;
-    let other = house.ended(&target.url()).await;
-    let running = house.deliverer(client());
+    let job = fixture.ended(&target.url()).await;
+    let other = fixture.ended(&target.url()).await;
+    let running = fixture.deliverer(client());
     for job in [job, other] {
-        house
+        fixture
             .delivery_that(job, |view| view.delivery.state == DeliveryState::GaveUp)
             .await;
     }
     let (status, page) = call(
-        &house,
+        &fixture,
         "admin",
         "GET",
         "/v1/deliveries?state=gave_up&limit=1",
@@ -95,18 +95,18 @@ async fn deliveries_are_listed_and_replayed() {
         "/v1/deliveries?limit=1&cursor={}",
         page["next_cursor"].as_str().unwrap()
     );
-    let (_, page) = call(&house, "admin", "GET", &path, None).await;
+    let (_, page) = call(&fixture, "admin", "GET", &path, None).await;
     assert_eq!(page["deliveries"][0]["job"], job.to_string());
-    let (_, none) = call(&house, "shop", "GET", "/v1/deliveries", None).await;
+    let (_, none) = call(&fixture, "shop", "GET", "/v1/deliveries", None).await;
     assert_eq!(none["deliveries"], Value::Array(Vec::new()), "another tenant's");
     let body = format!(r#"{{"job":"{job}"}}"#);
-    let (_, none) = call(&house, "shop", "POST", "/v1/deliveries/replay", Some(&body)).await;
+    let (_, none) = call(&fixture, "shop", "POST", "/v1/deliveries/replay", Some(&body)).await;
     assert_eq!(none["replayed"], 0);
-    let (status, done) = call(&house, "default", "POST", "/v1/deliveries/replay", Some(&body)).await;
+    let (status, done) = call(&fixture, "default", "POST", "/v1/deliveries/replay", Some(&body)).await;
     assert_eq!((status, done["replayed"].clone()), (200, 1.into()));
-    house.delivery_that(job, |view| view.delivery.tries == 2).await;
+    fixture.delivery_that(job, |view| view.delivery.tries == 2).await;
     let since = r#"{"queue":"q","since":"2020-01-01T00:00:00Z"}"#;
-    let (_, done) = call(&house, "admin", "POST", "/v1/deliveries/replay", Some(since)).await;
+    let (_, done) = call(&fixture, "admin", "POST", "/v1/deliveries/replay", Some(since)).await;
     assert_eq!(
         (done["replayed"].clone(), done["more"].clone()),
         (2.into(), false.into())
@@ -116,7 +116,7 @@ async fn deliveries_are_listed_and_replayed() {
 
 #[tokio::test]
 async fn a_call_that_does_not_fit_is_answered_with_a_problem() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for (method, path, body) in [
         ("GET", "/v1/deliveries?state=lost", None),
         ("GET", "/v1/deliveries?job=x", None),
@@ -127,7 +127,7 @@ async fn a_call_that_does_not_fit_is_answered_with_a_problem() {
         ("POST", "/v1/deliveries/replay", Some(r#"{"since":"yesterday"}"#)),
         ("POST", "/v1/deliveries/replay", Some("[")),
     ] {
-        let (status, problem) = call(&house, "admin", method, path, body).await;
+        let (status, problem) = call(&fixture, "admin", method, path, body).await;
         assert_eq!(
             (status, problem["type"].as_str()),
             (400, Some("/problems/bad-request")),
@@ -135,14 +135,14 @@ async fn a_call_that_does_not_fit_is_answered_with_a_problem() {
         );
     }
     assert_eq!(
-        call(&house, "admin", "POST", "/v1/deliveries/replay", None)
+        call(&fixture, "admin", "POST", "/v1/deliveries/replay", None)
             .await
             .0,
         415
     );
-    assert_eq!(call(&house, "", "GET", "/v1/deliveries", None).await.0, 401);
+    assert_eq!(call(&fixture, "", "GET", "/v1/deliveries", None).await.0, 401);
     assert_eq!(
-        call(&house, "shop", "GET", "/v1/deliveries?tenant=bank", None)
+        call(&fixture, "shop", "GET", "/v1/deliveries?tenant=bank", None)
             .await
             .0,
         403
@@ -151,17 +151,19 @@ async fn a_call_that_does_not_fit_is_answered_with_a_problem() {
 
 #[tokio::test]
 async fn a_tenant_sees_its_own_secrets_and_an_administrator_changes_them() {
-    let house = House::new();
-    let (_, shop) = call(&house, "shop", "GET", "/v1/webhooks/secret", None).await;
-    let (_, same) = call(&house, "admin", "GET", "/v1/webhooks/secret?tenant=shop", None).await;
-    let (_, other) = call(&house, "bank", "GET", "/v1/webhooks/secret", None).await;
+    let fixture = Fixture::new();
+    let (_, shop) = call(&fixture, "shop", "GET", "/v1/webhooks/secret", None).await;
+    let (_, same) = call(&fixture, "admin", "GET", "/v1/webhooks/secret?tenant=shop", None).await;
+    let (_, other) = call(&fixture, "bank", "GET", "/v1/webhooks/secret", None).await;
     assert!(shop["secrets"][0].as_str().unwrap().starts_with("whsec_"));
     assert!(shop == same && shop != other);
     assert_eq!(
-        call(&house, "shop", "POST", "/v1/webhooks/rotate", None).await.0,
+        call(&fixture, "shop", "POST", "/v1/webhooks/rotate", None)
+            .await
+            .0,
         403
     );
-    let (_, both) = call(&house, "admin", "POST", "/v1/webhooks/rotate?tenant=shop", None).await;
+    let (_, both) = call(&fixture, "admin", "POST", "/v1/webhooks/rotate?tenant=shop", None).await;
     assert_eq!(
         (&both["secrets"][1], both["secrets"].as_array().unwrap().len()),
         (&shop["secrets"][0], 2)
@@ -170,9 +172,9 @@ async fn a_tenant_sees_its_own_secrets_and_an_administrator_changes_them() {
 
 #[tokio::test]
 async fn a_route_that_is_not_there_is_said_to_be_so() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let (status, problem) = call(
-        &house,
+        &fixture,
         "admin",
         "POST",
         "/v1/notify/test",

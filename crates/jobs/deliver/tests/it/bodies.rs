@@ -1,21 +1,21 @@
-//! What a receiver gets to read.
+//! The bodies that receivers get.
 
 use nagaya_deliver::webhook::{BodyConfig, Config};
 use nagaya_jobs::delivery::Webhook;
 use nagaya_jobs::job::Body;
 
-use crate::house::{House, client, config, eventually};
+use crate::fixture::{Fixture, client, config, eventually};
 use crate::target::{Got, Target, say};
 
-/// Delivers one result and returns what the target got.
+/// Delivers one result and returns what the target received.
 async fn received(webhook: impl FnOnce(&mut Webhook), result: Body, config: Config) -> (Got, String) {
-    let house = House::new();
+    let fixture = Fixture::new();
     let target = Target::start(|_, _| say(200)).await;
     let mut hook = Webhook::to(target.url());
     webhook(&mut hook);
-    let job = house.register(hook).await;
-    house.finish_all(result).await;
-    let running = house.deliverer_with(client(), config);
+    let job = fixture.register(hook).await;
+    fixture.finish_all(result).await;
+    let running = fixture.deliverer_with(client(), config);
     let got = eventually("a request", async || target.got().pop()).await;
     running.stop().await;
     (got, job.to_string())

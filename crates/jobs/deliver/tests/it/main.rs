@@ -1,11 +1,11 @@
-//! What the crate promises, against stores and targets that misbehave.
+//! The crate's guarantees, against stores and targets that misbehave.
 
-// A test's helpers fail as loudly as the test itself.
+// Test helpers may panic like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 mod api;
 mod bodies;
-mod house;
+mod fixture;
 mod many;
 mod notify;
 mod sink;

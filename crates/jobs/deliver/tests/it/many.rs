@@ -14,10 +14,10 @@ use nagaya_jobs::service::Jobs;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::house::{Answers, House, client, config, eventually, limits};
+use crate::fixture::{Answers, Fixture, client, config, eventually, limits};
 use crate::target::{Act, Target, say};
 
-async fn count(house: &House, state: DeliveryState) -> usize {
+async fn count(fixture: &Fixture, state: DeliveryState) -> usize {
     let filter = DeliveryFilter {
         state: Some(state),
         ..DeliveryFilter::default()
@@ -25,7 +25,7 @@ async fn count(house: &House, state: DeliveryState) -> usize {
     let mut count = 0;
     let mut before = None;
     loop {
-        let page = house
+        let page = fixture
             .store
             .deliveries(filter.clone(), before, 1000)
             .await
@@ -38,7 +38,7 @@ async fn count(house: &House, state: DeliveryState) -> usize {
     }
 }
 
-/// A client for which every name is this machine.
+/// A client that resolves every name to this machine.
 fn any_name() -> Client {
     let home: IpAddr = "127.0.0.1".parse().unwrap();
     let allow = Allow::parse(["127.0.0.1"]).unwrap();
@@ -56,68 +56,72 @@ async fn a_dead_target_among_a_hundred_delays_no_other() {
     const DEAD: usize = 500;
     const OTHERS: usize = 99;
     const EACH: usize = 5;
-    let house = House::new();
-    let target = Target::start(
-        |_, got| match got.header("host").unwrap().starts_with("t0.test") {
-            true => Act::Stall,
-            false => say(200),
-        },
-    )
+    let fixture = Fixture::new();
+    let target = Target::start(|_, got| {
+        if got.header("host").unwrap().starts_with("t0.test") {
+            Act::Stall
+        } else {
+            say(200)
+        }
+    })
     .await;
     let port = target.address.port();
     let url = |number: usize| format!("http://t{number}.test:{port}/");
-    // Those for the dead one are older, so they are always first.
+    // Deliveries for the dead target are older, so they always come first.
     for _ in 0..DEAD {
-        house.register(Webhook::to(url(0))).await;
+        fixture.register(Webhook::to(url(0))).await;
     }
     for number in 0..OTHERS * EACH {
-        house.register(Webhook::to(url(1 + number % OTHERS))).await;
+        fixture.register(Webhook::to(url(1 + number % OTHERS))).await;
     }
-    house.finish_all(Body::json("1")).await;
+    fixture.finish_all(Body::json("1")).await;
     let began = Instant::now();
-    let running = house.deliverer(any_name());
+    let running = fixture.deliverer(any_name());
     eventually("delivery to all others", async || {
-        (running.deliverer.figures().delivered == (OTHERS * EACH) as u64).then_some(())
+        (running.deliverer.stats().delivered == (OTHERS * EACH) as u64).then_some(())
     })
     .await;
-    // Each try of the dead one takes five seconds.
+    // Each attempt at the dead target takes five seconds.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert_eq!(count(&house, DeliveryState::Pending).await, DEAD);
+    assert_eq!(count(&fixture, DeliveryState::Pending).await, DEAD);
     running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_comes_back_is_not_flooded() {
     const JOBS: usize = 100;
-    let house = House::new();
+    let fixture = Fixture::new();
     let is_up = Arc::new(AtomicBool::new(false));
     let up = Arc::clone(&is_up);
-    let target = Target::start(move |_, _| match up.load(Ordering::SeqCst) {
-        true => Act::After(Duration::from_millis(10), 200),
-        false => Act::SayAndReset(""),
+    let target = Target::start(move |_, _| {
+        if up.load(Ordering::SeqCst) {
+            Act::After(Duration::from_millis(10), 200)
+        } else {
+            Act::SayAndReset("")
+        }
     })
     .await;
     for _ in 0..JOBS {
-        house.register(Webhook::to(target.url())).await;
+        fixture.register(Webhook::to(target.url())).await;
     }
-    house.finish_all(Body::json("1")).await;
-    let running = house.deliverer(client());
+    fixture.finish_all(Body::json("1")).await;
+    let running = fixture.deliverer(client());
     eventually("rest", async || {
-        (running.deliverer.figures().put_off as usize >= JOBS / 2).then_some(())
+        (running.deliverer.stats().put_off as usize >= JOBS / 2).then_some(())
     })
     .await;
-    let failed = running.deliverer.figures().failed;
+    let failed = running.deliverer.stats().failed;
     assert!(
         failed <= 16,
         "{failed} of {JOBS} were tried before the target was left alone"
     );
     is_up.store(true, Ordering::SeqCst);
     eventually("delivery of all", async || {
-        let figures = running.deliverer.figures();
-        if figures.delivered == JOBS as u64 {
+        let stats = running.deliverer.stats();
+        if stats.delivered == JOBS as u64 {
             return Some(());
         }
-        house.clock.advance(Duration::from_millis(500));
+        fixture.clock.advance(Duration::from_millis(500));
         None
     })
     .await;
@@ -127,23 +131,23 @@ async fn a_target_that_comes_back_is_not_flooded() {
         target.under_way_max()
     );
     running.stop().await;
-    assert_eq!(count(&house, DeliveryState::Delivered).await, JOBS);
+    assert_eq!(count(&fixture, DeliveryState::Delivered).await, JOBS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_deliverers_of_one_store_send_nothing_twice() {
     const JOBS: usize = 300;
-    let house = House::new();
+    let fixture = Fixture::new();
     let target = Target::start(|_, _| Act::After(Duration::from_millis(3), 200)).await;
     for _ in 0..JOBS {
-        house.register(Webhook::to(target.url())).await;
+        fixture.register(Webhook::to(target.url())).await;
     }
-    house.finish_all(Body::json("1")).await;
-    let (one, two) = (house.deliverer(client()), house.deliverer(client()));
+    fixture.finish_all(Body::json("1")).await;
+    let (one, two) = (fixture.deliverer(client()), fixture.deliverer(client()));
     eventually("delivery of all", async || {
-        let (one, two) = (one.deliverer.figures(), two.deliverer.figures());
-        // What was put off by one is due a second later.
-        house.clock.advance(Duration::from_millis(2));
+        let (one, two) = (one.deliverer.stats(), two.deliverer.stats());
+        // What one deliverer put off is due a second later.
+        fixture.clock.advance(Duration::from_millis(2));
         (one.delivered + two.delivered == JOBS as u64).then_some((one, two))
     })
     .await;
@@ -155,21 +159,21 @@ async fn two_deliverers_of_one_store_send_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deliverer_that_stops_gives_back_what_it_had_not_begun() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let target = Target::start(|_, _| Act::After(Duration::from_millis(200), 200)).await;
     for _ in 0..40 {
-        house.register(Webhook::to(target.url())).await;
+        fixture.register(Webhook::to(target.url())).await;
     }
-    house.finish_all(Body::json("1")).await;
-    let first = house.deliverer(client());
+    fixture.finish_all(Body::json("1")).await;
+    let first = fixture.deliverer(client());
     eventually("a request", async || target.got().pop()).await;
     first.stop().await;
-    let done = count(&house, DeliveryState::Delivered).await;
+    let done = count(&fixture, DeliveryState::Delivered).await;
     assert!((1..40).contains(&done), "{done}");
-    // Nobody waits for a lease: all are delivered though the clock stands still.
-    let second = house.deliverer(client());
+    // No lease is waited for: everything is delivered although the clock stands still.
+    let second = fixture.deliverer(client());
     eventually("delivery of all", async || {
-        (count(&house, DeliveryState::Delivered).await == 40).then_some(())
+        (count(&fixture, DeliveryState::Delivered).await == 40).then_some(())
     })
     .await;
     second.stop().await;
@@ -183,22 +187,25 @@ async fn a_deliverer_that_stops_gives_back_what_it_had_not_begun() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deliverer_that_is_woken_does_not_wait_for_its_next_look() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let target = Target::start(|_, _| say(200)).await;
-    let jobs = Jobs::start(Arc::clone(&house.store), nagaya_jobs::service::Config::default())
-        .await
-        .unwrap();
+    let jobs = Jobs::start(
+        Arc::clone(&fixture.store),
+        nagaya_jobs::service::Config::default(),
+    )
+    .await
+    .unwrap();
     let asleep = Config {
-        idle_look: Duration::from_secs(3600),
+        idle_poll: Duration::from_secs(3600),
         ..config()
     };
-    let running = house.deliverer_with(client(), asleep);
+    let running = fixture.deliverer_with(client(), asleep);
     let stop = CancellationToken::new();
     let (deliverer, follows, stopped) = (Arc::clone(&running.deliverer), jobs.clone(), stop.clone());
     let waker = tokio::spawn(async move { deliverer.wake_with(&follows, stopped).await });
-    // Each ends after the deliverer has looked and found nothing more.
+    // Each ends after the deliverer has polled and found nothing more.
     for number in 1..=3 {
-        house.ended(&target.url()).await;
+        fixture.ended(&target.url()).await;
         eventually("a request", async || (target.got().len() == number).then_some(())).await;
     }
     stop.cancel();

@@ -1,4 +1,4 @@
-//! Administrators are told: by mail and in a chat, once, in groups.
+//! Administrators are notified by mail and in a chat, once, in groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use nagaya_jobs::view::JobFilter;
 use nagaya_jobs::{JobId, NewJob, QueueName, TenantId};
 use tokio_util::sync::CancellationToken;
 
-use crate::house::{House, client, eventually};
+use crate::fixture::{Fixture, client, eventually};
 use crate::sink::Sink;
 use crate::target::{Target, certificate, say, tls_acceptor};
 
@@ -51,25 +51,25 @@ fn chat_route(name: &str, url: &str) -> RouteConfig {
 fn config(routes: Vec<RouteConfig>) -> Config {
     Config {
         routes,
-        look: Duration::from_millis(5),
+        poll_interval: Duration::from_millis(5),
         public_url: Some("https://jobs.test".into()),
         ..Config::default()
     }
 }
 
-/// A notifier at work, which has found its place in the log.
+/// A running notifier that has opened its subscription.
 struct Running {
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
-async fn run(house: &House, config: Config) -> Running {
-    let notifier = Notifier::new(Arc::clone(&house.store), config).unwrap();
+async fn run(fixture: &Fixture, config: Config) -> Running {
+    let notifier = Notifier::new(Arc::clone(&fixture.store), config).unwrap();
     let stop = CancellationToken::new();
     let task = tokio::spawn(notifier.run(stop.clone()));
     let tenant = TenantId::default_tenant();
     eventually("the subscription", async || {
-        let all = house.store.subscriptions(Some(tenant.clone())).await.unwrap();
+        let all = fixture.store.subscriptions(Some(tenant.clone())).await.unwrap();
         all.into_iter().find(|one| one.name == "_notify")
     })
     .await;
@@ -83,11 +83,11 @@ impl Running {
     }
 }
 
-async fn enqueue(house: &House, queue: &str, kind: &str) -> JobId {
+async fn enqueue(fixture: &Fixture, queue: &str, kind: &str) -> JobId {
     let queue = QueueName::new(queue).unwrap();
     let mut job = NewJob::new(TenantId::default_tenant(), queue, Body::json("{}"));
     job.kind = Some(kind.into());
-    house
+    fixture
         .store
         .enqueue(vec![job])
         .await
@@ -97,8 +97,8 @@ async fn enqueue(house: &House, queue: &str, kind: &str) -> JobId {
         .id
 }
 
-/// Lets a job's attempts fail until it has none left; returns how many there were.
-async fn fail_to_the_end(house: &House, queue: &str) -> u32 {
+/// Fails a job's attempts until none is left. Returns how many there were.
+async fn fail_to_the_end(fixture: &Fixture, queue: &str) -> u32 {
     let mut attempts = 0;
     loop {
         let request = ClaimRequest {
@@ -108,9 +108,9 @@ async fn fail_to_the_end(house: &House, queue: &str) -> u32 {
             max: 1,
             lease: None,
         };
-        let Some(job) = house.store.claim(vec![request]).await.unwrap().remove(0).pop() else {
-            house.clock.advance(Duration::from_secs(60));
-            house.store.move_due(100).await.unwrap();
+        let Some(job) = fixture.store.claim(vec![request]).await.unwrap().remove(0).pop() else {
+            fixture.clock.advance(Duration::from_secs(60));
+            fixture.store.move_due(100).await.unwrap();
             continue;
         };
         attempts += 1;
@@ -119,30 +119,30 @@ async fn fail_to_the_end(house: &House, queue: &str) -> u32 {
             error: "no <!channel> today".into(),
             terms: FailureTerms::default(),
         };
-        let failed = house.store.fail(vec![report]).await.unwrap().remove(0).unwrap();
+        let failed = fixture.store.fail(vec![report]).await.unwrap().remove(0).unwrap();
         if failed == Failed::Taken(Next::Failed) {
             return attempts;
         }
     }
 }
 
-/// Lets time pass until something is there: nothing is told before the clock moves.
-async fn in_time<T>(house: &House, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+/// Advances the clock until a value is there: nothing is reported before the clock moves.
+async fn in_time<T>(fixture: &Fixture, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     eventually(what, async || {
         if let Some(answer) = ask() {
             return Some(answer);
         }
-        house.clock.advance(Duration::from_secs(1));
-        house.store.move_due(100).await.unwrap();
+        fixture.clock.advance(Duration::from_secs(1));
+        fixture.store.move_due(100).await.unwrap();
         None
     })
     .await
 }
 
-/// Waits until the notifier has read the whole log and no notice is on its way.
-async fn settled(house: &House) {
+/// Waits until the notifier has read the whole log and no notification is pending.
+async fn settled(fixture: &Fixture) {
     eventually("quiet", async || {
-        let queue = house.store.queue(QueueName::notifications()).await.unwrap()?;
+        let queue = fixture.store.queue(QueueName::notifications()).await.unwrap()?;
         let depth = queue.depth;
         (depth.unstarted() + depth.running == 0).then_some(())
     })
@@ -151,25 +151,25 @@ async fn settled(house: &House) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_failed_for_good_is_told_once_by_mail_and_in_the_chat() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let sink = Sink::start(0).await;
     let chat = Target::start(|_, _| say(200)).await;
     let running = run(
-        &house,
+        &fixture,
         config(vec![
             mail_route("ops", sink.port),
             chat_route("chat", &chat.url()),
         ]),
     )
     .await;
-    let job = enqueue(&house, "mail", "send").await;
-    assert_eq!(fail_to_the_end(&house, "mail").await, 1 + 5);
+    let job = enqueue(&fixture, "mail", "send").await;
+    assert_eq!(fail_to_the_end(&fixture, "mail").await, 1 + 5);
     assert!(
         sink.mails().is_empty() && chat.got().is_empty(),
         "nothing is told at once"
     );
-    let mail = in_time(&house, "a mail", || sink.mails().pop()).await;
-    let got = in_time(&house, "a message", || chat.got().pop()).await;
+    let mail = in_time(&fixture, "a mail", || sink.mails().pop()).await;
+    let got = in_time(&fixture, "a message", || chat.got().pop()).await;
     assert!(
         mail.contains("Subject: [nagaya] 1 job of kind send in queue mail failed for good"),
         "{mail}"
@@ -181,64 +181,64 @@ async fn a_job_that_failed_for_good_is_told_once_by_mail_and_in_the_chat() {
     );
     let text = got.json()["text"].as_str().unwrap().to_owned();
     assert!(text.contains("First error: no &lt;!channel&gt; today"), "{text}");
-    settled(&house).await;
-    // A notifier that starts anew tells nothing twice.
+    settled(&fixture).await;
+    // A restarted notifier reports nothing twice.
     running.stop().await;
     let running = run(
-        &house,
+        &fixture,
         config(vec![
             mail_route("ops", sink.port),
             chat_route("chat", &chat.url()),
         ]),
     )
     .await;
-    let other = enqueue(&house, "other", "k").await;
-    fail_to_the_end(&house, "other").await;
-    let second = in_time(&house, "another mail", || sink.mails().get(1).cloned()).await;
+    let other = enqueue(&fixture, "other", "k").await;
+    fail_to_the_end(&fixture, "other").await;
+    let second = in_time(&fixture, "another mail", || sink.mails().get(1).cloned()).await;
     assert!(second.contains(&other.to_string()), "{second}");
-    settled(&house).await;
+    settled(&fixture).await;
     running.stop().await;
     assert_eq!((sink.mails().len(), chat.got().len()), (2, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_told_in_groups_and_seldom() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let chat = Target::start(|_, _| say(200)).await;
-    let running = run(&house, config(vec![chat_route("chat", &chat.url())])).await;
+    let running = run(&fixture, config(vec![chat_route("chat", &chat.url())])).await;
     let said = |at: usize| {
         chat.got()
             .get(at)
             .map(|got| got.json()["text"].as_str().unwrap().to_owned())
     };
     for _ in 0..7 {
-        enqueue(&house, "mail", "send").await;
+        enqueue(&fixture, "mail", "send").await;
     }
-    fail_many(&house, "mail").await;
-    let first = in_time(&house, "a message", || said(0)).await;
+    fail_many(&fixture, "mail").await;
+    let first = in_time(&fixture, "a message", || said(0)).await;
     assert!(
         first.starts_with("7 jobs of kind send in queue mail failed for good"),
         "{first}"
     );
-    let first_ms = house.now_ms();
+    let first_ms = fixture.now_ms();
     for _ in 0..3 {
-        enqueue(&house, "mail", "send").await;
-        fail_many(&house, "mail").await;
+        enqueue(&fixture, "mail", "send").await;
+        fail_many(&fixture, "mail").await;
     }
-    let second = in_time(&house, "another message", || said(1)).await;
+    let second = in_time(&fixture, "another message", || said(1)).await;
     assert!(second.starts_with("3 jobs of kind send"), "{second}");
     assert!(
-        house.now_ms() >= first_ms + 280_000,
+        fixture.now_ms() >= first_ms + 280_000,
         "{}",
-        house.now_ms() - first_ms
+        fixture.now_ms() - first_ms
     );
-    settled(&house).await;
+    settled(&fixture).await;
     running.stop().await;
     assert_eq!(chat.got().len(), 2);
 }
 
-/// Fails all jobs of a queue for good, at once.
-async fn fail_many(house: &House, queue: &str) {
+/// Fails all jobs of a queue permanently, at once.
+async fn fail_many(fixture: &Fixture, queue: &str) {
     let request = ClaimRequest {
         worker: "w".into(),
         queues: vec![QueueName::new(queue).unwrap()],
@@ -246,7 +246,7 @@ async fn fail_many(house: &House, queue: &str) {
         max: 100,
         lease: None,
     };
-    let claimed = house.store.claim(vec![request]).await.unwrap().remove(0);
+    let claimed = fixture.store.claim(vec![request]).await.unwrap().remove(0);
     let report = |job: nagaya_jobs::request::ClaimedJob| Failure {
         lease: job.lease,
         error: "broken".into(),
@@ -255,7 +255,7 @@ async fn fail_many(house: &House, queue: &str) {
             retry_after: None,
         },
     };
-    house
+    fixture
         .store
         .fail(claimed.into_iter().map(report).collect())
         .await
@@ -264,20 +264,20 @@ async fn fail_many(house: &House, queue: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mail_server_that_is_busy_is_tried_again() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let sink = Sink::start(3).await;
-    let running = run(&house, config(vec![mail_route("ops", sink.port)])).await;
-    enqueue(&house, "mail", "send").await;
-    fail_many(&house, "mail").await;
-    in_time(&house, "a mail", || sink.mails().pop()).await;
-    settled(&house).await;
+    let running = run(&fixture, config(vec![mail_route("ops", sink.port)])).await;
+    enqueue(&fixture, "mail", "send").await;
+    fail_many(&fixture, "mail").await;
+    in_time(&fixture, "a mail", || sink.mails().pop()).await;
+    settled(&fixture).await;
     running.stop().await;
     assert_eq!(sink.mails().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queues_choose_routes_and_routes_choose_queues() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let (all, some, named) = (
         Target::start(|_, _| say(200)).await,
         Target::start(|_, _| say(200)).await,
@@ -293,73 +293,76 @@ async fn queues_choose_routes_and_routes_choose_queues() {
         notify: vec!["named".into()],
         ..QueueSettings::default()
     };
-    house
+    fixture
         .store
         .put_queue(QueueName::new("a").unwrap(), settings)
         .await
         .unwrap();
-    let running = run(&house, config(routes)).await;
+    let running = run(&fixture, config(routes)).await;
     for queue in ["a", "b", "c"] {
-        enqueue(&house, queue, "k").await;
-        fail_many(&house, queue).await;
+        enqueue(&fixture, queue, "k").await;
+        fail_many(&fixture, queue).await;
     }
-    in_time(&house, "all messages", || (named.got().len() == 3).then_some(())).await;
-    settled(&house).await;
+    in_time(&fixture, "all messages", || {
+        (named.got().len() == 3).then_some(())
+    })
+    .await;
+    settled(&fixture).await;
     running.stop().await;
     assert_eq!((all.got().len(), some.got().len(), named.got().len()), (2, 1, 3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_that_cannot_be_sent_is_told_to_nobody() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let chat = Target::start(|_, _| say(500)).await;
-    let running = run(&house, config(vec![chat_route("chat", &chat.url())])).await;
-    enqueue(&house, "mail", "send").await;
-    fail_many(&house, "mail").await;
-    in_time(&house, "tries", || (chat.got().len() >= 2).then_some(())).await;
+    let running = run(&fixture, config(vec![chat_route("chat", &chat.url())])).await;
+    enqueue(&fixture, "mail", "send").await;
+    fail_many(&fixture, "mail").await;
+    in_time(&fixture, "tries", || (chat.got().len() >= 2).then_some(())).await;
     running.stop().await;
-    // The route is taken away: the notice fails for good.
-    let running = run(&house, config(vec![chat_route("other", &chat.url())])).await;
+    // The route is removed, so the notification fails permanently.
+    let running = run(&fixture, config(vec![chat_route("other", &chat.url())])).await;
     let filter = JobFilter {
         queue: Some(QueueName::notifications()),
         ..JobFilter::default()
     };
     eventually("the end", async || {
-        house.clock.advance(Duration::from_secs(60));
-        house.store.move_due(100).await.unwrap();
-        house.store.sweep_expired(100).await.unwrap();
-        let jobs = house.store.list(filter.clone(), None, 10).await.unwrap().items;
+        fixture.clock.advance(Duration::from_secs(60));
+        fixture.store.move_due(100).await.unwrap();
+        fixture.store.sweep_expired(100).await.unwrap();
+        let jobs = fixture.store.list(filter.clone(), None, 10).await.unwrap().items;
         jobs.iter().all(|job| job.state == State::Failed).then_some(())
     })
     .await;
     let tried = chat.got().len();
-    house.clock.advance(Duration::from_secs(3600));
-    // It has read on to the end of the log, and made no notice of what it found.
-    let head = house.store.log_bounds().await.unwrap().head;
+    fixture.clock.advance(Duration::from_secs(3600));
+    // It has read to the end of the log without creating a notification.
+    let head = fixture.store.log_bounds().await.unwrap().head;
     eventually("the cursor", async || {
-        let all = house.store.subscriptions(None).await.unwrap();
+        let all = fixture.store.subscriptions(None).await.unwrap();
         (all[0].cursor >= head).then_some(())
     })
     .await;
     running.stop().await;
     assert_eq!(chat.got().len(), tried);
-    let jobs = house.store.list(filter, None, 10).await.unwrap().items;
+    let jobs = fixture.store.list(filter, None, 10).await.unwrap().items;
     assert_eq!(jobs.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_did_not_arrive_is_told_like_a_failure() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let chat = Target::start(|_, _| say(200)).await;
     let gone = Target::start(|_, _| say(410)).await;
-    let running = run(&house, config(vec![chat_route("chat", &chat.url())])).await;
+    let running = run(&fixture, config(vec![chat_route("chat", &chat.url())])).await;
     let webhook = Webhook::to(gone.url());
-    house.ended_with(webhook.clone(), "1").await;
-    house.ended_with(webhook, "2").await;
-    let deliverer = house.deliverer(client());
-    let got = in_time(&house, "a message", || chat.got().pop()).await;
+    fixture.ended_with(webhook.clone(), "1").await;
+    fixture.ended_with(webhook, "2").await;
+    let deliverer = fixture.deliverer(client());
+    let got = in_time(&fixture, "a message", || chat.got().pop()).await;
     deliverer.stop().await;
-    settled(&house).await;
+    settled(&fixture).await;
     running.stop().await;
     let text = got.json()["text"].as_str().unwrap().to_owned();
     assert!(text.starts_with("2 results of queue q did not arrive"), "{text}");
@@ -369,17 +372,17 @@ async fn a_result_that_did_not_arrive_is_told_like_a_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_notifiers_of_one_store_tell_once() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let chat = Target::start(|_, _| say(200)).await;
     let routes = || config(vec![chat_route("chat", &chat.url())]);
-    let (one, two) = (run(&house, routes()).await, run(&house, routes()).await);
+    let (one, two) = (run(&fixture, routes()).await, run(&fixture, routes()).await);
     for _ in 0..20 {
-        enqueue(&house, "mail", "send").await;
+        enqueue(&fixture, "mail", "send").await;
     }
-    fail_many(&house, "mail").await;
-    in_time(&house, "a message", || chat.got().pop()).await;
-    settled(&house).await;
-    let head = house
+    fail_many(&fixture, "mail").await;
+    in_time(&fixture, "a message", || chat.got().pop()).await;
+    settled(&fixture).await;
+    let head = fixture
         .store
         .events_after(0, EventFilter::default(), 1)
         .await
@@ -388,7 +391,7 @@ async fn two_notifiers_of_one_store_tell_once() {
         .head;
     let tenant = TenantId::default_tenant();
     eventually("the cursor", async || {
-        let all = house.store.subscriptions(Some(tenant.clone())).await.unwrap();
+        let all = fixture.store.subscriptions(Some(tenant.clone())).await.unwrap();
         (all[0].cursor >= head).then_some(())
     })
     .await;
@@ -399,7 +402,7 @@ async fn two_notifiers_of_one_store_tell_once() {
 
 #[tokio::test]
 async fn mail_goes_over_tls_to_a_server_that_is_vouched_for() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let folder = tempfile::tempdir().unwrap();
     let made = certificate();
     let ca = folder.path().join("ca.pem");
@@ -416,7 +419,7 @@ async fn mail_goes_over_tls_to_a_server_that_is_vouched_for() {
         route
     };
     let routes = vec![route("trusting", Some(ca)), route("careful", None)];
-    let notifier = Notifier::new(Arc::clone(&house.store), config(routes)).unwrap();
+    let notifier = Notifier::new(Arc::clone(&fixture.store), config(routes)).unwrap();
     notifier.test_route("trusting").await.unwrap();
     assert!(sink.mails()[0].contains("Test of the route trusting"));
     let error = notifier.test_route("careful").await.unwrap_err().to_string();
@@ -425,11 +428,11 @@ async fn mail_goes_over_tls_to_a_server_that_is_vouched_for() {
 
 #[tokio::test]
 async fn a_route_can_be_tried() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let sink = Sink::start(0).await;
     let broken = Target::start(|_, _| say(403)).await;
     let routes = vec![mail_route("ops", sink.port), chat_route("chat", &broken.url())];
-    let notifier = Notifier::new(Arc::clone(&house.store), config(routes)).unwrap();
+    let notifier = Notifier::new(Arc::clone(&fixture.store), config(routes)).unwrap();
     notifier.test_route("ops").await.unwrap();
     assert!(sink.mails()[0].contains("Test of the route ops"));
     let error = notifier.test_route("chat").await.unwrap_err();
@@ -446,8 +449,8 @@ async fn a_route_can_be_tried() {
 #[test]
 fn routes_that_cannot_work_are_refused_at_the_start() {
     let refused = |routes| {
-        let house = House::new();
-        Notifier::new(Arc::clone(&house.store), config(routes))
+        let fixture = Fixture::new();
+        Notifier::new(Arc::clone(&fixture.store), config(routes))
             .err()
             .expect("a refusal")
             .to_string()

@@ -1,4 +1,4 @@
-//! A mail server that keeps what it gets.
+//! A mail server that stores what it receives.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// A mail server that keeps what it gets.
+/// A mail server that stores what it receives.
 pub(crate) struct Sink {
     pub(crate) port: u16,
     mails: Arc<Mutex<Vec<String>>>,
@@ -20,7 +20,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Refuses the first `refusals` mails for now.
+    /// Rejects the first `refusals` mails temporarily.
     pub(crate) async fn start(refusals: usize) -> Sink {
         Sink::open(refusals, None).await
     }
@@ -39,7 +39,7 @@ impl Sink {
         tasks.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (kept, left, acceptor) = (Arc::clone(&kept), Arc::clone(&left), acceptor.clone());
-                // A conversation that breaks off is the client's to mend.
+                // The client has to handle an aborted session.
                 tokio::spawn(async move {
                     match acceptor {
                         None => converse(stream, &kept, &left).await.ok(),
@@ -93,12 +93,11 @@ async fn converse(
                     *left = left.saturating_sub(1);
                     is_refused
                 };
-                match is_refused {
-                    true => "451 not now\r\n",
-                    false => {
-                        kept.lock().push(mail);
-                        "250 kept\r\n"
-                    }
+                if is_refused {
+                    "451 not now\r\n"
+                } else {
+                    kept.lock().push(mail);
+                    "250 kept\r\n"
                 }
             }
             "QUIT" => {

@@ -1,4 +1,4 @@
-//! A server that does as a test says.
+//! A scripted HTTP server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
     pub(crate) head: String,
@@ -42,15 +42,15 @@ impl Got {
 /// What a target does with a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// A whole reply with headers besides, then the end of the connection.
+    /// A complete reply with extra headers, then the end of the connection.
     Say(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// These bytes, then a reset.
     SayAndReset(&'static str),
-    /// The first bytes, then one byte after another for ever.
+    /// These bytes, then one byte after another forever.
     Drip(&'static str),
-    /// Nothing, for ever.
+    /// Nothing, forever.
     Stall,
-    /// Waits, then says a status.
+    /// Waits, then replies with a status.
     After(Duration, u16),
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn say(status: u16) -> Act {
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
-    /// End with the target.
+    /// They end with the target.
     _tasks: JoinSet<()>,
 }
 
@@ -81,7 +81,7 @@ impl Target {
         Target::start_at("127.0.0.1:0".parse().unwrap(), script).await
     }
 
-    /// Listens at an address. `script` is given the number of the request, from 0.
+    /// Listens at an address. `script` gets the number of the request, from 0.
     pub(crate) async fn start_at(
         address: SocketAddr,
         script: impl Fn(usize, &Got) -> Act + Send + Sync + 'static,
@@ -119,7 +119,7 @@ impl Target {
         self.shared.got.lock().clone()
     }
 
-    /// Bytes of bodies that went out.
+    /// Returns the number of body bytes sent.
     pub(crate) fn written(&self) -> usize {
         self.shared.written.load(Ordering::SeqCst)
     }
@@ -134,7 +134,7 @@ impl Shared {
         let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.under_way_max.fetch_max(now, Ordering::SeqCst);
         if let Some(act) = self.take(&mut stream).await {
-            // Whoever hangs up while we speak has heard enough.
+            // A client that disconnects during the reply is fine.
             self.act(act, stream).await.ok();
         }
         self.under_way.fetch_sub(1, Ordering::SeqCst);
@@ -192,7 +192,7 @@ pub(crate) fn head(status: u16, headers: &[(&str, String)], length: usize) -> St
     format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{more}\r\n")
 }
 
-/// Reads a request with a length; nothing when it breaks off.
+/// Reads a request with a content length; `None` when it breaks off.
 pub(crate) async fn read_request(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Got> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -216,7 +216,7 @@ pub(crate) async fn read_request(stream: &mut (impl AsyncRead + AsyncWrite + Unp
     Some(got)
 }
 
-/// A certificate for this machine that only itself vouches for.
+/// A self-signed certificate for this machine.
 pub(crate) fn certificate() -> CertifiedKey<KeyPair> {
     rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap()
 }

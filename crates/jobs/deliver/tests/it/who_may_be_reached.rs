@@ -1,4 +1,4 @@
-//! Targets that must not be reached, and names that lie.
+//! Targets that must not be reached, and names with changing answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use http::HeaderMap;
 use nagaya_deliver::guard::{Allow, Client, ConnectError, Limits, Refusal, SendError};
 use nagaya_jobs::delivery::DeliveryState;
 
-use crate::house::{Answers, House, client, limits};
+use crate::fixture::{Answers, Fixture, client, limits};
 use crate::target::{Act, Target, say};
 
 fn ip(text: &str) -> IpAddr {
@@ -58,14 +58,14 @@ async fn nothing_private_is_reached_unless_it_is_listed() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let inside = Target::start(|_, _| say(200)).await;
     let location = inside.url();
     let target =
         Target::start(move |_, _| Act::Say(302, vec![("location", location.clone())], Vec::new())).await;
-    let job = house.ended(&target.url()).await;
-    let running = house.deliverer(client());
-    let view = house.delivery_that(job, |view| view.delivery.tries == 1).await;
+    let job = fixture.ended(&target.url()).await;
+    let running = fixture.deliverer(client());
+    let view = fixture.delivery_that(job, |view| view.delivery.tries == 1).await;
     running.stop().await;
     assert_eq!(
         (view.tries[0].status, view.delivery.state),
@@ -74,7 +74,7 @@ async fn a_redirect_is_not_followed() {
     assert!(inside.got().is_empty());
 }
 
-/// The first answer may be reached, the second may not: the connection goes where the first one was judged.
+/// The first answer is allowed, the second is not: the connection goes to the address that was checked.
 #[tokio::test]
 async fn a_name_that_changes_its_answer_is_reached_only_where_it_was_judged() {
     let allowed = Target::start(|_, _| say(500)).await;
@@ -88,10 +88,12 @@ async fn a_name_that_changes_its_answer_is_reached_only_where_it_was_judged() {
     });
     let allow = Allow::parse(["127.0.0.1"]).unwrap();
     let client = Client::with_resolver(allow, limits(), None, Arc::new(resolver)).unwrap();
-    let house = House::new();
-    let job = house.ended(&format!("http://turncoat.test:{port}/hook")).await;
-    let running = house.deliverer(client);
-    let view = house.delivery_in_time(job, |view| view.delivery.tries >= 2).await;
+    let fixture = Fixture::new();
+    let job = fixture.ended(&format!("http://turncoat.test:{port}/hook")).await;
+    let running = fixture.deliverer(client);
+    let view = fixture
+        .delivery_in_time(job, |view| view.delivery.tries >= 2)
+        .await;
     running.stop().await;
     assert_eq!(view.tries[0].status, Some(500));
     let error = view.tries[1].error.as_deref().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use nagaya_fanout::metrics::{EndpointStats, FanoutStats, StoreStats};
-use nagaya_fanout::{Endpoint, Fanout, Latency, State, Turned};
+use nagaya_fanout::{Endpoint, Fanout, Latency, RejectReason, State};
 use nagaya_telemetry::metrics::LatencyStats;
 
 /// Reads all statistics for a scrape.
@@ -15,9 +15,9 @@ pub(super) fn read(fanout: &Fanout) -> FanoutStats {
         accepted: count(&counts.accepted),
         answers_ok: counts.outcome(State::Ok),
         sheds: counts.outcome(State::Shed),
-        turned_away: Turned::ALL
+        turned_away: RejectReason::ALL
             .iter()
-            .map(|why| (why.word(), counts.turned(*why)))
+            .map(|why| (why.word(), counts.rejected(*why)))
             .collect(),
         handlers: handlers as u64,
         requests: requests as u64,

@@ -7,12 +7,12 @@ use nagaya_config::Loaded;
 use nagaya_fleet::agent::{AgentOptions, ExecOptions, Limits};
 use nagaya_fleet::commands::{self, RunnerOptions};
 use nagaya_fleet::name::{InstanceName, check_label};
-use nagaya_fleet::store::Offer;
+use nagaya_fleet::store::Capabilities;
 use nagaya_fleet::timing::Timing;
 use nagaya_redis_client::Need;
 
 use super::args::AgentArgs;
-use super::manager::wish;
+use super::manager::timing_options;
 use crate::app::up;
 use crate::fleet::FleetConfig;
 use crate::fleet::config::host_name;
@@ -21,7 +21,7 @@ use crate::fleet::target::Target;
 pub(super) fn run(loaded: &Loaded, args: AgentArgs) -> anyhow::Result<ExitCode> {
     let config: FleetConfig = loaded.section();
     let target = Target::choose(loaded, &args.store)?;
-    let timing = Timing::from_wish(wish(&config, &args.timing))
+    let timing = Timing::from_options(timing_options(&config, &args.timing))
         .context("the lengths of time do not fit each other")?;
     let options = options(&args, timing)?;
     let runner = runner(args);
@@ -43,7 +43,7 @@ fn options(args: &AgentArgs, timing: Timing) -> anyhow::Result<AgentOptions> {
         check_label(word)?;
     }
     Ok(AgentOptions {
-        offer: Offer {
+        capabilities: Capabilities {
             weight: args.weight,
             capacity: args.capacity,
             zone: args.zone.clone(),

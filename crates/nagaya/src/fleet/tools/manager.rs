@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use nagaya_config::Loaded;
 use nagaya_fleet::manager::ManagerOptions;
-use nagaya_fleet::timing::{Timing, Wish};
+use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{Clock, SystemClock};
 use serde_json::json;
@@ -41,11 +41,11 @@ pub(super) fn run(loaded: &Loaded, args: ManagerArgs) -> anyhow::Result<ExitCode
 }
 
 /// The lengths of time that the flags ask for, over the settings.
-pub(super) fn wish(config: &FleetConfig, args: &TimingArgs) -> Wish {
-    let set = config.wish();
+pub(super) fn timing_options(config: &FleetConfig, args: &TimingArgs) -> TimingOptions {
+    let set = config.timing_options();
     // Lengths that belong to another lease are not carried over.
     let kept = args.lease.is_none();
-    Wish {
+    TimingOptions {
         lease: args.lease.or(set.lease),
         heartbeat: args.heartbeat.or(set.heartbeat.filter(|_| kept)),
         grace: args.grace.or(set.grace.filter(|_| kept)),
@@ -66,7 +66,7 @@ impl Plan {
         fleet.brake_percent = args.brake_percent.unwrap_or(fleet.brake_percent);
         fleet.source_interval = args.source_interval.unwrap_or(fleet.source_interval);
         let mut options = fleet.manager(args.name)?;
-        options.timing = Timing::from_wish(wish(&fleet, &args.timing))
+        options.timing = Timing::from_options(timing_options(&fleet, &args.timing))
             .context("the lengths of time do not fit each other")?;
         if let Some(source) = &args.source {
             options.source = Some(fleet.prepare_source(source).context("--source cannot be used")?);

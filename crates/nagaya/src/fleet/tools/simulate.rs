@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use nagaya_config::Loaded;
-use nagaya_fleet::simulator::{self, Hunt, Settings};
+use nagaya_fleet::simulator::{self, SeedSearch, Settings};
 use nagaya_fleet::timing::Timing;
 use serde_json::json;
 
 use super::args::SimulateArgs;
 use super::list::{print, print_json};
-use super::manager::wish;
+use super::manager::timing_options;
 use crate::fleet::FleetConfig;
 
 /// Worlds between two lines of progress.
@@ -26,12 +26,12 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
         faults: args.faults as usize,
         ..Settings::default()
     };
-    let mut sum = Hunt::default();
+    let mut sum = SeedSearch::default();
     let end = args.first.saturating_add(args.seeds);
     let mut first = args.first;
     while first < end && sum.failure.is_none() {
         let until = first.saturating_add(TOLD_EVERY).min(end);
-        sum.add(simulator::hunt(&settings, first..until));
+        sum.add(simulator::search_seeds(&settings, first..until));
         first = until;
         if first < end && !args.json {
             eprintln!("{} worlds", sum.seeds);
@@ -49,27 +49,27 @@ pub(super) fn run(loaded: &Loaded, args: &SimulateArgs) -> anyhow::Result<ExitCo
 }
 
 fn timing(config: &FleetConfig, args: &SimulateArgs) -> anyhow::Result<Timing> {
-    let wish = wish(config, &args.timing);
+    let timing_options = timing_options(config, &args.timing);
     if args.unsafe_timing {
-        Ok(Timing::from_unsafe_wish(wish))
+        Ok(Timing::from_unchecked_options(timing_options))
     } else {
-        Timing::from_wish(wish).context("the lengths of time do not fit each other")
+        Timing::from_options(timing_options).context("the lengths of time do not fit each other")
     }
 }
 
-fn describe(settings: &Settings, hunt: &Hunt) -> String {
+fn describe(settings: &Settings, search: &SeedSearch) -> String {
     let mut text = format!(
         "{} worlds, {} starts, {} deaths, {} moves; dark at most {:.1} s (promised after a crash: {:.1} s, \
          after a failover: {:.1} s, plus the wait for the list)\n",
-        hunt.seeds,
-        hunt.starts,
-        hunt.deaths,
-        hunt.moves,
-        hunt.dark_ms_max as f64 / 1000.0,
+        search.seeds,
+        search.starts,
+        search.deaths,
+        search.moves,
+        search.dark_ms_max as f64 / 1000.0,
         settings.timing.bounds().after_crash.as_secs_f64(),
         settings.timing.bounds().after_failover.as_secs_f64(),
     );
-    match &hunt.failure {
+    match &search.failure {
         None => text.push_str("no world had two copies of a worker, and all workers ran in the end\n"),
         Some(failure) => {
             text.push_str(&format!("seed {}: {}\n", failure.seed, failure.violation));

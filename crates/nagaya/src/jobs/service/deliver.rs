@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
 use nagaya_config::{ByteSize, Secret, Unset, choices, settings};
-use nagaya_deliver::api::{Authorize, Caller, Need};
+use nagaya_deliver::api::{Authorize, Permission, Principal};
 use nagaya_deliver::guard::{Allow, Client, Limits};
 use nagaya_deliver::notify::{
     ChatConfig, Config, MailConfig, MailTls, Notifier, RouteConfig, RouteKind, Timing,
@@ -234,19 +234,19 @@ impl Authorize for Door {
     fn authorize<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        need: Need,
-    ) -> BoxFuture<'a, Result<Caller, Response>> {
-        let need = match need {
-            Need::Read => nagaya_jobs_api::Need::Read,
-            Need::Enqueue => nagaya_jobs_api::Need::Enqueue,
-            Need::Admin => nagaya_jobs_api::Need::Admin,
+        permission: Permission,
+    ) -> BoxFuture<'a, Result<Principal, Response>> {
+        let permission = match permission {
+            Permission::Read => nagaya_jobs_api::Permission::Read,
+            Permission::Enqueue => nagaya_jobs_api::Permission::Enqueue,
+            Permission::Admin => nagaya_jobs_api::Permission::Admin,
         };
         Box::pin(async move {
-            let visitor = self.0.admit(headers, need).await?;
-            Ok(Caller {
-                tenant: visitor.tenant,
-                is_admin: visitor.is_admin,
-                queues: visitor.queues,
+            let principal = self.0.admit(headers, permission).await?;
+            Ok(Principal {
+                tenant: principal.tenant,
+                is_admin: principal.is_admin,
+                queues: principal.queues,
             })
         })
     }

@@ -84,7 +84,7 @@ impl JobsService {
             .await
             .context("jobs cannot be served")?;
         let auth = AuthConfig {
-            house_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
+            server_token: http.token.as_ref().map(|token| token.reveal().to_owned()),
             // The settings allow this only on loopback or with `house.insecure`.
             open: http.token.is_none(),
         };

@@ -81,7 +81,7 @@ impl StatsReader {
     pub(super) fn read(&self) -> JobsStats {
         let sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let own = self.jobs.stats();
-        let webhooks = self.deliverer.figures();
+        let webhooks = self.deliverer.stats();
         let (sent, not_sent) = self.notifier.tries();
         let calls = own.calls.iter().map(|one| CallStats {
             name: one.call.name(),

@@ -7,11 +7,11 @@ use anyhow::Context;
 use clap::Args;
 use nagaya_client::{CancellationToken, Endpoint, Push, Secret, Worker};
 use nagaya_config::{Loaded, with_unit};
+use nagaya_process::Signals;
 use nagaya_telemetry::{Telemetry, TelemetryConfig};
 
 use super::connect::{ConnectArgs, connect};
 use super::work::worker_name;
-use crate::app::signals::Signals;
 
 /// The variable that holds the secret, which does not belong on a command line.
 const SECRET_VARIABLE: &str = "NAGAYA_PUSH_SECRET";
@@ -54,7 +54,7 @@ pub(super) fn push(loaded: &Loaded, args: PushArgs) -> anyhow::Result<ExitCode> 
 }
 
 async fn run(loaded: &Loaded, args: PushArgs) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut signals = Signals::listen_for_stop().context("cannot listen for signals")?;
     let mut endpoint = Endpoint::new(&args.to)?.timeout(args.timeout);
     for header in &args.header {
         let (name, value) = header
@@ -74,14 +74,15 @@ async fn run(loaded: &Loaded, args: PushArgs) -> anyhow::Result<ExitCode> {
     tokio::pin!(working);
     let tally = loop {
         tokio::select! {
-                    ended = &mut working => break ended?,
-                    signal = signals.next() => if drain.is_cancelled() {
-        return Ok(ExitCode::FAILURE)
-        } else {
-        tracing::info!(signal, "finishing open calls; a second signal drops them");
-                            drain.cancel();
-        },
+            ended = &mut working => break ended?,
+            signal = signals.next_name() => {
+                if drain.is_cancelled() {
+                    return Ok(ExitCode::FAILURE);
                 }
+                tracing::info!(signal, "finishing open calls; a second signal drops them");
+                drain.cancel();
+            }
+        }
     };
     tracing::info!(
         succeeded = tally.succeeded,

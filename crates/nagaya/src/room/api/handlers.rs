@@ -133,13 +133,13 @@ pub(super) async fn tag(State(state): State<Arc<AdminState>>, uri: Uri) -> Answe
 async fn detail_inside(room: &EngineHandle, tag: &[u8]) -> Result<Option<Detail>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
-        let Some((stats, row)) = server.tag_figures(&tag)? else {
+        let Some((stats, row)) = server.keyspace.tag_figures(&tag)? else {
             return Ok(None);
         };
-        let keys = match (stats.place, server.tiering.get()) {
+        let keys = match (stats.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => keys_at_rest(&*tiering.cold, &tag, row.as_ref())?,
             _ => {
-                let (keys, _) = server.tag_keys_in_memory(&tag, KEYS_LISTED)?;
+                let (keys, _) = server.keyspace.tag_keys_in_memory(&tag, KEYS_LISTED)?;
                 keys.iter().map(key_in_memory).collect()
             }
         };
@@ -239,10 +239,10 @@ pub(super) async fn erase(State(state): State<Arc<AdminState>>, uri: Uri) -> Ans
 async fn names_without_cold_tier(room: &EngineHandle, tag: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Problem> {
     let tag = tag.to_vec();
     let asked = room.inside(move |server| {
-        if server.tiering.get().is_some() {
+        if server.keyspace.tiering.get().is_some() {
             return Ok(None);
         }
-        let (keys, _) = server.tag_keys_in_memory(&tag, usize::MAX)?;
+        let (keys, _) = server.keyspace.tag_keys_in_memory(&tag, usize::MAX)?;
         Ok(Some(keys.into_iter().map(|key| key.key).collect()))
     });
     asked.await.unwrap_or(Ok(None))
@@ -250,7 +250,12 @@ async fn names_without_cold_tier(room: &EngineHandle, tag: &[u8]) -> Result<Opti
 
 async fn keys_in_memory(room: &EngineHandle, tag: &[u8]) -> Result<u64, Problem> {
     let name = tag.to_vec();
-    let inside = room.inside(move |server| Ok(server.tag_in_memory(&name)?.map_or(0, |found| found.keys)));
+    let inside = room.inside(move |server| {
+        Ok(server
+            .keyspace
+            .tag_in_memory(&name)?
+            .map_or(0, |found| found.keys))
+    });
     if let Some(keys) = inside.await {
         return keys;
     }
@@ -267,12 +272,12 @@ pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Re
     let name = tag.clone();
     let inside = state.room.inside(move |server| {
         // A tag that was just erased may still have rows in the cold tier.
-        let Some((stats, _)) = server.tag_figures(&name)? else {
+        let Some((stats, _)) = server.keyspace.tag_figures(&name)? else {
             return Ok(Vec::new());
         };
-        match (stats.place, server.tiering.get()) {
+        match (stats.place, server.keyspace.tiering.get()) {
             (TagPlace::Disk, Some(tiering)) => Ok(rows_at_rest(&*tiering.cold, &name)?),
-            _ => Ok(server.tag_rows_in_memory(&name)?),
+            _ => Ok(server.keyspace.tag_rows_in_memory(&name)?),
         }
     });
     let rows = match inside.await {

@@ -1,6 +1,6 @@
 //! A browser's own EventSource and WebSocket miss nothing, whatever happens to the connection and to the house.
 
-use super::super::jobs_site::client::{Client, Door};
+use super::super::jobs_site::client::{Client, Endpoints};
 use super::*;
 use nagaya_testkit::{TcpProxy, wait};
 use serde_json::{Value, json};
@@ -80,13 +80,17 @@ fn misses_nothing(scenario: &str) {
     let launch = launch(proxy.address(), "results.js", scenario).env("JOBS", JOBS.to_string());
     let browser = Process::start(launch, folder.path()).unwrap();
     let address = house.address("http");
-    let door = Door {
+    let endpoints = Endpoints {
         rest: address,
         grpc: address,
     };
     let ids = std::thread::scope(|scope| {
         scope.spawn(|| make_trouble(&house, &proxy, &browser));
-        let jobs = async { timeout(BROWSER_LIMIT, run_jobs(&door.client())).await.unwrap() };
+        let jobs = async {
+            timeout(BROWSER_LIMIT, run_jobs(&endpoints.client()))
+                .await
+                .unwrap()
+        };
         Runtime::new().unwrap().block_on(jobs)
     });
     let status = browser.wait(BROWSER_LIMIT).unwrap();

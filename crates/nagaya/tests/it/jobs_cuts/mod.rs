@@ -7,7 +7,7 @@
 mod readers;
 mod webhook;
 
-use super::jobs_site::client::{Client, Door};
+use super::jobs_site::client::{Client, Endpoints};
 use super::jobs_site::{Server, Site};
 use super::*;
 use nagaya_testkit::{TcpProxy, wait};
@@ -144,15 +144,15 @@ fn storm<'a, F: Future<Output = ()>>(
     site: &Site,
     webhook: Option<String>,
     inbox: &'a Inbox,
-    read: impl FnOnce(Door, &'a Inbox) -> F,
+    read: impl FnOnce(Endpoints, &'a Inbox) -> F,
 ) {
-    let proxies = [site.door.rest, site.door.grpc].map(TcpProxy::start);
-    let door = Door {
+    let proxies = [site.endpoints.rest, site.endpoints.grpc].map(TcpProxy::start);
+    let endpoints = Endpoints {
         rest: proxies[0].address(),
         grpc: proxies[1].address(),
     };
     let crew = Crew {
-        client: site.door.client(),
+        client: site.endpoints.client(),
         webhook,
     };
     std::thread::scope(|scope| {
@@ -160,7 +160,7 @@ fn storm<'a, F: Future<Output = ()>>(
         Runtime::new().unwrap().block_on(async {
             let all = async {
                 tokio::select! {
-                    (ids, ()) = async { tokio::join!(crew.register(), read(door, inbox)) } => ids,
+                    (ids, ()) = async { tokio::join!(crew.register(), read(endpoints, inbox)) } => ids,
                     () = crew.work() => unreachable!("workers do not end by themselves"),
                 }
             };

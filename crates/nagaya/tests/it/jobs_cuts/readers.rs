@@ -47,9 +47,9 @@ survives! {
 
 /// Each submitter asks for its own job. They find the job by its number, as a submitter that has lost the answer to
 /// its registration does.
-async fn long_poll(door: Door, inbox: &Inbox) {
+async fn long_poll(endpoints: Endpoints, inbox: &Inbox) {
     const SUBMITTERS: usize = 50;
-    let client = &door.client();
+    let client = &endpoints.client();
     let submitter = |first: usize| async move {
         for number in (first..JOBS).step_by(SUBMITTERS) {
             let id = loop {
@@ -78,8 +78,8 @@ async fn long_poll(door: Door, inbox: &Inbox) {
     futures_util::future::join_all((0..SUBMITTERS).map(submitter)).await;
 }
 
-async fn server_sent_events(door: Door, inbox: &Inbox) {
-    let client = door.client();
+async fn server_sent_events(endpoints: Endpoints, inbox: &Inbox) {
+    let client = endpoints.client();
     let mut last = "0".to_owned();
     while !inbox.is_full() {
         let Ok(mut stream) = client.try_events("/v1/events?kind=succeeded", Some(&last)).await else {
@@ -101,18 +101,18 @@ async fn server_sent_events(door: Door, inbox: &Inbox) {
     }
 }
 
-async fn websocket(door: Door, inbox: &Inbox) {
+async fn websocket(endpoints: Endpoints, inbox: &Inbox) {
     while !inbox.is_full() {
-        if read_socket(door, inbox).await.is_none() {
+        if read_socket(endpoints, inbox).await.is_none() {
             sleep(REST).await;
         }
     }
 }
 
 /// Reads by a subscription and acknowledges; some acknowledgements are lost with the connection.
-async fn read_socket(door: Door, inbox: &Inbox) -> Option<()> {
-    let stream = TcpStream::connect(door.rest).await.ok()?;
-    let url = format!("ws://{}/v1/ws", door.rest);
+async fn read_socket(endpoints: Endpoints, inbox: &Inbox) -> Option<()> {
+    let stream = TcpStream::connect(endpoints.rest).await.ok()?;
+    let url = format!("ws://{}/v1/ws", endpoints.rest);
     let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.ok()?;
     let hello = json!({"type": "hello", "subscription": "s", "kinds": ["succeeded"], "after": "0"});
     socket.send(Message::text(hello.to_string())).await.ok()?;
@@ -139,8 +139,8 @@ async fn read_socket(door: Door, inbox: &Inbox) -> Option<()> {
     Some(())
 }
 
-async fn connect(door: Door) -> Option<JobsClient<Channel>> {
-    let endpoint = Endpoint::from_shared(format!("http://{}", door.grpc)).unwrap();
+async fn connect(endpoints: Endpoints) -> Option<JobsClient<Channel>> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", endpoints.grpc)).unwrap();
     endpoint.connect().await.ok().map(JobsClient::new)
 }
 
@@ -156,21 +156,21 @@ fn take(inbox: &Inbox, event: &Event) {
     inbox.take(event.seq, event.job, result);
 }
 
-async fn grpc_watch(door: Door, inbox: &Inbox) {
+async fn grpc_watch(endpoints: Endpoints, inbox: &Inbox) {
     let mut last = 0;
     while !inbox.is_full() {
-        if watch(door, inbox, &mut last).await.is_none() {
+        if watch(endpoints, inbox, &mut last).await.is_none() {
             sleep(REST).await;
         }
     }
 }
 
-async fn watch(door: Door, inbox: &Inbox, last: &mut u64) -> Option<()> {
+async fn watch(endpoints: Endpoints, inbox: &Inbox, last: &mut u64) -> Option<()> {
     let request = WatchRequest {
         filter: successes(),
         after: Some(*last),
     };
-    let mut stream = connect(door).await?.watch(request).await.ok()?.into_inner();
+    let mut stream = connect(endpoints).await?.watch(request).await.ok()?.into_inner();
     for _ in 0..stretch() {
         if inbox.is_full() {
             break;
@@ -184,15 +184,15 @@ async fn watch(door: Door, inbox: &Inbox, last: &mut u64) -> Option<()> {
     Some(())
 }
 
-async fn grpc_subscribe(door: Door, inbox: &Inbox) {
+async fn grpc_subscribe(endpoints: Endpoints, inbox: &Inbox) {
     while !inbox.is_full() {
-        if subscribe(door, inbox).await.is_none() {
+        if subscribe(endpoints, inbox).await.is_none() {
             sleep(REST).await;
         }
     }
 }
 
-async fn subscribe(door: Door, inbox: &Inbox) -> Option<()> {
+async fn subscribe(endpoints: Endpoints, inbox: &Inbox) -> Option<()> {
     let (asks, asked) = tokio::sync::mpsc::channel(1_000);
     let hello = Asked::Hello(SubscribeHello {
         name: "s".into(),
@@ -202,7 +202,7 @@ async fn subscribe(door: Door, inbox: &Inbox) -> Option<()> {
         ack_deadline_ms: 1_000,
     });
     asks.send(SubscribeRequest { message: Some(hello) }).await.ok()?;
-    let mut client = connect(door).await?;
+    let mut client = connect(endpoints).await?;
     let mut stream = client
         .subscribe(ReceiverStream::new(asked))
         .await

@@ -123,7 +123,12 @@ pub(crate) fn run(
 fn admit(shared: &Shared, mut transport: Transport, inboxes: &[Arc<Inbox>], next: &mut usize) {
     let clients_max = shared.server.config().maxclients as usize;
     if shared.connections.load(Ordering::Relaxed) >= clients_max {
-        shared.server.clients.rejected.fetch_add(1, Ordering::Relaxed);
+        shared
+            .server
+            .subscribers
+            .clients
+            .rejected
+            .fetch_add(1, Ordering::Relaxed);
         transport.write(TOO_MANY).ok();
         return;
     }

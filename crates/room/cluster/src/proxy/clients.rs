@@ -210,7 +210,7 @@ impl Worker<'_> {
     }
 
     pub(super) fn close_idle(&mut self) {
-        let idle_us = u64::from(self.core.config.timeout) * 1_000_000;
+        let idle_us = u64::from(self.core.config().timeout) * 1_000_000;
         if idle_us == 0 {
             return;
         }

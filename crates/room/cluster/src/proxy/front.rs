@@ -1,7 +1,8 @@
 //! Looks at the requests of a client and decides what becomes of each.
 
 use nagaya_commands::client::Client;
-use nagaya_commands::dispatch::{Core, Executed};
+use nagaya_commands::dispatch::Executed;
+use nagaya_commands::executor::Core;
 use nagaya_commands::spec::NO_MULTI;
 use nagaya_commands::table::Command;
 use nagaya_resp::{Args, Limits, Out, Parsed, Proto, RequestParser, encode_request};
@@ -269,8 +270,8 @@ fn limits(core: &Core<'_>, client: &mut Client) -> Limits {
         return Limits::unauthenticated();
     }
     Limits {
-        bulk_bytes_max: core.config.proto_max_bulk_len,
-        query_bytes_max: core.config.client_query_buffer_limit,
+        bulk_bytes_max: core.config().proto_max_bulk_len,
+        query_bytes_max: core.config().client_query_buffer_limit,
         args_max: ARGS_MAX,
         ..Limits::default()
     }

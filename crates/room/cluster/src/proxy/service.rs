@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::server::{ReclaimInline, Server};
+use nagaya_commands::executor::Core;
+use nagaya_commands::reclaim::ReclaimInline;
+use nagaya_commands::server::Server;
+use nagaya_commands::table::registry;
 use nagaya_redis_client::{Client, Options, Topology};
 use nagaya_tiering::protocol::Tokens;
 use rustls::ClientConfig;
@@ -144,6 +146,7 @@ impl Service {
             ..TableConfig::default()
         };
         let server = Server::new(
+            registry(),
             1,
             settings,
             Arc::new(SystemClock::default()),
@@ -264,7 +267,7 @@ impl Proxy {
         );
         self.inboxes.push(inbox);
         self.spawn(format!("room-io-{number}"), move || {
-            let stats = Core::new_stats();
+            let stats = Core::new_stats(&shared.server);
             let core = Core::new(&shared.server, &stats);
             match Worker::new(&shared, core, own, stop) {
                 Ok(mut worker) => worker.run(),

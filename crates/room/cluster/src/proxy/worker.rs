@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nagaya_commands::dispatch::Core;
+use nagaya_commands::executor::Core;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 

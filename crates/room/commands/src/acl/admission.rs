@@ -10,10 +10,10 @@ use super::log::{Context, Entry};
 use super::rules::Rules;
 use super::{Account, Acl, DEFAULT_USER};
 use crate::client::Client;
-use crate::dispatch::Core;
+use crate::command_table::Command;
 use crate::error::CommandError;
+use crate::executor::Core;
 use crate::spec::{NO_AUTH, NO_MULTI};
-use crate::table::Command;
 
 /// Who a connection acts for, with the rules as last seen.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Core<'_> {
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        if client.identity.free_at == self.acl_version {
+        if client.identity.free_at == self.turn.acl_version {
             return Ok(());
         }
         self.check_rights_closely(client, command, args)
@@ -127,7 +127,7 @@ impl Core<'_> {
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         if client.identity.removed {
             client.close_after_reply = true;
             return Err(CommandError::coded("NOAUTH Authentication required."));
@@ -160,10 +160,10 @@ impl Core<'_> {
         command: &'static Command,
         args: &Args<'_>,
     ) -> Result<(), CommandError> {
-        if client.identity.free_at == self.acl_version {
+        if client.identity.free_at == self.turn.acl_version {
             return Ok(());
         }
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         let Err(denied) = client.identity.check(command, args) else {
             return Ok(());
         };
@@ -205,10 +205,10 @@ impl Core<'_> {
 
     /// Tells whether a client may run a command, without a trace in the log (`redis.acl_check_cmd`).
     pub fn may_run(&mut self, client: &mut Client, command: &'static Command, args: &Args<'_>) -> bool {
-        if client.identity.free_at == self.acl_version {
+        if client.identity.free_at == self.turn.acl_version {
             return true;
         }
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         client.identity.check(command, args).is_ok()
     }
 
@@ -219,10 +219,10 @@ impl Core<'_> {
         command: &'static Command,
         args: &Args<'_>,
     ) -> bool {
-        if client.identity.free_at == self.acl_version {
+        if client.identity.free_at == self.turn.acl_version {
             return true;
         }
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         let rules = client.identity.rules.as_ref();
         rules.is_some_and(|rules| rules.allow_reading_all_keys(command, args))
     }
@@ -230,16 +230,16 @@ impl Core<'_> {
     /// Tells whether a client has yet to authenticate before it may do anything, so that the sizes of
     /// its requests are to be limited.
     pub fn must_authenticate(&self, client: &mut Client) -> bool {
-        if client.identity.free_at == self.acl_version {
+        if client.identity.free_at == self.turn.acl_version {
             return false;
         }
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         client.identity.must_authenticate
     }
 
     /// Tells whether a client has authenticated, or did not have to when it came.
     pub(crate) fn is_authenticated(&self, client: &mut Client) -> bool {
-        client.identity.refresh(&self.server.acl, self.acl_version);
+        client.identity.refresh(&self.server.acl, self.turn.acl_version);
         client.identity.authenticated
     }
 
@@ -271,7 +271,7 @@ impl Core<'_> {
 
     /// Makes the rest of this batch see a change of the users.
     pub(crate) fn refresh_users(&mut self) {
-        self.acl_version = self.server.acl.version();
+        self.turn.acl_version = self.server.acl.version();
     }
 
     fn log_denied(
@@ -309,7 +309,7 @@ impl Core<'_> {
             at_ms: self.now_ms(),
             client_info: client_info(client, command),
         };
-        self.server.acl.log.add(entry, self.config.acllog_max_len);
+        self.server.acl.log.add(entry, self.turn.config.acllog_max_len);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::pubsub::Kind;
 use crate::server::Server;
 
 /// Ends the connections of users that were removed. The one that asked for it gets its reply first.
-pub(super) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {
+pub(crate) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) {
     let is_removed = |client: &ClientShared| {
         let account = client.account.lock();
         account
@@ -19,7 +19,7 @@ pub(super) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) 
             .is_some_and(|account| account.removed.load(Ordering::Acquire))
     };
     asker.close_after_reply |= is_removed(&asker.shared);
-    for client in server.clients.all() {
+    for client in server.subscribers.clients.all() {
         if client.id != asker.id() && is_removed(&client) {
             client.deliver(Message::Close);
         }
@@ -27,7 +27,7 @@ pub(super) fn close_clients_of_the_removed(server: &Server, asker: &mut Client) 
 }
 
 /// Ends the connections of a user that listen to what its new rules no longer allow.
-pub(super) fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, before: &Rules) {
+pub(crate) fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, before: &Rules) {
     let rules = account.rules();
     if still_allows_all(&rules, before) {
         return;
@@ -35,7 +35,7 @@ pub(super) fn close_listeners_without_rights(server: &Server, account: &Arc<Acco
     let mut suspects: Vec<Arc<ClientShared>> = Vec::new();
     for kind in Kind::ALL {
         let is_pattern = kind == Kind::Pattern;
-        server.pubsub.each(kind, |name, listeners| {
+        server.subscribers.pubsub.each(kind, |name, listeners| {
             if !rules
                 .selectors
                 .iter()

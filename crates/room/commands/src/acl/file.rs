@@ -7,6 +7,7 @@ use std::path::Path;
 use super::rules::{Rules, join_selectors};
 use super::selector::{RuleError, has_space};
 use super::{Account, Acl};
+use crate::command_table::CommandTable;
 
 impl Acl {
     /// Puts the users of a file in place of all others; when any line is wrong, says which and changes
@@ -15,14 +16,18 @@ impl Acl {
         let shown = path.display().to_string();
         let text = std::fs::read(path)
             .map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
-        let users = parse(&text, &shown, all_channels)?;
+        let users = parse(self.table, &text, &shown, all_channels)?;
         self.replace_users(users);
         Ok(())
     }
 
     /// Writes all users to a file, which is replaced as a whole or not at all.
     pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
-        let text: Vec<u8> = self.accounts().iter().flat_map(|account| line(account)).collect();
+        let text: Vec<u8> = self
+            .accounts()
+            .iter()
+            .flat_map(|account| line(self.table, account))
+            .collect();
         let mut aside = path.as_os_str().to_owned();
         aside.push(format!(".tmp-{}", std::process::id()));
         let written = std::fs::File::create(&aside).and_then(|mut file| {
@@ -39,11 +44,24 @@ impl Acl {
 }
 
 /// Returns a user's line, line end included.
-pub(crate) fn line(account: &Account) -> Vec<u8> {
-    [b"user ", &*account.name, b" ", &account.rules().describe(), b"\n"].concat()
+pub(crate) fn line(table: &CommandTable, account: &Account) -> Vec<u8> {
+    [
+        b"user ",
+        &*account.name,
+        b" ",
+        &account.rules().describe(table),
+        b"\n",
+    ]
+    .concat()
 }
 
-fn parse(text: &[u8], file: &str, all_channels: bool) -> Result<BTreeMap<Vec<u8>, Rules>, String> {
+/// Reads the users of a file; when any line is wrong, returns what is wrong with all of them.
+pub(crate) fn parse(
+    table: &CommandTable,
+    text: &[u8],
+    file: &str,
+    all_channels: bool,
+) -> Result<BTreeMap<Vec<u8>, Rules>, String> {
     let mut users = BTreeMap::new();
     let mut errors = String::new();
     for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -63,7 +81,13 @@ fn parse(text: &[u8], file: &str, all_channels: bool) -> Result<BTreeMap<Vec<u8>
         } else if users.contains_key(*name) {
             errors += &format!("WARNING: Duplicate user '{shown}' found on line {number}. ");
         } else {
-            let user = parse_rules(rules, &format!("{file}:{number}"), all_channels, &mut errors);
+            let user = parse_rules(
+                table,
+                rules,
+                &format!("{file}:{number}"),
+                all_channels,
+                &mut errors,
+            );
             users.insert(name.to_vec(), user);
         }
     }
@@ -75,15 +99,21 @@ fn parse(text: &[u8], file: &str, all_channels: bool) -> Result<BTreeMap<Vec<u8>
 
 /// Applies a line's rules. Of the mistakes in it, every unknown name is told but only the first of the
 /// others, which may well have caused those after it.
-fn parse_rules(rules: &[&[u8]], place: &str, all_channels: bool, errors: &mut String) -> Rules {
-    let mut user = Rules::new(all_channels);
+fn parse_rules(
+    table: &CommandTable,
+    rules: &[&[u8]],
+    place: &str,
+    all_channels: bool,
+    errors: &mut String,
+) -> Rules {
+    let mut user = Rules::new(table, all_channels);
     let Ok(joined) = join_selectors(rules) else {
         *errors += &format!("{place}: Unmatched parenthesis in selector definition.");
         return user;
     };
     let mut told = false;
     for rule in &joined {
-        match user.apply(rule.trim_ascii(), all_channels) {
+        match user.apply(table, rule.trim_ascii(), all_channels) {
             Ok(()) => {}
             Err(error @ RuleError::UnknownName) => {
                 let shown = String::from_utf8_lossy(rule);
@@ -97,30 +127,4 @@ fn parse_rules(rules: &[&[u8]], place: &str, all_channels: bool, errors: &mut St
         }
     }
     user
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_become_users() {
-        let text = b"user alice on (+get ~rw*)\r\n\n  user bob on nopass +set %W~w* (+get %R~r*)\n";
-        let users = parse(text, "f", false).unwrap();
-        assert_eq!(users[b"alice".as_slice()].selectors.len(), 2);
-        assert!(users[b"bob".as_slice()].nopass);
-    }
-
-    #[test]
-    fn every_wrong_line_is_named_and_nothing_is_kept() {
-        let text = b"user a on\nuser a off\nsomething\nuser b +nosuch what ~* ~x\nuser c (+get";
-        let errors = parse(text, "f", false).unwrap_err();
-        assert_eq!(
-            errors,
-            "WARNING: Duplicate user 'a' found on line 2. f:3 should start with user keyword followed by \
-             the username. f:4: Error in applying operation '+nosuch': Unknown command or category name in \
-             ACL. f:4: Syntax error. f:5: Unmatched parenthesis in selector definition.WARNING: ACL errors \
-             detected, no change to the previously active ACL rules was performed"
-        );
-    }
 }

@@ -11,17 +11,14 @@
 //! command, [`log`] keeps what was refused, [`closing`] ends connections that
 //! lost their rights, [`cmds`] are the commands.
 
-mod admission;
-mod check;
-mod closing;
-mod cmds;
-mod describe;
-mod file;
-mod log;
-mod rules;
-mod selector;
-#[cfg(test)]
-mod tests;
+pub(crate) mod admission;
+pub(crate) mod check;
+pub(crate) mod closing;
+pub(crate) mod describe;
+pub(crate) mod file;
+pub(crate) mod log;
+pub(crate) mod rules;
+pub(crate) mod selector;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +27,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 pub(crate) use admission::Identity;
-pub(crate) use cmds::COMMANDS;
 
 use self::log::Log;
 use self::rules::Rules;
 use self::selector::RuleError;
+use crate::command_table::CommandTable;
 
 /// The user that every connection starts as. It cannot be removed.
 pub(crate) const DEFAULT_USER: &[u8] = b"default";
@@ -76,6 +73,7 @@ pub(crate) enum SetUserError {
 
 /// All users, and what was refused to them.
 pub(crate) struct Acl {
+    table: &'static CommandTable,
     accounts: RwLock<BTreeMap<Vec<u8>, Arc<Account>>>,
     default: Arc<Account>,
     /// Rises with every change, after the change is in place. Never zero.
@@ -85,11 +83,12 @@ pub(crate) struct Acl {
 
 impl Acl {
     /// Makes the user `default`, with a password unless that is empty.
-    pub(crate) fn new(password: &[u8]) -> Acl {
-        let mut rules = Rules::everything();
+    pub(crate) fn new(table: &'static CommandTable, password: &[u8]) -> Acl {
+        let mut rules = Rules::everything(table);
         rules.set_only_password(password);
         let default = Account::new(DEFAULT_USER, rules);
         Acl {
+            table,
             accounts: RwLock::new(BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&default))])),
             default,
             version: AtomicU64::new(1),
@@ -143,10 +142,12 @@ impl Acl {
         let mut accounts = self.accounts.write();
         let account = accounts.get(name).cloned();
         let before = account.as_ref().map(|account| account.rules());
-        let mut changed = before.as_deref().map_or(Rules::new(all_channels), Rules::clone);
+        let mut changed = before
+            .as_deref()
+            .map_or_else(|| Rules::new(self.table, all_channels), Rules::clone);
         for rule in &joined {
             changed
-                .apply(rule, all_channels)
+                .apply(self.table, rule, all_channels)
                 .map_err(|error| SetUserError::Rule {
                     rule: shown(rule),
                     error,
@@ -178,7 +179,9 @@ impl Acl {
     /// Puts a new set of users in place of all. `default` keeps its account and so its connections;
     /// those of every other user are for the caller to end.
     fn replace_users(&self, mut users: BTreeMap<Vec<u8>, Rules>) {
-        let default = users.remove(DEFAULT_USER).unwrap_or_else(Rules::everything);
+        let default = users
+            .remove(DEFAULT_USER)
+            .unwrap_or_else(|| Rules::everything(self.table));
         let mut fresh = BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&self.default))]);
         for (name, rules) in users {
             let account = Account::new(&name, rules);

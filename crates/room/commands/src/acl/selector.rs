@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::command_table::{Command, CommandTable};
 use crate::spec::{ACCESS, Category, DELETE, INSERT, KeyFlags, UPDATE};
-use crate::table::{self, Command};
 
 /// Why a rule was refused, in Redis's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,12 +41,12 @@ pub(crate) enum RuleError {
 pub(crate) struct CommandSet(Box<[u64]>);
 
 impl CommandSet {
-    fn empty() -> CommandSet {
-        CommandSet(vec![0; table::count().div_ceil(64)].into())
+    fn empty(table: &CommandTable) -> CommandSet {
+        CommandSet(vec![0; table.count().div_ceil(64)].into())
     }
 
-    fn fill(&mut self, value: bool) {
-        table::every().for_each(|command| self.put(command.number, value));
+    fn fill(&mut self, table: &CommandTable, value: bool) {
+        table.every().for_each(|command| self.put(command.number, value));
     }
 
     fn put(&mut self, number: usize, value: bool) {
@@ -109,9 +109,9 @@ pub(crate) struct Selector {
 
 impl Selector {
     /// Makes a selector that allows nothing, save perhaps every channel.
-    pub(crate) fn new(all_channels: bool) -> Selector {
+    pub(crate) fn new(table: &CommandTable, all_channels: bool) -> Selector {
         Selector {
-            commands: CommandSet::empty(),
+            commands: CommandSet::empty(table),
             all_commands: false,
             began_with_all: false,
             first_args: BTreeMap::new(),
@@ -123,11 +123,15 @@ impl Selector {
     }
 
     /// Makes the selector of a rule in parentheses.
-    pub(crate) fn parse(rule: &[u8], all_channels: bool) -> Result<Selector, RuleError> {
-        let mut selector = Selector::new(all_channels);
+    pub(crate) fn parse(
+        table: &CommandTable,
+        rule: &[u8],
+        all_channels: bool,
+    ) -> Result<Selector, RuleError> {
+        let mut selector = Selector::new(table, all_channels);
         let inside = &rule[1..rule.len() - 1];
         for op in inside.split(u8::is_ascii_whitespace).filter(|op| !op.is_empty()) {
-            selector.apply(op)?;
+            selector.apply(table, op)?;
         }
         Ok(selector)
     }
@@ -138,7 +142,7 @@ impl Selector {
     }
 
     /// Changes the rights by one rule.
-    pub(crate) fn apply(&mut self, op: &[u8]) -> Result<(), RuleError> {
+    pub(crate) fn apply(&mut self, table: &CommandTable, op: &[u8]) -> Result<(), RuleError> {
         let is = |word: &str| op.eq_ignore_ascii_case(word.as_bytes());
         if is("allkeys") || is("~*") {
             self.all_keys = true;
@@ -153,9 +157,9 @@ impl Selector {
             self.all_channels = false;
             self.channels.clear();
         } else if is("allcommands") || is("+@all") {
-            self.permit_all(true);
+            self.permit_all(table, true);
         } else if is("nocommands") || is("-@all") {
-            self.permit_all(false);
+            self.permit_all(table, false);
         } else {
             match op {
                 [b'~', pattern @ ..] => self.add_keys(
@@ -172,11 +176,11 @@ impl Selector {
                 [b'&', pattern @ ..] => self.add_channels(pattern)?,
                 [sign @ (b'+' | b'-'), b'@', category @ ..] => {
                     let category = Category::named(category).ok_or(RuleError::UnknownName)?;
-                    self.permit_category(category, *sign == b'+');
+                    self.permit_category(table, category, *sign == b'+');
                 }
-                [b'+', name @ ..] => self.permit_named(name)?,
+                [b'+', name @ ..] => self.permit_named(table, name)?,
                 [b'-', name @ ..] => {
-                    let command = table::find_full(name).ok_or(RuleError::UnknownName)?;
+                    let command = table.find_full(name).ok_or(RuleError::UnknownName)?;
                     self.permit(command, false);
                 }
                 _ => return Err(RuleError::Syntax),
@@ -185,15 +189,16 @@ impl Selector {
         Ok(())
     }
 
-    pub(crate) fn permit_all(&mut self, allow: bool) {
-        self.commands.fill(allow);
+    pub(crate) fn permit_all(&mut self, table: &CommandTable, allow: bool) {
+        self.commands.fill(table, allow);
         self.all_commands = allow;
         self.began_with_all = allow;
         self.first_args.clear();
     }
 
-    pub(crate) fn permit_category(&mut self, category: Category, allow: bool) {
-        table::every()
+    pub(crate) fn permit_category(&mut self, table: &CommandTable, category: Category, allow: bool) {
+        table
+            .every()
             .filter(|command| command.categories.has(category))
             .for_each(|command| self.permit(command, allow));
     }
@@ -209,14 +214,14 @@ impl Selector {
 
     /// Allows `command`, `container|subcommand` or, of a command without subcommands,
     /// `command|first-argument`.
-    fn permit_named(&mut self, name: &[u8]) -> Result<(), RuleError> {
+    fn permit_named(&mut self, table: &CommandTable, name: &[u8]) -> Result<(), RuleError> {
         let Some(bar) = memchr::memrchr(b'|', name) else {
-            let command = table::find(name).ok_or(RuleError::UnknownName)?;
+            let command = table.find(name).ok_or(RuleError::UnknownName)?;
             self.permit(command, true);
             return Ok(());
         };
         let (before, after) = (&name[..bar], &name[bar + 1..]);
-        let command = table::find_full(before).ok_or(RuleError::UnknownName)?;
+        let command = table.find_full(before).ok_or(RuleError::UnknownName)?;
         if before.contains(&b'|') {
             return Err(RuleError::FirstArgOfSubcommand);
         }
@@ -327,77 +332,4 @@ fn parse_access(rest: &[u8]) -> Result<(Access, &[u8]), RuleError> {
 pub(crate) fn has_space(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(rules: &str) -> Result<Selector, RuleError> {
-        Selector::parse(format!("({rules})").as_bytes(), false)
-    }
-
-    fn allows(selector: &Selector, name: &str) -> bool {
-        selector
-            .commands
-            .has(table::find_full(name.as_bytes()).unwrap().number)
-    }
-
-    #[test]
-    fn a_container_carries_its_subcommands() {
-        let selector = with("+acl -acl|setuser").unwrap();
-        assert!(allows(&selector, "acl|whoami") && !allows(&selector, "acl|setuser"));
-        let selector = with("+acl|whoami").unwrap();
-        assert!(!allows(&selector, "acl") && allows(&selector, "acl|whoami"));
-    }
-
-    #[test]
-    fn categories_are_added_and_taken_away() {
-        let selector = with("+@all -@string +incr").unwrap();
-        assert!(allows(&selector, "incr") && !allows(&selector, "get") && allows(&selector, "ping"));
-        assert!(!selector.all_commands && selector.began_with_all);
-    }
-
-    #[test]
-    fn rules_that_make_no_sense_are_refused() {
-        use RuleError::*;
-        for (rules, error) in [
-            ("+nosuch", UnknownName),
-            ("-get|x", UnknownName),
-            ("+@nosuch", UnknownName),
-            ("+acl|nosuch", UnknownName),
-            ("+get|a|b", UnknownName),
-            ("+acl|whoami|x", FirstArgOfSubcommand),
-            ("+select|", Syntax),
-            ("%X~a", Syntax),
-            ("%~a", Syntax),
-            ("%RR~a", Syntax),
-            ("%R", Syntax),
-            ("what", Syntax),
-            ("~* ~a", PatternAfterAllKeys),
-            ("&* &a", PatternAfterAllChannels),
-        ] {
-            assert_eq!(with(rules), Err(error), "{rules}");
-        }
-    }
-
-    #[test]
-    fn key_patterns_know_reading_from_writing() {
-        let selector = with("%R~read* %W~write* %RW~both").unwrap();
-        let (read, write) = (Access::needed(ACCESS), Access::needed(UPDATE));
-        assert!(selector.allows_key(b"read1", read) && !selector.allows_key(b"read1", write));
-        assert!(selector.allows_key(b"write1", write) && !selector.allows_key(b"write1", read));
-        assert!(selector.allows_key(b"both", Access::needed(ACCESS.and(UPDATE))));
-        // A command that neither reads nor writes content asks for any right at all.
-        assert!(selector.allows_key(b"write1", Access::needed(KeyFlags(0))));
-        assert!(!selector.allows_key(b"other", Access::needed(KeyFlags(0))));
-    }
-
-    #[test]
-    fn a_pattern_to_listen_to_must_be_in_the_rules_literally() {
-        let selector = with("&news:*").unwrap();
-        assert!(selector.allows_channel(b"news:1", false));
-        assert!(selector.allows_channel(b"news:*", true));
-        assert!(!selector.allows_channel(b"news:1", true));
-    }
 }

@@ -24,11 +24,9 @@
 
 mod encoding;
 mod record;
-mod replay;
 
 pub use encoding::{Corrupt, Effect, EffectBuf, Reader};
 pub(crate) use record::{Effects, same_tag};
-pub use replay::ReplayError;
 
 /// The word before an effect that needs to know when it happened; Unix milliseconds and the command follow.
 pub const AT: &[u8] = b"AT";
@@ -69,6 +67,3 @@ pub trait Journal: Send + Sync {
 pub struct JournalError {
     pub reason: String,
 }
-
-#[cfg(test)]
-mod tests;

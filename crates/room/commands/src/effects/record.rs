@@ -1,20 +1,11 @@
 //! Telling effects while commands run.
 
-use nagaya_resp::{Args, Out};
+use nagaya_resp::Args;
 use nagaya_store::rdb;
 
-use super::{AT, EffectBuf, JournalError};
-use crate::client::Client;
-use crate::ctx::Ctx;
+use super::{AT, EffectBuf};
 use crate::db::Db;
-use crate::dispatch::Core;
-use crate::error::CommandError;
 use crate::shard::hash_tag;
-use crate::spec::{MAY_REPLICATE, OWN_LOCKS, WRITE};
-use crate::table::Command;
-
-/// A record's buffer keeps this much room for the next one.
-const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// The effects of the commands that run on a [`Db`].
 #[derive(Default)]
@@ -35,6 +26,11 @@ impl Effects {
             buf,
             ..Effects::default()
         }
+    }
+
+    /// Returns the record.
+    pub(crate) fn into_record(self) -> EffectBuf {
+        self.buf
     }
 }
 
@@ -118,87 +114,7 @@ impl Db<'_> {
     }
 }
 
-impl Ctx<'_, '_> {
-    /// Says that the request is its own effect, although it counts as no change.
-    pub(crate) fn effect_verbatim(&mut self) {
-        self.db.effect_iter(self.args.len(), self.args.iter());
-    }
-
-    /// Says that the request is its own effect at the time it ran.
-    pub(crate) fn effect_verbatim_now(&mut self) {
-        self.db.effect_now(self.args.len(), self.args.iter());
-    }
-}
-
 /// Tells whether two keys have the same hash tag, so that one effect may touch both.
 pub(crate) fn same_tag(a: &[u8], b: &[u8]) -> bool {
     hash_tag(a) == hash_tag(b)
-}
-
-impl Core<'_> {
-    /// Hands the record of a database to the journal. Its shards are still locked.
-    pub(crate) fn append_effects(&mut self, db: &mut Db<'_>) {
-        self.journal_refused = false;
-        let mut buf = std::mem::take(&mut db.effects).buf;
-        if !buf.is_empty() {
-            self.append_record(buf.as_bytes());
-        }
-        buf.clear(KEPT_BYTES_MAX);
-        self.effects = buf;
-    }
-
-    fn append_record(&mut self, record: &[u8]) {
-        let Some(journal) = self.server.journal() else {
-            return;
-        };
-        if self.server.journal_failure().is_some() {
-            self.journal_refused = true;
-            return;
-        }
-        match journal.append(record) {
-            Ok(position) => self.journal_position = self.journal_position.max(position),
-            Err(error) => {
-                tracing::error!(%error, "journal failed, writes are refused from now on");
-                self.server.fail_journal(error);
-                self.journal_refused = true;
-            }
-        }
-    }
-
-    /// Takes back the reply, from `start` on, of a command whose changes could not be recorded. The changes
-    /// themselves stay until the engine ends; nothing that follows makes them durable.
-    #[cold]
-    pub(crate) fn refuse_unrecorded(&mut self, command: &Command, out: &mut Out, start: usize) {
-        self.journal_refused = false;
-        // A read that only met an expired key has nothing to take back.
-        let may_write = command.spec.flags.has(WRITE.and(MAY_REPLICATE).and(OWN_LOCKS));
-        if let (true, Some(failure)) = (may_write, self.server.journal_failure()) {
-            out.buf.truncate(start);
-            out.error(&failure.to_string());
-        }
-    }
-
-    /// Refuses a command that would write, or would run one that does, once the journal has failed.
-    #[inline]
-    pub(crate) fn check_journal(&self, client: &Client, command: &Command) -> Result<(), CommandError> {
-        match self.server.journal_failure() {
-            None => Ok(()),
-            Some(failure) => refuse_write(&failure, client, command),
-        }
-    }
-}
-
-#[cold]
-fn refuse_write(failure: &JournalError, client: &Client, command: &Command) -> Result<(), CommandError> {
-    let queued = client
-        .transaction
-        .iter()
-        .flat_map(|transaction| &transaction.commands);
-    let writes = command.spec.flags.has(WRITE)
-        || (command.spec.name == "EXEC"
-            && queued.into_iter().any(|(queued, _)| queued.spec.flags.has(WRITE)));
-    if writes {
-        return Err(CommandError::coded(failure.to_string()));
-    }
-    Ok(())
 }

@@ -22,7 +22,7 @@ pub(super) fn fcall_ro(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn call(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
     with_vm(ctx, |ctx, vm| {
-        let libraries = vm.libraries(ctx.core.server);
+        let libraries = vm.libraries(&ctx.server().scripts);
         let Some((library, function)) = libraries.function(ctx.key(1)) else {
             return Err(CommandError::err("Function not found"));
         };
@@ -30,8 +30,8 @@ fn call(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
         let call = Call::new(ctx, keys)?;
         let traits = Traits::declared(&function.flags);
         let read_only = traits.read_only(read_only)?;
-        traits.check_memory(ctx.core.out_of_memory)?;
-        vm.prepare_library(library, ctx.core.server)?;
+        traits.check_memory(ctx.is_out_of_memory())?;
+        vm.prepare_library(library, &*ctx.server().clock)?;
         let library = Arc::clone(library);
         run(
             ctx,

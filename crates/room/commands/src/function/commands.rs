@@ -7,19 +7,19 @@ use super::call::{fcall, fcall_ro};
 use super::dump::{dump, restore};
 use super::load::{delete, flush, load};
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::glob;
 use crate::help;
 use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS, busy_error};
 use crate::shard::Slow;
 use crate::spec::{
-    ALL_SHARDS, ALLOW_BUSY, Category, CommandSpec, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY,
-    STALE, WRITE, cmd,
+    ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
 };
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("FCALL", -3, fcall)
         .flags(RUNS.and(MAY_REPLICATE))
         .acl(Category::SCRIPTING)
@@ -41,7 +41,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .subcommands(SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[CommandSpec] = &[
+const SUBCOMMANDS: &[Entry] = &[
     cmd("DELETE", 3, delete)
         .flags(NOSCRIPT.and(WRITE).and(ALL_SHARDS))
         .acl(Category::SCRIPTING)
@@ -103,7 +103,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 
 /// FUNCTION KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.scripts.kill(Slow::Function)?;
+    ctx.server().scripts.kill(Slow::Function)?;
     ctx.out.ok();
     Ok(())
 }
@@ -125,7 +125,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         at += 1;
     }
-    let libraries = ctx.core.server.scripts.libraries();
+    let libraries = ctx.server().scripts.libraries();
     let shown = libraries.iter().filter(|library| {
         pattern.is_none_or(|pattern| glob::matches_ignoring_case(pattern, library.name.as_bytes()))
     });
@@ -170,8 +170,8 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let server = ctx.core.server;
-    if server.shards.slow() == Some(Slow::Script) {
+    let server = ctx.server();
+    if server.keyspace.shards.slow() == Some(Slow::Script) {
         return Err(busy_error(Slow::Script));
     }
     let out = &mut *ctx.out;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_store::rdb::{FunctionError, dump_functions, functions};
+use nagaya_store::rdb::{FunctionError, functions};
 
 use super::library::{Libraries, Library, SameName};
 use super::load::{make, wrong_form};
@@ -21,17 +21,9 @@ enum Policy {
     Replace,
 }
 
-impl Server {
-    /// Returns all functions as FUNCTION DUMP does.
-    pub fn dump_functions(&self) -> Vec<u8> {
-        let libraries = self.scripts.libraries();
-        dump_functions(libraries.iter().map(|library| library.code.as_slice()))
-    }
-}
-
 /// FUNCTION DUMP
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.bulk(&ctx.core.server.dump_functions());
+    ctx.out.bulk(&ctx.server().scripts.dump_functions());
     Ok(())
 }
 
@@ -53,7 +45,7 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
     };
     let payload = ctx.key(2);
     with_vm(ctx, |ctx, vm| {
-        let server = ctx.core.server;
+        let server = ctx.server();
         let mut made = Vec::new();
         let joined = read(server, vm, payload, &mut made).and_then(|read| match policy {
             Policy::Flush => Ok(read),
@@ -85,7 +77,14 @@ fn read(
     let mut host = LoadHost::unlimited(&*server.clock);
     for code in functions(payload).map_err(refused)? {
         let code = code.map_err(refused)?;
-        let library = make(server, vm, &code, &libraries, SameName::Refuse, &mut host)?;
+        let library = make(
+            &server.scripts,
+            vm,
+            &code,
+            &libraries,
+            SameName::Refuse,
+            &mut host,
+        )?;
         made.push(Arc::clone(&library));
         libraries.add_new(&library)?;
     }

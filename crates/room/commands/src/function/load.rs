@@ -7,8 +7,7 @@ use nagaya_lua::parse_library_shebang;
 use super::library::{Libraries, Library, SameName};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
-use crate::scripting::{LoadHost, ThreadVm, refused, with_vm};
-use crate::server::Server;
+use crate::scripting::{LoadHost, Scripts, ThreadVm, refused, with_vm};
 
 type Reply = Result<(), CommandError>;
 
@@ -25,13 +24,14 @@ pub(super) fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     let code = ctx.key(last);
     let name = with_vm(ctx, |ctx, vm| {
-        let server = ctx.core.server;
+        let server = ctx.server();
         let libraries = server.scripts.libraries();
-        let mut host = match ctx.db.replaying {
-            true => LoadHost::unlimited(&*server.clock),
-            false => LoadHost::timed(&*server.clock),
+        let mut host = if ctx.db.replaying {
+            LoadHost::unlimited(&*server.clock)
+        } else {
+            LoadHost::timed(&*server.clock)
         };
-        let library = make(server, vm, code, &libraries, same_name, &mut host)?;
+        let library = make(&server.scripts, vm, code, &libraries, same_name, &mut host)?;
         match libraries.join(std::slice::from_ref(&library), same_name) {
             Ok(joined) => server.scripts.set_libraries(joined),
             Err(error) => {
@@ -49,7 +49,7 @@ pub(super) fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// Runs the text of a library that is to stand beside `others`.
 pub(super) fn make(
-    server: &Server,
+    scripts: &Scripts,
     vm: &mut ThreadVm,
     code: &[u8],
     others: &Libraries,
@@ -61,13 +61,13 @@ pub(super) fn make(
     if same_name == SameName::Refuse && others.contains(&name) {
         return Err(CommandError::err(format!("Library '{name}' already exists")));
     }
-    vm.try_library(server, name, code, shebang.body_offset, host)
+    vm.try_library(scripts, name, code, shebang.body_offset, host)
         .map(Arc::new)
 }
 
 /// FUNCTION DELETE library
 pub(super) fn delete(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let scripts = &ctx.core.server.scripts;
+    let scripts = &ctx.server().scripts;
     let mut libraries = Libraries::clone(&scripts.libraries());
     let removed = str::from_utf8(ctx.key(2)).is_ok_and(|name| libraries.remove(name));
     if !removed {
@@ -89,7 +89,7 @@ pub(super) fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
             "FUNCTION FLUSH only supports SYNC|ASYNC option",
         ));
     }
-    ctx.core.server.scripts.set_libraries(Libraries::default());
+    ctx.server().scripts.set_libraries(Libraries::default());
     ctx.db.dirty += 1;
     ctx.out.ok();
     Ok(())

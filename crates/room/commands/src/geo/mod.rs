@@ -5,17 +5,16 @@ use nagaya_store::geo::Place;
 use nagaya_store::zset::{AddFlags, Zset};
 
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
-use crate::spec::{
-    ACCESS, Category, CommandSpec, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, cmd, key, key_after,
-};
+use crate::spec::{ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after};
 use crate::zset::add_pairs;
 
 mod search;
 
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("GEOADD", -5, geoadd)
         .flags(WRITE.and(DENYOOM))
         .acl(Category::GEO)

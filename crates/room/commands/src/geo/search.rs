@@ -146,7 +146,7 @@ fn search(ctx: &mut Ctx<'_, '_>, form: Form) -> Reply {
             },
         )
     });
-    let result = zset::collect(pairs.collect(), &ctx.core.config.limits);
+    let result = zset::collect(pairs.collect(), &ctx.limits());
     zset::store(ctx.out, ctx.db, destination, result, event);
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(super) fn restore(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ttl_ms < 0 {
         return Err(CommandError::err("Invalid TTL value, must be >= 0"));
     }
-    let value = rdb::restore(ctx.key(3), &ctx.core.config.limits).map_err(|error| {
+    let value = rdb::restore(ctx.key(3), &ctx.limits()).map_err(|error| {
         CommandError::err(match error {
             RestoreError::VersionOrChecksum => "DUMP payload version or checksum are wrong",
             RestoreError::BadData => "Bad data format",

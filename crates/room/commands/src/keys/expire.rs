@@ -2,7 +2,6 @@
 
 use super::Reply;
 use crate::ctx::Ctx;
-use crate::db::Db;
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -66,23 +65,6 @@ fn set(ctx: &mut Ctx<'_, '_>, base_ms: i64, unit: Unit) -> Reply {
     ctx.db.expire_at(key, at_ms);
     ctx.out.int(1);
     Ok(())
-}
-
-impl Db<'_> {
-    /// Lets a key that exists expire at a moment; one that is past removes it at once.
-    pub(crate) fn expire_at(&mut self, key: &[u8], at_ms: i64) {
-        if at_ms <= self.now_ms() {
-            self.remove(key);
-            self.notify(Events::GENERIC, "del", key);
-            self.effect(&[b"DEL", key]);
-        } else {
-            self.set_expiry(key, Some(at_ms));
-            self.notify(Events::GENERIC, "expire", key);
-            let mut text = itoa::Buffer::new();
-            self.effect(&[b"PEXPIREAT", key, text.format(at_ms).as_bytes()]);
-        }
-        self.modified(key);
-    }
 }
 
 impl Condition {

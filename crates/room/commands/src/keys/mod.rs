@@ -3,13 +3,13 @@
 use crate::ctx::Ctx;
 use crate::db::Expiry;
 use crate::effects::same_tag;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help::container;
 use crate::notify::Events;
 use crate::spec::{
-    ACCESS, ALL_SHARDS, ASKING, Begin, Category, CommandSpec, DELETE, DENYOOM, FAST, Find, INCOMPLETE,
-    INSERT, KeySpec, LOADING, MOVABLE_KEYS, OW, READONLY, RM, RO, RW, STALE, UPDATE, WRITE, cmd, key,
-    keys_to,
+    ACCESS, ALL_SHARDS, ASKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INCOMPLETE, INSERT, KeySpec,
+    LOADING, MOVABLE_KEYS, OW, READONLY, RM, RO, RW, STALE, UPDATE, WRITE, key, keys_to,
 };
 
 mod dump;
@@ -18,7 +18,7 @@ mod object;
 mod scan;
 mod sort;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     keyspace("COPY", -3, copy)
         .flags(WRITE.and(DENYOOM))
         .keys(&[key(1, RO.and(ACCESS)), key(2, OW.and(UPDATE))])
@@ -216,7 +216,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .about("Removes keys; their values are freed later.", "O(1) per key"),
 ];
 
-const OBJECT: &[CommandSpec] = &[
+const OBJECT: &[Entry] = &[
     keyspace("ENCODING", 3, object::encoding)
         .flags(READONLY)
         .keys(&[key(2, RO)])
@@ -263,7 +263,7 @@ const UNNAMED_TARGET: KeySpec = KeySpec {
     find: Find::Unknown,
 };
 
-const fn keyspace(name: &'static str, arity: i32, run: crate::spec::Handler) -> CommandSpec {
+const fn keyspace(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
     cmd(name, arity, run).acl(Category::KEYSPACE)
 }
 

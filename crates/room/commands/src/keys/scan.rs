@@ -4,10 +4,12 @@ use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::KeyRow;
 
 use super::Reply;
+use crate::cold_ask::ask;
+use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::glob;
-use crate::tiering::{Answer, Cursors, Found, Question, ask};
+use crate::tiering::{Cursors, Found};
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.

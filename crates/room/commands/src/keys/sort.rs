@@ -70,7 +70,7 @@ pub(super) fn store_keys(args: &Args<'_>) -> Vec<usize> {
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Reply {
-    let may_follow = ctx.core.may_read_all_keys(ctx.client, ctx.command, &ctx.args);
+    let may_follow = ctx.may_read_all_keys();
     let mut options = parse(ctx, may_store, may_follow)?;
     let mut unsorted = options.by.is_some_and(|pattern| !pattern.contains(&b'*'));
     let elements = match ctx.db.entry(ctx.key(1)).map(|entry| entry.value()) {
@@ -135,7 +135,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Reply {
         }
         Some(destination) => {
             let mut list = List::new();
-            results.for_each(|text| list.push_back(&text.unwrap_or_default(), &ctx.core.config.limits));
+            results.for_each(|text| list.push_back(&text.unwrap_or_default(), &ctx.limits()));
             store(ctx, destination, list);
         }
     }

@@ -5,7 +5,7 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, push_event};
 use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, Wait};
+use crate::ctx::{Ctx, KeyWait};
 use crate::effects::same_tag;
 use crate::error::CommandError;
 use crate::notify::Events;
@@ -50,7 +50,7 @@ fn move_or_wait(ctx: &mut Ctx<'_, '_>, from: End, to: End, timeout_ms: i64) -> R
         ctx.out.nil();
         return Ok(());
     }
-    ctx.wait(Wait {
+    ctx.wait(KeyWait {
         keys: vec![ctx.key(1)],
         wake_on: ValueKind::List,
         wake_on_loss: false,
@@ -75,8 +75,9 @@ fn move_element(ctx: &mut Ctx<'_, '_>, from: End, to: End) -> Result<bool, Comma
         return Ok(false);
     };
     let source_emptied = list.is_empty() && source != destination;
+    let limits = ctx.limits();
     let list = ctx.db.write_or_create::<List>(destination)?;
-    list.push(to, &element, &ctx.core.config.limits);
+    list.push(to, &element, &limits);
     ctx.db.modified(destination);
     ctx.db.notify(Events::LIST, push_event(to), destination);
     ctx.out.bulk(&element);

@@ -6,7 +6,7 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
 use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, Wait};
+use crate::ctx::{Ctx, KeyWait};
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -125,7 +125,7 @@ fn pop_first_or_wait(
         None => pop_first(ctx, &keys, end, count)?,
     };
     if !popped {
-        ctx.wait(Wait {
+        ctx.wait(KeyWait {
             keys,
             wake_on: ValueKind::List,
             wake_on_loss: false,

@@ -4,16 +4,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use nagaya_resp::Proto;
 
 use crate::client::Client;
+use crate::command_table::Command;
 use crate::error::CommandError;
-use crate::server::Server;
-use crate::table::Command;
 
-use super::registry::Kind;
+use super::registry::{Kind, PubSub};
 
 /// The channels and patterns of a connection that listens to at least one.
 #[derive(Default)]
@@ -21,44 +19,6 @@ pub(crate) struct Subscriptions {
     /// Per [`Kind`], each name with the place it takes in the order of subscribing.
     names: [HashMap<Arc<[u8]>, u64, ahash::RandomState>; 3],
     next: u64,
-}
-
-/// How many subscriptions a connection has, for any thread to read.
-#[derive(Default)]
-pub(crate) struct SharedCounts([AtomicU32; 3]);
-
-/// How many subscriptions a connection has, as CLIENT LIST shows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubscriptionCounts {
-    pub channels: u32,
-    pub patterns: u32,
-    pub shard_channels: u32,
-}
-
-impl SubscriptionCounts {
-    /// Tells whether there is none at all.
-    pub fn is_empty(&self) -> bool {
-        self.channels + self.patterns + self.shard_channels == 0
-    }
-}
-
-impl SharedCounts {
-    pub(crate) fn get(&self) -> SubscriptionCounts {
-        let [channels, patterns, shard_channels] = Kind::ALL.map(|kind| self.of(kind));
-        SubscriptionCounts {
-            channels,
-            patterns,
-            shard_channels,
-        }
-    }
-
-    fn of(&self, kind: Kind) -> u32 {
-        self.0[kind as usize].load(Ordering::Relaxed)
-    }
-
-    fn set(&self, kind: Kind, count: usize) {
-        self.0[kind as usize].store(count as u32, Ordering::Relaxed);
-    }
 }
 
 impl Client {
@@ -108,25 +68,25 @@ fn allowed_while_subscribed(command: &Command) -> bool {
 }
 
 /// Makes a client listen; nothing changes when it does already.
-pub(super) fn subscribe(server: &Server, client: &mut Client, kind: Kind, name: &[u8]) {
+pub(crate) fn subscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
     let subscriptions = client.subscriptions.get_or_insert_default();
     let names = &mut subscriptions.names[kind as usize];
     if names.contains_key(name) {
         return;
     }
-    names.insert(server.pubsub.add(kind, name, &client.shared), subscriptions.next);
+    names.insert(pubsub.add(kind, name, &client.shared), subscriptions.next);
     subscriptions.next += 1;
     client.shared.subscriptions.set(kind, names.len());
 }
 
 /// Makes a client stop listening; nothing changes when it did not listen.
-pub(super) fn unsubscribe(server: &Server, client: &mut Client, kind: Kind, name: &[u8]) {
+pub(crate) fn unsubscribe(pubsub: &PubSub, client: &mut Client, kind: Kind, name: &[u8]) {
     let Some(subscriptions) = &mut client.subscriptions else {
         return;
     };
     let names = &mut subscriptions.names[kind as usize];
     if names.remove(name).is_some() {
-        server.pubsub.remove(kind, name, client.shared.id);
+        pubsub.remove(kind, name, client.shared.id);
         client.shared.subscriptions.set(kind, names.len());
     }
     if subscriptions.names.iter().all(HashMap::is_empty) {
@@ -135,7 +95,7 @@ pub(super) fn unsubscribe(server: &Server, client: &mut Client, kind: Kind, name
 }
 
 /// Returns what a client listens to, in the order in which it subscribed.
-pub(super) fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
+pub(crate) fn names(client: &Client, kind: Kind) -> Vec<Arc<[u8]>> {
     let Some(subscriptions) = &client.subscriptions else {
         return Vec::new();
     };
@@ -153,7 +113,7 @@ impl Client {
 }
 
 /// Returns the count that a confirmation carries: shard channels are counted apart from the rest.
-pub(super) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
+pub(crate) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
     let counts = client.shared.subscriptions.get();
     match kind {
         Kind::Channel | Kind::Pattern => i64::from(counts.channels + counts.patterns),
@@ -162,13 +122,13 @@ pub(super) fn confirmed_count(client: &Client, kind: Kind) -> i64 {
 }
 
 /// Makes a client stop listening to everything, without a word to it (RESET, disconnect).
-pub(crate) fn unsubscribe_all(server: &Server, client: &mut Client) {
+pub(crate) fn unsubscribe_all(pubsub: &PubSub, client: &mut Client) {
     let Some(subscriptions) = client.subscriptions.take() else {
         return;
     };
     for kind in Kind::ALL {
         for name in subscriptions.names[kind as usize].keys() {
-            server.pubsub.remove(kind, name, client.shared.id);
+            pubsub.remove(kind, name, client.shared.id);
         }
         client.shared.subscriptions.set(kind, 0);
     }

@@ -2,15 +2,17 @@
 
 use nagaya_lua::sha1_hex;
 
-use super::eval::{digest, eval, eval_ro, evalsha, evalsha_ro};
+use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
 use super::run::with_vm;
+use super::shared::digest;
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::help;
 use crate::shard::Slow;
 use crate::spec::{
-    ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, CommandSpec, Flags, KeySpec, LOADING, MAY_REPLICATE,
-    NO_MANDATORY_KEYS, NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, cmd, counted_keys,
+    ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
+    NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, counted_keys,
 };
 
 type Reply = Result<(), CommandError>;
@@ -25,7 +27,7 @@ pub(crate) const RUNS: Flags = NOSCRIPT
 pub(crate) const WRITTEN_KEYS: &[KeySpec] = &[counted_keys(2, RW.and(ACCESS).and(UPDATE))];
 pub(crate) const READ_KEYS: &[KeySpec] = &[counted_keys(2, RO.and(ACCESS))];
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("EVAL", -3, eval)
         .flags(RUNS.and(MAY_REPLICATE))
         .acl(Category::SCRIPTING)
@@ -64,7 +66,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .subcommands(SUBCOMMANDS),
 ];
 
-const SUBCOMMANDS: &[CommandSpec] = &[
+const SUBCOMMANDS: &[Entry] = &[
     cmd("DEBUG", 3, debug)
         .flags(NOSCRIPT)
         .acl(Category::SCRIPTING)
@@ -114,7 +116,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
     let body = ctx.key(2);
     let digest = sha1_hex(body);
     with_vm(ctx, |ctx, vm| {
-        vm.prepare_script(ctx.core.server, &digest, Some(body))
+        vm.prepare_script(&ctx.server().scripts, &digest, Some(body))
     })?;
     ctx.out.bulk(&digest);
     Ok(())
@@ -124,7 +126,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn exists(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.out.array(ctx.args.len() - 2);
     for text in ctx.args.skip(2) {
-        let known = digest(text).and_then(|digest| ctx.core.server.scripts.source(&digest));
+        let known = digest(text).and_then(|digest| ctx.server().scripts.source(&digest));
         ctx.out.int(known.is_some().into());
     }
     Ok(())
@@ -136,14 +138,14 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !known {
         return Err(CommandError::err("SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    ctx.core.server.scripts.flush_sources();
+    ctx.server().scripts.flush_sources();
     ctx.out.ok();
     Ok(())
 }
 
 /// SCRIPT KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.core.server.scripts.kill(Slow::Script)?;
+    ctx.server().scripts.kill(Slow::Script)?;
     ctx.out.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use nagaya_lua::sha1_hex;
 
 use super::run::{Call, run, with_vm};
-use super::shared::Digest;
+use super::shared::{Digest, digest};
 use super::vm::Target;
 use crate::ctx::Ctx;
 use crate::error::CommandError;
@@ -46,13 +46,6 @@ fn by_digest(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
     execute(ctx, &digest, None, &call, read_only)
 }
 
-/// Reads a digest, letter case ignored; nothing when it is not forty bytes long.
-pub(super) fn digest(text: &[u8]) -> Option<Digest> {
-    let mut digest: Digest = text.try_into().ok()?;
-    digest.make_ascii_lowercase();
-    Some(digest)
-}
-
 fn execute(
     ctx: &mut Ctx<'_, '_>,
     digest: &Digest,
@@ -61,9 +54,9 @@ fn execute(
     read_only: bool,
 ) -> Reply {
     with_vm(ctx, |ctx, vm| {
-        let traits = vm.prepare_script(ctx.core.server, digest, body)?;
+        let traits = vm.prepare_script(&ctx.server().scripts, digest, body)?;
         let read_only = traits.read_only(read_only)?;
-        traits.check_memory(ctx.core.out_of_memory)?;
+        traits.check_memory(ctx.is_out_of_memory())?;
         run(ctx, vm, Target::Script(digest), call, read_only, traits.allow_oom);
         Ok(())
     })

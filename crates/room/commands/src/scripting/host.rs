@@ -8,25 +8,17 @@ use nagaya_resp::{ArgVec, Args, Out, Proto};
 use super::shared::SlowRun;
 use crate::client::Client;
 use crate::clock::Clock;
+use crate::command_table::Command;
 use crate::db::Db;
-use crate::dispatch::{Core, OUT_OF_MEMORY, resolve};
+use crate::dispatch::{OUT_OF_MEMORY, resolve};
+use crate::executor::Core;
 use crate::shard::Slow;
 use crate::spec::{ALLOW_BUSY, DENYOOM, MAY_REPLICATE, NOSCRIPT, OWN_LOCKS, SKIP_MONITOR, WRITE};
-use crate::table::Command;
 
 /// How often a slow script lets the other connections of its thread be served.
 const PUMP_EVERY_US: u64 = 1_000;
 const KILLED: &str = "Script killed by user with SCRIPT KILL...";
 const STOPPED: &str = "Script stopped because the server shuts down";
-
-/// Serves a thread's other connections while a script holds it up.
-pub trait Pump<'s> {
-    /// Serves what there is to serve, without waiting. The way in given is another than the script's.
-    fn pump(&self, core: &mut Core<'s>);
-
-    /// Tells whether the thread is to end, and the script with it.
-    fn is_stopping(&self) -> bool;
-}
 
 /// What a script's commands run on.
 pub(super) struct ScriptHost<'h, 's> {
@@ -77,12 +69,13 @@ impl<'h, 's> ScriptHost<'h, 's> {
 
     /// Runs a command, or says why the script may not.
     fn run_command(&mut self, args: Args<'_>, out: &mut Out) -> Result<(), Cow<'static, str>> {
-        let command = resolve(&args).map_err(|_| "ERR Unknown Redis command called from script")?;
+        let command = resolve(&self.core.server.registry.table, &args)
+            .map_err(|_| "ERR Unknown Redis command called from script")?;
         if let Err(refusal) = self.check(command, &args) {
             self.core.stats.commands[command.number].rejected.add(1);
             return Err(refusal);
         }
-        self.core.forget_last_end();
+        self.core.timer.forget_end();
         self.core.call(self.client, command, args, self.db, out);
         Ok(())
     }
@@ -106,7 +99,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
         if self.run.read_only && flags.has(WRITE.and(MAY_REPLICATE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if self.core.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
+        if self.core.turn.out_of_memory && flags.has(DENYOOM) && !self.wrote && !self.run.allow_oom {
             return Err(OUT_OF_MEMORY.into());
         }
         if flags.has(WRITE) && !self.wrote {
@@ -136,7 +129,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
             wrote: self.wrote,
             killed: false,
         }));
-        self.core.server.shards.set_slow(Some(kind));
+        self.core.server.keyspace.shards.set_slow(Some(kind));
         self.beside = Some(Box::new(self.core.beside()));
     }
 }
@@ -161,21 +154,21 @@ impl Host for ScriptHost<'_, '_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Result<bool, String> {
         let args = Args::from_slices(args);
-        match resolve(&args) {
+        match resolve(&self.core.server.registry.table, &args) {
             Ok(command) => Ok(self.core.may_run(self.client, command, &args)),
             Err(_) => Err("Invalid command passed to redis.acl_check_cmd()".to_owned()),
         }
     }
 
     fn tick(&mut self) -> Tick {
-        let pump = self.core.pump.clone();
+        let pump = self.core.scripts.pump.clone();
         if pump.as_ref().is_some_and(|pump| pump.is_stopping()) {
             return Tick::Kill(STOPPED.to_owned());
         }
         let now_us = self.core.server.clock.steady_us();
         if self.beside.is_none() {
             let elapsed_ms = (now_us.saturating_sub(self.started_us) / 1000) as i64;
-            if elapsed_ms < self.core.config.busy_reply_threshold {
+            if elapsed_ms < self.core.turn.config.busy_reply_threshold {
                 return Tick::Continue;
             }
             self.become_slow(elapsed_ms);
@@ -199,7 +192,7 @@ impl Drop for ScriptHost<'_, '_> {
         self.client.nesting -= 1;
         self.client.in_script = false;
         if self.beside.is_some() {
-            self.core.server.shards.set_slow(None);
+            self.core.server.keyspace.shards.set_slow(None);
             self.core.server.scripts.set_slow(None);
         }
     }

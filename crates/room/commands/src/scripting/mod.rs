@@ -19,16 +19,14 @@ mod vm;
 use nagaya_lua::ScriptFlag;
 use nagaya_resp::Args;
 
+use crate::command_table::Command;
 use crate::error::CommandError;
-use crate::server::Server;
 use crate::shard::Slow;
-use crate::table::Command;
 
 pub(crate) use commands::{COMMANDS, READ_KEYS, RUNS, WRITTEN_KEYS};
 pub(crate) use host::LoadHost;
-pub use host::Pump;
 pub(crate) use run::{Call, run, with_vm};
-pub(crate) use shared::Scripts;
+pub use shared::Scripts;
 pub(crate) use vm::{Target, ThreadVm, refused};
 
 /// What a script or function said about itself.
@@ -72,15 +70,15 @@ impl Traits {
 }
 
 /// Tells whether a request runs a script or function that has declared that it does not write.
-pub(crate) fn only_reads(server: &Server, command: &Command, args: &Args<'_>) -> bool {
+pub(crate) fn only_reads(scripts: &Scripts, command: &Command, args: &Args<'_>) -> bool {
     let Some(name) = args.get(1) else { return false };
     match command.spec.name {
         "EVAL" => vm::traits_of(name).is_ok_and(|traits| traits.no_writes),
-        "EVALSHA" => eval::digest(name)
-            .and_then(|digest| server.scripts.source(&digest))
+        "EVALSHA" => shared::digest(name)
+            .and_then(|digest| scripts.source(&digest))
             .is_some_and(|source| source.traits.no_writes),
         "FCALL" => {
-            let libraries = server.scripts.libraries();
+            let libraries = scripts.libraries();
             let function = libraries.function(name);
             function.is_some_and(|(_, function)| Traits::declared(&function.flags).no_writes)
         }

@@ -34,12 +34,12 @@ pub(crate) fn with_vm<'c, 's, R>(
     ctx: &mut Ctx<'c, 's>,
     work: impl FnOnce(&mut Ctx<'c, 's>, &mut ThreadVm) -> Result<R, CommandError>,
 ) -> Result<R, CommandError> {
-    let mut vm = match ctx.core.vm.take() {
+    let mut vm = match ctx.executor.scripts.vm.take() {
         Some(vm) => vm,
-        None => Box::new(ThreadVm::new(ctx.core.server)?),
+        None => Box::new(ThreadVm::new(&ctx.executor.server.scripts)?),
     };
     let result = work(ctx, &mut vm);
-    ctx.core.vm = Some(vm);
+    ctx.executor.scripts.vm = Some(vm);
     result
 }
 
@@ -63,20 +63,20 @@ pub(crate) fn run(
         read_only,
         allow_oom,
     };
-    let monitors = &ctx.core.server.monitors;
+    let monitors = &ctx.executor.server.monitors;
     if monitors.any() {
         // Before the commands that it calls.
-        monitors.feed(ctx.core.now_us(), ctx.client, ctx.command, &ctx.args);
+        monitors.feed(ctx.executor.now_us(), ctx.client, ctx.command, &ctx.args);
     }
     let start = ctx.out.buf.len();
-    let mut host = ScriptHost::new(ctx.core, ctx.db, ctx.client, info);
+    let mut host = ScriptHost::new(ctx.executor, ctx.db, ctx.client, info);
     let (keys, argv) = call.words.split_at(call.keys);
     let outcome = vm.run(target, keys, argv, &mut host, ctx.out);
     drop(host);
     match outcome {
         RunOutcome::Replied => {}
         RunOutcome::Error { already_counted } => {
-            ctx.core.error_counted = already_counted && ctx.out.buf.get(start) == Some(&b'-');
+            ctx.executor.scripts.error_counted = already_counted && ctx.out.buf.get(start) == Some(&b'-');
         }
         RunOutcome::Missing => ctx.out.error("ERR the script was lost"),
     }

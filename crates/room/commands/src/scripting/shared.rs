@@ -27,7 +27,7 @@ pub(crate) struct Source {
 ///
 /// As in Redis 7.0, scripts stay until SCRIPT FLUSH.
 #[derive(Default)]
-pub(crate) struct Scripts {
+pub struct Scripts {
     sources: RwLock<HashMap<Digest, Source, ahash::RandomState>>,
     sources_version: AtomicU64,
     libraries: RwLock<Arc<Libraries>>,
@@ -87,6 +87,12 @@ impl Scripts {
     /// Returns the libraries of the moment.
     pub(crate) fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.read())
+    }
+
+    /// Returns all functions as FUNCTION DUMP does.
+    pub fn dump_functions(&self) -> Vec<u8> {
+        let libraries = self.libraries();
+        nagaya_store::rdb::dump_functions(libraries.iter().map(|library| library.code.as_slice()))
     }
 
     /// Replaces the libraries. The caller holds every shard, so nobody else does.
@@ -158,4 +164,11 @@ impl Scripts {
         run.killed = true;
         Ok(())
     }
+}
+
+/// Reads a digest, letter case ignored; nothing when it is not forty bytes long.
+pub(crate) fn digest(text: &[u8]) -> Option<Digest> {
+    let mut digest: Digest = text.try_into().ok()?;
+    digest.make_ascii_lowercase();
+    Some(digest)
 }

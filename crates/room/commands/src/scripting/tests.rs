@@ -290,7 +290,7 @@ fn while_slow(engine: &Arc<Engine>, script: &str, work: impl FnOnce()) -> String
     std::thread::scope(|scope| {
         let mut runner = Session::on(engine);
         let running = scope.spawn(move || runner.run(&[b"EVAL", script.as_bytes(), b"0"]));
-        while engine.server.shards.slow().is_none() {
+        while engine.server.keyspace.shards.slow().is_none() {
             assert!(!running.is_finished(), "the script has ended");
             std::thread::yield_now();
         }
@@ -359,8 +359,8 @@ fn a_transaction_that_meets_a_slow_script_is_aborted() {
         session.check("SCRIPT KILL", "+OK\r\n");
     });
     session.check("EXEC", "-ERR EXEC without MULTI\r\n");
-    let place = engine.server.shards.place(b"w");
-    let shard = engine.server.shards.lock_one(place.shard).unwrap();
+    let place = engine.server.keyspace.shards.place(b"w");
+    let shard = engine.server.keyspace.shards.lock_one(place.shard).unwrap();
     assert!(
         shard.watchers.is_empty(),
         "the watch was taken off after the script"

@@ -8,10 +8,10 @@ use nagaya_resp::Out;
 
 use super::Traits;
 use super::host::LoadHost;
-use super::shared::Digest;
+use super::shared::{Digest, Scripts};
+use crate::clock::Clock;
 use crate::error::CommandError;
 use crate::function::{Libraries, Library};
-use crate::server::Server;
 
 /// Compiled scripts kept; beyond it, all are compiled again as they are needed.
 const COMPILED_MAX: usize = 10_000;
@@ -33,24 +33,24 @@ pub(crate) enum Target<'a> {
 }
 
 impl ThreadVm {
-    pub(crate) fn new(server: &Server) -> Result<ThreadVm, CommandError> {
+    pub(crate) fn new(scripts: &Scripts) -> Result<ThreadVm, CommandError> {
         Ok(ThreadVm {
             vm: Vm::new(Limits::default()).map_err(refused)?,
             scripts: HashMap::default(),
-            sources_version: server.scripts.sources_version(),
-            libraries_version: server.scripts.libraries_version(),
-            libraries: server.scripts.libraries(),
+            sources_version: scripts.sources_version(),
+            libraries_version: scripts.libraries_version(),
+            libraries: scripts.libraries(),
         })
     }
 
     /// Makes a script ready to run: compiled here before, known from another thread, or new with a body.
     pub(crate) fn prepare_script(
         &mut self,
-        server: &Server,
+        scripts: &Scripts,
         digest: &Digest,
         body: Option<&[u8]>,
     ) -> Result<Traits, CommandError> {
-        let version = server.scripts.sources_version();
+        let version = scripts.sources_version();
         if version != self.sources_version || self.scripts.len() >= COMPILED_MAX {
             self.vm.forget_scripts();
             self.scripts.clear();
@@ -59,7 +59,7 @@ impl ThreadVm {
         if let Some(traits) = self.scripts.get(digest) {
             return Ok(*traits);
         }
-        let traits = match (server.scripts.source(digest), body) {
+        let traits = match (scripts.source(digest), body) {
             (Some(source), _) => {
                 self.vm.load_script(digest, &source.body).map_err(refused)?;
                 source.traits
@@ -67,7 +67,7 @@ impl ThreadVm {
             (None, Some(body)) => {
                 let traits = traits_of(body)?;
                 self.vm.load_script(digest, body).map_err(refused)?;
-                server.scripts.add_source(*digest, body, traits);
+                scripts.add_source(*digest, body, traits);
                 traits
             }
             (None, None) => {
@@ -81,10 +81,10 @@ impl ThreadVm {
     }
 
     /// Returns the libraries of the moment, having dropped those that are gone.
-    pub(crate) fn libraries(&mut self, server: &Server) -> Arc<Libraries> {
-        let version = server.scripts.libraries_version();
+    pub(crate) fn libraries(&mut self, scripts: &Scripts) -> Arc<Libraries> {
+        let version = scripts.libraries_version();
         if version != self.libraries_version {
-            let current = server.scripts.libraries();
+            let current = scripts.libraries();
             for old in self.libraries.iter() {
                 if !current.iter().any(|library| library.id == old.id) {
                     self.vm.drop_library(old.id);
@@ -97,12 +97,16 @@ impl ThreadVm {
     }
 
     /// Loads a library here if it is not yet.
-    pub(crate) fn prepare_library(&mut self, library: &Library, server: &Server) -> Result<(), CommandError> {
+    pub(crate) fn prepare_library(
+        &mut self,
+        library: &Library,
+        clock: &dyn Clock,
+    ) -> Result<(), CommandError> {
         if self.vm.has_library(library.id) {
             return Ok(());
         }
         let offset = parse_library_shebang(&library.code).map_err(refused)?.body_offset;
-        let mut host = LoadHost::unlimited(&*server.clock);
+        let mut host = LoadHost::unlimited(clock);
         let code = &library.code[offset..];
         self.vm
             .load_library(library.id, &library.name, code, &mut host)
@@ -113,13 +117,13 @@ impl ThreadVm {
     /// Runs the code of a new library and returns it with the functions it registered.
     pub(crate) fn try_library(
         &mut self,
-        server: &Server,
+        scripts: &Scripts,
         name: String,
         code: &[u8],
         offset: usize,
         host: &mut LoadHost<'_>,
     ) -> Result<Library, CommandError> {
-        let id = server.scripts.new_library_id();
+        let id = scripts.new_library_id();
         let functions = self.vm.load_library(id, &name, &code[offset..], host);
         Ok(Library {
             id,

@@ -32,7 +32,7 @@ pub(super) fn sinter(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SINTERSTORE destination key [key ...]
 pub(super) fn sinterstore(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let result = collect(&read_all(ctx.db, &ctx.args.skip(2))?, &limits, intersect);
     store(ctx, result, "sinterstore");
     Ok(())
@@ -72,7 +72,7 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SUNION key [key ...]
 pub(super) fn sunion(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let result = collect(&read_all(ctx.db, &ctx.args.skip(1))?, &limits, unite);
     ctx.out.set(result.len());
     result.iter().for_each(|member| bulk_item(ctx.out, member));
@@ -81,7 +81,7 @@ pub(super) fn sunion(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SUNIONSTORE destination key [key ...]
 pub(super) fn sunionstore(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let result = collect(&read_all(ctx.db, &ctx.args.skip(2))?, &limits, unite);
     store(ctx, result, "sunionstore");
     Ok(())
@@ -102,7 +102,7 @@ pub(super) fn sdiff(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SDIFFSTORE destination key [key ...]
 pub(super) fn sdiffstore(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let result = collect(&read_all(ctx.db, &ctx.args.skip(2))?, &limits, subtract);
     store(ctx, result, "sdiffstore");
     Ok(())

@@ -46,7 +46,7 @@ pub(super) fn spop(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn spop_many(ctx: &mut Ctx<'_, '_>) -> Reply {
     let key = ctx.key(1);
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let wanted = positive_count(ctx.key(2))?;
     let tells = ctx.db.tells_effects();
     let Some(set) = ctx.db.write::<Set>(key)?.filter(|_| wanted > 0) else {

@@ -53,7 +53,7 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> Reply {
         ctx.out.nil();
         return Ok(());
     }
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let stream = ctx.db.write_or_create::<Stream>(key)?;
     if stream.last_id() == StreamId::MAX {
         let text = "The stream has exhausted the last possible ID, unable to add more items";
@@ -160,7 +160,7 @@ impl Options {
             }
             (Some(limit), true) => limit,
             (None, false) => 0,
-            (None, true) => match ctx.core.config.limits.stream_node_max_entries as u64 {
+            (None, true) => match ctx.limits().stream_node_max_entries as u64 {
                 0 => TRIM_LIMIT_DEFAULT,
                 entries => entries.saturating_mul(TRIM_BLOCKS).min(TRIM_LIMIT_MAX),
             },

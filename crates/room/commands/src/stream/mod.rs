@@ -5,11 +5,12 @@ use nagaya_store::listpack::ItemBuf;
 use nagaya_store::stream::{Entry, StreamId};
 
 use crate::ctx::Ctx;
+use crate::entry::cmd;
 use crate::error::CommandError;
 use crate::help::container;
 use crate::spec::{
-    ACCESS, BLOCKING, Begin, Category, CommandSpec, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING,
-    MOVABLE_KEYS, READONLY, RO, RW, STALE, UPDATE, WRITE, cmd, key,
+    ACCESS, BLOCKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING, MOVABLE_KEYS,
+    READONLY, RO, RW, STALE, UPDATE, WRITE, key,
 };
 
 mod add;
@@ -20,7 +21,7 @@ mod pending;
 mod range;
 mod read;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
     stream("XACK", -4, group::xack)
         .flags(WRITE.and(FAST))
         .keys(&[key(1, RW.and(UPDATE))])
@@ -112,7 +113,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .about("Removes old entries.", "O(N) for N removed entries"),
 ];
 
-const GROUP: &[CommandSpec] = &[
+const GROUP: &[crate::entry::Entry] = &[
     stream("CREATE", -5, group::create)
         .flags(WRITE.and(DENYOOM))
         .keys(&[key(2, RW.and(INSERT))])
@@ -142,7 +143,7 @@ const GROUP: &[CommandSpec] = &[
         .about("Sets the entry after which a group reads on.", "O(1)"),
 ];
 
-const INFO: &[CommandSpec] = &[
+const INFO: &[crate::entry::Entry] = &[
     stream("CONSUMERS", 4, info::consumers)
         .flags(READONLY)
         .keys(&[key(2, RO.and(ACCESS))])
@@ -163,7 +164,7 @@ const INFO: &[CommandSpec] = &[
         ),
 ];
 
-const fn stream(name: &'static str, arity: i32, run: crate::spec::Handler) -> CommandSpec {
+const fn stream(name: &'static str, arity: i32, run: crate::entry::Handler) -> crate::entry::Entry {
     cmd(name, arity, run)
         .acl(Category::STREAM)
         .group("stream")

@@ -10,7 +10,7 @@ use nagaya_store::value::ValueKind;
 
 use super::{Reply, lossy, parse_id, put_entry, put_id};
 use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, Wait};
+use crate::ctx::{Ctx, KeyWait};
 use crate::error::CommandError;
 use crate::notify::Events;
 
@@ -416,7 +416,7 @@ fn wait(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, starts: &[From], timeout_m
             From::New => args.push(b">"),
         }
     }
-    ctx.wait(Wait {
+    ctx.wait(KeyWait {
         keys,
         wake_on: ValueKind::Stream,
         wake_on_loss: request.reader.is_some(),

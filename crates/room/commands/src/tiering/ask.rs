@@ -1,12 +1,4 @@
-//! Questions to the cold tier that a command cannot wait for under its locks.
-//!
-//! A handler that needs an answer calls [`ask`]. The first time there is none:
-//! the handler returns without a reply, somebody asks the cold tier, and the
-//! request runs again, now with the answer. Inside a script or transaction, where
-//! nobody can wait, the cold tier is asked in place.
-//!
-//! A request may run again before its answer is there, and ask again: what comes for it
-//! later must not be taken for the answer to a later request.
+//! Reads the answers to clients' questions from the cold tier.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,132 +6,15 @@ use std::sync::atomic::Ordering;
 use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
 
 use super::Tiering;
-use crate::client::{Client, ClientShared, Message};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
+use crate::client_shared::{ClientShared, Message};
+use crate::cold_query::{Answer, Asked, Question};
 use crate::glob;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 
 /// Keys read from the cold tier at a time.
 const PAGE: usize = 10_000;
 /// Keys read at a time when only their tags matter.
 const TAG_PAGE: usize = 64;
-
-/// What a command wants to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Some keys, after a place.
-    Page {
-        after: Option<(Vec<u8>, Vec<u8>)>,
-        limit: usize,
-    },
-    /// All keys that match a pattern.
-    Matching(Vec<u8>),
-    /// The row of a tag.
-    Tag(Vec<u8>),
-    /// Tags whose names begin with something, in the order of their names, after a tag.
-    Tags {
-        prefix: Vec<u8>,
-        after: Option<Vec<u8>>,
-        limit: usize,
-    },
-    /// These tags, and some that come after a tag in the cold tier's own order.
-    Survey {
-        known: Vec<Vec<u8>>,
-        after: Option<Vec<u8>>,
-        limit: usize,
-    },
-    /// Whether something has been saved since.
-    Saved,
-}
-
-/// What the cold tier says.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Keys(Vec<KeyRow>),
-    Tag(Option<TagRow>),
-    Tags(Vec<TagRow>),
-    Survey { known: Vec<TagRow>, page: Vec<TagRow> },
-    Saved,
-}
-
-/// A question on its way, with its number among those of its client.
-#[derive(Debug)]
-pub struct Asked {
-    number: u64,
-    question: Question,
-}
-
-/// What a client has asked and was told.
-#[derive(Debug, Default)]
-pub(crate) struct Answers {
-    /// The number of the latest question.
-    latest: u64,
-    /// The first question of the request at hand, while it has no answer.
-    first: Option<u64>,
-    got: Option<(u64, Answer)>,
-}
-
-impl Answers {
-    fn number(&mut self) -> u64 {
-        self.latest += 1;
-        self.first.get_or_insert(self.latest);
-        self.latest
-    }
-
-    /// Takes the answer to the request at hand; one to a request before it is dropped.
-    fn take(&mut self) -> Option<Answer> {
-        let (number, answer) = self.got.take()?;
-        if number < self.first? {
-            return None;
-        }
-        self.first = None;
-        Some(answer)
-    }
-
-    fn forget(&mut self) {
-        self.first = None;
-    }
-}
-
-/// Asks the cold tier. Nothing means: not yet, return at once, the request will run again.
-pub(crate) fn ask(ctx: &mut Ctx<'_, '_>, question: Question) -> Result<Option<Answer>, CommandError> {
-    let Some(tiering) = ctx.db.tiering else {
-        return Ok(None);
-    };
-    if let Some(answer) = ctx.client.shared.answers.lock().take() {
-        return Ok(Some(answer));
-    }
-    if ctx.client.nesting > 0 {
-        let answer = reply_to(&*tiering.cold, &question);
-        let answer = answer.map_err(|error| CommandError::coded(format!("TRYAGAIN {error}")))?;
-        return Ok(Some(answer));
-    }
-    ctx.client.question = Some(question);
-    Ok(None)
-}
-
-impl Client {
-    /// The request at hand has ended: whatever comes for it now is for nobody.
-    pub(crate) fn ends_asking(&mut self) {
-        if std::mem::take(&mut self.asks) {
-            self.shared.answers.lock().forget();
-        }
-    }
-
-    /// Tells whether everything that was written before this request is saved (SAVE); if not, the request
-    /// has to run again once the saver has gone round.
-    pub(crate) fn is_saved(&mut self, tiering: &Tiering) -> bool {
-        let wanted = *self.save_up_to.get_or_insert_with(|| tiering.log_end());
-        if tiering.checkpoint() >= wanted {
-            self.save_up_to = None;
-            return true;
-        }
-        (tiering.save_soon)();
-        self.question = Some(Question::Saved);
-        false
-    }
-}
 
 impl Tiering {
     /// Passes a question on to whoever asks the cold tier.
@@ -156,13 +31,13 @@ impl Tiering {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Asks the cold tier and lets the client that wants to know go on.
     pub fn answer(&self, asked: &Asked, client: &ClientShared) {
         let Some(tiering) = self.tiering.get() else { return };
         let refusal = match reply_to(&*tiering.cold, &asked.question) {
             Ok(answer) => {
-                client.answers.lock().got = Some((asked.number, answer));
+                client.answers.lock().put(asked.number, answer);
                 None
             }
             Err(error) => {
@@ -174,7 +49,8 @@ impl Server {
     }
 }
 
-fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
+/// Asks the cold tier and waits for its answer.
+pub(crate) fn reply_to(cold: &dyn ColdTier, question: &Question) -> Result<Answer, ColdError> {
     Ok(match question {
         Question::Page { after, limit } => {
             let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));

@@ -2,23 +2,23 @@
 
 use nagaya_tiering::cold::{Status, TagRow};
 
-use super::ask::{Answer, Question, ask};
 use super::evict::Stays;
 use super::tags::tags;
+use crate::cold_ask::ask;
+use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
 use crate::error::CommandError;
 use crate::notify::Events;
 use crate::shard::hash_tag;
-use crate::spec::{
-    Category, CommandSpec, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, cmd, key, keys_to,
-};
+use crate::spec::{Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to};
 
 type Reply = Result<(), CommandError>;
 
 /// How long ROOM.EVICT waits for the tag to be saved.
 const EVICT_WAIT_MS: i64 = 10_000;
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("ROOM.STATUS", 2, status)
         .flags(NOSCRIPT.and(NO_MULTI))
         .acl(Category::KEYSPACE)
@@ -87,7 +87,7 @@ fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Answer::Tag(row) = answer else {
         return Err(CommandError::err("the answer is to another question"));
     };
-    let memory = ctx.core.server.residency(&tag);
+    let memory = ctx.server().keyspace.residency(&tag);
     let status = match (&memory.saved, &row) {
         (false, _) => Status::NeedSynced.name(),
         (true, _) if memory.resident && memory.keys > 0 => Status::Synced.name(),
@@ -135,8 +135,11 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     };
     let tag = hash_tag(ctx.key(1));
-    let server = ctx.core.server;
-    match server.evict(server.shards.place_of_tag(tag), tag) {
+    let server = ctx.server();
+    match server
+        .keyspace
+        .evict(server.keyspace.shards.place_of_tag(tag), tag)
+    {
         Ok(keys) => ctx.out.int(keys as i64),
         Err(Stays::NotResident) => ctx.out.int(0),
         Err(Stays::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),

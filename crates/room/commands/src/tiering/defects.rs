@@ -61,9 +61,9 @@ fn defect_01_a_second_load_does_not_overwrite_a_write() {
     assert!(house.orders.try_recv().is_err(), "two requests share a load");
     let read = || house.cold.read(&[b"u"]).map(|mut rows| rows.pop().flatten());
     let (first, late) = (read(), read());
-    house.session.engine.server.install(&order, first);
+    house.session.engine.server.keyspace.install(&order, first);
     other.check("SET {u}a new", "+OK\r\n");
-    house.session.engine.server.install(&order, late);
+    house.session.engine.server.keyspace.install(&order, late);
     house.check("GET {u}a", "$3\r\nnew\r\n");
 }
 
@@ -73,7 +73,7 @@ fn defect_02_clean_spares_a_tag_that_a_command_has_just_written() {
     house.check("SET {u}a 1", "+OK\r\n");
     house.save();
     // Chosen to be cleaned, then written to before it is.
-    assert!(house.session.engine.server.residency(b"u").saved);
+    assert!(house.session.engine.server.keyspace.residency(b"u").saved);
     house.check("SET {u}a 2", "+OK\r\n");
     assert_eq!(house.evict("u"), Err(Stays::Unsaved));
     house.check("GET {u}a", "$1\r\n2\r\n");
@@ -96,7 +96,12 @@ fn defect_04_clean_needs_no_event_to_know_of_a_write() {
     house.save();
     house.check("SET {u}a 2", "+OK\r\n");
     // Whoever saves has lost what was queued; a read makes the tag look fresh.
-    house.session.engine.server.take_changed(house.shard("u"));
+    house
+        .session
+        .engine
+        .server
+        .keyspace
+        .take_changed(house.shard("u"));
     house.check("GET {u}a", "$1\r\n2\r\n");
     assert_eq!(house.evict("u"), Err(Stays::Unsaved));
     house.check("GET {u}a", "$1\r\n2\r\n");
@@ -116,6 +121,7 @@ fn defect_06_saving_a_cleaned_tag_again_keeps_the_copy() {
     let server = &house.session.engine.server;
     // A change is told late, of a tag that has left memory.
     server
+        .keyspace
         .shards
         .lock_patiently(house.shard("u"))
         .tiers
@@ -135,7 +141,12 @@ fn defect_07_clean_during_a_write_loses_nothing() {
     house.cold.ensure(&[b"u"]).unwrap();
     house.cold.commit(&taken.snapshots, 0).unwrap();
     assert_eq!(house.evict("u"), Err(Stays::Unsaved));
-    house.session.engine.server.saved(shard, &taken.snapshots);
+    house
+        .session
+        .engine
+        .server
+        .keyspace
+        .saved(shard, &taken.snapshots);
     assert_eq!(
         house.evict("u"),
         Err(Stays::Unsaved),
@@ -155,7 +166,7 @@ fn defect_08_an_older_snapshot_does_not_replace_a_newer_one() {
     house.check("SET {u}a new", "+OK\r\n");
     assert_eq!(house.save(), 1);
     house.cold.commit(&slow.snapshots, 0).unwrap();
-    house.session.engine.server.saved(shard, &slow.snapshots);
+    house.session.engine.server.keyspace.saved(shard, &slow.snapshots);
     assert_eq!(house.evict("u"), Ok(1));
     house.check("GET {u}a", "$3\r\nnew\r\n");
 }
@@ -167,7 +178,12 @@ fn defect_09_clean_goes_ahead_only_on_a_confirmed_save() {
     let shard = house.shard("u");
     let taken = house.take(shard);
     // The commit failed or timed out: nobody knows.
-    house.session.engine.server.not_saved(shard, &taken.snapshots);
+    house
+        .session
+        .engine
+        .server
+        .keyspace
+        .not_saved(shard, &taken.snapshots);
     assert_eq!(house.evict("u"), Err(Stays::Unsaved));
     assert_eq!(house.save(), 1);
     assert_eq!(house.evict("u"), Ok(1));
@@ -199,7 +215,7 @@ fn defect_11_a_load_that_was_overtaken_installs_nothing() {
     assert_eq!(house.evict("u"), Ok(2));
     house.session.messages();
     assert!(house.session.try_run(&[b"GET", b"{u}a"]).is_none());
-    house.session.engine.server.install(&slow, read);
+    house.session.engine.server.keyspace.install(&slow, read);
     assert!(
         house.session.messages().is_empty(),
         "the slow load answers nobody"
@@ -249,7 +265,9 @@ fn defect_14_any_bytes_are_saved_and_come_back() {
     assert_eq!(house.save(), 2, "nothing keeps the run from going on");
     let server = &house.session.engine.server;
     assert_eq!(
-        server.evict(server.shards.place_of_tag(b"\xff\0"), b"\xff\0"),
+        server
+            .keyspace
+            .evict(server.keyspace.shards.place_of_tag(b"\xff\0"), b"\xff\0"),
         Ok(1)
     );
     assert!(house.session.try_run(&[b"GET", &key]).is_none());
@@ -351,7 +369,7 @@ fn defect_20_one_damaged_tag_does_not_keep_others_out() {
     assert!(house.session.try_run(&[b"GET", b"{u}a"]).is_none());
     let order = next_load(&house);
     let damage = ColdError::Damaged { what: "a row".into() };
-    house.session.engine.server.install(&order, Err(damage));
+    house.session.engine.server.keyspace.install(&order, Err(damage));
     house.session.messages();
     house.check("GET {v}a", "$1\r\n1\r\n");
     house.check("SET {w}a 1", "+OK\r\n");
@@ -377,8 +395,8 @@ fn defect_21_absent_tags_cost_nothing_and_leave_no_rows() {
         "lists of keys shrink"
     );
     let server = &house.session.engine.server;
-    let records: usize = (0..server.shards.count())
-        .map(|shard| server.shards.lock_patiently(shard).tiers.records.len())
+    let records: usize = (0..server.keyspace.shards.count())
+        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.records.len())
         .sum();
     assert!(records < 50, "{records} records for tags that do not exist");
 }

@@ -12,7 +12,8 @@ use super::Tiering;
 use super::save::is_key_of;
 use super::shard::ShardTiers;
 use crate::db::Db;
-use crate::server::{Garbage, Server};
+use crate::keyspace::{FREE_EFFORT_MAX, Keyspace};
+use crate::reclaim::Garbage;
 use crate::shard::{Shard, hash_tag};
 
 /// Keys looked at to find the coldest of them.
@@ -21,8 +22,6 @@ const SAMPLE: usize = 16;
 const HEADROOM: u64 = 16;
 /// Tags that one call takes out of memory at most.
 const TAGS_PER_CALL_MAX: usize = 1000;
-/// Values whose freeing takes more steps than this are freed elsewhere.
-const FREE_EFFORT_MAX: usize = 64;
 
 /// Why a tag stays in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ struct Candidate {
     used_s: u32,
 }
 
-impl Server {
+impl Keyspace {
     /// Takes a tag out of memory; returns how many keys that were.
     pub fn evict(&self, shard: usize, tag: &[u8]) -> Result<usize, Stays> {
         let tiering = self.tiering.get().ok_or(Stays::NotResident)?;
@@ -64,7 +63,7 @@ impl Server {
     /// Redis, and the cold tier follows.
     pub(crate) fn tiering_for_memory(&self) -> Option<&Tiering> {
         let tiering = self.tiering.get()?;
-        (self.config().maxmemory_policy == "noeviction").then_some(tiering)
+        (!self.memory.removes_keys()).then_some(tiering)
     }
 
     /// Tells whether more memory is used than there may be.
@@ -76,7 +75,7 @@ impl Server {
         if maxmemory == 0 {
             return false;
         }
-        let used = crate::info::used_and_peak(self).0 as u64;
+        let used = self.memory.used_and_peak().0 as u64;
         match self.tiering_for_memory() {
             None => used > maxmemory,
             Some(tiering) => {
@@ -88,7 +87,7 @@ impl Server {
 
     /// Tells whether more memory is used than the settings allow.
     pub fn is_short_of_memory(&self) -> bool {
-        self.is_out_of_memory(self.config().maxmemory)
+        self.is_out_of_memory(self.memory.limit_bytes())
     }
 
     /// Takes saved tags out of memory, colder ones rather than hotter ones, until memory suffices or no
@@ -149,7 +148,7 @@ impl Server {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Tells how many tags are in memory, about; nothing without a cold tier, where nobody keeps count, or
     /// while a slow script holds the shards.
     pub fn tags_in_memory(&self) -> Option<u64> {
@@ -171,7 +170,7 @@ impl Server {
 impl Db<'_> {
     /// Returns the names of a tag's keys that are in memory.
     pub(crate) fn keys_of_tag(&self, tag: &[u8]) -> Vec<Vec<u8>> {
-        let shard = self.held(self.server.shards.place_of_tag(tag));
+        let shard = self.held(self.data().shards.place_of_tag(tag));
         entries(&shard.keys, &shard.tiers, tag)
             .map(|entry| entry.key().to_vec())
             .collect()
@@ -179,7 +178,7 @@ impl Db<'_> {
 
     /// Tells what memory has of a tag.
     pub(crate) fn residency(&self, tag: &[u8]) -> Residency {
-        residency(self.held(self.server.shards.place_of_tag(tag)), tag)
+        residency(self.held(self.data().shards.place_of_tag(tag)), tag)
     }
 }
 
@@ -270,7 +269,7 @@ fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), Stays> {
     if any { Ok(()) } else { Err(Stays::NotResident) }
 }
 
-fn evict_tag(shard: &mut Shard, tiering: &Tiering, server: &Server, tag: &[u8]) -> Result<usize, Stays> {
+fn evict_tag(shard: &mut Shard, tiering: &Tiering, data: &Keyspace, tag: &[u8]) -> Result<usize, Stays> {
     can_go(shard, tiering, tag)?;
     let Shard { keys, tiers, .. } = shard;
     let mut removed = 0;
@@ -278,7 +277,7 @@ fn evict_tag(shard: &mut Shard, tiering: &Tiering, server: &Server, tag: &[u8]) 
         let Some(entry) = entry else { return };
         removed += 1;
         if entry.free_effort() > FREE_EFFORT_MAX {
-            server.reclaimer.reclaim(Garbage::Entry(entry));
+            data.reclaim_uncounted(Garbage::Entry(entry));
         }
     };
     if hash_tag(tag).len() == tag.len() {

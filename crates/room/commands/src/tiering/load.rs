@@ -2,7 +2,7 @@
 //!
 //! A request that names a key of a tag that is not resident leaves its client
 //! waiting and, if nobody did before, orders a load. Somebody reads the rows
-//! without any lock and hands them to [`Server::install`], which puts all of
+//! without any lock and hands them to [`Keyspace::install`], which puts all of
 //! them in under the shard's lock and lets the waiting clients go on: their
 //! requests run again from the start.
 //!
@@ -23,7 +23,7 @@ use super::shard::Loading;
 use super::{Order, Tiering};
 use crate::client::{ClientShared, Message};
 use crate::db::Db;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Shard, hash_tag};
 
 /// A tag to be read from the cold tier.
@@ -109,7 +109,7 @@ impl Db<'_> {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Puts in what was read for an order, unless the tag came in another way meanwhile, and lets those
     /// who wait for it go on.
     pub fn install(&self, order: &LoadOrder, read: Result<Option<Loaded>, ColdError>) {
@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Puts a tag in before its effects are replayed, and returns the log's position that the cold tier has
     /// of it, 0 when it is in memory. When that is not before `position`, the tag stays where it is.
     pub fn load_to_replay(&self, tag: &[u8], position: u64) -> Result<u64, ColdError> {

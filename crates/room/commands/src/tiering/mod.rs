@@ -23,7 +23,6 @@ mod cursors;
 mod defects;
 mod evict;
 mod load;
-mod need;
 mod queue;
 mod save;
 mod shard;
@@ -40,14 +39,13 @@ use nagaya_tiering::cold::{ColdTier, Totals, Version};
 use nagaya_tiering::filter::{Existence, Filter};
 use parking_lot::Mutex;
 
-use crate::client::{ClientShared, Message};
+use crate::client_shared::{ClientShared, Message};
+use crate::cold_query::Asked;
 
-pub(crate) use ask::{Answer, Answers, ask};
-pub use ask::{Asked, Question};
+pub(crate) use ask::reply_to;
 pub(crate) use cursors::{Cursors, Found};
 pub use evict::{Residency, Stays};
 pub use load::LoadOrder;
-pub(crate) use need::{check_hash_tags, load_in_place, waits_for_load};
 pub use queue::Names;
 pub use save::Taken;
 pub(crate) use shard::ShardTiers;
@@ -245,7 +243,7 @@ impl Tiering {
     }
 
     /// Tells whether what was saved with a version is from before the latest FLUSHALL.
-    fn is_void(&self, saved: Version) -> bool {
+    pub(crate) fn is_void(&self, saved: Version) -> bool {
         saved.snap <= self.flushed_at.load(Ordering::Acquire)
     }
 

@@ -19,7 +19,7 @@ use nagaya_tiering::cold::{Change, Kind, Snapshot, StoredValue};
 use super::Tiering;
 use super::queue::Names;
 use crate::db::Db;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Shard, hash_tag};
 
 /// Snapshots taken during one hold of a lock, at most: this many tags, and once this many bytes are there.
@@ -34,7 +34,7 @@ pub struct Taken {
     pub bytes: usize,
 }
 
-impl Server {
+impl Keyspace {
     /// Takes the tags of a shard that have changed, and tells since when.
     pub fn take_changed(&self, shard: usize) -> (Names, Option<i64>) {
         let mut shard = self.shards.lock_patiently(shard);
@@ -121,9 +121,9 @@ impl Tiering {
 }
 
 impl Db<'_> {
-    /// Like [`Server::staleness_ms`], for a command that holds every shard.
+    /// Like [`Keyspace::staleness_ms`], for a command that holds every shard.
     pub(crate) fn staleness_ms(&self) -> i64 {
-        let shards = 0..self.server.shards.count();
+        let shards = 0..self.data().shards.count();
         let queued_ms = shards
             .filter_map(|shard| self.held(shard).tiers.queued_since_ms)
             .min();

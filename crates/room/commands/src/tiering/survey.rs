@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::evict::{entries, residency};
 use super::save::rest_of;
-use crate::server::Server;
+use crate::keyspace::Keyspace;
 use crate::shard::{Busy, Shard, hash_tag};
 
 /// Keys that one call walks over.
@@ -146,7 +146,7 @@ impl Survey {
     }
 }
 
-impl Server {
+impl Keyspace {
     /// Returns tags in memory, the first ones of an order first.
     pub(crate) fn top_tags(&self, order: TagOrder, limit: usize) -> Result<Vec<TagFigures>, Busy> {
         let mut seen = HashMap::new();
@@ -400,8 +400,7 @@ impl Server {
     /// Under a policy that counts uses, a stamp does not say when the last one was.
     fn idle_s(&self, stamp: u32) -> Option<u64> {
         let now_s = self.clock.unix_us() / 1_000_000;
-        let counts_uses = self.config().maxmemory_policy.ends_with("lfu");
-        (!counts_uses).then(|| u64::try_from(now_s - i64::from(stamp)).unwrap_or(0))
+        (!self.memory.counts_uses()).then(|| u64::try_from(now_s - i64::from(stamp)).unwrap_or(0))
     }
 }
 

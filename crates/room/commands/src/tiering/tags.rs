@@ -2,8 +2,9 @@
 
 use nagaya_tiering::cold::TagRow;
 
-use super::ask::{Answer, Question, ask};
 use super::survey::{self, TagFigures, TagOrder, WalkPlace};
+use crate::cold_ask::ask;
+use crate::cold_query::{Answer, Question};
 use crate::ctx::Ctx;
 use crate::error::CommandError;
 use crate::scripting;
@@ -44,21 +45,21 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
     if options.cursor.is_some() {
         return Err(CommandError::Syntax);
     }
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut rows = Vec::new();
     if order == TagOrder::Biggest && ctx.db.tiering.is_some() {
-        let (known, after) = server.survey.next_page();
+        let (known, after) = server.keyspace.survey.next_page();
         let limit = COLD_PAGE;
         match ask(ctx, Question::Survey { known, after, limit })? {
             None => return Ok(()),
-            Some(Answer::Survey { known, page }) => rows = server.survey.note_page(known, page),
+            Some(Answer::Survey { known, page }) => rows = server.keyspace.survey.note_page(known, page),
             Some(_) => return Err(another_question()),
         }
     }
-    let mut figures = told(ctx, server.top_tags(order, options.limit))?;
+    let mut figures = told(ctx, server.keyspace.top_tags(order, options.limit))?;
     for row in still_there(ctx, rows) {
         if figures.iter().all(|found| found.tag != row.tag) {
-            figures.extend(told(ctx, server.figures_or(&row))?);
+            figures.extend(told(ctx, server.keyspace.figures_or(&row))?);
         }
     }
     survey::sort(&mut figures, order);
@@ -79,9 +80,9 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
         Some(Answer::Tags(rows)) => rows,
         Some(_) => return Err(another_question()),
     };
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut figures = match options.cursor {
-        None => told(ctx, server.new_tags(&prefix, options.limit.div_ceil(2)))?,
+        None => told(ctx, server.keyspace.new_tags(&prefix, options.limit.div_ceil(2)))?,
         Some(_) => Vec::new(),
     };
     let is_full = rows.len() >= options.limit;
@@ -93,7 +94,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
     let rows: Vec<TagRow> = rows.into_iter().take(fits).collect();
     for row in still_there(ctx, rows) {
         if figures.iter().all(|found| found.tag != row.tag) {
-            figures.extend(told(ctx, server.figures_or(&row))?);
+            figures.extend(told(ctx, server.keyspace.figures_or(&row))?);
         }
     }
     figures.sort_by(|a, b| a.tag.cmp(&b.tag));
@@ -103,7 +104,7 @@ fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) ->
 
 /// Walks through the keys, in no order. A tag whose keys are met in two calls is shown by both.
 fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options<'_>) -> Reply {
-    let server = ctx.core.server;
+    let server = ctx.server();
     let mut place = match options.cursor {
         None => WalkPlace::default(),
         Some(cursor) => parse_place(cursor).ok_or_else(|| CommandError::err("invalid cursor"))?,
@@ -111,7 +112,7 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut met = 0;
     let is_over = loop {
-        let walked = server.walk_some(&mut place, |entry| {
+        let walked = server.keyspace.walk_some(&mut place, |entry| {
             let tag = hash_tag(nagaya_store::table::Keyed::key(entry));
             if tag.starts_with(prefix) && !found.iter().any(|known| known == tag) {
                 found.push(tag.to_vec());
@@ -127,7 +128,7 @@ fn with_prefix_in_memory(ctx: &mut Ctx<'_, '_>, prefix: &[u8], options: &Options
     };
     let mut figures = Vec::new();
     for tag in &found {
-        figures.extend(told(ctx, server.tag_in_memory(tag))?);
+        figures.extend(told(ctx, server.keyspace.tag_in_memory(tag))?);
     }
     figures.sort_by(|a, b| a.tag.cmp(&b.tag));
     let cursor = (!is_over).then(|| format!("{}:{}", place.shard, place.cursor).into_bytes());
@@ -172,7 +173,7 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
-    let slow = ctx.core.server.shards.slow().unwrap_or(Slow::Script);
+    let slow = ctx.server().keyspace.shards.slow().unwrap_or(Slow::Script);
     result.map_err(|Busy| scripting::busy_error(slow))
 }
 
@@ -296,7 +297,16 @@ mod tests {
         session.check("SET {u7}b 1", "+OK\r\n");
         assert_eq!(names(&session.text("ROOM.TAGS BIGGEST LIMIT 1")), ["u7"]);
         assert_eq!(names(&session.text("ROOM.TAGS PREFIX u4 LIMIT 100")).len(), 11);
-        assert_eq!(session.engine.server.tag_keys_in_memory(b"u7", 1).unwrap().1, 2);
+        assert_eq!(
+            session
+                .engine
+                .server
+                .keyspace
+                .tag_keys_in_memory(b"u7", 1)
+                .unwrap()
+                .1,
+            2
+        );
     }
 
     #[test]

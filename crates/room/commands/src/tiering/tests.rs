@@ -40,7 +40,7 @@ impl House {
             Box::new(|| {}),
         );
         set(&mut tiering);
-        assert!(session.engine.server.tiering.set(tiering).is_ok());
+        assert!(session.engine.server.keyspace.tiering.set(tiering).is_ok());
         House {
             session,
             cold,
@@ -49,19 +49,19 @@ impl House {
     }
 
     pub(super) fn tiering(&self) -> &Tiering {
-        self.session.engine.server.tiering.get().unwrap()
+        self.session.engine.server.keyspace.tiering.get().unwrap()
     }
 
     /// Takes and commits everything that has changed.
     pub(super) fn save(&self) -> usize {
         let server = &self.session.engine.server;
         let mut keys = 0;
-        for shard in 0..server.shards.count() {
+        for shard in 0..server.keyspace.shards.count() {
             let taken = self.take(shard);
             let tags: Vec<&[u8]> = taken.snapshots.iter().map(|one| one.tag.as_slice()).collect();
             self.cold.ensure(&tags).unwrap();
             self.cold.commit(&taken.snapshots, 0).unwrap();
-            server.saved(shard, &taken.snapshots);
+            server.keyspace.saved(shard, &taken.snapshots);
             keys += taken.keys;
         }
         keys
@@ -69,18 +69,31 @@ impl House {
 
     pub(super) fn take(&self, shard: usize) -> Taken {
         let server = &self.session.engine.server;
-        let (names, _) = server.take_changed(shard);
+        let (names, _) = server.keyspace.take_changed(shard);
         let mut taken = Taken::default();
-        assert!(server.snapshot(shard, &mut names.iter(), usize::MAX, &mut taken));
+        assert!(
+            server
+                .keyspace
+                .snapshot(shard, &mut names.iter(), usize::MAX, &mut taken)
+        );
         taken
     }
 
     pub(super) fn shard(&self, tag: &str) -> usize {
-        self.session.engine.server.shards.place_of_tag(tag.as_bytes())
+        self.session
+            .engine
+            .server
+            .keyspace
+            .shards
+            .place_of_tag(tag.as_bytes())
     }
 
     pub(super) fn evict(&self, tag: &str) -> Result<usize, Stays> {
-        self.session.engine.server.evict(self.shard(tag), tag.as_bytes())
+        self.session
+            .engine
+            .server
+            .keyspace
+            .evict(self.shard(tag), tag.as_bytes())
     }
 
     /// Does what was ordered; returns how many orders that were.
@@ -101,9 +114,9 @@ impl House {
         match order {
             Order::Load(order) => {
                 let read = self.cold.read(&[&order.tag]).map(|mut rows| rows.pop().flatten());
-                server.install(&order, read);
+                server.keyspace.install(&order, read);
             }
-            Order::Ask(asked, client) => server.answer(&asked, &client),
+            Order::Ask(asked, client) => server.keyspace.answer(&asked, &client),
             Order::End => panic!("nobody ends here"),
         }
         true
@@ -190,7 +203,12 @@ fn a_change_during_a_save_is_saved_again() {
     house.check("SET k 2", "+OK\r\n");
     house.cold.ensure(&[b"k"]).unwrap();
     house.cold.commit(&taken.snapshots, 0).unwrap();
-    house.session.engine.server.saved(shard, &taken.snapshots);
+    house
+        .session
+        .engine
+        .server
+        .keyspace
+        .saved(shard, &taken.snapshots);
     assert_eq!(house.evict("k"), Err(Stays::Unsaved));
     assert_eq!(house.save(), 1);
     house.evict("k").unwrap();
@@ -209,6 +227,7 @@ fn nothing_leaves_memory_while_its_snapshot_is_on_the_way() {
             .session
             .engine
             .server
+            .keyspace
             .not_saved(house.shard(tag), &taken.snapshots);
         assert_eq!(house.evict(tag), Err(Stays::Unsaved));
     }
@@ -244,7 +263,12 @@ fn a_key_deleted_and_made_again_during_a_save_keeps_its_new_value() {
     let taken = house.take(shard);
     house.check("SET k 2", "+OK\r\n");
     house.cold.commit(&taken.snapshots, 0).unwrap();
-    house.session.engine.server.saved(shard, &taken.snapshots);
+    house
+        .session
+        .engine
+        .server
+        .keyspace
+        .saved(shard, &taken.snapshots);
     house.save();
     house.evict("k").unwrap();
     house.check("GET k", "$1\r\n2\r\n");
@@ -394,7 +418,7 @@ fn a_load_that_fails_is_told_and_can_be_tried_again() {
         panic!("a load was ordered");
     };
     let failure = ColdError::Unavailable("no answer".into());
-    house.session.engine.server.install(&order, Err(failure));
+    house.session.engine.server.keyspace.install(&order, Err(failure));
     let messages = house.session.messages();
     let [Message::GoOn(Some(refusal))] = messages.as_slice() else {
         panic!("{messages:?}");

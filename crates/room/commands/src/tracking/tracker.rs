@@ -8,8 +8,8 @@ use crate::client::ClientShared;
 /// A client that tracks, with what whoever changes a key must know about it.
 ///
 /// The key table keeps it alive for as long as it remembers a key for the client, switched off.
-pub(super) struct Tracker {
-    pub(super) client: Arc<ClientShared>,
+pub(crate) struct Tracker {
+    pub(crate) client: Arc<ClientShared>,
     /// Takes invalidations of the keys it has read.
     keys: AtomicBool,
     broadcast: AtomicBool,
@@ -31,7 +31,7 @@ pub struct TrackerInfo {
 }
 
 impl Tracker {
-    pub(super) fn new(client: Arc<ClientShared>) -> Tracker {
+    pub(crate) fn new(client: Arc<ClientShared>) -> Tracker {
         Tracker {
             client,
             keys: AtomicBool::new(false),
@@ -43,7 +43,7 @@ impl Tracker {
     }
 
     /// Sets how the client tracks from now on.
-    pub(super) fn switch_on(&self, broadcast: bool, noloop: bool, redirect: u64) {
+    pub(crate) fn switch_on(&self, broadcast: bool, noloop: bool, redirect: u64) {
         self.broken.store(false, Ordering::Relaxed);
         self.redirect.store(redirect, Ordering::Relaxed);
         self.noloop.store(noloop, Ordering::Relaxed);
@@ -51,31 +51,31 @@ impl Tracker {
         self.keys.store(!broadcast, Ordering::Relaxed);
     }
 
-    pub(super) fn switch_off(&self) {
+    pub(crate) fn switch_off(&self) {
         self.keys.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn wants_keys(&self) -> bool {
+    pub(crate) fn wants_keys(&self) -> bool {
         self.keys.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_noloop(&self) -> bool {
+    pub(crate) fn is_noloop(&self) -> bool {
         self.noloop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn redirect(&self) -> u64 {
+    pub(crate) fn redirect(&self) -> u64 {
         self.redirect.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
-    pub(super) fn mark_broken(&self) {
+    pub(crate) fn mark_broken(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn info(&self) -> TrackerInfo {
+    pub(crate) fn info(&self) -> TrackerInfo {
         TrackerInfo {
             redirect: self.redirect(),
             broadcast: self.broadcast.load(Ordering::Relaxed),

@@ -99,7 +99,7 @@ pub(crate) fn add_pairs<'a>(
     count_changed: bool,
 ) -> Reply {
     let key = ctx.key(1);
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let (mut added, mut updated, mut last) = (0, 0, None);
     let mut failed = false;
     let set = match flags.xx {

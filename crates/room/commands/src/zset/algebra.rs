@@ -120,7 +120,7 @@ fn reply(ctx: &mut Ctx<'_, '_>, operation: Operation) -> Reply {
 
 fn compute_and_store(ctx: &mut Ctx<'_, '_>, operation: Operation, event: &str) -> Reply {
     let (pairs, _) = compute(ctx, operation, 2, false)?;
-    let result = collect(pairs, &ctx.core.config.limits);
+    let result = collect(pairs, &ctx.limits());
     store(ctx.out, ctx.db, ctx.key(1), result, event);
     Ok(())
 }

@@ -6,7 +6,7 @@ use nagaya_store::zset::Zset;
 
 use super::Reply;
 use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, Wait};
+use crate::ctx::{Ctx, KeyWait};
 use crate::error::CommandError;
 use crate::members::bulk_item;
 use crate::notify::Events;
@@ -104,7 +104,7 @@ fn bzpop(ctx: &mut Ctx<'_, '_>, end: End) -> Reply {
 
 fn wait(ctx: &mut Ctx<'_, '_>, keys: std::ops::Range<usize>, timeout_ms: i64) {
     let keys = keys.map(|at| ctx.key(at)).collect();
-    ctx.wait(Wait {
+    ctx.wait(KeyWait {
         keys,
         wake_on: ValueKind::Zset,
         wake_on_loss: false,

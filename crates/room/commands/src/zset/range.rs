@@ -96,7 +96,7 @@ fn reply_range(ctx: &mut Ctx<'_, '_>, preset: Preset) -> Reply {
 /// ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]
 pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> Reply {
     let query = read_query(ctx, 2, Preset::default(), true)?;
-    let limits = ctx.core.config.limits;
+    let limits = ctx.limits();
     let mut result = Zset::new();
     if let Some(set) = ctx.db.read::<Zset>(ctx.key(2))? {
         let entries = set.range(query.ranks(set), query.reverse);

@@ -1,12 +1,13 @@
 //! The sorted-set part of the command table.
 
 use super::{add, algebra, pop, random, range, scan};
+use crate::entry::{Entry, cmd};
 use crate::spec::{
-    ACCESS, BLOCKING, Category, CommandSpec, DELETE, DENYOOM, FAST, NOSCRIPT, OW, READONLY, RO, RW, UPDATE,
-    WRITE, cmd, counted_keys, key, keys_to,
+    ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, NOSCRIPT, OW, READONLY, RO, RW, UPDATE, WRITE,
+    counted_keys, key, keys_to,
 };
 
-pub(crate) const COMMANDS: &[CommandSpec] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     cmd("BZMPOP", -5, pop::bzmpop)
         .flags(WRITE.and(BLOCKING))
         .acl(Category::SORTEDSET)

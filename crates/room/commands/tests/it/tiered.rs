@@ -75,7 +75,7 @@ impl Tiered {
         let log = AtomicU64::new(1);
         let log_end = Box::new(move || log.fetch_add(1, Ordering::Relaxed));
         let tiering = Tiering::new(cold.clone(), log_end, loads, Default::default(), Box::new(|| {}));
-        assert!(first.engine.server.tiering.set(tiering).is_ok());
+        assert!(first.engine.server.keyspace.tiering.set(tiering).is_ok());
         let mut clients: Vec<Session> = (1..CLIENTS).map(|_| first.another()).collect();
         clients.push(first);
         Tiered {
@@ -89,19 +89,23 @@ impl Tiered {
     }
 
     fn tiering(&self) -> &Tiering {
-        self.clients[0].engine.server.tiering.get().unwrap()
+        self.clients[0].engine.server.keyspace.tiering.get().unwrap()
     }
 
     /// Takes what has changed in some shards, and settles some of what was taken.
     fn save_some(&mut self, rng: &mut Rng) {
-        let shards = self.clients[0].engine.server.shards.count();
+        let shards = self.clients[0].engine.server.keyspace.shards.count();
         for shard in 0..shards {
             // A shard's snapshots go one after the other.
             if rng.below(2) == 0 && !self.on_the_way.iter().any(|(other, _)| *other == shard) {
                 let server = &self.clients[0].engine.server;
-                let (names, _) = server.take_changed(shard);
+                let (names, _) = server.keyspace.take_changed(shard);
                 let mut taken = Taken::default();
-                assert!(server.snapshot(shard, &mut names.iter(), usize::MAX, &mut taken));
+                assert!(
+                    server
+                        .keyspace
+                        .snapshot(shard, &mut names.iter(), usize::MAX, &mut taken)
+                );
                 self.on_the_way.push((shard, taken.snapshots));
             }
         }
@@ -123,12 +127,12 @@ impl Tiered {
         }
         snapshots.retain(|snapshot| snapshot.version > self.wiped);
         if !works {
-            return server.not_saved(shard, &snapshots);
+            return server.keyspace.not_saved(shard, &snapshots);
         }
         let tags: Vec<&[u8]> = snapshots.iter().map(|snapshot| snapshot.tag.as_slice()).collect();
         self.cold.ensure(&tags).unwrap();
         self.cold.commit(&snapshots, 0).unwrap();
-        server.saved(shard, &snapshots);
+        server.keyspace.saved(shard, &snapshots);
     }
 
     fn evict_some(&mut self, rng: &mut Rng) {
@@ -138,9 +142,9 @@ impl Tiered {
         for tag in tags {
             if rng.below(3) > 0 {
                 // In all shards but one there is nothing of it.
-                let shards = 0..server.shards.count();
+                let shards = 0..server.keyspace.shards.count();
                 self.evicted += shards
-                    .filter_map(|shard| server.evict(shard, tag).ok())
+                    .filter_map(|shard| server.keyspace.evict(shard, tag).ok())
                     .sum::<usize>();
             }
         }
@@ -152,9 +156,11 @@ impl Tiered {
             match order {
                 Order::Load(order) => {
                     let read = self.cold.read(&[&order.tag]);
-                    server.install(&order, read.map(|mut rows| rows.pop().flatten()));
+                    server
+                        .keyspace
+                        .install(&order, read.map(|mut rows| rows.pop().flatten()));
                 }
-                Order::Ask(question, client) => server.answer(&question, &client),
+                Order::Ask(question, client) => server.keyspace.answer(&question, &client),
                 Order::End => unreachable!("nobody ends here"),
             }
         }

@@ -21,7 +21,7 @@ impl SavedFunctions {
         tiering: &Tiering,
         position: u64,
     ) -> Result<(), ColdError> {
-        let dump = server.dump_functions();
+        let dump = server.scripts.dump_functions();
         if self.saved.as_ref() == Some(&dump) {
             return Ok(());
         }

@@ -46,13 +46,13 @@ fn serve(shared: &Shared, orders: &Mutex<Receiver<Order>>) -> bool {
     }
     load(shared, &loads);
     if let Some((asked, client)) = question {
-        shared.server.answer(&asked, &client);
+        shared.server.keyspace.answer(&asked, &client);
     }
     true
 }
 
 fn load(shared: &Shared, orders: &[LoadOrder]) {
-    let Some(tiering) = shared.server.tiering.get() else {
+    let Some(tiering) = shared.server.keyspace.tiering.get() else {
         return;
     };
     if orders.is_empty() {
@@ -64,7 +64,7 @@ fn load(shared: &Shared, orders: &[LoadOrder]) {
         Ok(read) => {
             for (order, loaded) in orders.iter().zip(read) {
                 make_room(shared);
-                shared.server.install(order, Ok(loaded));
+                shared.server.keyspace.install(order, Ok(loaded));
             }
         }
         // One bad row must not keep the other tags out.
@@ -73,6 +73,7 @@ fn load(shared: &Shared, orders: &[LoadOrder]) {
                 let read = tiering.cold.read(&[&order.tag]);
                 shared
                     .server
+                    .keyspace
                     .install(order, read.map(|mut rows| rows.pop().flatten()));
             }
         }
@@ -83,5 +84,8 @@ fn load(shared: &Shared, orders: &[LoadOrder]) {
 
 /// Lets colder tags make room for those that come.
 fn make_room(shared: &Shared) {
-    shared.server.evict_until_enough(shared.server.config().maxmemory);
+    shared
+        .server
+        .keyspace
+        .evict_until_enough(shared.server.config().maxmemory);
 }

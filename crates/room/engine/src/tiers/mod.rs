@@ -93,7 +93,7 @@ impl Tiers {
         tiering.pinned = config.pinned_prefixes();
         tiering.require_hash_tag = config.require_hash_tag;
         tiering.reached(checkpoint, shared.server.clock.unix_us() / 1000);
-        if shared.server.tiering.set(tiering).is_err() {
+        if shared.server.keyspace.tiering.set(tiering).is_err() {
             unreachable!("an engine starts once");
         }
         let rules = Rules {
@@ -132,7 +132,7 @@ impl Tiers {
     /// Saves everything and ends the threads. Nobody is served any more.
     pub(crate) fn stop(self, shared: &Shared) -> Result<(), LogError> {
         self.signal.end();
-        if let Some(tiering) = shared.server.tiering.get() {
+        if let Some(tiering) = shared.server.keyspace.tiering.get() {
             tiering.end_loads(self.readers.len());
         }
         let threads = self.readers.into_iter().chain([self.saver, self.filter]);
@@ -158,7 +158,7 @@ fn start_filter(shared: &Arc<Shared>, cold: Arc<dyn ColdTier>) -> std::io::Resul
 }
 
 fn fill_filter(shared: &Shared, cold: &dyn ColdTier) -> Result<(), ColdError> {
-    let Some(tiering) = shared.server.tiering.get() else {
+    let Some(tiering) = shared.server.keyspace.tiering.get() else {
         return Ok(());
     };
     let mut last: Option<Vec<u8>> = None;

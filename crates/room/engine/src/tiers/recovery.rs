@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::dispatch::Core;
-use nagaya_commands::effects::{EffectBuf, ReplayError};
+use nagaya_commands::effects::EffectBuf;
+use nagaya_commands::executor::Core;
+use nagaya_commands::replay::ReplayError;
 use nagaya_commands::server::Server;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};
@@ -56,10 +57,10 @@ pub(crate) fn replay(
     recovery: &mut Recovery,
     position: &Arc<AtomicU64>,
 ) -> Result<Replayed, RecoveryError> {
-    let Some(tiering) = server.tiering.get() else {
+    let Some(tiering) = server.keyspace.tiering.get() else {
         return Ok(Replayed::default());
     };
-    let stats = Core::new_stats();
+    let stats = Core::new_stats(server);
     let mut core = Core::new(server, &stats);
     restore_functions(&mut core, &*tiering.cold)?;
     let mut replay = Replay {
@@ -140,7 +141,7 @@ impl Replay<'_> {
         if let Some(saved) = self.saved.get(tag) {
             return *saved < end;
         }
-        match self.server.load_to_replay(tag, end) {
+        match self.server.keyspace.load_to_replay(tag, end) {
             Ok(saved) => {
                 if saved < end {
                     self.saved.insert(tag.into(), saved);
@@ -156,12 +157,14 @@ impl Replay<'_> {
 
     /// Saves and lets tags go when the log brings in more than fits.
     fn keep_memory(&mut self, saver: &mut Saver) -> Result<(), RecoveryError> {
-        if !self.server.is_short_of_memory() {
+        if !self.server.keyspace.is_short_of_memory() {
             return Ok(());
         }
         let save = |trouble: Trouble| RecoveryError::Save(Box::new(trouble));
         saver.round().map_err(save)?;
-        self.server.evict_until_enough(self.server.config().maxmemory);
+        self.server
+            .keyspace
+            .evict_until_enough(self.server.config().maxmemory);
         // What has left memory is looked up again when the log names it.
         self.saved.clear();
         Ok(())

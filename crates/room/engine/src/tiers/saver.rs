@@ -119,7 +119,7 @@ impl Saver {
     fn is_due(&self) -> bool {
         let now_ms = self.shared.server.clock.unix_us() / 1000;
         let due_ms = (self.rules.max_staleness * 3 / 4).as_millis() as i64;
-        let oldest = self.shared.server.changed_since_ms();
+        let oldest = self.shared.server.keyspace.changed_since_ms();
         oldest.is_some_and(|since_ms| now_ms - since_ms >= due_ms)
             || self.log.bytes_on_disk() > self.rules.log_bytes_max
             || self.tiering().flush_pending().is_some()
@@ -129,7 +129,7 @@ impl Saver {
     pub(crate) fn round(&mut self) -> Result<(), Trouble> {
         let shared = Arc::clone(&self.shared);
         let server = &shared.server;
-        let Some(tiering) = server.tiering.get() else {
+        let Some(tiering) = server.keyspace.tiering.get() else {
             return Ok(());
         };
         let end = tiering.log_end();
@@ -137,13 +137,15 @@ impl Saver {
         let mut result = self.functions.save(server, tiering, end).map_err(Trouble::from);
         let mut batch = Batch::new();
         let mut bytes = 0;
-        for shard in 0..server.shards.count() {
-            let (names, since_ms) = server.take_changed(shard);
+        for shard in 0..server.keyspace.shards.count() {
+            let (names, since_ms) = server.keyspace.take_changed(shard);
             since_ms.inspect(|since_ms| tiering.note_saving_since(*since_ms));
             let mut names = names.iter();
             loop {
                 let mut taken = Taken::default();
-                let done = server.snapshot(shard, &mut names, COMMIT_BYTES - bytes, &mut taken);
+                let done = server
+                    .keyspace
+                    .snapshot(shard, &mut names, COMMIT_BYTES - bytes, &mut taken);
                 bytes += taken.bytes;
                 batch.push((shard, taken));
                 if bytes >= COMMIT_BYTES {
@@ -178,7 +180,7 @@ impl Saver {
         if let Some(up_to) = tiering.flush_pending() {
             if let Err(error) = tiering.cold.wipe(up_to) {
                 let taken = batch.iter();
-                taken.for_each(|(shard, taken)| server.not_saved(*shard, &taken.snapshots));
+                taken.for_each(|(shard, taken)| server.keyspace.not_saved(*shard, &taken.snapshots));
                 return Err(error.into());
             }
             tiering.flush_done(up_to);
@@ -205,8 +207,8 @@ impl Saver {
             let (of_shard, after) = rest.split_at(count);
             rest = after;
             match &result {
-                Ok(()) => server.saved(shard, of_shard),
-                Err(_) => server.not_saved(shard, of_shard),
+                Ok(()) => server.keyspace.saved(shard, of_shard),
+                Err(_) => server.keyspace.not_saved(shard, of_shard),
             }
         }
         // Those who wait for memory need not wait for the rest of the round.
@@ -243,7 +245,7 @@ impl Saver {
     /// Lets saved tags go while there is too little memory, and those who wait for it go on.
     fn relieve_memory(&self) {
         let server = &self.shared.server;
-        server.evict_until_enough(server.config().maxmemory);
+        server.keyspace.evict_until_enough(server.config().maxmemory);
         self.tiering().wake_starved();
     }
 
@@ -269,9 +271,9 @@ impl Saver {
         };
         let (mut shard, mut cursor) = self.idle_at;
         for _ in 0..STEPS {
-            cursor = server.evict_idle(shard, cursor, since_s);
+            cursor = server.keyspace.evict_idle(shard, cursor, since_s);
             if cursor == 0 {
-                shard = (shard + 1) % server.shards.count();
+                shard = (shard + 1) % server.keyspace.shards.count();
                 if shard == 0 {
                     break;
                 }
@@ -304,7 +306,7 @@ impl Saver {
     /// tombstones have served once they are written, and empty tags once the log begins after them.
     fn purge_rows(&mut self, expired_before_ms: i64, now_ms: i64) -> Result<usize, ColdError> {
         let shared = Arc::clone(&self.shared);
-        let Some(tiering) = shared.server.tiering.get() else {
+        let Some(tiering) = shared.server.keyspace.tiering.get() else {
             return Ok(0);
         };
         let keys_before = tiering.cold.totals()?.keys;
@@ -347,7 +349,7 @@ impl Saver {
     }
 
     fn tiering(&self) -> &Tiering {
-        let tiering = self.shared.server.tiering.get();
+        let tiering = self.shared.server.keyspace.tiering.get();
         tiering.expect("the saver starts with a cold tier")
     }
 }

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_client::{Attempt, CancellationToken, Failure, Handler, Outcome, Stopped};
-use rustix::process::Signal;
+use nagaya_process::{GuardedGroup, Guardian, Signal};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 
-use super::guardian::Guardian;
 use super::output::{follow_log, read_result, result_of};
-use super::process::{self, Group, PROGRESS_FD, Started};
+use super::process::{self, PROGRESS_FD, Started};
 use super::progress;
 
 /// How long output may still come after the command and its group have ended.
@@ -105,7 +104,12 @@ impl CommandHandler {
     }
 
     /// Waits for the command's end, and brings it about when it must stop.
-    async fn wait(&self, attempt: &Attempt, child: &mut Child, group: &Group) -> Result<ExitStatus, Failure> {
+    async fn wait(
+        &self,
+        attempt: &Attempt,
+        child: &mut Child,
+        group: &GuardedGroup,
+    ) -> Result<ExitStatus, Failure> {
         let why = tokio::select! {
             status = child.wait() => return Ok(status?),
             why = attempt.stopped() => match why {

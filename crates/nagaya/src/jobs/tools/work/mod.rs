@@ -5,32 +5,29 @@
 //! file descriptor 3 its progress. The exit code says how the attempt ended.
 //!
 //! The lease is kept while the child runs. When it is lost, or the job is cancelled, the whole group is
-//! asked to end and killed after a moment. When this worker is killed, the kernel kills the child and
-//! [`guardian`] the rest of its group.
+//! asked to end and killed after a moment. When this worker is killed, the kernel kills the child and the
+//! guardian the rest of its group.
 
 mod args;
 mod command;
-mod guardian;
 mod output;
 mod process;
 mod progress;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nagaya_client::{CancellationToken, Tally, Worker};
 use nagaya_config::Loaded;
+use nagaya_process::{Guardian, Signals};
 use nagaya_telemetry::{Telemetry, TelemetryConfig};
 
 pub(crate) use args::WorkArgs;
 use command::CommandHandler;
-use guardian::Guardian;
-pub(super) use guardian::guard;
 
 use super::connect::connect;
-use crate::app::signals::Signals;
 
 /// Kept between the last KILL and the end of the handler's own patience.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -55,7 +52,7 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
     if !process::exists(&args.command[0]) {
         bail!("there is no program {:?} to run jobs with", args.command[0]);
     }
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut signals = Signals::listen_for_stop().context("cannot listen for signals")?;
     let client = connect(loaded, &args.connect)?;
     let (drain, kill) = (CancellationToken::new(), CancellationToken::new());
     let worker = Worker::new(client, &args.queue)
@@ -69,7 +66,7 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
         grace: args.grace,
         kill: kill.clone(),
         folder: tempfile::Builder::new().prefix("nagaya-jobs-").tempdir()?,
-        guardian: Arc::new(Guardian::start()?),
+        guardian: Arc::new(start_guardian()?),
     };
     tracing::info!(
         queue = args.queue,
@@ -80,15 +77,17 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
     tokio::pin!(working);
     let tally = loop {
         tokio::select! {
-                    ended = &mut working => break ended?,
-                    signal = signals.next() => if drain.is_cancelled() {
-        tracing::warn!(signal, "killing what still runs");
-                            kill.cancel();
-        } else {
-        tracing::info!(signal, "finishing what runs; a second signal kills it");
-                            drain.cancel();
-        },
+            ended = &mut working => break ended?,
+            signal = signals.next_name() => {
+                if drain.is_cancelled() {
+                    tracing::warn!(signal, "killing what still runs");
+                    kill.cancel();
+                } else {
+                    tracing::info!(signal, "finishing what runs; a second signal kills it");
+                    drain.cancel();
                 }
+            }
+        }
     };
     let Tally {
         succeeded,
@@ -101,6 +100,26 @@ async fn run(loaded: &Loaded, args: WorkArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Starts our own binary as the guardian.
+fn start_guardian() -> anyhow::Result<Guardian> {
+    let program = std::env::current_exe().context("cannot tell where our own binary is")?;
+    let mut command = Command::new(program);
+    command.args(["jobs", "guard"]).stderr(Stdio::null());
+    Guardian::start(command).context("the guardian cannot be started")
+}
+
+/// The guardian itself: `nagaya jobs guard`, started by workers only.
+pub(super) fn guard() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let _context = runtime.enter();
+    // Caught and ignored: a signal that ends the worker may be sent to the guardian too.
+    let _signals = Signals::listen_for_stop()?;
+    nagaya_process::guard();
+    Ok(())
 }
 
 /// Host and process, by which people find the worker that runs a job.

@@ -7,13 +7,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rustix::io::Errno;
+use nagaya_process::{GuardedGroup, Guardian, Signal, end_with_parent};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
-
-use super::guardian::Guardian;
 
 /// The descriptor on which the child may write its progress.
 pub(super) const PROGRESS_FD: RawFd = 3;
@@ -21,7 +18,7 @@ pub(super) const PROGRESS_FD: RawFd = 3;
 /// A child and the end of its progress pipe.
 pub(super) struct Started {
     pub(super) child: Child,
-    pub(super) group: Group,
+    pub(super) group: GuardedGroup,
     pub(super) progress: pipe::Receiver,
 }
 
@@ -41,11 +38,10 @@ pub(super) fn start(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
-    prepare(&mut child, writer.as_raw_fd());
-    let child = child.spawn()?;
-    let group = Group::of(&child, guardian)?;
+    end_with_parent(child.as_std_mut(), Signal::KILL);
+    place_pipe(&mut child, writer.as_raw_fd());
+    let (child, group) = GuardedGroup::spawn(&mut child, guardian)?;
     let progress = pipe::Receiver::from_owned_fd(reader)?;
     Ok(Started {
         child,
@@ -54,24 +50,18 @@ pub(super) fn start(
     })
 }
 
-/// Puts the pipe where the child expects it, and lets the kernel kill the child when we end.
+/// Gives the child the pipe as [`PROGRESS_FD`].
 #[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
-fn prepare(child: &mut Command, progress: RawFd) {
-    let parent = std::process::id();
+fn place_pipe(child: &mut Command, progress: RawFd) {
     let hook = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have ended before the signal was set; then it would never come.
-        match rustix::process::getppid() {
-            Some(pid) if pid.as_raw_nonzero().get().cast_unsigned() == parent => (),
-            _ => return Err(io::Error::from(io::ErrorKind::BrokenPipe)),
-        }
         // SAFETY: both numbers are plain descriptors; 3 belongs to the runtime's own poller here, and what
         // the child had there is not used again before it becomes another program. The copy made by dup2
         // outlives exec; where pipe and target are the same, the mark that closes it is taken away.
         let placed = unsafe {
-            match progress == PROGRESS_FD {
-                true => libc::fcntl(progress, libc::F_SETFD, 0),
-                false => libc::dup2(progress, PROGRESS_FD),
+            if progress == PROGRESS_FD {
+                libc::fcntl(progress, libc::F_SETFD, 0)
+            } else {
+                libc::dup2(progress, PROGRESS_FD)
             }
         };
         match placed {
@@ -79,44 +69,14 @@ fn prepare(child: &mut Command, progress: RawFd) {
             _ => Ok(()),
         }
     };
-    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes plain system
-    // calls and builds errors that allocate nothing.
+    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes one plain
+    // system call and builds an error that allocates nothing.
     unsafe {
         child.pre_exec(hook);
     }
 }
 
-/// The process group of a child. Dropping it kills whoever is left in it.
-pub(super) struct Group {
-    leader: Pid,
-    guardian: Arc<Guardian>,
-}
-
-impl Group {
-    fn of(child: &Child, guardian: Arc<Guardian>) -> io::Result<Group> {
-        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let leader = pid.ok_or_else(|| io::Error::other("the child ended before it was looked at"))?;
-        guardian.watch(leader);
-        Ok(Group { leader, guardian })
-    }
-
-    /// Sends a signal to all of the group. Nobody left in it is no failure.
-    pub(super) fn signal(&self, signal: Signal) {
-        match kill_process_group(self.leader, signal) {
-            Ok(()) | Err(Errno::SRCH) => (),
-            Err(error) => tracing::warn!(%error, ?signal, "signal not sent to the command's group"),
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        self.guardian.release(self.leader);
-    }
-}
-
-/// Whether a program can be found, by path or in `PATH`.
+/// Returns whether a program can be found, by path or in `PATH`.
 pub(super) fn exists(program: &OsStr) -> bool {
     let path = Path::new(program);
     if path.components().count() > 1 {

@@ -1,0 +1,224 @@
+//! The life of a connection: handshake, authentication, and small talk.
+
+use nagaya_resp::{Proto, parse_i64};
+
+use crate::acl::DEFAULT_USER;
+use crate::ctx::Ctx;
+use crate::entry::{Entry, cmd};
+use crate::error::CommandError;
+use crate::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
+
+type Reply = Result<(), CommandError>;
+
+/// What a connection may always send, even before it has authenticated.
+const ALWAYS: Flags = NOSCRIPT
+    .and(LOADING)
+    .and(STALE)
+    .and(FAST)
+    .and(NO_AUTH)
+    .and(ALLOW_BUSY);
+
+const fn connection(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+    cmd(name, arity, run)
+        .acl(Category::CONNECTION)
+        .group("connection")
+}
+
+pub(crate) const COMMANDS: &[Entry] = &[
+    connection("AUTH", -2, auth).flags(ALWAYS).about(
+        "Logs in with a password, or with a user's name and password.",
+        "O(N) for N passwords",
+    ),
+    connection("HELLO", -1, hello).flags(ALWAYS).since("6.0.0").about(
+        "Chooses the protocol; may log in and name the connection too.",
+        "O(1)",
+    ),
+    connection("RESET", 1, reset)
+        .flags(ALWAYS)
+        .since("6.2.0")
+        .about("Makes the connection as if it were new.", "O(1)"),
+    connection("QUIT", -1, quit)
+        .flags(ALWAYS)
+        .about("Closes the connection.", "O(1)"),
+    connection("SELECT", 2, select)
+        .flags(LOADING.and(STALE).and(FAST))
+        .about("Chooses the database; there is only 0.", "O(1)"),
+    connection("PING", -1, ping)
+        .flags(FAST)
+        .about("Replies, with the given text or without.", "O(1)"),
+    connection("ECHO", 2, echo)
+        .flags(LOADING.and(STALE).and(FAST))
+        .about("Replies with the given text.", "O(1)"),
+    connection("ASKING", 1, no_cluster)
+        .flags(FAST)
+        .group("cluster")
+        .since("3.0.0")
+        .about("Follows a redirection in a cluster; there is none.", "O(1)"),
+    connection("READONLY", 1, no_cluster)
+        .flags(LOADING.and(STALE).and(FAST))
+        .group("cluster")
+        .since("3.0.0")
+        .about("Lets a replica of a cluster answer; there is none.", "O(1)"),
+    connection("READWRITE", 1, no_cluster)
+        .flags(LOADING.and(STALE).and(FAST))
+        .group("cluster")
+        .since("3.0.0")
+        .about("Takes READONLY back; there is no cluster.", "O(1)"),
+];
+
+/// AUTH [user] password
+fn auth(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let (user, password) = match ctx.args.len() {
+        2 => {
+            if ctx.server().acl.default_account().rules().nopass {
+                return Err(CommandError::err(
+                    "AUTH <password> called without any password configured for the default user. Are you \
+                     sure your configuration is correct?",
+                ));
+            }
+            (DEFAULT_USER, ctx.key(1))
+        }
+        3 => (ctx.key(1), ctx.key(2)),
+        _ => return Err(CommandError::Syntax),
+    };
+    ctx.log_in((user, password))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// HELLO [protocol [AUTH user password] [SETNAME name]]
+///
+/// What was done before a mistake in the options stays done, as in Redis.
+fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let proto = match ctx.args.get(1) {
+        None => None,
+        Some(text) => match parse_i64(text) {
+            Some(2) => Some(Proto::Resp2),
+            Some(3) => Some(Proto::Resp3),
+            Some(_) => return Err(CommandError::coded("NOPROTO unsupported protocol version")),
+            None => {
+                return Err(CommandError::err(
+                    "Protocol version is not an integer or out of range",
+                ));
+            }
+        },
+    };
+    let mut at = 2;
+    while at < ctx.args.len() {
+        if ctx.is(at, "AUTH") && at + 2 < ctx.args.len() {
+            let pair = (ctx.key(at + 1), ctx.key(at + 2));
+            ctx.log_in(pair)?;
+            at += 3;
+        } else if ctx.is(at, "SETNAME") && at + 1 < ctx.args.len() {
+            ctx.client.shared.set_name(ctx.key(at + 1))?;
+            at += 2;
+        } else {
+            let option = String::from_utf8_lossy(ctx.key(at)).into_owned();
+            return Err(CommandError::err(format!(
+                "Syntax error in HELLO option '{option}'"
+            )));
+        }
+    }
+    if !ctx.is_authenticated() {
+        return Err(CommandError::coded(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol \
+             version at the same time",
+        ));
+    }
+    if let Some(proto) = proto {
+        ctx.client.set_proto(proto);
+        ctx.out.proto = proto;
+    }
+    write_greeting(ctx);
+    Ok(())
+}
+
+fn write_greeting(ctx: &mut Ctx<'_, '_>) {
+    ctx.out.map(7);
+    ctx.out.bulk_str("server");
+    ctx.out.bulk_str("redis");
+    ctx.out.bulk_str("version");
+    ctx.out.bulk_str("7.0.15");
+    ctx.out.bulk_str("proto");
+    ctx.out.int(if ctx.out.proto == Proto::Resp3 { 3 } else { 2 });
+    ctx.out.bulk_str("id");
+    ctx.out.int(ctx.client.id() as i64);
+    ctx.out.bulk_str("mode");
+    ctx.out.bulk_str("standalone");
+    ctx.out.bulk_str("role");
+    ctx.out.bulk_str("master");
+    ctx.out.bulk_str("modules");
+    ctx.out.array(0);
+}
+
+/// RESET
+fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.client.transaction = None;
+    let server = ctx.server();
+    crate::transaction_state::unwatch(server, ctx.client);
+    crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
+    crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
+    server.monitors.leave(&ctx.client.shared);
+    ctx.client.replies = crate::client::Replies::On;
+    ctx.client.shared.set_mark(crate::client::Mark::NO_EVICT, false);
+    ctx.client.set_proto(Proto::Resp2);
+    ctx.out.proto = Proto::Resp2;
+    ctx.client.leave_account();
+    ctx.client.shared.set_name(b"")?;
+    ctx.out.simple("RESET");
+    Ok(())
+}
+
+/// QUIT
+fn quit(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.client.close_after_reply = true;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// SELECT index
+fn select(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let index = ctx.int(1)?;
+    if i32::try_from(index).is_err() {
+        return Err(CommandError::err(format!(
+            "value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )));
+    }
+    if index != 0 {
+        return Err(CommandError::err("DB index is out of range"));
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// PING [text]
+fn ping(ctx: &mut Ctx<'_, '_>) -> Reply {
+    if ctx.args.len() > 2 {
+        return Err(CommandError::wrong_arity(&ctx.command.full_name));
+    }
+    if ctx.client.in_subscribed_mode() {
+        ctx.out.array(2);
+        ctx.out.bulk_str("pong");
+        ctx.out.bulk(ctx.key(1));
+        return Ok(());
+    }
+    match ctx.args.get(1) {
+        None => ctx.out.simple("PONG"),
+        Some(text) => ctx.out.bulk(text),
+    }
+    Ok(())
+}
+
+/// ECHO text
+fn echo(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.out.bulk(ctx.key(1));
+    Ok(())
+}
+
+/// ASKING, READONLY, READWRITE
+fn no_cluster(_: &mut Ctx<'_, '_>) -> Reply {
+    Err(CommandError::err("This instance has cluster support disabled"))
+}

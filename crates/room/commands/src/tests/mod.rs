@@ -1,0 +1,11 @@
+//! Tests of the layers below through the commands.
+
+mod acl;
+mod acl_check;
+mod acl_describe;
+mod acl_file;
+mod acl_rules;
+mod acl_selector;
+mod effects;
+mod eviction;
+mod tracking;
