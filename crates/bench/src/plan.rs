@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 
 use super::options::{RedisArgs, Test};
 use super::subject::Nagaya;
@@ -104,7 +104,7 @@ impl Target {
             return Ok(None);
         }
         let runs = checkout.join("bench/runs");
-        let date = date_of(SystemClock.unix_ms());
+        let date = date_of(SystemClock.unix_ms().unsigned_abs());
         let numbered = (2..).map(|number| format!("{date}-{}-{number}", self.name));
         let free = std::iter::once(format!("{date}-{}", self.name))
             .chain(numbered)

@@ -13,12 +13,12 @@ use prometheus_client::registry::Unit;
 #[derive(Clone, Debug, Default)]
 pub struct FanoutStats {
     pub accepted: u64,
-    /// What became of endpoints, all of them together: answers kept, and those never asked.
+    /// Outcomes of all endpoints together: stored answers, and endpoints that were shed.
     pub answers_ok: u64,
     pub sheds: u64,
     /// Rejected requests, by reason.
     pub turned_away: Vec<(&'static str, u64)>,
-    /// Requests between arrival and reply, requests under way, jobs under way.
+    /// Requests between arrival and reply, requests in progress, jobs in progress.
     pub handlers: u64,
     pub requests: u64,
     pub jobs: u64,
@@ -26,7 +26,7 @@ pub struct FanoutStats {
     pub endpoints: Vec<EndpointStats>,
 }
 
-/// What the store had to do.
+/// Calls to the store.
 #[derive(Clone, Debug, Default)]
 pub struct StoreStats {
     pub kind: &'static str,
@@ -44,7 +44,7 @@ pub struct EndpointStats {
     pub outcomes: Vec<(&'static str, u64)>,
     pub in_flight: u64,
     pub queued: u64,
-    /// Whether it is left alone because it is down.
+    /// Whether its breaker is open.
     pub is_down: bool,
     pub latency: LatencyStats,
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_ids::mint::MintError;
-use nagaya_telemetry::{Clock, SystemClock};
 use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -261,7 +261,7 @@ impl Fanout {
         } else {
             "GET"
         };
-        let (at_ms, asked) = (SystemClock.unix_ms(), set.iter().len());
+        let (at_ms, asked) = (SystemClock.unix_ms().unsigned_abs(), set.iter().len());
         let track = Track::new(Arc::clone(&id), method, &arrival.url, at_ms, asked, shed.len());
         let task = RequestTask {
             recent: Arc::clone(&self.recent),

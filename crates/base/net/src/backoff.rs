@@ -1,10 +1,10 @@
-//! How long to wait before trying again.
+//! Pauses between retries.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Waits that double up to a cap, each shortened by up to half at random, so that many clients of a
-/// server that came back do not all arrive at once.
+/// Pauses that double up to a cap, each shortened by up to half at random, so that many clients of a
+/// restarted server do not all connect at once.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -25,7 +25,7 @@ impl Backoff {
         }
     }
 
-    /// The wait before the next try.
+    /// Returns the wait before the next try.
     pub fn next_wait(&mut self) -> Duration {
         let full = self.next.min(self.cap);
         self.next = (full * 2).min(self.cap);
@@ -35,7 +35,7 @@ impl Backoff {
         full - full * u32::try_from(draw).unwrap_or(0) / 2000
     }
 
-    /// Begins again at the first wait, after a success.
+    /// Starts again at the first pause, after a success.
     pub fn reset(&mut self) {
         self.next = self.first;
     }

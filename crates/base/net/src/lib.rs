@@ -1,6 +1,7 @@
-//! What our clients of other servers share: parts of URLs, and waits before trying again.
+//! What clients of other servers and listeners share: parts of URLs, pauses between retries, TLS.
 
 mod backoff;
+pub mod tls;
 pub mod url;
 
 pub use backoff::Backoff;

@@ -1,15 +1,15 @@
-//! Parts of URLs that the `url` crate does not read: several hosts in one, folders as hosts.
+//! Parts of URLs that the `url` crate does not parse: several hosts in one URL, folders as hosts.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What is encoded in a login, a path or the value of a setting.
+/// The characters that are encoded in a login, a path or a parameter's value.
 pub const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Undoes percent encoding.
+/// Decodes percent encoding.
 pub fn decode(text: &str) -> Result<String, String> {
     let is_hex = |two: &[u8]| two.iter().all(u8::is_ascii_hexdigit);
     let well_formed = text
@@ -24,17 +24,17 @@ pub fn decode(text: &str) -> Result<String, String> {
         .map_err(|_| "percent-encoded bytes are not UTF-8".into())
 }
 
-/// As [`decode`], and nothing if that leaves nothing.
+/// As [`decode`], and `None` for an empty text.
 pub fn decode_some(text: &str) -> Result<Option<String>, String> {
     Ok(Some(decode(text)?).filter(|text| !text.is_empty()))
 }
 
-/// Encodes what is in the set.
+/// Percent-encodes the characters of the set.
 pub fn encode(text: &str, encoded: &'static AsciiSet) -> String {
     utf8_percent_encode(text, encoded).to_string()
 }
 
-/// Cuts `host`, `host:port`, `:port`, `[v6]` or `[v6]:port` in two, as they are written.
+/// Splits `host`, `host:port`, `:port`, `[v6]` or `[v6]:port` into host and port, unchanged.
 pub fn host_and_port(text: &str) -> Result<(&str, Option<&str>), String> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
@@ -47,7 +47,7 @@ pub fn host_and_port(text: &str) -> Result<(&str, Option<&str>), String> {
     Ok((host, port.filter(|port| !port.is_empty())))
 }
 
-/// A URL that may be malformed, with everything that may be a secret taken out.
+/// Returns a URL, which may be malformed, without anything that may be a secret.
 pub fn without_secrets(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));

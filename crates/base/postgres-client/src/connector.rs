@@ -1,4 +1,4 @@
-//! How one connection is made.
+//! Making one connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::Error;
 use crate::url::{Host, PostgresUrl, TlsMode};
 
-/// The driver's other half of a connection: whoever polls it moves the bytes.
+/// The driver's other half of a connection: polling it moves the bytes.
 pub(crate) type Wire =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-/// How long sent bytes may stay unacknowledged before the kernel gives a peer up, and how soon a silent
-/// peer is asked whether it lives: what ends a connection to a machine that lost its power.
+/// How long sent bytes may stay unacknowledged before the kernel closes the connection, and how soon a silent peer
+/// is probed. Both end connections to a machine that lost its power.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// A URL made ready to connect; cheap to clone.
+/// Connects to the server of a URL; cheap to clone.
 #[derive(Clone)]
 pub struct Connector {
     config: Arc<Config>,
@@ -33,7 +33,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads certificates as the URL asks; connects to nothing. `connect_timeout` is for each host.
+    /// Reads the certificates that the URL names, without connecting. `connect_timeout` is per host.
     pub fn new(
         url: &PostgresUrl,
         application_name: &str,
@@ -54,12 +54,12 @@ impl Connector {
         })
     }
 
-    /// Where it connects to, for messages; without secrets.
+    /// Returns where it connects to, for messages; without secrets.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Connects. Nothing moves on the connection until its second half is polled.
+    /// Connects. No bytes move on the connection until its second half is polled.
     pub(crate) async fn connect(&self) -> Result<(Client, Wire), Error> {
         let connected = timeout(self.limit, self.config.connect(self.tls.clone())).await;
         connected

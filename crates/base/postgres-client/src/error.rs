@@ -1,4 +1,4 @@
-//! What can go wrong between us and a PostgreSQL, whose fault it is, and whether trying again is safe.
+//! Errors of calls to PostgreSQL: which side caused them, and whether a retry is safe.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::url::ParseError;
 
-/// What an error means to a caller.
+/// The class of an error, which decides how a caller reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It cannot be reached, is starting, stopping or busy: the same call may work later.
     Unavailable,
-    /// Two transactions got in each other's way; the whole transaction may be run again.
+    /// Two transactions conflicted; the whole transaction may be run again.
     Conflict,
-    /// A row with this key is there already.
+    /// A row with this key exists already.
     UniqueViolation,
-    /// Another constraint said no.
+    /// Another constraint was violated.
     Constraint,
     /// A disk is full.
     Full,
     /// User, password, database name, rights or certificates are wrong.
     Credentials,
-    /// The answer to a commit was lost: all of it happened, or nothing.
+    /// The reply to a commit was lost: all of it happened, or nothing.
     OutcomeUnknown,
-    /// The database's schema and the program do not fit.
+    /// The database's schema does not match the program.
     Schema,
     /// A statement or URL is wrong.
     Caller,
@@ -42,7 +42,7 @@ pub enum Error {
         #[source]
         source: tokio_postgres::Error,
     },
-    #[error("postgresql at {address} did not let us in within {limit:?}")]
+    #[error("postgresql at {address} did not accept the connection within {limit:?}")]
     Unreachable { address: String, limit: Duration },
     #[error("postgresql at {address} did not {what} within {limit:?}")]
     TimedOut {
@@ -87,7 +87,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Tells an error of a connection from one of a statement.
+    /// Distinguishes an error of a connection from one of a statement.
     pub(crate) fn of_call(source: tokio_postgres::Error, address: &str) -> Error {
         let fatal = source.as_db_error().is_some_and(ends_the_session);
         if source.as_db_error().is_some() && !fatal {
@@ -122,8 +122,8 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything. Where it also
-    /// [may have run](Error::may_have_run), it has to bear running twice.
+    /// Returns whether the same call may succeed later without intervention. Where it also
+    /// [may have run](Error::may_have_run), it must be idempotent.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self.kind(),
@@ -131,7 +131,7 @@ impl Error {
         )
     }
 
-    /// Whether a statement outside of a transaction, or a commit, may have happened although it failed.
+    /// Returns whether a statement outside of a transaction, or a commit, may have happened although it failed.
     pub fn may_have_run(&self) -> bool {
         matches!(
             self,
@@ -139,7 +139,7 @@ impl Error {
         )
     }
 
-    /// The constraint that said no.
+    /// Returns the constraint that was violated.
     pub fn constraint(&self) -> Option<&str> {
         match self {
             Error::Refused(source) => source.as_db_error().and_then(DbError::constraint),
@@ -147,7 +147,7 @@ impl Error {
         }
     }
 
-    /// The five characters with which PostgreSQL names the error.
+    /// Returns the five-character SQLSTATE of the error.
     pub fn code(&self) -> Option<&str> {
         match self {
             Error::Refused(source) | Error::Connect { source, .. } | Error::Lost { source, .. } => {
@@ -157,12 +157,12 @@ impl Error {
         }
     }
 
-    /// The error with its causes, on one line.
+    /// Returns the error with its causes, on one line.
     pub fn chain(&self) -> String {
         with_causes(self)
     }
 
-    /// Whether a connection that gave this error is of no use any more: it is gone, or its server has
+    /// Returns whether a connection that gave this error must not be used again: it is closed, or its server has
     /// become a standby and will refuse every write.
     pub(crate) fn spoils_connection(&self) -> bool {
         match self {
@@ -190,7 +190,7 @@ fn of_code(code: &SqlState) -> Kind {
         "40001" | "40P01" => Kind::Conflict,
         "23505" => Kind::UniqueViolation,
         "53100" => Kind::Full,
-        // The database does not exist; no right to do it.
+        // The database does not exist, or the user lacks the privilege.
         "3D000" | "42501" => Kind::Credentials,
         // An idle session or transaction was ended by a setting of the server.
         "57P05" | "25P03" => Kind::Unavailable,
@@ -210,7 +210,8 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     cause.is_some_and(|cause| cause.is::<std::io::Error>())
 }
 
-/// A handshake that fails by its certificates is an I/O error around an error of the TLS library.
+/// Returns whether a TLS handshake failed. One that fails by its certificates is an I/O error around an error of
+/// the TLS library.
 fn is_tls(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     text.starts_with("error performing TLS handshake")

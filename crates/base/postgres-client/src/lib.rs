@@ -1,9 +1,9 @@
-//! What every PostgreSQL client of the house shares: one way to connect, to wait
-//! for a connection, to bring a schema up to date and to hear that something changed.
+//! What every PostgreSQL client of this workspace shares: connecting, a bounded pool,
+//! migrations, and notifications of changes.
 //!
-//! Other people's types stop here where they carry meaning: an [`Error`] says whose
-//! fault it is and whether a call may have run. Rows and parameters are passed
-//! through as the driver has them ([`Row`], [`types`]).
+//! The driver's error types end here: an [`Error`] says which side caused it and whether
+//! a call may have run. Rows and parameters are passed through as the driver has them
+//! ([`Row`], [`types`]).
 //!
 //! Suggested reading order: the URL, how a connection is made, one connection's
 //! calls and transactions, the pool, migrations, then listening and notifying.

@@ -1,9 +1,9 @@
-//! LISTEN that survives its connection and says when it missed something.
+//! LISTEN that reconnects and reports when notifications may have been missed.
 //!
-//! A notification is a hint that there is something to look at: PostgreSQL keeps
-//! none for a listener that is away, and a slow user's queue is bounded. After
-//! every break, and when hints had to be dropped, the user gets [`Event::Gap`]:
-//! look at everything. Users poll besides, slowly.
+//! A notification is a hint that something changed: PostgreSQL keeps none for a
+//! listener that is disconnected, and the queue of a slow user is bounded. After
+//! every reconnect, and when hints were dropped, the user gets [`Event::Gap`] and
+//! must check everything. Users also poll at long intervals.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use crate::scalar::scalar;
 
 const LISTEN: &str = block(include_str!("queries/notify.sql"), "listen");
 
-/// Hints that may wait for a slow user; more become a gap.
+/// Hints queued for a slow user; further ones are dropped and reported as a gap.
 const EVENTS_QUEUED_MAX: usize = 1024;
-/// A silent connection is asked this often whether it still lives, and must say so in time.
+/// How often a connection is probed, and how long the reply may take.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What a listener is told.
+/// What a listener receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Listening for the first time.
     Ready,
-    /// Listening again after a break, or hints were dropped: some may have been missed.
+    /// Reconnected, or hints were dropped: some may have been missed.
     Gap,
     Notified {
         channel: String,
@@ -50,7 +50,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Begins to listen, now and after every break, until dropped. Must run inside a tokio runtime.
+    /// Starts to listen, and again after every lost connection, until dropped. Must run inside a tokio runtime.
     pub fn start(connector: Connector, channels: Vec<String>) -> Listener {
         let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
         let task = tokio::spawn(listen(connector, channels, sender));
@@ -61,7 +61,7 @@ impl Listener {
     pub async fn next(&mut self) -> Event {
         match self.events.recv().await {
             Some(event) => event,
-            // The task ends only when its user is gone.
+            // The task ends only when its user has dropped the receiver.
             None => std::future::pending().await,
         }
     }
@@ -84,12 +84,15 @@ async fn listen(connector: Connector, channels: Vec<String>, events: mpsc::Sende
         let Err(error) = listen_once(&connector, &channels, &mut relay, &mut backoff).await else {
             return;
         };
-        tracing::debug!(error = error.chain(), "listening to postgresql broke off");
+        tracing::debug!(
+            error = error.chain(),
+            "the listening connection to postgresql was lost"
+        );
         sleep(backoff.next_wait()).await;
     }
 }
 
-/// Returns when the user is gone.
+/// Listens on one connection; returns when the user has dropped the receiver.
 async fn listen_once(
     connector: &Connector,
     channels: &[String],
@@ -161,11 +164,11 @@ async fn subscribe(client: &Client, channels: &[String]) -> Result<(), tokio_pos
     Ok(())
 }
 
-/// The user's end of the queue.
+/// The sending end of the user's queue.
 struct Relay {
     events: mpsc::Sender<Event>,
     first: bool,
-    /// Hints were dropped since the last gap was told.
+    /// Hints were dropped since the last gap was reported.
     missed: bool,
 }
 
@@ -174,7 +177,7 @@ impl Relay {
         let event = if self.first { Event::Ready } else { Event::Gap };
         self.first = false;
         self.missed = false;
-        // A user that is gone needs no event; the caller sees that by itself.
+        // A user that is gone needs no event; the caller checks for that itself.
         self.events.send(event).await.ok();
     }
 

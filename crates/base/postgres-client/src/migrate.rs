@@ -1,9 +1,9 @@
-//! Schemas and their history.
+//! Schemas and their recorded history.
 //!
-//! Several parts of the house may live in one database, so each names its set of
-//! migrations. A table keeps what was applied. All of it happens in one transaction
-//! behind an advisory lock, so programs that start at once take turns and the later
-//! ones find nothing to do; a program that dies half way leaves nothing behind.
+//! Several services may share one database, so each names its set of
+//! migrations. A table records what was applied. All of it happens in one transaction
+//! behind an advisory lock, so processes that start at once take turns and the later
+//! ones find nothing to do; a process that dies half way leaves nothing behind.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// How long to wait for another program that migrates, and for one migration.
+/// Time limit of waiting for another process that migrates, and of one migration. Large tables take long.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 const CREATE: &str = block(include_str!("queries/migrations.sql"), "create");
@@ -36,7 +36,7 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// The number of the newest schema.
+    /// Returns the number of the newest schema.
     pub fn newest(&self) -> u32 {
         self.history().newest()
     }
@@ -51,7 +51,9 @@ impl Migrations {
         let mut connection = pool.get().await?;
         let transaction = connection.transaction().await?;
         let lock = transaction.driver().query(LOCK, &[]);
-        transaction.call_within("let us migrate", LIMIT, lock).await?;
+        transaction
+            .call_within("grant the migration lock", LIMIT, lock)
+            .await?;
         transaction.batch(CREATE).await?;
         let applied = self.applied(&transaction).await?;
         self.step(&transaction, applied, target.min(self.newest()))
@@ -59,7 +61,7 @@ impl Migrations {
         transaction.commit().await
     }
 
-    /// Returns how many steps are applied, after comparing them with ours.
+    /// Returns how many steps are applied, after comparing them with the program's own.
     async fn applied(&self, session: &Session) -> Result<u32, Error> {
         let rows = session.query(LIST, &[&self.set]).await?;
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -108,7 +110,7 @@ impl Migrations {
                         set = self.set,
                         number,
                         name = migration.name,
-                        "migration taken back"
+                        "migration reverted"
                     );
                 }
             }

@@ -1,9 +1,9 @@
-//! NOTIFY, gathered.
+//! Batched NOTIFY.
 //!
 //! A notification inside a transaction makes every such commit take a lock that all
-//! databases of the server share, so hints are sent apart from the work, each only
-//! once per round however often it was asked for. A hint that cannot be sent is
-//! dropped: listeners poll besides.
+//! databases of the server share, so hints are sent outside of it, each only once per
+//! round however often it was requested. A hint that cannot be sent is dropped:
+//! listeners also poll.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use crate::pool::Pool;
 
 const SEND: &str = block(include_str!("queries/notify.sql"), "send");
 
-/// Different hints that may wait for one round; further ones are dropped.
+/// Distinct hints queued for one round; further ones are dropped, which bounds memory.
 const WAITING_MAX: usize = 4096;
 /// PostgreSQL refuses payloads of 8000 bytes and more.
 const PAYLOAD_BYTES_MAX: usize = 7999;
 
-/// Sends hints in rounds; dropping it ends it, with what waits unsent.
+/// Sends hints in rounds. Dropping it stops it and drops queued hints.
 #[derive(Debug)]
 pub struct Notifier {
     waiting: Arc<Waiting>,
@@ -38,14 +38,14 @@ struct Waiting {
 }
 
 impl Notifier {
-    /// Begins; a round is sent at most this often. Must run inside a tokio runtime.
+    /// Starts the task; `pause` is the least time between two rounds. Must run inside a tokio runtime.
     pub fn start(pool: Pool, pause: Duration) -> Notifier {
         let waiting = Arc::new(Waiting::default());
         let task = tokio::spawn(send_rounds(pool, waiting.clone(), pause));
         Notifier { waiting, task }
     }
 
-    /// Asks for a hint to be sent; returns false when it was dropped for lack of room or for its length.
+    /// Queues a hint; returns false when it was dropped because the queue is full or the payload too long.
     pub fn notify(&self, channel: &str, payload: &str) -> bool {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return false;
@@ -81,7 +81,10 @@ async fn send_rounds(pool: Pool, waiting: Arc<Waiting>, pause: Duration) {
         if !hints.is_empty()
             && let Err(error) = send(&pool, hints).await
         {
-            tracing::debug!(error = error.chain(), "hints to postgresql's listeners were lost");
+            tracing::debug!(
+                error = error.chain(),
+                "notifications through postgresql could not be sent"
+            );
         }
         sleep(pause).await;
     }

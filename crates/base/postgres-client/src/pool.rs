@@ -1,9 +1,9 @@
-//! A bounded number of connections, shared.
+//! A bounded pool of connections.
 //!
 //! A caller waits for a free one up to a limit. A connection that was idle for a
-//! while is asked whether it lives before it is handed out; one whose call was
-//! given up is not handed out again. While the server cannot be reached, all
-//! callers share one backoff, so a server that comes up is not met by a crowd.
+//! while is probed before it is handed out; one whose call was abandoned is not
+//! handed out again. While the server cannot be reached, all callers share one
+//! backoff, so a server that comes up is not flooded with connections.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,18 +26,18 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// How a pool behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the server's list of sessions shows, unless the URL names something.
+    /// The application name that the server's list of sessions shows, unless the URL has one.
     pub application_name: String,
     pub connections_max: usize,
-    /// How long a caller waits for a connection, a server that is away included.
+    /// How long a caller waits for a connection, including while the server is down.
     pub acquire_timeout: Duration,
-    /// How long one host may take to accept us.
+    /// How long connecting and authenticating may take per host.
     pub connect_timeout: Duration,
     /// How long one statement may take.
     pub call_timeout: Duration,
-    /// A connection idle for longer is asked whether it lives before it is used.
+    /// A connection idle for longer is probed before it is used.
     pub check_after: Duration,
-    /// How long that may take.
+    /// How long the probe may take.
     pub check_timeout: Duration,
     /// Statements that every new connection runs first.
     pub setup: Vec<String>,
@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// Connections in use and at rest.
+/// Connections in use and idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
     pub in_use: usize,
@@ -76,7 +76,7 @@ struct Shared {
     connector: Connector,
     options: Options,
     permits: Arc<Semaphore>,
-    /// The last one used is the next one handed out, so that the others can go.
+    /// The last one used is the next one handed out, so that the others can be closed.
     idle: Mutex<Vec<Idle>>,
     outage: Mutex<Outage>,
     /// The tasks that move the connections' bytes.
@@ -89,7 +89,7 @@ struct Idle {
     since: Instant,
 }
 
-/// What is known of a server that did not let us in.
+/// The backoff after a failed attempt to connect.
 #[derive(Debug)]
 struct Outage {
     backoff: Backoff,
@@ -97,7 +97,7 @@ struct Outage {
 }
 
 impl Pool {
-    /// Makes an empty pool; connections are made when asked for. Must be used inside one tokio runtime.
+    /// Makes an empty pool; connections are made on demand. Must be used inside one tokio runtime.
     pub fn new(url: &PostgresUrl, options: Options) -> Result<Pool, Error> {
         let connector = Connector::new(url, &options.application_name, options.connect_timeout)?;
         Ok(Pool {
@@ -131,7 +131,7 @@ impl Pool {
         Ok(self.hand_out(session, permit))
     }
 
-    /// The way to the same server, for connections of one's own.
+    /// Returns the connector to the same server, for connections outside of the pool.
     pub fn connector(&self) -> &Connector {
         &self.shared.connector
     }
@@ -143,8 +143,8 @@ impl Pool {
         }
     }
 
-    /// Hands out nothing more, closes what rests, and waits up to a limit for what is in use; returns whether
-    /// everything was closed.
+    /// Closes the pool: idle connections at once, those in use when they return, up to a limit; returns whether all
+    /// were closed.
     pub async fn close(&self, limit: Duration) -> bool {
         self.shared.permits.close();
         self.shared.idle().clear();
@@ -218,7 +218,10 @@ impl Shared {
         outage.backoff.reset();
         if outage.not_before.take().is_some() {
             drop(outage);
-            tracing::info!(address = self.connector.address(), "postgresql is back");
+            tracing::info!(
+                address = self.connector.address(),
+                "postgresql can be reached again"
+            );
         }
     }
 
@@ -279,10 +282,10 @@ impl Shared {
     }
 }
 
-/// A connection on loan; dropped, it goes back to its pool.
+/// A borrowed connection; dropping it returns it to its pool.
 #[derive(Debug)]
 pub struct Connection {
-    /// There until dropped.
+    /// `Some` until dropped.
     session: Option<Session>,
     shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,

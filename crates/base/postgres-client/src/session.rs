@@ -1,7 +1,7 @@
 //! The calls of one connection.
 //!
-//! A statement is prepared at its first use and kept by its text, so texts must be
-//! constants (files of the caller's `queries` folder), never assembled. Calls that
+//! A statement is prepared at its first use and cached by its text, so texts must be
+//! constants (blocks of the caller's `queries` files), never assembled. Calls that
 //! are polled together travel together: joining futures is how to pipeline.
 
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ use crate::error::Error;
 /// A parameter of a statement.
 pub type Param<'a> = &'a (dyn ToSql + Sync);
 
-/// Prepared statements that a connection keeps; one more throws all of them away. A program has far fewer
-/// texts, so this only bounds a mistake.
+/// Prepared statements that a connection caches; one more clears the cache. A program has far fewer texts, so this
+/// only bounds a mistake.
 const STATEMENTS_MAX: usize = 512;
 
 /// One session on a server.
 pub struct Session {
     client: Client,
     statements: Mutex<HashMap<Box<str>, Statement>>,
-    /// A call was given up or the connection is of no use any more; the pool then drops it.
+    /// A call was abandoned or the connection is broken; the pool then drops it.
     spoiled: AtomicBool,
     /// A statement was refused since a transaction began.
     refused: AtomicBool,
@@ -98,7 +98,7 @@ impl Session {
         self.call("answer", self.client.execute(&statement, params)).await
     }
 
-    /// Runs statements without parameters, parted by semicolons, unprepared.
+    /// Runs statements without parameters, separated by semicolons, unprepared.
     pub async fn batch(&self, sql: &str) -> Result<(), Error> {
         self.call("answer", self.client.batch_execute(sql)).await
     }
@@ -109,8 +109,8 @@ impl Session {
             .await
     }
 
-    /// The driver, for what this kit does not wrap (COPY). A call given up half way leaves the session in an
-    /// unknown state: say so with [`spoil`](Session::spoil).
+    /// Returns the driver, for what this crate does not wrap (COPY). A call that is abandoned leaves the session in
+    /// an unknown state: then call [`spoil`](Session::spoil).
     pub fn driver(&self) -> &Client {
         &self.client
     }
@@ -120,7 +120,7 @@ impl Session {
         self.spoiled.store(true, Ordering::Relaxed);
     }
 
-    /// Gives an error of the driver its meaning.
+    /// Converts an error of the driver.
     pub fn failed(&self, source: tokio_postgres::Error) -> Error {
         if is_stale_plan(&source) {
             self.statements().clear();
@@ -137,7 +137,7 @@ impl Session {
         !self.client.is_closed() && !self.spoiled.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a statement was refused since the last call.
+    /// Returns whether a statement was refused since the last call.
     pub(crate) fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
     }
@@ -202,7 +202,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Spoils the session when a call is dropped before its answer: the server may still be at it.
+/// Spoils the session when a call is dropped before its reply: the server may still be executing it.
 struct Flight<'a> {
     spoiled: &'a AtomicBool,
     landed: bool,
@@ -216,7 +216,7 @@ impl Drop for Flight<'_> {
     }
 }
 
-/// A migration changed what a kept statement returns, or somebody discarded it.
+/// Returns whether a cached statement is stale: a migration changed what it returns, or the session discarded it.
 fn is_stale_plan(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     code == Some(&SqlState::FEATURE_NOT_SUPPORTED) || code == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)

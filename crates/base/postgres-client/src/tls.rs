@@ -1,8 +1,8 @@
-//! TLS towards a PostgreSQL.
+//! TLS of connections to PostgreSQL.
 //!
-//! `prefer` and a `require` without certificates only keep listeners out, as in
-//! libpq: whoever can stand in the middle can also be the server. `verify-full` is
-//! what to use over networks that others share.
+//! `prefer` and a `require` without certificates only protect against eavesdropping, as in
+//! libpq: an attacker in the middle can also pose as the server. `verify-full` is
+//! what to use over shared networks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::url::{PostgresUrl, TlsMode};
 
 /// Builds what a URL asks for.
 pub(crate) fn client_config(url: &PostgresUrl) -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = nagaya_net::tls::crypto_provider();
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
@@ -67,7 +67,7 @@ fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
 /// Checks as much of a certificate as the mode asks for.
 #[derive(Debug)]
 struct Verifier {
-    /// Nothing when any certificate will do.
+    /// `None` when any certificate will do.
     chain: Option<Arc<WebPkiServerVerifier>>,
     names: bool,
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! Several statements as one.
+//! Transactions.
 
 use std::ops::Deref;
 
@@ -59,7 +59,7 @@ impl Deref for Transaction<'_> {
 }
 
 impl Drop for Transaction<'_> {
-    /// The first poll hands the statement to the connection, ahead of whatever comes next; nobody waits for
+    /// The first poll hands the statement to the connection, ahead of whatever comes next; no caller waits for
     /// its answer. Should that not work, the connection is closed, which undoes everything, too.
     fn drop(&mut self) {
         if self.ended || !self.session.is_usable() {

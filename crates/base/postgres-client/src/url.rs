@@ -41,7 +41,7 @@ pub enum TlsMode {
     Prefer,
     /// TLS or nothing; certificates are checked only against a given `sslrootcert`.
     Require,
-    /// The certificate must be signed by someone trusted.
+    /// The certificate must be signed by a trusted authority.
     VerifyCa,
     /// As before, and it must be the host's.
     VerifyFull,

@@ -1,7 +1,8 @@
-//! Finds the right server, keeps one connection to it, and replaces it when it ends.
+//! Finds the right server, keeps one connection to it, and replaces the connection when it ends.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_net::Backoff;
@@ -10,13 +11,13 @@ use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use crate::connection::Connection;
-use crate::discover::{Dialer, SlotRange, redirect_target, seeds};
+use crate::discover::{Connector, SlotRange, redirect_target, seeds};
 use crate::error::Error;
 use crate::slot;
 use crate::url::{Endpoint, RedisUrl, Topology};
 use crate::wire::Wire;
 
-/// How often one command follows a cluster's redirects.
+/// How many redirects one command follows in a cluster.
 const REDIRECTS_MAX: usize = 5;
 
 /// Limits of a client.
@@ -40,15 +41,15 @@ impl Default for Options {
     }
 }
 
-/// A client of one Redis, whatever it consists of. It opens connections when they are asked for and
-/// never sends a command twice by itself.
+/// A client of one Redis: a single server, a replicated one or a cluster. It opens connections on demand
+/// and never sends a command twice by itself.
 #[derive(Debug)]
 pub struct Client {
     url: RedisUrl,
     options: Options,
     tls: Option<Tls>,
-    /// Held over awaits on purpose: whoever comes while a connection is being opened waits for that
-    /// one instead of opening another.
+    /// Held over awaits on purpose: a caller that comes while a connection is being opened waits for it
+    /// instead of opening another.
     state: Mutex<State>,
 }
 
@@ -66,12 +67,12 @@ struct State {
     /// The primary that the sentinels named last.
     primary: Option<Endpoint>,
     slots: Vec<SlotRange>,
-    /// Nodes to ask for the map, the one that answered last ahead of all: a node that is down is not
-    /// waited for each time.
+    /// Nodes to ask for the map. The one that answered last comes first, so that a node that is down
+    /// does not cost a timeout each time.
     known: Vec<Endpoint>,
 }
 
-/// A primary and the slots that it has: all of them where there is no cluster.
+/// A primary and its slots; without a cluster, all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
     pub server: Endpoint,
@@ -81,14 +82,15 @@ pub struct Primary {
 impl Client {
     /// Prepares a client; nothing is connected yet. Fails only for unusable TLS settings.
     pub fn new(url: RedisUrl, options: Options) -> Result<Client, Error> {
-        let tls = match url.tls {
-            false => None,
-            true => Some(Tls(crate::tls::connector(url.ca.as_deref()).map_err(
-                |reason| {
-                    let address = url.to_string();
-                    Error::Tls { address, reason }
-                },
-            )?)),
+        let tls = if url.tls {
+            let config = nagaya_net::tls::client_config(url.ca.as_deref());
+            let config = config.map_err(|reason| Error::Tls {
+                address: url.to_string(),
+                reason,
+            })?;
+            Some(Tls(TlsConnector::from(Arc::new(config))))
+        } else {
+            None
         };
         Ok(Client {
             url,
@@ -106,8 +108,8 @@ impl Client {
         &self.options
     }
 
-    /// Returns the open connection to the primary that has `key`, or opens one. One try: waiting
-    /// and trying again is the caller's, who knows how long it may take.
+    /// Returns the open connection to the primary that has `key`, or opens one. It tries
+    /// once: only the caller knows how long retries may take.
     pub async fn connection(&self, key: &[u8]) -> Result<Connection, Error> {
         let mut state = self.state.lock().await;
         let server = self.locate(&mut state, key).await?;
@@ -118,8 +120,8 @@ impl Client {
         opened
     }
 
-    /// As [`connection`](Client::connection), but tries again until it succeeds or until trying is of
-    /// no use. Cancel safe.
+    /// As [`connection`](Client::connection), but retries until it succeeds or fails permanently. Cancel
+    /// safe.
     pub async fn connection_retrying(&self, key: &[u8], backoff: &mut Backoff) -> Result<Connection, Error> {
         loop {
             match self.connection(key).await {
@@ -137,17 +139,17 @@ impl Client {
         }
     }
 
-    /// Opens a connection of the caller's own to the primary that has `key`.
+    /// Opens a connection to the primary that has `key`, for the caller alone.
     pub async fn dedicated(&self, key: &[u8]) -> Result<Connection, Error> {
         let server = self.locate(&mut *self.state.lock().await, key).await?;
-        let opened = self.dialer().open_primary(&server).await;
+        let opened = self.connector().open_primary(&server).await;
         if opened.is_err() {
             self.state.lock().await.forget_map();
         }
         Ok(Connection::new(opened?, self.options.reply_limit))
     }
 
-    /// Lists the primaries with their slots, for those who speak to many at once. What is known is used;
+    /// Lists the primaries with their slots, for callers that use many at once. The answer may be cached;
     /// see [`note`](Client::note).
     pub async fn primaries(&self) -> Result<Vec<Primary>, Error> {
         let mut state = self.state.lock().await;
@@ -171,9 +173,9 @@ impl Client {
         Ok(primaries)
     }
 
-    /// Opens a connection of the caller's own to a server, which must be a primary.
+    /// Opens a connection to a server, which must be a primary, for the caller alone.
     pub async fn dedicated_to(&self, server: &Endpoint) -> Result<Connection, Error> {
-        let wire = self.dialer().open_primary(server).await?;
+        let wire = self.connector().open_primary(server).await?;
         Ok(Connection::new(wire, self.options.reply_limit))
     }
 
@@ -210,8 +212,8 @@ impl Client {
         connection.checked(&args, reply)
     }
 
-    /// Learns from an error that what is known of the servers is out of date. To be called by those
-    /// who use a [`Connection`] directly.
+    /// Learns from an error that the cached servers are out of date. Users of a [`Connection`] have to
+    /// call it.
     pub async fn note(&self, error: &Error) {
         let moved = error
             .server_error()
@@ -226,8 +228,7 @@ impl Client {
         }
     }
 
-    /// Asks anew which primaries there are and which slots each of them has. Where there is but one, it
-    /// has all.
+    /// Asks again for the primaries and their slots. A single primary has all slots.
     pub async fn layout(&self) -> Result<Vec<SlotRange>, Error> {
         let everything = |owner| {
             vec![SlotRange {
@@ -239,7 +240,7 @@ impl Client {
         match &self.url.topology {
             Topology::Single(server) => Ok(everything(server.clone())),
             Topology::Sentinel { sentinels, service } => {
-                let primary = self.dialer().ask_sentinels(sentinels, service).await?;
+                let primary = self.connector().ask_sentinels(sentinels, service).await?;
                 Ok(everything(primary))
             }
             Topology::Cluster { .. } => {
@@ -256,8 +257,8 @@ impl Client {
         let server = self.locate(&mut *self.state.lock().await, b"").await?;
         let opened = match self.url.topology {
             // Messages reach every node of a cluster.
-            Topology::Cluster { .. } | Topology::Single(_) => self.dialer().open(&server).await,
-            Topology::Sentinel { .. } => self.dialer().open_primary(&server).await,
+            Topology::Cluster { .. } | Topology::Single(_) => self.connector().open(&server).await,
+            Topology::Sentinel { .. } => self.connector().open_primary(&server).await,
         };
         if opened.is_err() {
             self.state.lock().await.forget_map();
@@ -272,7 +273,7 @@ impl Client {
                 if let Some(primary) = &state.primary {
                     return Ok(primary.clone());
                 }
-                let primary = self.dialer().ask_sentinels(sentinels, service).await?;
+                let primary = self.connector().ask_sentinels(sentinels, service).await?;
                 Ok(state.primary.insert(primary).clone())
             }
             Topology::Cluster { .. } => {
@@ -293,14 +294,14 @@ impl Client {
         }
     }
 
-    /// Asks for a cluster's map unless it is known.
+    /// Asks for a cluster's map unless it is cached.
     async fn find_slots(&self, state: &mut State) -> Result<(), Error> {
         if !state.slots.is_empty() {
             return Ok(());
         }
         let mut nodes = state.known.clone();
         nodes.extend(seeds(&self.url.topology).iter().cloned());
-        let (slots, answered) = self.dialer().ask_cluster(&nodes).await?;
+        let (slots, answered) = self.connector().ask_cluster(&nodes).await?;
         state.known = vec![answered];
         for range in &slots {
             if !state.known.contains(&range.owner) {
@@ -320,14 +321,14 @@ impl Client {
             return Ok(connection.clone());
         }
         state.connections.retain(|_, connection| connection.is_open());
-        let wire = self.dialer().open_primary(server).await?;
+        let wire = self.connector().open_primary(server).await?;
         let connection = Connection::new(wire, self.options.reply_limit);
         state.connections.insert(server.clone(), connection.clone());
         Ok(connection)
     }
 
-    fn dialer(&self) -> Dialer<'_> {
-        Dialer {
+    fn connector(&self) -> Connector<'_> {
+        Connector {
             url: &self.url,
             tls: self.tls.as_ref().map(|tls| &tls.0),
             connect_limit: self.options.connect_limit,

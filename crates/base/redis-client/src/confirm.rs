@@ -1,10 +1,10 @@
-//! Writes that count only when replicas have them.
+//! Writes that are valid only when replicas have them.
 //!
 //! `WAIT` answers for the writes of the connection it is sent on and for no other: on a fresh
-//! connection it says "all have it" while nobody does. So script, `WAIT` and the question for the
+//! connection it confirms everything although no replica has the write. So script, `WAIT` and the question for the
 //! server's replication id go out as one batch on one socket. The batch either fails as a whole or
-//! proves that the script ran on a server that still leads the same run and that so many replicas
-//! had it in time.
+//! proves that the script ran on a server that is still in the same run, and how many replicas had it
+//! in time.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::reply;
 use crate::script::{Form, Script, is_missing};
 
-/// What makes a write count.
+/// The confirmation that a write needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Replicas that must have the write; with 0 the primary alone decides.
@@ -56,7 +56,7 @@ impl Connection {
     ) -> Result<Confirmed, Error> {
         let run = self.run().await?;
         let replicas = need.replicas.to_string();
-        // WAIT counts 0 as "for ever".
+        // WAIT takes 0 as no timeout.
         let wait_ms = need.limit.as_millis().max(1).to_string();
         let wait: [&[u8]; 3] = [b"WAIT", replicas.as_bytes(), wait_ms.as_bytes()];
         let info: [&[u8]; 2] = [b"INFO", b"replication"];
@@ -116,8 +116,8 @@ impl Connection {
         })
     }
 
-    /// A server can be demoted and promoted again without closing its connections; its replication
-    /// id then differs from the one asked for at the beginning.
+    /// Checks that the server is still in the run of the connection's beginning. A server can be demoted and
+    /// promoted again without closing its connections; its replication id differs then.
     fn check_same_run(&self, info: &str, run: &Run) -> Result<(), Error> {
         let address = || self.address().to_owned();
         let role = reply::info_field(info, "role").unwrap_or("master");

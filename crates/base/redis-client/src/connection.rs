@@ -1,9 +1,8 @@
 //! One socket, shared by many callers.
 //!
-//! A task owns the socket: requests go out in the order they are handed in, replies come back in
-//! that order, and many may be under way. It never reconnects. A call that is not answered in time
-//! ends the connection for everybody, because whoever waits longer than that is talking to a
-//! server that is frozen or gone.
+//! A task owns the socket. Requests are written in the order of the calls, replies arrive in that
+//! order, and many may be in flight. It never reconnects. A call that is not answered in time ends the
+//! connection for all callers, because its server is frozen or gone.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,17 +18,17 @@ use crate::error::Error;
 use crate::reply;
 use crate::wire::{FrameReader, ReadError, Wire, refused};
 
-/// Requests that may wait to be written; further callers wait for room.
+/// Requests that may wait to be written; further callers wait.
 const REQUESTS_QUEUED_MAX: usize = 1024;
 /// Requests that may wait for their replies.
 const REPLIES_AWAITED_MAX: usize = 16 * 1024;
-/// Requests written at once.
+/// Requests combined into one write.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Which life of which server a connection leads to: new after every restart, promotion and
-/// replication from another server, so whatever was stored under the same run was not lost since.
+/// Identifies one run of one server. It changes with every restart, promotion and replication from
+/// another server, so data that was stored under the same run has not been lost since.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     pub run_id: String,
@@ -96,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// A number that no other connection of this process has or had.
+    /// Returns a number that no other connection of this process has or had.
     pub fn id(&self) -> u64 {
         self.shared.id
     }
@@ -105,12 +104,12 @@ impl Connection {
         &self.shared.address
     }
 
-    /// How long an ordinary call may take.
+    /// Returns how long an ordinary call may take.
     pub fn reply_limit(&self) -> Duration {
         self.shared.reply_limit
     }
 
-    /// Whether calls can still be made; true does not promise that the next one succeeds.
+    /// Returns whether calls can still be made; true does not promise that the next one succeeds.
     pub fn is_open(&self) -> bool {
         // A task can also end with the runtime it ran on.
         self.shared.ended.get().is_none() && !self.shared.requests.is_closed()
@@ -141,7 +140,7 @@ impl Connection {
         self.checked(&args, reply)
     }
 
-    /// Sends several commands in one go and returns all replies, error replies as frames.
+    /// Sends several commands with one write and returns all replies, error replies as frames.
     pub async fn pipeline_within(&self, commands: &[&[&[u8]]], limit: Duration) -> Result<Vec<Frame>, Error> {
         let mut bytes = Vec::new();
         for args in commands {
@@ -175,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// The run of the server behind this connection, asked once.
+    /// Returns the run of the server behind this connection, asked once.
     pub async fn run(&self) -> Result<Run, Error> {
         if let Some(run) = self.shared.run.get() {
             return Ok(run.clone());
@@ -209,7 +208,7 @@ impl Connection {
         Err(error)
     }
 
-    /// The error of a frame from a pipeline, if it is one.
+    /// Returns the error of a frame from a pipeline, if it is one.
     pub fn check(&self, args: &[&[u8]], frame: &Frame) -> Result<(), Error> {
         match frame {
             Frame::Error(_) | Frame::BlobError(_) => self.checked(args, frame.clone()).map(drop),

@@ -9,8 +9,8 @@ use crate::reply;
 use crate::url::{Endpoint, RedisUrl, Topology, endpoint};
 use crate::wire::Wire;
 
-/// How to open and greet a socket.
-pub(crate) struct Dialer<'a> {
+/// Opens sockets to servers and logs in.
+pub(crate) struct Connector<'a> {
     pub(crate) url: &'a RedisUrl,
     pub(crate) tls: Option<&'a TlsConnector>,
     pub(crate) connect_limit: Duration,
@@ -26,7 +26,7 @@ pub struct SlotRange {
     pub owner: Endpoint,
 }
 
-impl Dialer<'_> {
+impl Connector<'_> {
     /// Opens a socket to a data server and logs in.
     pub(crate) async fn open(&self, server: &Endpoint) -> Result<Wire, Error> {
         let mut wire = Wire::open(server, self.tls, self.connect_limit).await?;
@@ -41,7 +41,7 @@ impl Dialer<'_> {
         }
         if !self.client_name.is_empty() {
             let name: [&[u8]; 3] = [b"CLIENT", b"SETNAME", self.client_name.as_bytes()];
-            // For whoever reads CLIENT LIST; a server that refuses it is still of use.
+            // For readers of CLIENT LIST; a server that refuses the name is still usable.
             match wire.call(&name, self.reply_limit).await {
                 Ok(_) | Err(Error::Refused { .. }) => (),
                 Err(error) => return Err(error),
@@ -72,7 +72,7 @@ impl Dialer<'_> {
         wire.call(args, self.reply_limit).await.map(drop)
     }
 
-    /// Where the primary of a sentinel's service is, as the first sentinel that knows says.
+    /// Returns where the primary of a sentinel's service is, as the first sentinel that knows says.
     pub(crate) async fn ask_sentinels(
         &self,
         sentinels: &[Endpoint],
@@ -108,7 +108,7 @@ impl Dialer<'_> {
         Ok(Some(Endpoint::Tcp { host, port }))
     }
 
-    /// A cluster's map of slots, as the first node that answers tells it, and that node.
+    /// Returns a cluster's map of slots, as the first node that answers tells it, and that node.
     pub(crate) async fn ask_cluster(&self, nodes: &[Endpoint]) -> Result<(Vec<SlotRange>, Endpoint), Error> {
         let mut reasons = Vec::new();
         for node in nodes {
@@ -145,7 +145,7 @@ fn slot_range(item: &nagaya_resp::Frame, asked: &Endpoint) -> Option<SlotRange> 
         return None;
     };
     let port = slot(port)?;
-    // A node that does not know its own address sends none: it is where we asked.
+    // A node that does not know its own address sends none: it has the address that was asked.
     let host = match (reply::text(host), asked) {
         (Some(host), _) if !host.is_empty() && host != "?" => host,
         (_, Endpoint::Tcp { host, .. }) => host.clone(),
@@ -158,7 +158,7 @@ fn slot_range(item: &nagaya_resp::Frame, asked: &Endpoint) -> Option<SlotRange> 
     })
 }
 
-/// The address in a redirect, which may leave out the host.
+/// Returns the address in a redirect, which may leave out the host.
 pub(crate) fn redirect_target(text: &str, from: &Endpoint) -> Result<Endpoint, Error> {
     let parsed = endpoint(text, crate::url::DEFAULT_PORT).map_err(|reason| Error::NoPrimary { reason })?;
     match (text.starts_with(':'), parsed, from) {
@@ -170,7 +170,7 @@ pub(crate) fn redirect_target(text: &str, from: &Endpoint) -> Result<Endpoint, E
     }
 }
 
-/// The servers of a URL that can be asked where the others are.
+/// Returns the servers of a URL that can be asked where the others are.
 pub(crate) fn seeds(topology: &Topology) -> &[Endpoint] {
     match topology {
         Topology::Single(server) => std::slice::from_ref(server),

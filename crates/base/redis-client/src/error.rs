@@ -1,4 +1,4 @@
-//! What can go wrong between us and a Redis, whose fault it is, and whether trying again is safe.
+//! Errors of calls to Redis: who is at fault, and whether a retry is safe.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub enum Fault {
     Caller,
     /// The server, for now or for good: loading, out of memory, not the primary, too few replicas.
     Server,
-    /// The way between the two.
+    /// The network between the two.
     Network,
 }
 
@@ -30,7 +30,7 @@ impl ServerError {
         ServerError { text }
     }
 
-    /// The word that says what kind of error it is, such as `NOAUTH`.
+    /// Returns the word that says what kind of error it is, such as `NOAUTH`.
     pub fn code(&self) -> &str {
         self.text.split(' ').next().unwrap_or_default()
     }
@@ -39,7 +39,7 @@ impl ServerError {
         &self.text
     }
 
-    /// Where a cluster says that the slot lives: `(asking, address)`.
+    /// Returns where a cluster says that the slot lives: `(asking, address)`.
     pub fn redirect(&self) -> Option<(bool, &str)> {
         let asking = match self.code() {
             "MOVED" => false,
@@ -49,7 +49,7 @@ impl ServerError {
         Some((asking, self.text.split(' ').nth(2)?))
     }
 
-    /// A state that passes by itself or by a failover. Nothing was changed by the refused command.
+    /// Returns whether the state passes by itself or by a failover. The refused command has changed nothing.
     fn is_passing(&self) -> bool {
         const PASSING: &[&str] = &[
             "LOADING",
@@ -130,7 +130,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
             Error::Url(_) | Error::Tls { .. } | Error::Unexpected { .. } => Fault::Caller,
@@ -143,13 +143,13 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without a change by an operator.
     pub fn is_retryable(&self) -> bool {
         self.fault() != Fault::Caller
     }
 
-    /// Whether the command may have run although it failed: only a script that can bear to run
-    /// twice may be sent again.
+    /// Returns whether the command may have run although it failed. Then only a script that may run twice
+    /// may be sent again.
     pub fn may_have_run(&self) -> bool {
         match self {
             Error::TimedOut { .. } | Error::Closed { .. } | Error::Protocol { .. } => true,
@@ -159,7 +159,7 @@ impl Error {
         }
     }
 
-    /// The error reply, if that is what it was.
+    /// Returns the error reply, if that is what it was.
     pub fn server_error(&self) -> Option<&ServerError> {
         match self {
             Error::Refused { error, .. } => Some(error),
@@ -167,7 +167,7 @@ impl Error {
         }
     }
 
-    /// The error with its causes, on one line.
+    /// Returns the error with its causes, on one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);

@@ -1,9 +1,9 @@
-//! What every Redis client of the house shares: one way to connect to any Redis.
+//! A client of any Redis: single, with sentinels, or a cluster.
 //!
-//! The kit speaks the protocol itself, over `nagaya-resp`. A general client hides which connection
-//! carried a command and reconnects behind the caller's back; here a [`Connection`] is one socket,
-//! from its first byte to its last, because a `WAIT` only proves something about the writes of its
-//! own socket (see [`Connection::write_and_wait`]).
+//! It speaks the protocol itself, over `nagaya-resp`. A general client hides which connection carried
+//! a command and reconnects by itself. Here a [`Connection`] is one socket, from its first byte to its
+//! last, because a `WAIT` proves something only about the writes of its own socket (see
+//! [`Connection::write_and_wait`]).
 //!
 //! Suggested reading order: the URL, one connection, scripts and confirmed writes, then the client
 //! that finds and replaces connections, and the subscriber.
@@ -24,7 +24,6 @@ mod subscriber;
 
 mod discover;
 mod error;
-pub mod tls;
 
 pub mod reply;
 pub mod slot;

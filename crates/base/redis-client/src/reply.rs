@@ -1,10 +1,10 @@
-//! Reading replies without a match at every call.
+//! Conversions of replies.
 
 use nagaya_resp::Frame;
 
 use crate::error::Error;
 
-/// The text of a string reply of any kind, as bytes.
+/// Returns the text of a string reply of any kind, as bytes.
 pub fn bytes(frame: &Frame) -> Option<&[u8]> {
     match frame {
         Frame::Simple(text) | Frame::Bulk(text) | Frame::Verbatim { text, .. } => Some(text),
@@ -12,12 +12,12 @@ pub fn bytes(frame: &Frame) -> Option<&[u8]> {
     }
 }
 
-/// The text of a string reply; bytes that are not UTF-8 are replaced.
+/// Returns the text of a string reply; bytes that are not UTF-8 are replaced.
 pub fn text(frame: &Frame) -> Option<String> {
     bytes(frame).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// An integer, sent as one or as a string of digits.
+/// Returns an integer, sent as one or as a string of digits.
 pub fn int(frame: &Frame) -> Option<i64> {
     match frame {
         Frame::Int(value) => Some(*value),
@@ -25,7 +25,7 @@ pub fn int(frame: &Frame) -> Option<i64> {
     }
 }
 
-/// An unsigned number, sent as an integer or as a string of digits.
+/// Returns an unsigned number, sent as an integer or as a string of digits.
 pub fn unsigned(frame: &Frame) -> Option<u64> {
     match frame {
         Frame::Int(value) => u64::try_from(*value).ok(),
@@ -33,7 +33,7 @@ pub fn unsigned(frame: &Frame) -> Option<u64> {
     }
 }
 
-/// The elements of an array, a set or a push; none for anything else.
+/// Returns the elements of an array, a set or a push; none for anything else.
 pub fn items(frame: &Frame) -> &[Frame] {
     match frame {
         Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => items,
@@ -41,7 +41,7 @@ pub fn items(frame: &Frame) -> &[Frame] {
     }
 }
 
-/// The pairs of a map, or of an array that stands for one.
+/// Returns the pairs of a map, or of an array that stands for one.
 pub fn pairs(frame: &Frame) -> Vec<(&Frame, &Frame)> {
     match frame {
         Frame::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
@@ -63,10 +63,10 @@ pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim_end)
 }
 
-/// The error for a reply that is not what the command answers.
+/// Returns the error for a reply that is not what the command answers.
 pub fn unexpected(what: &str, frame: &Frame) -> Error {
     let mut found = format!("{frame:?}");
-    // Replies can be as long as their sender likes; the beginning tells what it is.
+    // Replies can be long; their beginning identifies them.
     if let Some((at, _)) = found.char_indices().nth(80) {
         found.truncate(at);
         found.push_str("...");

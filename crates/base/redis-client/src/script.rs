@@ -8,8 +8,8 @@ use sha1::{Digest, Sha1};
 use crate::connection::Connection;
 use crate::error::Error;
 
-/// A script that lives in a file of its own, with names for what it takes. Meant for statics: its
-/// hash is computed once.
+/// A script of its own file, with names for its keys and arguments. Meant for statics: its hash is
+/// computed once.
 #[derive(Debug)]
 pub struct Script {
     pub name: &'static str,
@@ -35,7 +35,7 @@ impl Script {
         }
     }
 
-    /// The SHA-1 of the source in hex, which is the script's name on the server.
+    /// Returns the SHA-1 of the source in hex, which is the script's name on the server.
     pub fn sha(&self) -> &str {
         self.sha.get_or_init(|| {
             let digest = Sha1::digest(self.source.as_bytes());
@@ -43,7 +43,7 @@ impl Script {
         })
     }
 
-    /// The request that runs the script: by its hash, or in full after a miss.
+    /// Returns the request that runs the script: by its hash, or in full after a miss.
     pub(crate) fn request<'a>(
         &'a self,
         how: Form,
@@ -86,7 +86,7 @@ impl ScriptRequest<'_> {
     }
 }
 
-/// Whether a reply says that the server does not have the script.
+/// Returns whether a reply says that the server does not have the script.
 pub(crate) fn is_missing(frame: &Frame) -> bool {
     matches!(frame, Frame::Error(text) if text.starts_with(b"NOSCRIPT"))
 }

@@ -1,8 +1,8 @@
-//! Pub/Sub that survives its connection and says when it missed something.
+//! Pub/Sub that survives its connection and reports gaps.
 //!
-//! Redis keeps no message for a subscriber that is away. So after every break the user gets
-//! [`Event::Gap`] once the subscription stands again: from there on nothing is missed, and what
-//! happened before has to be looked up.
+//! Redis keeps no message for a disconnected subscriber. So after every break the user gets
+//! [`Event::Gap`] once the subscription is restored: from there on nothing is missed, and what happened
+//! before has to be looked up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::error::Error;
 use crate::reply;
 use crate::wire::{ReadError, Wire};
 
-/// Messages that may wait for a slow user; then reading stops, and in the end Redis drops us, which
-/// the user sees as a gap.
+/// Messages that may wait for a slow user. Beyond it reading stops, and in the end Redis closes the
+/// connection, which the user sees as a gap.
 const EVENTS_QUEUED_MAX: usize = 1024;
-/// A silent connection is asked this often whether it still lives.
+/// The interval of pings on a silent connection.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What to listen to.
+/// The channels and patterns to subscribe to.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     pub channels: Vec<String>,
     pub patterns: Vec<String>,
 }
 
-/// What a subscriber is told.
+/// What a subscriber receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The subscription stands for the first time.
+    /// The subscription is established for the first time.
     Ready,
-    /// It stands again after a break: messages may have been missed.
+    /// It is restored after a break: messages may have been missed.
     Gap,
     Message {
         channel: String,
@@ -54,7 +54,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Begins to listen, now and after every break, until dropped. Must run inside a tokio runtime.
+    /// Subscribes, now and after every break, until dropped. Must run inside a tokio runtime.
     pub fn start(client: Arc<Client>, topics: Topics) -> Subscriber {
         let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
         let task = tokio::spawn(listen(client, topics, sender));

@@ -1,4 +1,4 @@
-//! Where a Redis is, as one line of text.
+//! The URL of a Redis.
 //!
 //! ```text
 //! redis://[user:password@]host[:port][/db][?ns=NAME]
@@ -24,14 +24,14 @@ const READABLE: &AsciiSet = &ENCODED.remove(b'{').remove(b'}');
 pub(crate) const DEFAULT_PORT: u16 = 6379;
 const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
-/// One place to connect to.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// How many servers there are and who knows which of them to ask.
+/// The kind of deployment, and the servers that know the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     Single(Endpoint),
@@ -69,7 +69,7 @@ pub struct ParseError {
 }
 
 impl RedisUrl {
-    /// A plain server at a host and port.
+    /// Makes the URL of a single server at a host and port.
     pub fn single(host: impl Into<String>, port: u16) -> RedisUrl {
         let host = host.into();
         RedisUrl::new(Topology::Single(Endpoint::Tcp { host, port }))

@@ -1,4 +1,4 @@
-//! One socket, frame by frame, before it is shared.
+//! One socket with its frames, before it is shared.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A connected socket and what was read from it and not yet used.
+/// A connected socket and its unread bytes.
 pub(crate) struct Wire {
     pub(crate) address: String,
     pub(crate) reader: FrameReader,
@@ -27,7 +27,7 @@ pub(crate) struct Wire {
 pub(crate) struct FrameReader {
     half: ReadHalf<Box<dyn Stream>>,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that were handed out already.
+    /// Bytes of `buffer` that were returned already.
     used: usize,
     scanner: FrameScanner,
 }
@@ -147,7 +147,7 @@ impl Wire {
     }
 }
 
-/// The error for a refused command. Only the command's name is kept: the rest may be secret.
+/// Returns the error for a refused command. Only the command's name is kept: the rest may be secret.
 pub(crate) fn refused(address: &str, args: &[&[u8]], text: &[u8]) -> Error {
     let name = args.first().copied().unwrap_or_default();
     Error::Refused {
@@ -178,7 +178,7 @@ async fn open_stream(
     let Some(tls) = tls else {
         return Ok(Box::new(stream));
     };
-    let name = crate::tls::server_name(host).map_err(|reason| Error::Tls {
+    let name = nagaya_net::tls::server_name(host).map_err(|reason| Error::Tls {
         address: address(),
         reason,
     })?;

@@ -25,6 +25,7 @@ enum Source<'a> {
 }
 
 impl<'a> Args<'a> {
+    #[inline]
     pub(crate) fn from_spans(base: &'a [u8], spans: &'a [Span]) -> Self {
         Args {
             source: Source::Spans { base, spans },
@@ -32,12 +33,14 @@ impl<'a> Args<'a> {
     }
 
     /// Views arguments that already are separate slices.
+    #[inline]
     pub fn from_slices(slices: &'a [&'a [u8]]) -> Self {
         Args {
             source: Source::Slices(slices),
         }
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         match self.source {
             Source::Spans { spans, .. } => spans.len(),
@@ -45,10 +48,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    #[inline]
     pub fn get(&self, at: usize) -> Option<&'a [u8]> {
         match self.source {
             Source::Spans { base, spans } => spans
@@ -59,11 +64,13 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the arguments from `first` on; an empty view when there are not that many.
+    #[inline]
     pub fn skip(&self, first: usize) -> Args<'a> {
         self.range(first..self.len())
     }
 
     /// Returns the arguments of `range`, cut to those that exist.
+    #[inline]
     pub fn range(&self, range: Range<usize>) -> Args<'a> {
         let end = range.end.min(self.len());
         let start = range.start.min(end);
@@ -77,6 +84,7 @@ impl<'a> Args<'a> {
         Args { source }
     }
 
+    #[inline]
     pub fn iter(&self) -> ArgsIter<'a> {
         ArgsIter {
             args: *self,
@@ -94,6 +102,7 @@ impl Index<usize> for Args<'_> {
     type Output = [u8];
 
     /// Panics when there is no such argument: use it after the arity check, `get` before.
+    #[inline]
     fn index(&self, at: usize) -> &[u8] {
         match self.source {
             Source::Spans { base, spans } => {
@@ -109,6 +118,7 @@ impl<'a> IntoIterator for Args<'a> {
     type Item = &'a [u8];
     type IntoIter = ArgsIter<'a>;
 
+    #[inline]
     fn into_iter(self) -> ArgsIter<'a> {
         self.iter()
     }
@@ -140,20 +150,24 @@ pub struct ArgsIter<'a> {
 impl<'a> Iterator for ArgsIter<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         self.left.next().and_then(|at| self.args.get(at))
     }
 
+    #[inline]
     fn nth(&mut self, n: usize) -> Option<&'a [u8]> {
         self.left.nth(n).and_then(|at| self.args.get(at))
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.size_hint()
     }
 }
 
 impl DoubleEndedIterator for ArgsIter<'_> {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.left.next_back().and_then(|at| self.args.get(at))
     }
@@ -179,6 +193,7 @@ impl ArgVec {
     /// Appends one argument.
     ///
     /// Panics past 4 GiB of argument bytes, four times what a connection may send in one request.
+    #[inline]
     pub fn push(&mut self, arg: &[u8]) {
         let start = self.bytes.len();
         let end = start + arg.len();
@@ -193,14 +208,17 @@ impl ArgVec {
         self.spans.clear();
     }
 
+    #[inline]
     pub fn as_args(&self) -> Args<'_> {
         Args::from_spans(&self.bytes, &self.spans)
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }

@@ -69,7 +69,7 @@ impl Extended {
         self.exponent != INFINITE
     }
 
-    /// Adds two numbers, or returns nothing if the sum is not finite.
+    /// Adds two numbers, or returns `None` if the sum is not finite.
     pub fn checked_add(self, other: Extended) -> Option<Extended> {
         if !self.is_finite() || !other.is_finite() {
             return None;

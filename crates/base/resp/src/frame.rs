@@ -34,7 +34,7 @@ pub enum Frame {
     BlobError(Vec<u8>),
 }
 
-/// Reads the first frame of `buf`; returns it with its length, or nothing while it is incomplete.
+/// Reads the first frame of `buf`; returns it with its length, or `None` while it is incomplete.
 ///
 /// It starts over on each call. For a long reply that arrives in pieces, wait with a
 /// [`FrameScanner`](crate::FrameScanner) until it is whole.

@@ -1,6 +1,6 @@
 //! Splits an inline request, the form people type into a raw connection, into words.
 //!
-//! Words are parted by white space. A double-quoted part knows `\n \r \t \b \a`, `\xHH` and a backslash
+//! Words are separated by white space. A double-quoted part knows `\n \r \t \b \a`, `\xHH` and a backslash
 //! before any other byte; a single-quoted part knows only `\'`. A closing quote must end its word.
 
 use crate::args::Span;

@@ -2,8 +2,8 @@
 //!
 //! Requests are parsed in place: [`RequestParser`] remembers where each argument lies in the caller's
 //! buffer and [`Args`] hands out slices of it. Replies are appended to a byte vector by [`Out`], which
-//! knows which protocol its connection speaks. [`Frame`] is the tree form for those who need one, and
-//! [`FrameScanner`] finds where a reply ends for those who do not.
+//! knows which protocol its connection speaks. [`Frame`] is the tree form for callers that need one, and
+//! [`FrameScanner`] finds where a reply ends for callers that do not.
 //!
 //! Nothing here allocates from a length that the other side merely claims.
 

@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a client that still has to authenticate: enough for AUTH and HELLO.
+    /// Returns the limits of a client that still has to authenticate: enough for AUTH and HELLO.
     ///
     /// A request past these limits is refused with Redis's "unauthenticated" texts.
     pub fn unauthenticated() -> Self {
@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a connection cannot go on. The text is what Redis sends after `-ERR `, then it closes.
+/// Why a connection cannot continue. The text is what Redis sends after `-ERR `, then it closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("Protocol error: too big inline request")]
@@ -89,7 +89,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Tells whether the connection is closed without sending the text first.
+    /// Returns whether the connection is closed without sending the text first.
     pub fn is_silent(&self) -> bool {
         matches!(self, ProtocolError::QueryTooLong)
     }

@@ -2,6 +2,7 @@
 //! the C library for floats.
 
 /// Reads an integer in its one canonical form: an optional minus, no plus, no leading zeros, no blanks.
+#[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'0'] => return Some(0),
@@ -117,7 +118,7 @@ pub(crate) fn parse_power(text: &[u8]) -> Option<i64> {
     Some(if negative { -power } else { power })
 }
 
-/// Returns `mantissa * 2^exponent` rounded half to even, or nothing if that overflows or vanishes.
+/// Returns `mantissa * 2^exponent` rounded half to even, or `None` if that overflows or vanishes.
 ///
 /// The mantissa has 1 to 62 bits.
 fn scale(mantissa: u64, exponent: i64) -> Option<f64> {

@@ -34,6 +34,7 @@ pub struct Out {
 }
 
 impl Out {
+    #[inline]
     pub fn new(proto: Proto) -> Self {
         Out {
             buf: Vec::new(),
@@ -41,10 +42,12 @@ impl Out {
         }
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.buf.len()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
@@ -55,14 +58,17 @@ impl Out {
     }
 
     /// Appends bytes that already are a reply.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buf.extend_from_slice(bytes);
     }
 
+    #[inline]
     pub fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
+    #[inline]
     pub fn simple(&mut self, text: &str) {
         self.simple_bytes(text.as_bytes());
     }
@@ -89,32 +95,39 @@ impl Out {
         push_line(&mut self.buf, &text[..kept]);
     }
 
+    #[inline]
     pub fn int(&mut self, value: i64) {
         push_int_line(&mut self.buf, b':', value);
     }
 
+    #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         push_bulk(&mut self.buf, bytes);
     }
 
+    #[inline]
     pub fn bulk_str(&mut self, text: &str) {
         self.bulk(text.as_bytes());
     }
 
+    #[inline]
     pub fn bulk_int(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
     /// Writes the absence of a value: `$-1`, or the RESP3 null.
+    #[inline]
     pub fn nil(&mut self) {
         self.by_proto(b"$-1\r\n", b"_\r\n");
     }
 
     /// Writes the absence of a list: `*-1`, or the RESP3 null.
+    #[inline]
     pub fn nil_array(&mut self) {
         self.by_proto(b"*-1\r\n", b"_\r\n");
     }
 
+    #[inline]
     pub fn bool(&mut self, value: bool) {
         if value {
             self.by_proto(b":1\r\n", b"#t\r\n");
@@ -123,22 +136,26 @@ impl Out {
         }
     }
 
+    #[inline]
     pub fn array(&mut self, len: usize) {
         push_header(&mut self.buf, b'*', len);
     }
 
     /// Starts a map of `pairs` keys, each followed by its value; a flat array in RESP2.
+    #[inline]
     pub fn map(&mut self, pairs: usize) {
         let (tag, len) = self.map_header(pairs);
         push_header(&mut self.buf, tag, len);
     }
 
+    #[inline]
     pub fn set(&mut self, len: usize) {
         let tag = self.tag(b'~');
         push_header(&mut self.buf, tag, len);
     }
 
     /// Starts a message the client did not ask for; a plain array in RESP2.
+    #[inline]
     pub fn push(&mut self, len: usize) {
         let tag = self.tag(b'>');
         push_header(&mut self.buf, tag, len);
@@ -208,19 +225,23 @@ impl Out {
     ///
     /// Finishing moves the elements written since, so use it where counting first would cost more.
     /// Nested marks are finished innermost first.
+    #[inline]
     pub fn defer(&mut self) -> Mark {
         Mark(self.buf.len())
     }
 
+    #[inline]
     pub fn finish_array(&mut self, mark: Mark, len: usize) {
         self.insert_header(mark, b'*', len);
     }
 
+    #[inline]
     pub fn finish_map(&mut self, mark: Mark, pairs: usize) {
         let (tag, len) = self.map_header(pairs);
         self.insert_header(mark, tag, len);
     }
 
+    #[inline]
     pub fn finish_set(&mut self, mark: Mark, len: usize) {
         self.insert_header(mark, self.tag(b'~'), len);
     }
@@ -229,6 +250,7 @@ impl Out {
         self.insert_header(mark, self.tag(b'>'), len);
     }
 
+    #[inline]
     fn by_proto(&mut self, resp2: &[u8], resp3: &[u8]) {
         let bytes = match self.proto {
             Proto::Resp2 => resp2,
@@ -238,6 +260,7 @@ impl Out {
     }
 
     /// Returns the header byte of an aggregate that RESP2 shows as an array.
+    #[inline]
     fn tag(&self, resp3: u8) -> u8 {
         match self.proto {
             Proto::Resp2 => b'*',
@@ -245,6 +268,7 @@ impl Out {
         }
     }
 
+    #[inline]
     fn map_header(&self, pairs: usize) -> (u8, usize) {
         match self.proto {
             Proto::Resp2 => (b'*', pairs * 2),
@@ -262,6 +286,7 @@ impl Out {
 }
 
 /// Appends `tag`, a count or length, and the line end.
+#[inline]
 pub(crate) fn push_header(buf: &mut Vec<u8>, tag: u8, len: usize) {
     if len < 10 {
         return buf.extend_from_slice(&[tag, b'0' + len as u8, b'\r', b'\n']);
@@ -271,6 +296,7 @@ pub(crate) fn push_header(buf: &mut Vec<u8>, tag: u8, len: usize) {
     buf.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 pub(crate) fn push_int_line(buf: &mut Vec<u8>, tag: u8, value: i64) {
     if (0..10).contains(&value) {
         return buf.extend_from_slice(&[tag, b'0' + value as u8, b'\r', b'\n']);
@@ -280,6 +306,7 @@ pub(crate) fn push_int_line(buf: &mut Vec<u8>, tag: u8, value: i64) {
     buf.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 pub(crate) fn push_bulk(buf: &mut Vec<u8>, bytes: &[u8]) {
     push_header(buf, b'$', bytes.len());
     buf.extend_from_slice(bytes);

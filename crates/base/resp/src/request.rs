@@ -23,7 +23,7 @@ const SPANS_KEPT_MAX: usize = 1024;
 /// What [`RequestParser::parse`] found at the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// The request goes on past the end of the buffer.
+    /// The request continues past the end of the buffer.
     Incomplete,
     /// A whole request; its arguments are ready and the next request starts at `consumed`.
     Complete { consumed: usize },
@@ -42,7 +42,7 @@ pub struct RequestParser {
     ended: bool,
     /// Bytes understood, from the start of the request.
     pos: usize,
-    /// Bytes after `pos` already searched for a line end in vain.
+    /// Bytes after `pos` already searched for a line end without success.
     searched: usize,
     args_left: usize,
     /// Length of the argument that starts at `pos`, once its line has been read.
@@ -59,7 +59,7 @@ impl RequestParser {
         if self.ended {
             self.reset();
         }
-        // A span cannot name what lies past this, so it is as good as not yet received.
+        // A span cannot name what lies past this, so it counts as not yet received.
         let seen = &buf[..buf.len().min(SPAN_MAX)];
         let parsed = match seen.first() {
             None => Ok(Parsed::Incomplete),
@@ -78,6 +78,7 @@ impl RequestParser {
     /// Returns the arguments of the request that `parse` just completed.
     ///
     /// `buf` must be the slice given to that call. After anything but `Complete` there are none.
+    #[inline]
     pub fn args<'a>(&'a self, buf: &'a [u8]) -> Args<'a> {
         if !self.ended {
             return Args::from_slices(&[]);

@@ -13,7 +13,7 @@ use crate::number::{parse_f64, parse_i64};
 /// How deep aggregates may nest. Redis replies stay below ten; the rest is room for scripts.
 pub const FRAME_DEPTH_MAX: usize = 128;
 
-/// Longest line that states a number: a double has at most 24 bytes, and whoever pads one is not a
+/// Longest line that states a number: a double has at most 24 bytes, and a peer that pads one is not a
 /// server worth waiting for.
 const NUMBER_LINE_MAX: usize = 64;
 
@@ -46,7 +46,7 @@ pub(crate) enum Token {
     BigNumber(Range<usize>),
     Bulk(Range<usize>),
     BlobError(Range<usize>),
-    /// Format and text together, parted by a colon at the fourth byte.
+    /// Format and text together, separated by a colon at the fourth byte.
     Verbatim(Range<usize>),
     Int(i64),
     Double(f64),
@@ -77,9 +77,9 @@ impl Aggregate {
     }
 }
 
-/// Returns the length of the first frame of `buf`, or nothing while it is incomplete.
+/// Returns the length of the first frame of `buf`, or `None` while it is incomplete.
 ///
-/// An attribute counts as a frame of its own here, and so does a push: whoever pairs replies with
+/// An attribute counts as a frame of its own here, and so does a push: a caller that pairs replies with
 /// requests looks at the first byte, and does not count what starts with `|` or `>` as an answer.
 pub fn scan_frame(buf: &[u8]) -> Result<Option<usize>, FrameError> {
     FrameScanner::default().scan(buf)
@@ -109,6 +109,7 @@ impl FrameScanner {
     /// Goes on with the frame at the start of `buf`; the same bytes as last time, and more.
     ///
     /// When it returns a length, or an error, the scanner is ready for another frame.
+    #[inline]
     pub fn scan(&mut self, buf: &[u8]) -> Result<Option<usize>, FrameError> {
         let scanned = self.run(buf);
         if scanned != Ok(None) {
@@ -155,7 +156,7 @@ impl FrameScanner {
     }
 }
 
-/// Reads the token at `pos`; returns it with the position behind it, or nothing while it is incomplete.
+/// Reads the token at `pos`; returns it with the position behind it, or `None` while it is incomplete.
 pub(crate) fn token(buf: &[u8], pos: usize) -> Result<Option<(Token, usize)>, FrameError> {
     let Some(&tag) = buf.get(pos) else {
         return Ok(None);

@@ -1,21 +1,21 @@
-//! What SQLite's failures mean to a store.
+//! Classes of SQLite's errors.
 
 use rusqlite::{Error, ffi, types};
 
-/// What to do about a failure depends on this.
+/// The class of an error, which decides how a store reacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// There is no room; nothing was written.
+    /// The disk or the database is full; nothing was written.
     Full,
-    /// Somebody else has the lock; the same call may go well later.
+    /// Another connection holds the lock; the same call may succeed later.
     Busy,
-    /// The file holds what no version of this program writes.
+    /// The file holds data that no version of this program writes.
     Damaged,
     /// Anything else.
     Failed,
 }
 
-/// Returns what a failure means.
+/// Returns the class of an error.
 pub fn classify(error: &Error) -> ErrorClass {
     match error {
         Error::SqliteFailure(failure, _) => match (failure.code, failure.extended_code) {
@@ -33,7 +33,7 @@ pub fn classify(error: &Error) -> ErrorClass {
     }
 }
 
-/// A value in column `column` that means nothing to us.
+/// Returns an error about an unexpected value in a column.
 pub fn strange_value(column: usize, what: &'static str) -> Error {
     Error::FromSqlConversionFailure(column, types::Type::Null, what.into())
 }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_meaning() {
+    fn each_error_has_its_class() {
         assert_eq!(of(ffi::SQLITE_FULL), ErrorClass::Full);
         assert_eq!(of(ffi::SQLITE_IOERR_SHMSIZE), ErrorClass::Full);
         assert_eq!(of(ffi::SQLITE_BUSY_SNAPSHOT), ErrorClass::Busy);

@@ -1,4 +1,4 @@
-//! What every SQLite file of the house needs: a schema with a history, and failures with a meaning.
+//! What every SQLite file of this workspace needs: a schema with a recorded history, and classes of errors.
 
 mod error_class;
 mod scalar;

@@ -1,4 +1,4 @@
-//! The schema of a file and its history.
+//! The schema of a file and its recorded history.
 //!
 //! The number of the last migration applied is the file's `user_version`; a table
 //! keeps what was applied. All of it changes in one transaction that holds the
@@ -23,10 +23,10 @@ row! {
     struct MigrationRow { name: String, checksum: String }
 }
 
-/// What the files of one kind look like.
+/// The schema of one kind of file.
 #[derive(Debug)]
 pub struct Schema {
-    /// What such a file is, with its article, for errors.
+    /// A description with an article, for error texts.
     pub what: &'static str,
     /// Marks a file as one of these. SQLite keeps it in the header for this use.
     pub application_id: i32,
@@ -71,7 +71,7 @@ impl SchemaError {
 }
 
 impl Schema {
-    /// The number of the newest schema.
+    /// Returns the number of the newest schema.
     pub const fn newest(&self) -> u32 {
         self.history().newest()
     }
@@ -104,7 +104,7 @@ impl Schema {
         moved
     }
 
-    /// Tells whether the file is ours and new enough to be read as it is.
+    /// Returns whether the file is ours and new enough to be read as it is.
     pub fn require_newest(&self, connection: &Connection, path: &Path) -> Result<(), SchemaError> {
         let found = self.version_of(connection, path)?;
         if found < self.newest() {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_nobody_knows_cannot_be_asked_for() {
+    fn an_unknown_schema_is_refused() {
         let error = SCHEMA.to(&memory(), here(), 3).unwrap_err();
         assert!(matches!(error, SchemaError::Unknown { .. }));
     }

@@ -1,9 +1,7 @@
-//! Logs, metrics and traces of a process, and the clock.
+//! Logs, metrics and traces of the process.
 //!
-//! The one crate that may read the clocks of the system: all others are given a [`Clock`]. Services declare
-//! their metrics in their own crates and register them with [`metrics::Metrics`].
+//! Services declare their metrics in their own crates and register them with [`metrics::Metrics`].
 
-mod clock;
 mod config;
 pub mod history;
 mod logs;
@@ -13,6 +11,5 @@ mod otlp;
 mod process;
 pub mod trace;
 
-pub use clock::{Clock, ManualClock, SystemClock};
 pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
 pub use logs::{Error, Telemetry};

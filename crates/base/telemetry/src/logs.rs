@@ -1,4 +1,4 @@
-//! Starts logging and tracing, and ends them in good order.
+//! Starts and ends logging and tracing.
 
 use std::io::IsTerminal;
 
@@ -51,8 +51,8 @@ impl Telemetry {
 
     /// Sends the spans that are still waiting, within the export timeout.
     ///
-    /// Blocks: call it from a thread that runs no tasks, or the exporter's own work may
-    /// have nowhere to run.
+    /// Blocks: call it from a thread that runs no tasks, or the exporter's own tasks may have no thread to
+    /// run on.
     pub fn shutdown(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {

@@ -20,7 +20,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::clock::Clock;
+use nagaya_clock::Clock;
+
 use crate::process::ProcessCollector;
 
 /// The media type of [`Metrics::render`].
@@ -34,7 +35,7 @@ const LATENCY_BUCKETS: [f64; 13] = [
 
 /// All metrics of this process.
 pub struct Metrics {
-    /// Locked for a registration or a scrape only; counting does not pass here.
+    /// Locked for a registration or a scrape only; counting does not need it.
     registry: Mutex<Registry>,
     pub http: HttpMetrics,
 }
@@ -75,7 +76,7 @@ impl LatencyStats {
     }
 }
 
-/// What the HTTP server counts.
+/// Counters of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics {
     requests: Family<RequestLabels, Counter>,
@@ -178,7 +179,7 @@ impl HttpMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn a_scrape_tells_requests_uptime_and_version() {

@@ -1,8 +1,7 @@
 //! Trace export by OTLP over gRPC.
 //!
-//! Spans are batched by a thread of the SDK and sent by tasks on our runtime. Only our own
-//! spans are exported: the exporter's own HTTP/2 connection makes spans too, and exporting
-//! those would never end.
+//! Spans are batched by a thread of the SDK and sent by tasks on the runtime. Only spans of this program
+//! are exported: the exporter's HTTP/2 connection makes spans too, and exporting those would never end.
 
 use std::time::Duration;
 

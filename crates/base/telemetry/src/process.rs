@@ -10,18 +10,18 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::clock::Clock;
+use nagaya_clock::Clock;
 
 /// Reports uptime, memory, CPU time, threads and open files of this process.
 ///
-/// What the system does not tell (there is no `/proc` outside Linux) is left out.
+/// What the system does not provide (there is no `/proc` outside Linux) is left out.
 pub(crate) struct ProcessCollector {
     clock: Arc<dyn Clock>,
     started: Instant,
-    started_unix_ms: u64,
+    started_unix_ms: i64,
 }
 
-/// What `/proc/self` says at one moment.
+/// The values of `/proc/self` at one moment.
 #[derive(Debug, Default, PartialEq)]
 struct Usage {
     cpu_seconds: Option<f64>,

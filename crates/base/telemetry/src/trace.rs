@@ -1,7 +1,7 @@
-//! Traces that go through several processes, as W3C Trace Context passes them on.
+//! Traces across processes, propagated as W3C Trace Context.
 //!
-//! Spans are exported only where an endpoint is configured. Everywhere else these functions change nothing, and
-//! whoever hands work on passes the caller's own words along.
+//! Spans are exported only if an endpoint is configured. Otherwise these functions change nothing, and the
+//! caller's headers are passed on unchanged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,12 +9,12 @@ use tracing::Span;
 
 /// The header, in lower case as HTTP/2 and gRPC have it, that names trace and parent.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header with what tracing systems add to it.
+/// The header with the data of tracing systems.
 pub const TRACESTATE: &str = "tracestate";
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Whether spans of this process are exported.
+/// Returns whether spans of this process are exported.
 pub fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
@@ -24,7 +24,7 @@ pub(crate) fn switch_on() {
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// A `traceparent`, taken apart.
+/// A parsed `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parent {
     trace: u128,
@@ -32,21 +32,21 @@ struct Parent {
     flags: u8,
 }
 
-/// Whether a text can be passed on as a `traceparent`.
+/// Returns whether a text can be passed on as a `traceparent`.
 pub fn is_traceparent(text: &str) -> bool {
     parse(text).is_some()
 }
 
 /// Makes a span part of a trace that began elsewhere; a text that is no `traceparent` changes nothing.
 ///
-/// Call it before the span is entered: afterwards its place is settled.
+/// Call it before the span is entered: afterwards its parent is fixed.
 pub fn hang(span: &Span, traceparent: Option<&str>, tracestate: Option<&str>) {
     if let Some(parent) = traceparent.filter(|_| is_on()).and_then(parse) {
         export::hang(span, parent, tracestate);
     }
 }
 
-/// The `traceparent` by which others hang their spans below this one; nothing unless it is exported.
+/// Returns the `traceparent` for children of this span; `None` unless it is exported.
 pub fn traceparent(span: &Span) -> Option<String> {
     if !is_on() {
         return None;
@@ -103,7 +103,7 @@ mod export {
             true,
             state.unwrap_or_default(),
         );
-        // A span that a filter keeps out has no place in any trace.
+        // A span that a filter drops belongs to no trace.
         span.set_parent(Context::new().with_remote_span_context(context))
             .ok();
     }

@@ -1,7 +1,7 @@
 //! The results of a run, and their forms.
 
 use anyhow::Context;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::competitor::Kind;
@@ -27,7 +27,7 @@ pub(crate) struct Report {
 impl Report {
     pub(super) fn new(plan: &Plan) -> Report {
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions: Versions::of(&plan.programs),
             commands: vec![typed_command()],

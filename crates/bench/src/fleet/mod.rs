@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -128,7 +128,7 @@ pub(super) fn measure(plan: &Plan, folder: &TempDir) -> anyhow::Result<Report> {
     progress("moving workers between processes");
     rows.extend(moving::measure(plan, folder.path())?);
     Ok(Report {
-        date: date_of(SystemClock.unix_ms()),
+        date: date_of(SystemClock.unix_ms().unsigned_abs()),
         machine: Machine::this(),
         versions: Versions::of(&plan.programs),
         command: typed_command(),

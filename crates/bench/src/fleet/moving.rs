@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use nagaya_fleet::clock::{BootTime, boot_now};
+use nagaya_clock::{BootTime, boot_now};
 use nagaya_process::spawn_child;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use nagaya_fleet::clock::boot_now;
+use nagaya_clock::boot_now;
 use nagaya_fleet::manager::difference;
 use nagaya_fleet::name::{AppName, InstanceName, WorkerId};
 use nagaya_fleet::plan::{Fleet, Instance, Worker};

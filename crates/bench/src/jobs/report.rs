@@ -1,7 +1,7 @@
 //! The results of a run, and their three forms: text, Markdown, JSON.
 
 use anyhow::Context;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::options::{Plan, Subject};
@@ -97,7 +97,7 @@ impl Report {
                 .map(|(name, version)| (name.to_owned(), version.to_owned())),
         );
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             versions,
             command: typed_command(),

@@ -12,7 +12,7 @@ use super::options::Plan;
 use super::postgres::Postgres;
 use super::report::Figure;
 use crate::progress;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 
 /// Measures the speed before the transaction, and at the end of the time that it is held.
 pub(super) fn run<C: Caller>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nagaya_client::Client;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use tokio::task::JoinSet;
 
 use super::NagayaServers;

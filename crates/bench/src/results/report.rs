@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::Context;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::options::Plan;
@@ -102,7 +102,7 @@ impl Report {
         let mut versions = vec![("nagaya".to_owned(), plan.nagaya.version.clone())];
         versions.extend(postgres.map(|postgres| ("PostgreSQL".to_owned(), postgres.version())));
         Report {
-            date: date_of(SystemClock.unix_ms()),
+            date: date_of(SystemClock.unix_ms().unsigned_abs()),
             machine: Machine::this(),
             store: plan.store.name(),
             versions,

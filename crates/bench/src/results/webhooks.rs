@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_client::Client;
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 
 use super::NagayaServers;
 use super::ledger::{Ledger, percentile};

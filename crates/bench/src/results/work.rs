@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nagaya_client::{Claim, Client, Completion, NewJob, RetryPolicy};
-use nagaya_telemetry::{Clock, SystemClock};
+use nagaya_clock::{Clock, SystemClock};
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 

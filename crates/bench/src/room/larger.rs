@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_resp::encode_request;
-use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::memory_watch::{MemoryWatch, MostMemory};

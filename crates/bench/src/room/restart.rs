@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_resp::encode_request;
-use nagaya_telemetry::{Clock, SystemClock};
 use serde::Serialize;
 
 use super::options::Plan;

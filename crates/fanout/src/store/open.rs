@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use nagaya_clock::Clock;
 use nagaya_redis_client::RedisUrl;
-use nagaya_telemetry::Clock;
 
 use super::{DiscardStore, MemcachedStore, MemoryStore, RedisStore, Store};
 use crate::config::{FanoutConfig, StoreKind};

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_clock::SystemClock;
 use nagaya_fanout::{
     Cut, EndpointConfig, Fanout, FanoutConfig, IdSource, Server, State, Store, StoreKind, open_store,
 };
-use nagaya_telemetry::SystemClock;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -23,7 +23,6 @@ pub mod status;
 #[cfg(any(test, feature = "simulator"))]
 pub mod simulator;
 
-pub mod clock;
 mod http_client;
 
 /// Returns a random, unique name.

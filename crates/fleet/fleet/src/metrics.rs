@@ -14,7 +14,7 @@ use prometheus_client::registry::Unit;
 pub struct FleetStats {
     pub workers: u64,
     pub live_instances: u64,
-    /// Workers that fit nowhere.
+    /// Workers that fit on no instance.
     pub unplaced: u64,
     /// Most minus fewest workers on the instances that accept any.
     pub spread: u64,
@@ -28,7 +28,7 @@ pub struct FleetStats {
     pub sync_failures: u64,
     /// Worker time without a running copy.
     pub dark: Duration,
-    /// Worker time past a lease, the only time in which a second copy can have run.
+    /// Worker time past a lease, the only time in which two copies can have run.
     pub double_run: Duration,
 }
 

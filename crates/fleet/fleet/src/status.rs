@@ -1,6 +1,7 @@
 //! The state of the fleet as tables and JSON.
 
 use comfy_table::{Table, presets};
+use nagaya_clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 use crate::name::{InstanceName, WorkerId};
@@ -170,7 +171,7 @@ fn text<T: ToString>(value: Option<T>) -> String {
 
 /// Formats how long ago a moment was, short enough for a table.
 fn moment(since_ms: u64) -> String {
-    let seconds = crate::clock::unix_ms().saturating_sub(since_ms) / 1000;
+    let seconds = SystemClock.unix_ms().unsigned_abs().saturating_sub(since_ms) / 1000;
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7200 => format!("{}m", seconds / 60),

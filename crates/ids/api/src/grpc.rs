@@ -13,10 +13,10 @@ use crate::proto::nagaya::ids::v1::{
 };
 use crate::{IDS_MAX, IdsApi};
 
-/// Requests are a number at most; longer messages are refused.
+/// The longest request, in bytes: requests hold one number at most.
 const REQUEST_BYTES_MAX: usize = 1024;
 
-/// The gRPC services as routes; they need HTTP/2.
+/// Returns the gRPC services as routes; they need HTTP/2.
 pub fn grpc_router(api: IdsApi) -> Router {
     let generator = GeneratorServer::new(api.clone()).max_decoding_message_size(REQUEST_BYTES_MAX);
     let stats = StatsServer::new(api.clone()).max_decoding_message_size(REQUEST_BYTES_MAX);
@@ -71,7 +71,7 @@ impl IdsApi {
     }
 }
 
-/// What a client is told: `UNAVAILABLE` is the code that clients try again on.
+/// Maps an error to a gRPC status. Clients retry on `UNAVAILABLE`.
 fn status(error: MintError) -> Status {
     if error.is_passing() {
         Status::unavailable(error.to_string())

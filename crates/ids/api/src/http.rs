@@ -1,7 +1,7 @@
 //! `GET /v1/ids`, and katsubushi's `/id`, `/ids` and `/stats`.
 //!
-//! A GET that makes something is katsubushi's habit and convenient; answers are marked as not
-//! to be stored, because an id from a cache is a duplicate.
+//! Ids are made by GET as in katsubushi. Answers are marked as not to be stored, because an id from a
+//! cache is a duplicate.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -99,7 +99,7 @@ async fn katsubushi_stats(State(api): State<IdsApi>) -> Response {
     }))
 }
 
-/// The parameter `n`; 1 when it is missing or empty.
+/// Returns the parameter `n`; 1 when it is missing or empty.
 fn count(params: ParamsResult, min: u64) -> Result<u64, Problem> {
     let Query(params) = params.map_err(|rejection| Problem::bad_request(rejection.body_text()))?;
     let Some(text) = params.n.filter(|text| !text.is_empty()) else {

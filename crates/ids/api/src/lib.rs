@@ -1,4 +1,4 @@
-//! Ids over HTTP and gRPC: routers that the house merges into its server.
+//! Ids over HTTP and gRPC: routers that are merged into the HTTP server.
 //!
 //! [`router`] is our own HTTP interface, [`katsubushi_router`] katsubushi's, [`grpc_router`]
 //! both gRPC interfaces. All of them share the mint and the counters with the memcached
@@ -34,7 +34,7 @@ pub use http::{katsubushi_router, router};
 /// The most ids in one answer, over HTTP and gRPC alike; katsubushi's limit.
 pub const IDS_MAX: u64 = 1000;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone, Debug)]
 pub struct IdsApi {
     pub mint: Arc<Mint>,

@@ -17,12 +17,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_ids::clock::{BootClock, SystemBootClock};
+use nagaya_clock::BootTime;
+use nagaya_clock::{BootClock, SystemClock};
+use nagaya_ids::FixedPermit;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
-use nagaya_ids::{BootTime, FixedPermit};
 use nagaya_testkit::{Memcached, Process, Redis};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -104,22 +105,22 @@ fn main() -> Result<(), Failure> {
 fn in_process(duration: Duration) {
     let mint = mint();
     let report = |name: &str, count: u64, started: BootTime, cpu: Duration| {
-        let seconds = SystemBootClock.now().since(started).as_secs_f64();
+        let seconds = SystemClock.now().since(started).as_secs_f64();
         let (rate, nanos) = (count as f64 / seconds, cpu.as_nanos() as u64 / count);
         println!("{name:<28}{rate:>11.0}/s, {nanos} ns of processor time each");
     };
-    let (started, cpu) = (SystemBootClock.now(), thread_cpu());
+    let (started, cpu) = (SystemClock.now(), thread_cpu());
     let mut count = 0;
-    while SystemBootClock.now().since(started) < duration {
+    while SystemClock.now().since(started) < duration {
         for _ in 0..1000 {
             mint.one().expect("a fixed number always has ids");
         }
         count += 1000;
     }
     report("in process, one by one:", count, started, thread_cpu() - cpu);
-    let (started, cpu) = (SystemBootClock.now(), thread_cpu());
+    let (started, cpu) = (SystemClock.now(), thread_cpu());
     let (mut count, mut ids) = (0, Vec::new());
-    while SystemBootClock.now().since(started) < duration {
+    while SystemClock.now().since(started) < duration {
         ids.clear();
         mint.fill(1000, &mut ids).expect("a fixed number always has ids");
         count += 1000;
@@ -247,7 +248,7 @@ fn load(
             unsent: request.bytes.len(),
         });
     }
-    let started = SystemBootClock.now();
+    let started = SystemClock.now();
     for connection in &mut open {
         connection.send(request)?;
     }
@@ -259,7 +260,7 @@ fn load(
             let connection = &mut open[event.data.u64() as usize];
             done += connection.receive(request, &mut buffer)?;
         }
-        let spent = SystemBootClock.now().since(started);
+        let spent = SystemClock.now().since(started);
         if spent >= duration {
             return Ok((done as f64, spent));
         }

@@ -1,4 +1,4 @@
-//! Explains ids: when, by which worker, as the how-manieth of its millisecond.
+//! Explains ids: their time, worker and sequence.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::layout::{Layout, Parts};
 use crate::utc;
 
-/// An id and what it says.
+/// An id and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     pub id: u64,
     pub parts: Parts,
-    /// How long ago it was made; negative when that is still to come.
+    /// How long ago it was made; negative for the future.
     pub age_ms: i64,
 }
 
@@ -47,7 +47,7 @@ pub fn decode(id: u64, layout: &Layout, now_ms: u64) -> Result<Decoded, DecodeEr
     Ok(Decoded { id, parts, age_ms })
 }
 
-/// A table for people.
+/// Formats a table for people.
 pub fn table(decoded: &[Decoded]) -> String {
     let mut table = Table::new();
     table
@@ -67,7 +67,7 @@ pub fn table(decoded: &[Decoded]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A list of objects; ids as strings too, because JavaScript rounds large numbers.
+/// Formats a list of objects; ids as strings too, because JavaScript rounds large numbers.
 pub fn json(decoded: &[Decoded]) -> Value {
     decoded
         .iter()
@@ -85,7 +85,7 @@ pub fn json(decoded: &[Decoded]) -> Value {
         .collect()
 }
 
-/// A span in its two largest units: `3d 4h ago`, `in 250ms`.
+/// Formats a span in its two largest units: `3d 4h ago`, `in 250ms`.
 fn age(age_ms: i64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
     let span_ms = age_ms.unsigned_abs();

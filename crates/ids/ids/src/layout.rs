@@ -12,7 +12,7 @@ pub const DEFAULT_EPOCH_MS: u64 = 1_420_070_400_000;
 pub const WARN_YEARS: u64 = 10;
 
 const YEAR_MS: u64 = 31_556_952_000;
-/// A worker field wider than this makes tables per worker too large.
+/// The widest worker field, in bits: a wider one makes tables per worker too large.
 const WORKER_BITS_MAX: u32 = 22;
 const SEQUENCE_BITS_MAX: u32 = 22;
 
@@ -25,7 +25,7 @@ pub struct Layout {
     epoch_ms: u64,
 }
 
-/// What an id says.
+/// The parts of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Parts {
     /// When it was made, in milliseconds since 1970.
@@ -52,7 +52,7 @@ pub enum LayoutError {
     Ended { end_ms: u64 },
 }
 
-/// Something about a usable layout that its owner should know.
+/// A property of a usable layout that its operator should know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutWarning {
     #[error("the time field ends on {}, in {years} years", utc::rfc3339(*end_ms))]
@@ -108,7 +108,7 @@ impl Layout {
         })
     }
 
-    /// Tells whether ids can be made now, and what to warn about.
+    /// Checks that ids can be made now; returns what the operator should know.
     pub fn check(&self, now_ms: u64) -> Result<Vec<LayoutWarning>, LayoutError> {
         let (epoch_ms, end_ms) = (self.epoch_ms, self.end_ms());
         if now_ms < epoch_ms {
@@ -132,22 +132,22 @@ impl Layout {
         self.epoch_ms
     }
 
-    /// The last millisecond that has ids, since 1970.
+    /// Returns the last millisecond that has ids, since 1970.
     pub fn end_ms(&self) -> u64 {
         self.epoch_ms.saturating_add(self.time_max())
     }
 
-    /// The greatest worker number.
+    /// Returns the greatest worker number.
     pub fn worker_max(&self) -> u64 {
         low_bits(self.worker_bits)
     }
 
-    /// How many ids one worker can make in a millisecond.
+    /// Returns how many ids one worker can make in a millisecond.
     pub fn per_ms(&self) -> u64 {
         self.sequence_max() + 1
     }
 
-    /// The id of three parts, or nothing when one of them does not fit its field.
+    /// Returns the id of three parts, or nothing when one of them does not fit its field.
     pub fn encode(&self, parts: Parts) -> Option<u64> {
         let time = parts.unix_ms.checked_sub(self.epoch_ms)?;
         let fits = time <= self.time_max()
@@ -156,7 +156,7 @@ impl Layout {
         fits.then(|| self.compose(time, parts.worker, parts.sequence))
     }
 
-    /// The parts of an id, or nothing when it has bits above the time field.
+    /// Returns the parts of an id, or nothing when it has bits above the time field.
     pub fn decode(&self, id: u64) -> Option<Parts> {
         let time = id >> (self.worker_bits + self.sequence_bits);
         (time <= self.time_max()).then(|| Parts {

@@ -1,10 +1,10 @@
-//! Numbers nobody else holds, and unique ids made from them.
+//! Exclusively leased worker numbers, and the unique ids made with them.
 //!
-//! Suggested reading order: the clocks, what a holder may do with its number, the pool in Redis, the
-//! lease on top of it, and the supervisor that gives a number to a command. Then how ids are made
-//! from a number (`layout`, `mint`), given out (`server`) and examined.
+//! Suggested reading order: the clock, the rights of a holder (`permit`), the pool in Redis, the lease
+//! on top of it, and the supervisor that gives a number to a command. Then how ids are made from a
+//! number (`layout`, `mint`), served (`server`) and examined.
 
-pub mod clock;
+pub mod id_clock;
 pub mod permit;
 
 pub mod pool;
@@ -16,7 +16,6 @@ pub mod run;
 pub mod layout;
 pub mod lease_follower;
 pub mod mint;
-pub mod running_clock;
 pub mod server;
 
 pub mod metrics;
@@ -25,5 +24,5 @@ pub mod audit;
 pub mod decode;
 pub mod utc;
 
-pub use clock::{BootClock, BootTime, IdClock, SystemBootClock};
+pub use id_clock::IdClock;
 pub use permit::{Ceiling, FixedPermit, Permit, Stop};

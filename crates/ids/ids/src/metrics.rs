@@ -1,4 +1,4 @@
-//! Metrics of the id generator, read from its counters at each scrape.
+//! Metrics of the id service, read from its own counters at each scrape.
 
 use std::fmt;
 

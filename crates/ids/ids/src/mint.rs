@@ -18,24 +18,24 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::clock::BootTime;
+use crate::id_clock::RunningClock;
 use crate::layout::Layout;
 use crate::permit::{Permit, Stop};
-use crate::running_clock::RunningClock;
+use nagaya_clock::BootTime;
 
-/// How long a caller waits for ids unless told otherwise. Serving threads wait in it, so it
-/// is short; a clock that is further behind is an error.
+/// The default of the longest wait for ids. Serving threads block for it, so it is short; a clock that
+/// is further behind is an error.
 pub const DEFAULT_WAIT_MAX: Duration = Duration::from_millis(250);
-/// The last part of a wait is spent asking the clock: sleeping wakes up about this late.
+/// How late a sleep wakes up. The last part of a wait is spent reading the clock instead.
 const SLEEP_LATE: Duration = Duration::from_micros(80);
 
-/// The maker of ids. Shared by reference between all threads and tasks that need some.
+/// The generator of ids, shared by all threads and tasks that need some.
 pub struct Mint {
     layout: Layout,
     clock: RunningClock,
     wait_max: Duration,
-    /// Whose number is used; none before the first lease and after a lost one. Read-locked
-    /// while ids are made, so that none of an earlier permit is made once `set_permit` is back.
+    /// The permit in use; none before the first lease and after a lost one. Read-locked while ids are
+    /// made, so that none of an earlier permit is made once `set_permit` has returned.
     permit: RwLock<Option<Arc<dyn Permit>>>,
     /// Time since the epoch in milliseconds, then the sequence, of the last id. It stays when
     /// the worker changes: rising over all numbers held is more than asked, and simpler.
@@ -46,7 +46,7 @@ pub struct Mint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block(Range<u64>);
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Ready(Block),
@@ -76,7 +76,7 @@ pub enum MintError {
 }
 
 impl MintError {
-    /// Whether the same call may succeed soon without anybody changing anything.
+    /// Returns whether the same call may succeed soon without a change by an operator.
     pub fn is_passing(&self) -> bool {
         match self {
             MintError::NoNumber
@@ -100,7 +100,7 @@ impl Block {
 }
 
 impl Mint {
-    /// A mint without a number; [`Mint::set_permit`] gives it one.
+    /// Makes a mint without a number; [`Mint::set_permit`] gives it one.
     pub fn new(layout: Layout, clock: RunningClock) -> Mint {
         Mint {
             layout,
@@ -129,19 +129,19 @@ impl Mint {
         &self.clock
     }
 
-    /// Uses another grant's number from now on, or none. When this returns, no id of the
-    /// earlier one will be made any more.
+    /// Uses another grant's number from now on, or none. Once this returns, no id of the earlier grant
+    /// is made.
     pub fn set_permit(&self, permit: Option<Arc<dyn Permit>>) {
         *self.permit.write() = permit;
     }
 
-    /// The number in use and its fence.
+    /// Returns the number in use and its fence.
     pub fn worker(&self) -> Option<(u64, u64)> {
         let permit = self.permit.read();
         permit.as_ref().map(|permit| (permit.worker(), permit.fence()))
     }
 
-    /// The time of the last id, in milliseconds since 1970; nothing before the first.
+    /// Returns the time of the last id, in milliseconds since 1970; nothing before the first.
     pub fn last_issued_ms(&self) -> Option<u64> {
         let last = self.last.load(Ordering::Acquire);
         (last > 0).then(|| self.layout.epoch_ms() + (last >> self.layout.sequence_bits()))
@@ -157,7 +157,7 @@ impl Mint {
             return Err(MintError::WorkerTooLarge { worker, max });
         }
         loop {
-            // Read before the clock, so that the clock is not behind it but for a real reason.
+            // Read before the clock: otherwise another thread's newer id could make the clock look behind.
             let last = self.last.load(Ordering::Acquire);
             let now_nanos = self.clock.unix_nanos();
             let now_ms = now_nanos / 1_000_000;
@@ -188,8 +188,8 @@ impl Mint {
 
     /// Makes `count` ids, all or none, waiting at most [`Mint::wait_max`] on this thread.
     pub fn fill(&self, count: usize, ids: &mut Vec<u64>) -> Result<(), MintError> {
-        let mut filling = Filling::new(self, count, ids);
-        while let Some(wait) = filling.advance()? {
+        let mut batch = BatchMint::new(self, count, ids);
+        while let Some(wait) = batch.advance()? {
             pause(wait);
         }
         Ok(())
@@ -199,8 +199,8 @@ impl Mint {
     ///
     /// Cancel safe: ids already made are dropped with the future and never used.
     pub async fn fill_async(&self, count: usize, ids: &mut Vec<u64>) -> Result<(), MintError> {
-        let mut filling = Filling::new(self, count, ids);
-        while let Some(wait) = filling.advance()? {
+        let mut batch = BatchMint::new(self, count, ids);
+        while let Some(wait) = batch.advance()? {
             tokio::time::sleep(wait).await;
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Mint {
         Ok(ids[0])
     }
 
-    /// The place (time and sequence) of the next id, or the millisecond to wait for.
+    /// Returns the place (time and sequence) of the next id, or the millisecond to wait for.
     fn first_after(&self, last: u64, now_ms: u64) -> Result<Result<u64, u64>, MintError> {
         let Some(time) = now_ms.checked_sub(self.layout.epoch_ms()) else {
             return Err(MintError::BeforeEpoch);
@@ -257,7 +257,7 @@ impl std::fmt::Debug for Mint {
 }
 
 /// A request for many ids under way.
-struct Filling<'a> {
+struct BatchMint<'a> {
     mint: &'a Mint,
     ids: &'a mut Vec<u64>,
     /// How many ids were there before.
@@ -265,14 +265,14 @@ struct Filling<'a> {
     full: usize,
     /// When the first wait began.
     started: Option<BootTime>,
-    /// The longest wait, plus the time that so many ids take by themselves.
+    /// The longest wait, plus the time that this many ids take by themselves.
     allowed: Duration,
 }
 
-impl<'a> Filling<'a> {
-    fn new(mint: &'a Mint, count: usize, ids: &'a mut Vec<u64>) -> Filling<'a> {
+impl<'a> BatchMint<'a> {
+    fn new(mint: &'a Mint, count: usize, ids: &'a mut Vec<u64>) -> BatchMint<'a> {
         let own_ms = (count as u64).div_ceil(mint.layout.per_ms());
-        Filling {
+        BatchMint {
             mint,
             kept: ids.len(),
             full: ids.len() + count,
@@ -282,7 +282,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Goes on until all ids are there (nothing) or none are to be had for a time.
+    /// Makes ids until the batch is complete (`None`) or a wait is needed.
     fn advance(&mut self) -> Result<Option<Duration>, MintError> {
         let result = self.try_advance();
         if result.is_err() {
@@ -325,8 +325,9 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::clock::{BootClock, IdClock};
+    use crate::id_clock::IdClock;
     use crate::permit::{Ceiling, FixedPermit};
+    use nagaya_clock::BootClock;
 
     const START_MS: u64 = 1_794_700_800_000;
 

@@ -1,4 +1,4 @@
-//! What the maker of ids may do with a number, and until when.
+//! The right to make ids with a number, and its limits in time.
 //!
 //! The lease hands out a [`Permit`] per grant; the generator asks it before every batch, in this
 //! order and in no other:
@@ -7,21 +7,21 @@
 //! 2. *then* read the boot clock and [`check`](Permit::check): the window must be open, and no fixed
 //!    time may lie above the returned ceiling;
 //! 3. [`note_issued`](Permit::note_issued) the highest time;
-//! 4. let the ids go.
+//! 4. return the ids.
 //!
 //! Checking the window first and reading the id clock second is wrong: a process frozen in between
 //! would stamp ids with a time that belongs to the next holder.
 
 use std::time::Duration;
 
-use crate::clock::BootTime;
+use nagaya_clock::BootTime;
 
 /// The right to make ids with one worker number, for as long as one grant lasts.
 ///
 /// A permit never comes back to life: after [`Stop::Lost`] the holder hands out another one, which
 /// may be for another number.
 pub trait Permit: Send + Sync + 'static {
-    /// The number that no other holder may use at the same time.
+    /// Returns the number that no other holder may use at the same time.
     fn worker(&self) -> u64;
 
     /// Rises with every grant of a number, so that others can refuse ids of an earlier holder.
@@ -31,7 +31,7 @@ pub trait Permit: Send + Sync + 'static {
     /// must be greater.
     fn floor_ms(&self) -> u64;
 
-    /// Whether ids may be issued at `now`, which must have been read after the ids' times were.
+    /// Checks that ids may be issued at `now`, which must have been read after the ids' times were.
     fn check(&self, now: BootTime) -> Result<Ceiling, Stop>;
 
     /// Records that ids with times up to `last_ms` are about to leave. Must be called before they
@@ -61,7 +61,7 @@ pub enum Stop {
     NotSaved,
 }
 
-/// A number given by hand (`--worker-id`): always open, with nobody watching that it is given once.
+/// A number given by the user (`--worker-id`): always open, and not checked for being used once.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedPermit {
     worker: u64,

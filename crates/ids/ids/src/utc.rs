@@ -1,6 +1,6 @@
 //! Dates as text.
 
-/// A moment in UTC as RFC 3339 writes it, with milliseconds.
+/// Returns a moment in UTC as RFC 3339 writes it, with milliseconds.
 pub fn rfc3339(unix_ms: u64) -> String {
     let (days, ms_of_day) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil(days);

@@ -40,7 +40,7 @@ impl Api {
     /// Combines the service, its authentication and its limits. When `closing` is cancelled, streams and
     /// waits for results end; the service itself ends waiting claims.
     pub fn new(jobs: Jobs, auth: AuthConfig, config: ApiConfig, closing: CancellationToken) -> Api {
-        let auth = Auth::new(Arc::clone(jobs.store()), auth);
+        let auth = Auth::new(jobs.store().clone(), auth);
         let handlers = JobsHandlers::new(jobs);
         Api(Arc::new(Inner {
             handlers,

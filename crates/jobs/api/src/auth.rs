@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use nagaya_jobs::store::JobStore;
+use nagaya_http_kit::bearer;
+use nagaya_jobs::store::Tenants;
 use nagaya_jobs::tenant::Scopes;
 use nagaya_jobs::{Error, QueueName, TenantId};
 use parking_lot::Mutex;
@@ -186,7 +187,7 @@ type CachedToken = (Option<Arc<Principal>>, Instant);
 
 /// Authenticates requests.
 pub(crate) struct Auth {
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn Tenants>,
     server_token: Option<[u8; 32]>,
     operator: Arc<Principal>,
     open: bool,
@@ -194,7 +195,7 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    pub(crate) fn new(store: Arc<dyn JobStore>, config: AuthConfig) -> Auth {
+    pub(crate) fn new(store: Arc<dyn Tenants>, config: AuthConfig) -> Auth {
         Auth {
             store,
             server_token: config.server_token.as_deref().map(hash),
@@ -224,7 +225,7 @@ impl Auth {
     }
 
     async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Principal>, Problem> {
-        let token = bearer(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
+        let token = bearer::token_of(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
         match token {
             Some(token) => self.of_token(token).await,
             None => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
@@ -316,13 +317,6 @@ fn unauthorized(detail: &str) -> Problem {
     Problem::new(ProblemKind::Unauthorized, detail)
 }
 
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked(7)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| token.trim_ascii())
-}
-
 /// Returns whether a browser sends this for a page that this server did not serve.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
@@ -338,12 +332,6 @@ fn is_foreign_page(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_scheme_may_be_written_in_any_case() {
-        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"Basic abc"), None);
-    }
 
     #[test]
     fn a_page_of_another_origin_is_foreign() {

@@ -1,7 +1,7 @@
 //! Errors as problem documents (RFC 9457).
 //!
-//! The `type` is a relative reference whose last part is the problem's name: `/problems/lease-lost`. gRPC tells
-//! the same names in its metadata.
+//! The `type` is a relative reference whose last segment is the problem's name: `/problems/lease-lost`. gRPC
+//! carries the same names in its metadata.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,14 +11,14 @@ use nagaya_jobs::Error;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How much of a caller's own words is repeated in an answer, in characters.
+/// Characters of a caller's own text that a response repeats.
 const ECHO_MAX: usize = 200;
-/// When a client may try again after the store was busy or out of reach, in seconds.
+/// Retry-After, in seconds, when the store was busy or unreachable.
 const RETRY_SECONDS: u32 = 1;
-/// The same for a queue that is full, which takes longer to change.
+/// Retry-After, in seconds, for a full queue, which takes longer to change.
 const FULL_RETRY_SECONDS: u32 = 5;
 
-/// What sorts of problems there are.
+/// The kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProblemKind {
     BadRequest,
@@ -33,7 +33,7 @@ pub(crate) enum ProblemKind {
     QueueFull,
     Busy,
     Timeout,
-    /// Somebody else did not take what we sent for the caller.
+    /// A third party did not accept what we sent for the caller.
     NotSent,
     Unavailable,
     Internal,
@@ -126,7 +126,7 @@ impl ProblemKind {
     }
 }
 
-/// An error answer: the sort says what kind, the detail says what and how to mend it.
+/// An error response: the kind for programs, and a detail that says what is wrong and how to fix it.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) kind: ProblemKind,
@@ -157,7 +157,7 @@ pub(crate) struct ProblemDocument<'a> {
 }
 
 impl Problem {
-    /// `detail` may repeat the caller's words: it is shortened.
+    /// `detail` may repeat the caller's text, so it is truncated.
     pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Problem {
         Problem {
             kind,
@@ -171,7 +171,7 @@ impl Problem {
         Problem::new(ProblemKind::BadRequest, detail)
     }
 
-    /// The token is none that this store gave out for this job.
+    /// The token was not issued by this store for this job.
     pub(crate) fn foreign_token() -> Problem {
         Error::LeaseLost {
             why: nagaya_jobs::error::LostWhy::Unknown,
@@ -261,7 +261,7 @@ mod tests {
     fn responses_are_as_recorded() {
         let mut problems: Vec<Problem> = errors().into_iter().map(Problem::from).collect();
         problems.push(Problem::bad_request("あ".repeat(201)));
-        problems.extend(Sort::ALL.iter().map(|sort| Problem::new(*sort, "no")));
+        problems.extend(ProblemKind::ALL.iter().map(|kind| Problem::new(*kind, "no")));
         let text = transcripts(problems.into_iter().map(Problem::into_response));
         assert_eq!(text, include_str!("problem.golden"));
     }

@@ -6,7 +6,7 @@
 
 use nagaya_jobs::delivery::Delivery;
 use nagaya_jobs::job::{Body, Idempotency};
-use nagaya_jobs::store::JobStore;
+use nagaya_jobs::store::JobQueue;
 use nagaya_jobs::{Error, NewJob, QueueName};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub fn queue() -> QueueName {
 }
 
 /// Registers an undelivered result. Registering it again has no effect.
-pub(crate) async fn note(store: &dyn JobStore, delivery: &Delivery, why: &str) -> Result<(), Error> {
+pub(crate) async fn note(store: &dyn JobQueue, delivery: &Delivery, why: &str) -> Result<(), Error> {
     let url = &delivery.webhook.url;
     let error = format!("the result of job {} did not reach {url}: {why}", delivery.job);
     let payload = json!({ "job": delivery.job.to_string(), "url": url, "error": error });

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Doubles from `first` up to `max`. Each wait is drawn from its upper half, so that jobs that failed
-    /// together do not come back together.
+    /// together do not retry together.
     Exponential { first: Duration, max: Duration },
     /// The same wait each time.
     Fixed { delay: Duration },

@@ -1,4 +1,4 @@
-//! Time, as something that is handed in.
+//! Time as an argument.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,7 +50,7 @@ pub fn span_ms(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-/// Returns the length of time of so many milliseconds; none for a negative number.
+/// Returns the length of time of a number of milliseconds; zero for a negative number.
 pub fn span(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

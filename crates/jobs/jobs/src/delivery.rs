@@ -1,4 +1,4 @@
-//! Webhooks: who is told of a job's events, and how far the telling has come.
+//! Webhooks, and the state of their deliveries.
 
 use std::time::Duration;
 
@@ -29,11 +29,12 @@ impl Webhook {
         }
     }
 
-    /// Tells whether an event of this kind is sent.
+    /// Returns whether an event of this kind is sent.
     pub fn wants(&self, kind: EventKind) -> bool {
-        match self.events.is_empty() {
-            true => kind.is_ending(),
-            false => self.events.contains(&kind) && Webhook::can_send(kind),
+        if self.events.is_empty() {
+            kind.is_ending()
+        } else {
+            self.events.contains(&kind) && Webhook::can_send(kind)
         }
     }
 
@@ -73,13 +74,13 @@ impl Webhook {
     }
 }
 
-/// How far a delivery has come.
+/// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeliveryState {
     /// Not yet delivered; there will be another try.
     Pending,
     Delivered,
-    /// All tries are used up, or the target wants no more. The job shows "result not delivered".
+    /// No tries left, or the target refused further ones. The job shows "result not delivered".
     GaveUp,
 }
 
@@ -103,7 +104,7 @@ impl DeliveryState {
     }
 }
 
-/// The number of a delivery, in the order of the events that they tell.
+/// The number of a delivery, in the order of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub i64);
 
@@ -120,7 +121,7 @@ pub struct Delivery {
     pub attempt: u32,
     pub webhook: Webhook,
     pub state: DeliveryState,
-    /// Tries so far; a replay goes on counting.
+    /// Tries so far; a replay continues to count.
     pub tries: u32,
     pub created_at_ms: i64,
     /// When the next try is due while pending.
@@ -133,14 +134,14 @@ pub struct DeliveryTry {
     pub number: u32,
     pub at_ms: i64,
     pub latency: Duration,
-    /// The reply's status; nothing when there was no reply.
+    /// The reply's status; `None` without a reply.
     pub status: Option<u16>,
     pub error: Option<String>,
     /// The first bytes of the reply.
     pub reply: Vec<u8>,
 }
 
-/// What a try led to.
+/// The outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryOutcome {
     Delivered,
@@ -152,23 +153,23 @@ pub enum TryOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TryReport {
     pub id: DeliveryId,
-    /// Must be the delivery's `tries` plus one when it was handed out; else the report is a late one and
+    /// Must be the delivery's `tries` plus one when it was handed out; otherwise the report is stale and
     /// changes nothing.
     pub attempt: DeliveryTry,
     pub outcome: TryOutcome,
 }
 
-/// A delivery given back untried.
+/// A delivery that is returned untried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOff {
     pub id: DeliveryId,
-    /// The delivery's tries when it was handed out: with another number by now it is somebody else's.
+    /// The delivery's tries when it was handed out. With another number by now, another server holds it.
     pub tries: u32,
     /// When it is due again, Unix milliseconds.
     pub at_ms: i64,
 }
 
-/// Which deliveries are meant.
+/// Which deliveries to list or replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     pub id: Option<DeliveryId>,

@@ -12,26 +12,26 @@ type Source = Box<dyn StdError + Send + Sync>;
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The caller asked for something that cannot be.
+    /// The call cannot succeed as it is.
     Caller,
-    /// There is too much to do right now.
+    /// The store or the queue is overloaded.
     Load,
-    /// The store or the machine under it.
+    /// The store or its machine failed.
     Store,
 }
 
-/// Why a token is worth nothing any more.
+/// Why a token is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostWhy {
-    /// This store gave out no such token, or its job is gone.
+    /// This store issued no such token, or its job is gone.
     Unknown,
-    /// The lease ran out and the job was taken back.
+    /// The lease expired and the job was taken back.
     Expired,
-    /// The attempt had ended by another report.
+    /// The attempt ended by another report.
     Reported,
     /// The job was cancelled.
     Cancelled,
-    /// The attempt had ended the same way with something else in the report; the first one counts.
+    /// The attempt ended the same way with another content; the first report counts.
     Conflict,
 }
 
@@ -75,7 +75,7 @@ pub enum Error {
     /// The job's state does not allow it.
     #[error("job {id} is {state}")]
     WrongState { id: JobId, state: State },
-    /// Late or foreign use of a token. Counted and shown on the job.
+    /// A token was used too late or for another job. Counted and shown on the job.
     #[error("lease lost: {why}")]
     LeaseLost { why: LostWhy, state: Option<State> },
     #[error("job {id}, on which this one depends, is unknown")]
@@ -84,7 +84,7 @@ pub enum Error {
     DependencyFailed { id: JobId, state: State },
     #[error("queue {queue} is full: it holds {depth_max} jobs that have not started")]
     QueueFull { queue: QueueName, depth_max: u64 },
-    /// More calls wait for the store than its bound.
+    /// More calls wait for the store than its limit.
     #[error("too many calls wait for the store")]
     Busy,
     /// It cannot be reached. The call may have been carried out.
@@ -93,8 +93,8 @@ pub enum Error {
     /// Its disk is full.
     #[error("the job store is full")]
     Full(#[source] Source),
-    /// The store has stopped, for good until it is opened again: a write to its disk failed, so nobody can
-    /// know what is on it. The call may have been carried out.
+    /// The store has stopped until it is opened again: a write to its disk failed, so the state on disk is
+    /// unknown. The call may have been carried out.
     #[error("the job store has stopped: {why}")]
     Stopped { why: String },
     #[error("the job store is damaged: {what}")]
@@ -118,7 +118,7 @@ impl Error {
         }
     }
 
-    /// Tells whose fault it is.
+    /// Returns whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
             Error::Invalid { .. }
@@ -137,8 +137,8 @@ impl Error {
         }
     }
 
-    /// Tells whether the same call may work later without anybody's help. Repeating it does no harm: reports
-    /// are fenced, and registrations should carry an idempotency key.
+    /// Returns whether the same call may succeed later. Repeating it does no harm: reports are fenced, and
+    /// registrations should carry an idempotency key.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -146,7 +146,7 @@ impl Error {
         )
     }
 
-    /// Tells whether the call may have been carried out in spite of the error.
+    /// Returns whether the call may have been carried out despite the error.
     pub fn may_have_happened(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Error {
         )
     }
 
-    /// The same failure for another item of the batch that it hit. Sources do not go along.
+    /// Returns the same error for another item of the failed batch. Sources are kept as text.
     pub fn again(&self) -> Error {
         match self {
             Error::Unavailable(source) => Error::Unavailable(source.to_string().into()),

@@ -1,7 +1,7 @@
-//! The ordered log of what happened.
+//! The ordered log of events.
 //!
-//! One log for each store. A position in it is a number that only grows, and a reader that has seen all up to
-//! one number has seen everything before it: no event appears late.
+//! There is one log per store. A position in it is a number that only grows, and a reader that has seen all up
+//! to one number has seen everything before it: no event appears late.
 
 use crate::id::JobId;
 use crate::job::Body;
@@ -18,7 +18,7 @@ pub enum EventKind {
     Succeeded,
     Failed,
     Cancelled,
-    /// The lease ran out. `Failed` follows when that was the last attempt; else the job waits again.
+    /// The lease expired. `Failed` follows when that was the last attempt; otherwise the job is ready again.
     LeaseLost,
 }
 
@@ -69,7 +69,7 @@ impl EventKind {
         EventKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Tells whether the event is a job's ending.
+    /// Returns whether the event is a job's ending.
     pub fn is_ending(self) -> bool {
         matches!(
             self,
@@ -78,10 +78,10 @@ impl EventKind {
     }
 }
 
-/// What an event carries besides who, what and when.
+/// The payload of an event.
 ///
-/// The body of an ending is the job's own row, read when the event is: it is there as long as the job is kept
-/// and was not retried by hand since.
+/// The body of an ending is in the row of the job, read together with the event: it exists as long as the job
+/// is kept and was not retried by an operator since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum EventData {
     #[default]
@@ -111,7 +111,7 @@ pub struct Event {
     pub data: EventData,
 }
 
-/// Which events a reader wants. Nothing said means all.
+/// Which events a reader wants. A filter that is not set matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub tenant: Option<TenantId>,
@@ -133,30 +133,30 @@ impl EventFilter {
 /// Where the log begins and ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogBounds {
-    /// Everything up to here has been cut off; 0 when nothing has.
+    /// Everything up to here was trimmed; 0 when nothing was.
     pub trimmed: u64,
     /// The last position given out; 0 in an empty log.
     pub head: u64,
 }
 
-/// A stretch of the log.
+/// A page of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventPage {
     pub events: Vec<Event>,
-    /// Where to go on: everything up to here was looked at, also what the filter left out.
+    /// Where to continue: everything up to here was read, including what the filter left out.
     pub next: u64,
     pub bounds: LogBounds,
 }
 
 impl EventPage {
-    /// Tells whether a reader that asked for what comes after `after` has missed something for good. It must
-    /// be told, and look at the jobs themselves.
+    /// Returns whether events after `after` were trimmed before they were read. The reader then has to read the
+    /// jobs themselves.
     pub fn has_gap(&self, after: u64) -> bool {
         after < self.bounds.trimmed
     }
 }
 
-/// A reader with a name, whose position the store keeps.
+/// A named reader whose position the store keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     pub tenant: TenantId,

@@ -1,8 +1,8 @@
 //! Fair shares of a queue between the tenants that have jobs in it.
 //!
 //! Deficit round robin, counted in jobs. Each tenant with jobs gets its weight as credit in each round and
-//! spends it as its jobs are taken; who has nothing to run loses its credit. So a tenant with a million jobs
-//! and one with three each get their turn, whatever the sizes of the claims.
+//! spends it as its jobs are taken. A tenant without ready jobs loses its credit. So a tenant with a million
+//! jobs and one with three each get their turn, whatever the sizes of the claims.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use std::hash::Hash;
 #[derive(Debug)]
 pub struct FairRound<T> {
     credits: HashMap<T, u64>,
-    /// Who was served last; the next in order begins.
+    /// The tenant that was served last; the next one in order begins.
     last: Option<T>,
 }
 
@@ -34,11 +34,11 @@ pub struct ReadyTenant<T> {
 }
 
 impl<T: Copy + Eq + Hash + Ord> FairRound<T> {
-    /// Divides `wanted` jobs between the parties, which are in order of their names. Returns how many each may
-    /// start; parties with none are left out.
+    /// Divides `wanted` jobs between the tenants, which are in order. Returns how many each may start; tenants
+    /// with none are left out.
     pub fn split(&mut self, tenants: &[ReadyTenant<T>], wanted: usize) -> Vec<(T, usize)> {
         if let [only] = tenants {
-            // The usual case: nobody to share with.
+            // The usual case: a single tenant.
             self.credits.clear();
             return match only.ready.min(wanted) {
                 0 => Vec::new(),
@@ -65,7 +65,7 @@ impl<T: Copy + Eq + Hash + Ord> FairRound<T> {
                 taken[at] += turn;
                 left -= turn;
                 if *credit > 0 && taken[at] < tenant.ready {
-                    // The claim is full in the middle of this tenant's turn; it goes on next time.
+                    // The claim is full in the middle of this tenant's turn; the next claim continues it.
                     break;
                 }
                 self.last = Some(tenant.tenant);

@@ -1,7 +1,7 @@
 //! Job ids: 64 bits that grow with time.
 //!
 //! From the top: 41 bits of milliseconds since 2024-01-01, 10 bits of server number, 12 bits of sequence. Rows
-//! with such ids are inserted at the right edge of their index, and an id tells when its job was registered.
+//! with such ids are inserted at the right edge of their index, and an id contains the time of registration.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ pub const SERVERS_MAX: u16 = 1 << SERVER_BITS;
 pub struct JobId(i64);
 
 impl JobId {
-    /// Takes a number that a store kept. Nothing for one that no store makes.
+    /// Makes an id of a stored number; `None` for one that no store makes.
     pub fn new(number: i64) -> Option<JobId> {
         (number > 0).then_some(JobId(number))
     }
@@ -32,7 +32,8 @@ impl JobId {
         self.0
     }
 
-    /// Returns about when the job was registered, Unix milliseconds. Ids made in a rush run a little ahead.
+    /// Returns the approximate time of registration, Unix milliseconds. Ids made in quick succession run
+    /// slightly ahead.
     pub fn made_at_ms(self) -> i64 {
         (self.0 >> TIME_SHIFT) + EPOCH_MS
     }
@@ -65,7 +66,7 @@ pub struct IdMaker {
 }
 
 impl IdMaker {
-    /// Goes on above `last`, the highest id that this server may have made before.
+    /// Continues above `last`, the highest id that this server may have made before.
     pub fn new(server: u16, last: i64) -> IdMaker {
         assert!(server < SERVERS_MAX, "a server number has {SERVER_BITS} bits");
         IdMaker {
@@ -74,7 +75,7 @@ impl IdMaker {
         }
     }
 
-    /// Makes the next id. A clock that stands still or goes back costs nothing but the truth of the time in it.
+    /// Makes the next id. When the clock stands still or goes back, ids still grow and their time is inexact.
     pub fn next(&mut self, now_ms: i64) -> JobId {
         let now = (now_ms - EPOCH_MS).max(0);
         let last_time = self.last >> TIME_SHIFT;
@@ -89,7 +90,7 @@ impl IdMaker {
         } else {
             first_of(last_time + 1)
         };
-        // Zero is nobody's id.
+        // Zero is not a valid id.
         self.last = self.last.max(1);
         JobId(self.last)
     }

@@ -1,4 +1,4 @@
-//! What a submitter asks for.
+//! A job as its submitter describes it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::name::{QueueName, TenantId};
 
-/// Bytes and what they are. Nothing for the type means JSON.
+/// Bytes and their content type. No type means JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
     pub content_type: Option<Box<str>>,
@@ -44,34 +44,34 @@ impl Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
-    /// How long the key is remembered; the queue's window when nothing is said.
+    /// How long the key is remembered; by default the window of the queue.
     pub window: Option<Duration>,
 }
 
 /// At most `limit` jobs of one queue with the same key run at a time.
 ///
-/// The newest registration's limit holds for all jobs of the key. A job takes its turn when a place falls
-/// free, in order of registration; until then it is outside the index that claims walk.
+/// The limit of the newest registration applies to all jobs of the key. Jobs get free slots in order of
+/// registration; until then they are outside of the index that claims scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concurrency {
     pub key: String,
     pub limit: u32,
 }
 
-/// W3C trace context, passed on to the worker untouched.
+/// W3C trace context, passed to the worker unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     pub parent: String,
     pub state: Option<String>,
 }
 
-/// A job to be registered. What is left out comes from the queue's settings.
+/// A job to be registered. Unset options come from the queue's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
     pub tenant: TenantId,
     pub queue: QueueName,
     pub payload: Body,
-    /// What sort of work this is, for people, filters and grouping.
+    /// The kind of work, for people, filters and grouping.
     pub kind: Option<String>,
     pub tags: Vec<String>,
     /// Higher goes first among the jobs of one tenant in one queue.
@@ -118,7 +118,7 @@ impl NewJob {
         }
     }
 
-    /// Tells what is wrong with a registration. A store may assume that this was asked.
+    /// Checks a registration. A store may assume that this was done.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         if self.payload.bytes.len() > limits.payload_bytes_max {
             return Err(Error::TooLarge {
@@ -181,23 +181,23 @@ impl NewJob {
     }
 }
 
-/// Tells what is wrong with a lease length.
+/// Checks the length of a lease.
 pub fn check_lease(field: &'static str, lease: Duration) -> Result<(), Error> {
-    match (LEASE_MIN..=LEASE_MAX).contains(&lease) {
-        true => Ok(()),
-        false => Err(Error::invalid(field, "must lie between 1 second and 24 hours")),
+    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        return Ok(());
     }
+    Err(Error::invalid(field, "must lie between 1 second and 24 hours"))
 }
 
-/// Tells what is wrong with a length of time that is no lease.
+/// Checks a length of time other than a lease.
 pub fn check_span(field: &'static str, span: Duration) -> Result<(), Error> {
-    match span <= SPAN_MAX {
-        true => Ok(()),
-        false => Err(Error::invalid(field, "must be 366 days at most")),
+    if span <= SPAN_MAX {
+        return Ok(());
     }
+    Err(Error::invalid(field, "must be 366 days at most"))
 }
 
-/// Tells what is wrong with the waits between attempts.
+/// Checks the waits between attempts.
 pub fn check_backoff(backoff: Backoff) -> Result<(), Error> {
     match backoff {
         Backoff::None => Ok(()),

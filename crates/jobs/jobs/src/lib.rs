@@ -1,10 +1,10 @@
-//! Long work, done at least once, by anybody's workers.
+//! Long-running work, executed at least once, by workers outside of this process.
 //!
-//! A *job* waits in a *queue* until a *worker* claims it. The claim gives one opaque *token*: lease, fence and
-//! credential of that attempt. A job ends exactly once: succeeded, failed for good, or cancelled. Whatever
-//! happens to it is an *event* in one ordered log, written together with the change it tells of.
+//! A *job* waits in a *queue* until a *worker* claims it. The claim returns one opaque *token*: lease, fence
+//! and credential of that attempt. A job ends exactly once: succeeded, failed permanently, or cancelled. Every
+//! change is an *event* in one ordered log, written in the same transaction as the change.
 //!
-//! The rules are plain functions that are given the time; a [`store::JobStore`] keeps the rows.
+//! The rules are plain functions that take the time as an argument; a [`store::JobStore`] keeps the rows.
 
 pub mod id;
 pub mod job;

@@ -1,18 +1,18 @@
-//! How large and how long things may be.
+//! Limits on sizes and lengths of time.
 
 use std::time::Duration;
 
 /// Shortest and longest lease.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Lease of a job when neither it nor its queue says another.
+/// Default lease of a job.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(60);
-/// Retries after the first attempt when neither the job nor its queue says another number.
+/// Default number of retries after the first attempt.
 pub const MAX_RETRIES_DEFAULT: u32 = 5;
 pub const MAX_RETRIES_MAX: u32 = 1_000;
 /// Priorities run from minus this to this; higher goes first.
 pub const PRIORITY_MAX: i16 = 1_000;
-/// How long an idempotency key is remembered when nobody says another.
+/// How long an idempotency key is remembered by default.
 pub const IDEMPOTENCY_WINDOW_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 /// Longest of any stated length of time: windows, retention, delays.
 pub const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -23,9 +23,9 @@ pub const DEPENDENCIES_MAX: usize = 1_000;
 pub const URL_BYTES_MAX: usize = 2_048;
 pub const HEADERS_MAX: usize = 32;
 pub const HEADER_BYTES_MAX: usize = 1_024;
-/// What is kept of an error's text; the rest is cut off.
+/// Longest stored error text, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 16 << 10;
-/// What is kept of one log line.
+/// Longest stored log line, in bytes.
 pub const LOG_LINE_BYTES_MAX: usize = 4 << 10;
 /// Log lines kept for each job; the oldest go first.
 pub const LOG_LINES_MAX: u64 = 1_000;

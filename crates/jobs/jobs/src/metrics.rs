@@ -206,7 +206,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use nagaya_telemetry::ManualClock;
+    use nagaya_clock::ManualClock;
     use nagaya_telemetry::metrics::Metrics;
 
     #[test]

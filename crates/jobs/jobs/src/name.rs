@@ -8,7 +8,7 @@ use crate::error::Error;
 /// The longest name of a tenant or a queue, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Tells what is wrong with a name that stands in paths, tables and metrics.
+/// Checks a name that is used in paths, tables and metrics.
 fn check(field: &'static str, text: &str) -> Result<(), Error> {
     if text.is_empty() || text.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(field, "must have 1 to 128 characters"));
@@ -59,7 +59,7 @@ macro_rules! name {
 }
 
 name! {
-    /// An application that hands in work. Whatever it owns is invisible to the others.
+    /// An application that submits work. Its jobs are invisible to other tenants.
     TenantId, "tenant"
 }
 
@@ -69,20 +69,21 @@ name! {
 }
 
 impl TenantId {
-    /// The tenant of a house that asks for no tokens.
+    /// The tenant of a server without token authentication.
     pub fn default_tenant() -> TenantId {
         TenantId("default".into())
     }
 }
 
 impl QueueName {
-    /// Tells whether the queue is the house's own: such names begin with an underscore and clients may not
-    /// enqueue there.
+    /// Returns whether the queue is internal: such names begin with an underscore and clients may not enqueue
+    /// there.
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with('_')
     }
 
-    /// The queue of administrators' notifications. A job of it that fails for good notifies nobody.
+    /// The queue of administrators' notifications. A job of it that fails permanently causes no further
+    /// notification.
     pub fn notifications() -> QueueName {
         QueueName("_notify".into())
     }

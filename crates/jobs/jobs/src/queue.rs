@@ -1,4 +1,4 @@
-//! A queue's settings and what can be counted in it.
+//! A queue's settings and counters.
 
 use std::time::Duration;
 
@@ -57,12 +57,12 @@ pub struct QueueSettings {
     pub backoff: Backoff,
     pub idempotency_window: Duration,
     pub retention: Retention,
-    /// Most jobs that have not started; more are refused. Servers in parallel may overshoot by what they have
-    /// under way.
+    /// Most jobs that have not started; more are refused. Servers in parallel may exceed it by the calls they
+    /// have in progress.
     pub depth_max: Option<u64>,
     pub rate: Option<Rate>,
     pub events: EventDetail,
-    /// Told of jobs that name no webhook of their own.
+    /// Webhook of jobs that name none of their own.
     pub webhook: Option<Webhook>,
     pub push: Option<Push>,
     /// Routes of administrators' notifications by name; all routes when empty.
@@ -114,13 +114,13 @@ impl QueueSettings {
     }
 }
 
-/// Jobs of a queue by place.
+/// How many jobs of a queue are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     pub scheduled: u64,
-    /// Can be claimed now, but for a pause or a rate.
+    /// Can be claimed, unless the queue is paused or limited.
     pub ready: u64,
-    /// Wait for other jobs or for a place under their concurrency key.
+    /// Wait for other jobs or for a slot of their concurrency key.
     pub blocked: u64,
     pub running: u64,
     pub succeeded: u64,
@@ -135,7 +135,7 @@ impl Depth {
     }
 }
 
-/// How many jobs ever passed. The difference of two readings over time is a rate.
+/// How many jobs passed through the queue since it exists. The difference of two readings is a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throughput {
     pub enqueued: u64,
@@ -158,8 +158,8 @@ pub struct QueueView {
     pub created_at_ms: i64,
     pub depth: Depth,
     pub throughput: Throughput,
-    /// When the job was registered that has been ready for longest, Unix milliseconds.
+    /// When the oldest ready job was registered, Unix milliseconds.
     pub oldest_ready_at_ms: Option<i64>,
-    /// When a worker last asked for jobs here and got one, Unix milliseconds.
+    /// When a worker last claimed a job here, Unix milliseconds.
     pub last_claim_at_ms: Option<i64>,
 }

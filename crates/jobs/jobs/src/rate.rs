@@ -1,12 +1,12 @@
-//! A rate limit that needs one number of memory.
+//! A rate limit whose whole state is one number.
 //!
-//! Each job that starts moves the *horizon* ahead by its share of the period; jobs may start while the horizon
+//! Each job that starts moves the *horizon* ahead by its share of the period. Jobs may start while the horizon
 //! is less than one period ahead of now. So a whole period's worth may start in a burst, and over time no more
 //! than the rate does.
 
 use std::time::Duration;
 
-/// At most so many jobs start in any period, give or take one burst.
+/// At most this many jobs start in any period, plus one burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub jobs: u32,

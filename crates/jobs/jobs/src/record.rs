@@ -1,4 +1,4 @@
-//! How stores write down what SQL need not look into: options, settings and templates, as JSON.
+//! How stores encode what SQL need not read: options, settings and templates, as JSON.
 //!
 //! Both stores use these forms, so a row of one means the same in the other. Fields may be added with a
 //! default; none is ever renamed.
@@ -19,7 +19,7 @@ use crate::job::{Concurrency, Idempotency, NewJob, TraceContext};
 use crate::queue::QueueSettings;
 use crate::schedule::Missed;
 
-/// What a job keeps besides the columns of its row.
+/// The options of a job that have no column of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobOptions {
     pub tags: Vec<String>,
@@ -49,7 +49,7 @@ impl JobOptions {
         }
     }
 
-    /// Returns the text to keep; nothing for the options of most jobs.
+    /// Returns the text to store; `None` for the options of most jobs.
     pub fn write(&self) -> Option<String> {
         (*self != JobOptions::default()).then(|| text(&form::JobOptions::from(self)))
     }
@@ -95,7 +95,7 @@ pub fn read_filter(text: &str) -> Result<EventFilter, Error> {
     parse::<form::EventFilter>("subscription", text)?.into_filter()
 }
 
-/// Writes what an event keeps in its own row. The body of an ending is the job's row.
+/// Writes the data that an event stores in its own row. The body of an ending is in the row of the job.
 pub fn write_event_data(data: &EventData) -> Option<String> {
     match data {
         EventData::None | EventData::Result(_) | EventData::Error(_) => None,
@@ -107,7 +107,7 @@ pub fn write_event_data(data: &EventData) -> Option<String> {
     }
 }
 
-/// Reads what an event of this kind kept. Nothing for an ending: that is for the store to find.
+/// Reads the data of an event of this kind. Empty for an ending: the store finds that in the row of the job.
 pub fn read_event_data(kind: EventKind, text: Option<&str>) -> Result<EventData, Error> {
     match (kind, text) {
         (EventKind::Progress, Some(text)) => Ok(EventData::Progress(

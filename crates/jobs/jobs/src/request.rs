@@ -1,4 +1,4 @@
-//! What callers hand to a store, and what they get back.
+//! The arguments and results of store calls.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::state::{FailureTerms, Next, State};
 use crate::token::Lease;
 use crate::view::Progress;
 
-/// How a registration ended.
+/// The result of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enqueued {
     pub id: JobId,
     pub state: State,
-    /// Nothing when this call made the job; else the key by which an earlier one was found.
+    /// `None` when this call created the job; otherwise the key by which an earlier one was found.
     pub found_by: Option<FoundBy>,
 }
 
@@ -25,21 +25,21 @@ pub enum FoundBy {
     UniqueKey,
 }
 
-/// A worker's wish for jobs.
+/// A claim of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
     /// The worker's name, shown on the attempt.
     pub worker: String,
     /// The queues to ask, in order: a later one is asked only for what the earlier ones could not give.
     pub queues: Vec<QueueName>,
-    /// Only jobs of this tenant; all tenants in fair shares when nothing is said.
+    /// Only jobs of this tenant; by default all tenants in fair shares.
     pub tenant: Option<TenantId>,
     pub max: usize,
     /// Lease for all of them instead of each job's own.
     pub lease: Option<Duration>,
 }
 
-/// A job that now belongs to a worker, until its lease runs out.
+/// A job that a worker holds until its lease expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedJob {
     pub lease: Lease,
@@ -64,7 +64,7 @@ pub struct Completion {
     pub result: Option<Body>,
 }
 
-/// How a report of success ended.
+/// The result of a report of success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completed {
     Done,
@@ -80,10 +80,10 @@ pub struct Failure {
     pub terms: FailureTerms,
 }
 
-/// What a report of failure led to.
+/// The result of a report of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// What becomes of the job.
+    /// What follows for the job.
     Taken(Next),
     /// The same report had been taken before.
     Repeated,
@@ -92,7 +92,7 @@ pub enum Failed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {
     pub lease: Lease,
-    /// The lease ends so long from now; its first length when nothing is said.
+    /// The lease ends this long from now; by default its first length.
     pub length: Option<Duration>,
 }
 
@@ -128,43 +128,43 @@ pub struct Firing {
     pub jobs: Vec<NewJob>,
 }
 
-/// What a round of upkeep did.
+/// The result of one maintenance run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepResult {
-    /// Rows dealt with.
+    /// Rows processed.
     pub rows: usize,
-    /// The bound was reached: there is probably more.
+    /// The limit was reached: there is probably more.
     pub more: bool,
 }
 
-/// When upkeep is next needed, Unix milliseconds; nothing when nothing is to come.
+/// When maintenance is next due, Unix milliseconds; `None` when nothing is to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextTimes {
-    /// A scheduled job's time comes.
+    /// A scheduled job is due.
     pub due_ms: Option<i64>,
-    /// A lease runs out.
+    /// A lease expires.
     pub lease_ms: Option<i64>,
-    /// A schedule's run comes.
+    /// A schedule's run is due.
     pub schedule_ms: Option<i64>,
-    /// A delivery's try comes.
+    /// A try of a delivery is due.
     pub delivery_ms: Option<i64>,
-    /// A job that ended is to be removed.
+    /// The retention of an ended job is over.
     pub purge_ms: Option<i64>,
 }
 
-/// Something that a check found wrong.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub what: String,
 }
 
-/// Told by a store, after the commit and without waiting for the listener, of what others may wait for. Only
-/// hints: some may be missing, so whoever waits also looks now and then.
+/// Receives notifications of a store, after the commit. The store does not wait for it. They are hints: some
+/// may be missing, so a waiting task also polls.
 pub trait Listener: Send + Sync + 'static {
-    /// Queues may have got jobs that can be claimed.
+    /// Queues may have new jobs to claim.
     fn ready(&self, queues: &[QueueName]);
 
-    /// The log has grown up to this position.
+    /// The log has grown to this position.
     fn logged(&self, head: u64);
 
     /// Jobs have ended in this process, with the kind of the ending. Others are found in the log.

@@ -1,4 +1,4 @@
-//! Jobs that come again: cron expressions in a time zone, and what to do about runs that were missed.
+//! Recurring jobs: cron expressions in a time zone, and the policy for missed runs.
 
 use croner::Cron;
 use croner::parser::CronParser;
@@ -9,20 +9,20 @@ use crate::error::Error;
 use crate::job::NewJob;
 use crate::name::TenantId;
 
-/// A run that is later than this was missed.
+/// A run that is later than this counts as missed.
 pub const GRACE_MS: i64 = 60_000;
-/// Most runs that are made up for.
+/// Most missed runs that are started late.
 pub const MISSED_MAX: u32 = 1_000;
 
-/// What becomes of runs whose time passed while nobody was there to start them.
+/// What happens to runs whose time passed while no server was running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
-    /// They do not happen.
+    /// They are skipped.
     Skip,
-    /// One run stands for all of them.
+    /// One run replaces all of them.
     #[default]
     Once,
-    /// Each of them happens, the newest `max` at most.
+    /// Each of them is started, at most the newest `max`.
     All { max: u32 },
 }
 
@@ -54,7 +54,7 @@ impl Times {
         Ok(Times { cron, zone })
     }
 
-    /// Returns the first time after `after_ms`, Unix milliseconds; nothing when there is none.
+    /// Returns the first time after `after_ms`, Unix milliseconds; `None` when there is none.
     pub fn next_after(&self, after_ms: i64) -> Option<i64> {
         let after = Timestamp::from_millisecond(after_ms)
             .ok()?
@@ -78,7 +78,7 @@ impl Times {
         };
         let mut runs = vec![next_run_ms];
         let mut next = self.next_after(next_run_ms);
-        // After a very long absence the first ones are passed over instead of counted through.
+        // After a very long outage the first ones are skipped instead of iterated.
         let far_back = now_ms - next_run_ms > 366 * 24 * 3_600_000;
         if far_back && missed != (Missed::All { max: MISSED_MAX }) {
             next = self.next_after(now_ms - 24 * 3_600_000).or(next);
@@ -90,9 +90,10 @@ impl Times {
             }
             runs.push(at_ms);
             steps += 1;
-            next = match steps < 200_000 {
-                true => self.next_after(at_ms),
-                false => self.next_after(now_ms),
+            next = if steps < 200_000 {
+                self.next_after(at_ms)
+            } else {
+                self.next_after(now_ms)
             };
         }
         if missed == Missed::Skip {
@@ -105,12 +106,12 @@ impl Times {
     }
 }
 
-/// What a schedule's clock is to do.
+/// The runs of a schedule that are due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
     /// Times of the runs to start, oldest first.
     pub runs_ms: Vec<i64>,
-    /// Nothing when the expression has no time left.
+    /// `None` when the expression has no further time.
     pub next_run_ms: Option<i64>,
 }
 
@@ -132,13 +133,13 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleView {
     pub schedule: Schedule,
-    /// Nothing while paused and when the expression has no time left.
+    /// `None` while paused and when the expression has no further time.
     pub next_run_ms: Option<i64>,
     pub last_run_ms: Option<i64>,
     pub created_at_ms: i64,
 }
 
-/// Returns the key that makes a run's job unique, whoever starts it.
+/// Returns the key that makes the job of a run unique, whichever server starts it.
 pub fn run_key(schedule: &str, run_ms: i64) -> String {
     format!("schedule {schedule} {run_ms}")
 }

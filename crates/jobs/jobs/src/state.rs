@@ -14,17 +14,17 @@ use crate::backoff::Backoff;
 use crate::clock::span_ms;
 use crate::limits::SPAN_MAX;
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// Its time has not come: registered for later, or between two attempts.
+    /// Not due yet: registered for later, or between two attempts.
     Scheduled,
-    /// It may run, or waits for other jobs, for a place under its concurrency key, or for its queue.
+    /// Ready, or waiting for other jobs, for a slot of its concurrency key, or for its queue.
     Waiting,
-    /// A worker has it.
+    /// A worker holds it under a lease.
     Running,
     Succeeded,
-    /// Out of attempts, or failed in a way that no other attempt can mend.
+    /// Out of attempts, or failed permanently.
     Failed,
     Cancelled,
 }
@@ -55,7 +55,7 @@ impl State {
         State::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Tells whether the job has had its ending.
+    /// Returns whether the job has ended.
     pub fn has_ended(self) -> bool {
         matches!(self, State::Succeeded | State::Failed | State::Cancelled)
     }
@@ -73,7 +73,7 @@ pub enum AttemptEnd {
     Succeeded,
     /// The worker reported a failure.
     Failed,
-    /// The lease ran out.
+    /// The lease expired.
     LeaseLost,
     Cancelled,
 }
@@ -100,12 +100,12 @@ impl AttemptEnd {
     }
 }
 
-/// What becomes of a job after an attempt that did not succeed.
+/// What follows an attempt that did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Waits again at once.
+    /// The job is ready again at once.
     Waiting,
-    /// Is scheduled for this time, Unix milliseconds.
+    /// The job is scheduled for this time, Unix milliseconds.
     Scheduled {
         at_ms: i64,
     },
@@ -132,7 +132,7 @@ impl Tries {
         }
     }
 
-    /// A job that gets all its attempts once more.
+    /// Grants all attempts once more.
     pub fn renewed(self, max_retries: u32) -> Tries {
         Tries {
             attempt: self.attempt,
@@ -148,7 +148,7 @@ impl Tries {
 /// A failure as its worker reported it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureTerms {
-    /// No other attempt can mend it.
+    /// Another attempt would fail too; no retry.
     pub permanent: bool,
     /// The worker asks for this wait instead of the job's backoff.
     pub retry_after: Option<Duration>,
@@ -169,11 +169,12 @@ pub fn after_failure(tries: Tries, terms: FailureTerms, backoff: Backoff, now_ms
     }
 }
 
-/// Returns what follows a lease that ran out. There is no wait: the time of the lease was wait enough.
+/// Returns what follows an expired lease. There is no backoff: the lease itself was wait enough.
 pub fn after_expiry(tries: Tries) -> Next {
-    match tries.are_over() {
-        true => Next::Failed,
-        false => Next::Waiting,
+    if tries.are_over() {
+        Next::Failed
+    } else {
+        Next::Waiting
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a job store promises, as one trait for each kind of use.
 //!
-//! A consumer names only what it may do: the tasks of maintenance take [`Maintenance`], webhooks take
-//! [`DeliveryQueue`] and [`EventLog`]. A store implements all of them, which makes it a [`JobStore`].
+//! A consumer names only what it may do: the tasks of maintenance take [`Maintenance`], the authentication of the
+//! API takes [`Tenants`]. A store implements all of them, which makes it a [`JobStore`].
 //!
 //! Calls take batches, so that a server can join the calls of many clients into one commit; each item is judged
 //! by itself. Items of one call are applied in their order.
@@ -85,7 +85,7 @@ pub trait StoreClock: Send + Sync + 'static {
 }
 
 /// Registers jobs, hands them to workers and takes their reports.
-pub trait JobQueue: Send + Sync + 'static {
+pub trait JobQueue: StoreClock {
     /// Registers jobs. A missing queue is created with the default settings, a missing tenant with weight 1.
     ///
     /// An item is refused when one of its dependencies is unknown or has ended other than by success.
@@ -136,7 +136,7 @@ pub trait JobQueue: Send + Sync + 'static {
 }
 
 /// Reads jobs.
-pub trait JobReader: Send + Sync + 'static {
+pub trait JobReader: StoreClock {
     /// Reads jobs; `None` for those that do not exist.
     fn read(&self, ids: Vec<JobId>) -> Answer<'_, Vec<Option<JobView>>>;
 
@@ -160,7 +160,7 @@ pub trait JobReader: Send + Sync + 'static {
 }
 
 /// Reads and changes queues.
-pub trait QueueAdmin: Send + Sync + 'static {
+pub trait QueueAdmin: StoreClock {
     /// Lists all queues by name.
     fn queues(&self) -> Answer<'_, Vec<QueueView>>;
 
@@ -217,7 +217,7 @@ pub trait Maintenance: StoreClock {
 }
 
 /// The ordered log of events, and subscriptions with a stored cursor.
-pub trait EventLog: Send + Sync + 'static {
+pub trait EventLog: StoreClock {
     /// Reads events after a position, in order. Reads a bounded number of rows: continue from the page's
     /// `next`. A reader that has read up to `n` never finds an event at or below `n` later.
     fn events_after(&self, after: u64, filter: EventFilter, limit: usize) -> Answer<'_, EventPage>;
@@ -245,7 +245,7 @@ pub trait EventLog: Send + Sync + 'static {
 }
 
 /// Deliveries of events to webhooks.
-pub trait DeliveryQueue: Send + Sync + 'static {
+pub trait DeliveryQueue: StoreClock {
     /// Hands out deliveries whose try is due, oldest first. Each is due again after `lease` unless it is
     /// reported before.
     fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>>;
@@ -271,7 +271,7 @@ pub trait DeliveryQueue: Send + Sync + 'static {
 }
 
 /// Tenants and their API tokens.
-pub trait Tenants: Send + Sync + 'static {
+pub trait Tenants: StoreClock {
     /// Creates a tenant or changes its weight.
     fn put_tenant(&self, tenant: TenantId, weight: u32) -> Answer<'_, ()>;
 

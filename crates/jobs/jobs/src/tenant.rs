@@ -5,7 +5,7 @@ use crate::name::TenantId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     pub id: TenantId,
-    /// Its share of a queue that others use, too: twice the weight, twice the jobs.
+    /// Its share of a queue that other tenants use too: twice the weight, twice the jobs.
     pub weight: u32,
     pub created_at_ms: i64,
 }
@@ -38,10 +38,10 @@ impl Scopes {
     }
 }
 
-/// An API token. The store knows only the hash, so whoever reads the store can use none.
+/// An API token. The store keeps only the hash, so a token cannot be read from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiToken {
-    /// A name for people, unique within the tenant.
+    /// The display name, unique within the tenant.
     pub name: String,
     pub tenant: TenantId,
     /// SHA-256 of the token.

@@ -1,8 +1,8 @@
 //! The token of an attempt: lease, fence and credential in one opaque string.
 //!
 //! It holds the job, the attempt and the nonce that the claim drew, and a MAC over them under a secret that the
-//! servers of a store share. The nonce is the fence: the store compares it. The MAC keeps guesses away from
-//! the store, and one claim's jobs, which share a nonce, from speaking for each other.
+//! servers of a store share. The nonce is the fence: the store compares it. The MAC rejects guesses before they
+//! reach the store. It also keeps the jobs of one claim, which share a nonce, apart.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use subtle::ConstantTimeEq;
 
 use crate::id::JobId;
 
-/// The fact under which the servers of a store share the secret.
+/// The metadata key under which the servers of a store share the secret.
 pub const SECRET_METADATA: &str = "token-secret";
 pub const SECRET_BYTES: usize = 32;
 
 const FIELDS_BYTES: usize = 8 + 4 + 8;
-/// 128 bits are past guessing; the rest of the MAC would only make tokens longer.
+/// Bytes of the MAC in a token. 128 bits cannot be guessed; more would only make tokens longer.
 const MAC_BYTES: usize = 16;
 
 /// Which attempt of which job, and the claim's nonce.
@@ -63,7 +63,7 @@ impl TokenKey {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads a token that this store gave out; nothing for anything else.
+    /// Reads a token that this store issued; `None` for anything else.
     pub fn verify(&self, token: &str) -> Option<Lease> {
         let mut bytes = [0; FIELDS_BYTES + MAC_BYTES];
         if URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()? != bytes.len() {

@@ -1,4 +1,4 @@
-//! What readers see.
+//! Jobs as readers see them.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::job::{Body, Concurrency, TraceContext};
 use crate::name::{QueueName, TenantId};
 use crate::state::{AttemptEnd, State};
 
-/// How far a worker says it has come.
+/// The progress that a worker reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Parts of a thousand, when the worker knows.
     pub per_mille: Option<u16>,
     pub message: Option<String>,
-    /// Anything else that the worker wants to show, as JSON text.
+    /// Further data of the worker, as JSON text.
     pub data: Option<String>,
     pub at_ms: i64,
 }
@@ -26,7 +26,7 @@ pub struct AttemptView {
     pub number: u32,
     pub worker: String,
     pub started_at_ms: i64,
-    /// Nothing while it runs.
+    /// `None` while it runs.
     pub ended_at_ms: Option<i64>,
     pub end: Option<AttemptEnd>,
     pub error: Option<String>,
@@ -74,7 +74,7 @@ pub struct JobSummary {
     pub attempt: u32,
     pub max_retries: u32,
     pub created_at_ms: i64,
-    /// When its time comes, while scheduled.
+    /// When it is due, while scheduled.
     pub run_at_ms: Option<i64>,
     pub ended_at_ms: Option<i64>,
     /// The error that it ended with.
@@ -98,7 +98,7 @@ pub struct JobView {
     pub retention: Option<Duration>,
     pub trace: Option<TraceContext>,
     pub lease: Option<LeaseView>,
-    /// In order; the last one is under way when the job runs.
+    /// In order; the last one is still running when the job is.
     pub attempts: Vec<AttemptView>,
     pub progress: Option<Progress>,
     pub log_lines: u64,
@@ -112,7 +112,7 @@ pub struct JobView {
 }
 
 impl JobView {
-    /// Returns the worst of its deliveries; nothing when there are none.
+    /// Returns the worst state of its deliveries; `None` without deliveries.
     pub fn delivery_state(&self) -> Option<DeliveryState> {
         let rank = |state: &DeliveryState| match state {
             DeliveryState::Delivered => 0,
@@ -131,16 +131,16 @@ impl JobView {
 pub enum Explanation {
     Ended(State),
     Running(LeaseView),
-    /// Its time comes at `at_ms`; between two attempts when `attempt` is not 0.
+    /// Due at `at_ms`; between two attempts when `attempt` is not 0.
     Scheduled {
         at_ms: i64,
         attempt: u32,
     },
-    /// Its time has come; the next round of upkeep moves it.
+    /// It is due; the next maintenance run makes it ready.
     Due,
     /// Waits for these to succeed.
     Dependencies(Vec<JobId>),
-    /// All places under its key are taken. `ahead` jobs of the key go first.
+    /// All slots of its concurrency key are taken. `ahead` jobs of the key go first.
     KeyLimit {
         key: String,
         limit: u32,
@@ -152,15 +152,15 @@ pub enum Explanation {
     RateLimited {
         next_at_ms: i64,
     },
-    /// Can be claimed. `ahead` jobs of its tenant in its queue go first, counted up to a bound. Whether any
-    /// worker asks is seen by `last_claim_at_ms`.
+    /// Can be claimed. `ahead` jobs of its tenant in its queue go first, counted up to a bound.
+    /// `last_claim_at_ms` shows whether workers ask.
     Ready {
         ahead: u64,
         last_claim_at_ms: Option<i64>,
     },
 }
 
-/// Which jobs a listing shows. Nothing said means all.
+/// Which jobs a listing shows. A filter that is not set matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
     pub tenant: Option<TenantId>,

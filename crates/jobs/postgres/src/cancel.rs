@@ -1,4 +1,4 @@
-//! Ending jobs by hand.
+//! Cancellation by an operator.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -8,8 +8,9 @@ use nagaya_postgres_client::{Connection, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
 use crate::error::damaged;
+use crate::rows::{PositionRow, RunningRow};
 use crate::sql::{Queries, begin, commit, query};
-use crate::step::{Ending, JobPosition, Step, position, running};
+use crate::step::{Ending, JobPosition, RunningJob, Step};
 use crate::store::Inner;
 
 impl Inner {
@@ -39,7 +40,7 @@ impl Inner {
             .reason
             .as_deref()
             .map(|reason| reason.replace('\0', "\u{fffd}"));
-        // A job that moves from table to table may slip past our look; the next one finds it.
+        // A job that moves between tables may be missed; the next attempt finds it.
         for _ in 0..RUNS_MAX {
             let Some(state) = self.states_with(session, &[id]).await?.pop().flatten() else {
                 return Err(Error::no_such("job", id));
@@ -73,7 +74,7 @@ impl Inner {
     }
 }
 
-/// Takes a job out of the place where it is, whichever that is; nothing when it is in none that we see.
+/// Removes a job from the table that it is in; `None` when no table shows it.
 async fn withdraw(
     step: &mut Step<'_>,
     session: &Session,
@@ -81,23 +82,34 @@ async fn withdraw(
     reason: Option<&str>,
 ) -> Result<Option<(JobPosition, State)>, Error> {
     let key = id.get();
-    if let Some(row) = session.row_opt(query!(running.take), &[&key]).await? {
-        let row = running(&row)?;
-        step.record_attempt(&row, AttemptEnd::Cancelled, reason);
-        step.release_slot(&row.position)?;
-        return Ok(Some((row.position, State::Running)));
+    if let Some(row) = session
+        .first(query!(running.take), &[&key], RunningRow::read)
+        .await?
+    {
+        let job = RunningJob::of(row)?;
+        step.record_attempt(&job, AttemptEnd::Cancelled, reason);
+        step.release_slot(&job.position)?;
+        return Ok(Some((job.position, State::Running)));
     }
-    if let Some(row) = session.row_opt(query!(ready.take), &[&key]).await? {
-        let position = position(&row)?;
+    if let Some(row) = session
+        .first(query!(ready.take), &[&key], PositionRow::read)
+        .await?
+    {
+        let position = row.position()?;
         step.release_slot(&position)?;
         return Ok(Some((position, State::Waiting)));
     }
-    if let Some(row) = session.row_opt(query!(waiting.take_delayed), &[&key]).await? {
-        return Ok(Some((position(&row)?, State::Scheduled)));
+    if let Some(row) = session
+        .first(query!(waiting.take_delayed), &[&key], PositionRow::read)
+        .await?
+    {
+        return Ok(Some((row.position()?, State::Scheduled)));
     }
-    let row = session.row_opt(query!(waiting.take_blocked), &[&key]).await?;
+    let row = session
+        .first(query!(waiting.take_blocked), &[&key], PositionRow::read)
+        .await?;
     let Some(row) = row else { return Ok(None) };
-    let position = position(&row)?;
+    let position = row.position()?;
     if position.id != id {
         return Err(damaged(format!("job {id} was looked for, {} found", position.id)));
     }

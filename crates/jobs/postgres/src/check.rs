@@ -1,4 +1,4 @@
-//! Looking for broken promises.
+//! Checks the invariants.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::request::Finding;
@@ -18,8 +18,8 @@ impl Inner {
             query!(check.taken),
             query!(check.blocked),
         ] {
-            let rows = session.rows(sql, &[]).await?;
-            findings.extend(rows.iter().map(|row| Finding { what: row.get(0) }));
+            let whats = session.scalars(sql, &[]).await?;
+            findings.extend(whats.into_iter().map(|what| Finding { what }));
         }
         Ok(findings)
     }

@@ -1,9 +1,9 @@
-//! Claims. All wishes of a call for one queue are one statement.
+//! Claims. All demands of a call for one queue are one statement.
 //!
-//! A claim begins to look a little behind where the last one found its jobs: while some old snapshot keeps dead
-//! rows from being cleaned away, those in front need not be walked again. It is only a hint: after a short claim,
-//! and now and then, the look begins at the front. A look that had to walk over much is put off a little before it
-//! is repeated, so that a queue that keeps running dry does not spend its time on rows that nobody can clean away.
+//! A scan for ready jobs begins a little before the position where the last one found jobs. So dead rows at the
+//! front, which an old snapshot keeps from being vacuumed, are not scanned again. The position is only a hint:
+//! after a claim that found too few jobs, and at an interval, the scan begins at the front. After a slow scan
+//! the next one is delayed, so that a queue that keeps running empty does not spend its time on dead rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,53 +11,54 @@ use std::time::Duration;
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::fair::ReadyTenant;
-use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::queue::EventDetail;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::request::{ClaimRequest, ClaimedJob};
 use nagaya_jobs::token::Lease;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::Session;
 use tokio::time::Instant;
 
-use crate::error::damaged;
 use crate::names::Queue;
+use crate::rows::{ClaimedRow, ReadyTenantRow, job_id, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
-/// How far behind the last job found a claim begins to look, in positions: two seconds of them, for servers whose
-/// clocks differ and registrations that commit late.
+/// How far before the last found job a scan begins, in positions: two seconds, for servers whose clocks differ
+/// and registrations that commit late.
 const SCAN_BACK: i64 = 2_000 << 22;
-/// Every so many claims the look begins at the front.
+/// Number of claims after which a scan begins at the front.
 const FRONT_SCAN_EVERY: u32 = 64;
-/// How long a hint outlives the last job of its tenant. What it hides, a late commit before it, waits no longer.
+/// How long a hint is kept after the last job of its tenant. A late commit that it hides waits no longer than
+/// this.
 const DRY_HINT_TTL: Duration = Duration::from_secs(5);
-/// A look from the front that took longer than this is not repeated at once.
+/// A scan from the front that took longer than this is slow.
 const SLOW_SCAN: Duration = Duration::from_millis(20);
-/// So many times as long as a dear look took, there is no other one; but never longer than the second.
+/// After a slow scan, the next one is delayed by this multiple of its duration, capped by
+/// `SLOW_SCAN_DELAY_MAX`.
 const SLOW_SCAN_DELAY_FACTOR: u32 = 9;
 const SLOW_SCAN_DELAY_MAX: Duration = Duration::from_secs(1);
-/// How long another server's new tenant in a queue may go unseen.
+/// How long a new tenant of another server may go unseen.
 const READY_TENANTS_TTL: Duration = Duration::from_millis(250);
 
-/// Where ready jobs were last found.
+/// The position where ready jobs were last found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanHint {
     rank: i16,
     pos: i64,
     claims: u32,
-    /// Since when nothing was found there.
+    /// Since when no job was found there.
     dry_since: Option<Instant>,
 }
 
 impl ScanHint {
-    /// The position from which to look.
+    /// Returns the position at which a scan begins.
     fn from(&self) -> i64 {
         self.pos - SCAN_BACK
     }
 }
 
-/// Where a claim begins to look.
+/// Where a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanStart {
     FromHints,
@@ -71,10 +72,10 @@ pub(crate) struct ReadyTenants {
     seen_at: Instant,
 }
 
-/// What is still wanted by one request of a call.
+/// The part of a claim request that is not satisfied yet.
 struct ClaimDemand<'a> {
     request: &'a ClaimRequest,
-    /// The queue that is asked now.
+    /// The index of the queue that is asked now.
     at: usize,
     jobs: Vec<ClaimedJob>,
 }
@@ -96,7 +97,7 @@ impl Inner {
         };
         let mut demands: Vec<ClaimDemand<'_>> = requests.iter().map(demand).collect();
         loop {
-            // Wishes for the same queue and tenant go together.
+            // Demands for the same queue and tenant are grouped.
             let mut groups: Vec<((&_, &_), Vec<usize>)> = Vec::new();
             for (number, demand) in demands.iter().enumerate() {
                 let Some(queue) = demand
@@ -122,7 +123,7 @@ impl Inner {
                         None => None,
                         Some(tenant) => match self.names.find_tenant(&session, tenant).await? {
                             Some(tenant) => Some(tenant.id),
-                            // Nobody has ever registered a job for it.
+                            // No job was ever registered for it, and no tenant has the id 0.
                             None => Some(0),
                         },
                     };
@@ -130,11 +131,12 @@ impl Inner {
                         .claim_group(&mut session, &queue, only, &mut demands, &members)
                         .await;
                     if let Err(error) = claimed {
-                        // What was claimed before is held by leases: better handed out than left to run out.
+                        // Jobs that were claimed before are leased: hand them out rather than let the leases
+                        // expire.
                         if demands.iter().all(|demand| demand.jobs.is_empty()) {
                             return Err(error);
                         }
-                        tracing::debug!(%error, "a claim gave less than there may be");
+                        tracing::debug!(%error, "a claim returned fewer jobs than may be ready");
                         return Ok(demands.into_iter().map(|demand| demand.jobs).collect());
                     }
                 }
@@ -153,7 +155,7 @@ impl Inner {
         demands: &mut [ClaimDemand<'_>],
         members: &[usize],
     ) -> Result<(), Error> {
-        // One slot for each job wanted: whose it is, and for how long.
+        // One slot for each demanded job: the demand that it serves, and its lease.
         let mut owners = Vec::new();
         let (mut workers, mut leases): (Vec<&str>, Vec<i64>) = (Vec::new(), Vec::new());
         for member in members {
@@ -172,10 +174,10 @@ impl Inner {
         let claimed = match queue.settings.rate {
             None => self.claim_slots(session, queue, tenant, slots, now_ms).await?,
             Some(rate) => {
-                // The horizon is shared by all servers, so it is held while jobs are taken.
+                // The horizon is shared by all servers, so it is locked while jobs are taken.
                 let transaction = begin(session).await?;
-                let row = transaction.row(query!(queues.lock_rate), &[&queue.id]).await?;
-                let allowed = rate.allow(row.get(0), now_ms, workers.len());
+                let horizon_us = transaction.scalar(query!(queues.lock_rate), &[&queue.id]).await?;
+                let allowed = rate.allow(horizon_us, now_ms, workers.len());
                 let slots = Slots {
                     workers: &workers[..allowed.jobs],
                     leases: &leases[..allowed.jobs],
@@ -187,7 +189,7 @@ impl Inner {
                             .await?
                     }
                 };
-                let used = rate.allow(row.get(0), now_ms, claimed.len());
+                let used = rate.allow(horizon_us, now_ms, claimed.len());
                 transaction
                     .run(query!(queues.set_rate), &[&queue.id, &used.horizon_us])
                     .await?;
@@ -235,16 +237,16 @@ impl Inner {
         if offset == wanted || !was_hinted {
             return Ok(jobs);
         }
-        // Short: look once more, from the front, for what is missing. Whoever else is claiming may be why.
+        // Too few: scan once more from the front for the rest. Concurrent claims may be the reason.
         let rest = Slots {
             workers: &slots.workers[offset..],
             leases: &slots.leases[offset..],
         };
         match self.claim_from_front(session, queue, tenant, rest, now_ms).await {
             Ok(more) => jobs.extend(more.into_iter().map(|(slot, job)| (slot + offset, job))),
-            // The first look is committed unless it is part of a transaction, which only a rate asks for.
+            // The first scan is committed unless it is part of a transaction, which only a rate limit needs.
             Err(error) if queue.settings.rate.is_some() || jobs.is_empty() => return Err(error),
-            Err(error) => tracing::debug!(%error, "a claim gave less than there may be"),
+            Err(error) => tracing::debug!(%error, "a claim returned fewer jobs than may be ready"),
         }
         Ok(jobs)
     }
@@ -268,27 +270,18 @@ impl Inner {
     }
 
     fn front_scan_delayed_until(&self, queue: i32) -> Option<Instant> {
-        let delays = self
-            .front_scan_delays
-            .lock()
-            .expect("no holder of this lock can panic");
+        let delays = self.front_scan_delays.lock();
         delays.get(&queue).copied()
     }
 
-    /// Puts the next look from the front off when this one was dear.
+    /// Delays the next scan from the front when this one was slow.
     fn record_scan(&self, queue: i32, took: Duration) {
-        let mut delays = self
-            .front_scan_delays
-            .lock()
-            .expect("no holder of this lock can panic");
-        match took > SLOW_SCAN {
-            true => {
-                let rest = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
-                delays.insert(queue, Instant::now() + rest);
-            }
-            false => {
-                delays.remove(&queue);
-            }
+        let mut delays = self.front_scan_delays.lock();
+        if took > SLOW_SCAN {
+            let delay = (took * SLOW_SCAN_DELAY_FACTOR).min(SLOW_SCAN_DELAY_MAX);
+            delays.insert(queue, Instant::now() + delay);
+        } else {
+            delays.remove(&queue);
         }
     }
 
@@ -300,10 +293,7 @@ impl Inner {
         slots: Slots<'_>,
         now_ms: i64,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
-        self.ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .remove(&queue.id);
+        self.ready_tenants.lock().remove(&queue.id);
         let shares = match tenant {
             Some(tenant) => vec![(tenant, slots.workers.len())],
             None => self
@@ -320,7 +310,7 @@ impl Inner {
         self.claimed(session, queue, more).await
     }
 
-    /// Runs the statement.
+    /// Runs the claim statement.
     async fn take(
         &self,
         session: &Session,
@@ -331,7 +321,7 @@ impl Inner {
         scan_start: ScanStart,
     ) -> Result<Taken, Error> {
         let hints: Vec<Option<ScanHint>> = {
-            let mut known = self.hints.lock().expect("no holder of this lock can panic");
+            let mut known = self.hints.lock();
             let mut hint_of = |tenant: i32| {
                 let hint = known.get_mut(&queue.id)?.get_mut(&tenant)?;
                 hint.claims += 1;
@@ -357,7 +347,7 @@ impl Inner {
         let nonce: i64 = rand::random();
         let is_logged = queue.settings.events == EventDetail::All;
         let rows = session
-            .rows(
+            .all(
                 query!(ready.claim),
                 &[
                     &now_ms,
@@ -371,26 +361,27 @@ impl Inner {
                     &slots.leases,
                     &is_logged,
                 ],
+                ClaimedRow::read,
             )
             .await?;
-        let mut known = self.hints.lock().expect("no holder of this lock can panic");
+        let mut known = self.hints.lock();
         for row in &rows {
             let hint = known
                 .entry(queue.id)
                 .or_default()
-                .entry(row.get(5))
+                .entry(row.tenant)
                 .or_insert(ScanHint {
                     rank: 0,
                     pos: 0,
                     claims: 0,
                     dry_since: None,
                 });
-            (hint.rank, hint.pos) = (row.get(6), row.get(7));
+            (hint.rank, hint.pos) = (row.rank, row.pos);
             hint.dry_since = None;
         }
         drop(known);
         if let Some(row) = rows.first() {
-            self.notify_logged(row.get(14));
+            self.notify_logged(row.head);
         }
         Ok(Taken {
             rows,
@@ -399,7 +390,7 @@ impl Inner {
         })
     }
 
-    /// Makes jobs of rows, each with the number of its slot.
+    /// Makes jobs of rows, each with the index of its slot.
     async fn claimed(
         &self,
         session: &Session,
@@ -407,37 +398,37 @@ impl Inner {
         taken: Taken,
     ) -> Result<Vec<(usize, ClaimedJob)>, Error> {
         let mut jobs = Vec::with_capacity(taken.rows.len());
-        for row in &taken.rows {
-            let options = JobOptions::read(row.get(9))?;
+        for row in taken.rows {
+            let options = JobOptions::read(row.options.as_deref())?;
             let job = ClaimedJob {
                 lease: Lease {
-                    id: JobId::new(row.get(1)).ok_or_else(|| damaged("a job id is not positive"))?,
-                    attempt: u32::try_from(row.get::<_, i32>(2)).unwrap_or(0),
+                    id: job_id(row.id)?,
+                    attempt: unsigned_32(row.attempt),
                     nonce: taken.nonce,
                 },
-                lease_until_ms: row.get(4),
-                lease_length: span(row.get(3)),
-                tenant: self.names.tenant_of(session, row.get(5)).await?.name.clone(),
+                lease_until_ms: row.lease_until_ms,
+                lease_length: span(row.lease_ms),
+                tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
                 queue: queue.name.clone(),
-                kind: row.get(8),
+                kind: row.kind,
                 tags: options.tags,
-                priority: -row.get::<_, i16>(6),
+                priority: -row.rank,
                 payload: Body {
-                    content_type: row.get::<_, Option<&str>>(10).map(Into::into),
-                    bytes: row.get::<_, Vec<u8>>(11).into(),
+                    content_type: row.content_type.map(Into::into),
+                    bytes: row.payload.into(),
                 },
-                max_retries: u32::try_from(row.get::<_, i32>(12)).unwrap_or(0),
-                created_at_ms: row.get(13),
+                max_retries: unsigned_32(row.max_retries),
+                created_at_ms: row.created_ms,
                 trace: options.trace,
             };
-            let slot = usize::try_from(row.get::<_, i64>(0)).unwrap_or(1) - 1;
+            let slot = usize::try_from(row.slot).unwrap_or(1) - 1;
             jobs.push((slot, job));
         }
         Ok(jobs)
     }
 
-    /// Divides a claim between the tenants that have jobs in the queue. Nothing when there are none where the
-    /// hints say that they are; then only a look from the front can tell.
+    /// Divides a claim between the tenants with jobs in the queue. Returns `None` when the hints find none;
+    /// then a scan from the front decides.
     async fn shares(
         &self,
         session: &Session,
@@ -445,12 +436,7 @@ impl Inner {
         wanted: usize,
         scan_start: ScanStart,
     ) -> Result<Option<Vec<(i32, usize)>>, Error> {
-        let known = self
-            .ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .get(&queue.id)
-            .cloned();
+        let known = self.ready_tenants.lock().get(&queue.id).cloned();
         if let Some(known) = known
             && let [only] = known.tenants[..]
             && known.seen_at.elapsed() < READY_TENANTS_TTL
@@ -460,7 +446,7 @@ impl Inner {
         let hints: BTreeMap<i32, ScanHint> = match scan_start {
             ScanStart::FromFront => BTreeMap::new(),
             ScanStart::FromHints => {
-                let hints = self.hints.lock().expect("no holder of this lock can panic");
+                let hints = self.hints.lock();
                 hints.get(&queue.id).cloned().unwrap_or_default()
             }
         };
@@ -471,13 +457,14 @@ impl Inner {
         let above: Vec<i32> = [i32::MIN].into_iter().chain(tenants.iter().copied()).collect();
         let below: Vec<i32> = tenants.iter().copied().chain([i32::MAX]).collect();
         let rows = session
-            .rows(
+            .all(
                 query!(ready.tenants),
                 &[&queue.id, &bound, &tenants, &ranks, &from, &above, &below],
+                ReadyTenantRow::read,
             )
             .await?;
         if !hints.is_empty() {
-            let with_jobs = rows.iter().map(|row| row.get(0)).collect();
+            let with_jobs = rows.iter().map(|row| row.tenant).collect();
             self.drop_dry_hints(queue.id, &hints, &with_jobs);
             if rows.is_empty() {
                 return Ok(None);
@@ -485,11 +472,11 @@ impl Inner {
         }
         let mut ready_tenants = Vec::with_capacity(rows.len());
         for row in &rows {
-            let tenant = self.names.tenant_of(session, row.get(0)).await?;
+            let tenant = self.names.tenant_of(session, row.tenant).await?;
             ready_tenants.push(ReadyTenant {
                 tenant: tenant.id,
                 weight: tenant.weight,
-                ready: usize::try_from(row.get::<_, i64>(1)).unwrap_or(0),
+                ready: usize::try_from(row.jobs).unwrap_or(0),
             });
         }
         let seen = ReadyTenants {
@@ -499,11 +486,8 @@ impl Inner {
                 .collect(),
             seen_at: Instant::now(),
         };
-        self.ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic")
-            .insert(queue.id, seen);
-        let mut fair_rounds = self.fair_rounds.lock().expect("no holder of this lock can panic");
+        self.ready_tenants.lock().insert(queue.id, seen);
+        let mut fair_rounds = self.fair_rounds.lock();
         Ok(Some(
             fair_rounds
                 .entry(queue.id)
@@ -512,11 +496,11 @@ impl Inner {
         ))
     }
 
-    /// Whoever has had no jobs for a while needs no hint, so that hints do not pile up. Until then it stays: a queue
-    /// that runs dry and fills again would else be walked from its front each time.
+    /// Drops the hints of tenants without jobs for a while, so that hints do not accumulate. Until then they
+    /// stay, because a queue that empties and fills again would otherwise be scanned from its front each time.
     fn drop_dry_hints(&self, queue: i32, asked: &BTreeMap<i32, ScanHint>, with_jobs: &BTreeSet<i32>) {
         let now = Instant::now();
-        let mut known = self.hints.lock().expect("no holder of this lock can panic");
+        let mut known = self.hints.lock();
         let Some(known) = known.get_mut(&queue) else {
             return;
         };
@@ -529,12 +513,9 @@ impl Inner {
         });
     }
 
-    /// Notes that a tenant has got a ready job: claims must not pass it over.
+    /// Records that a tenant has a new ready job, so that claims do not skip it.
     pub(crate) fn note_ready(&self, queue: i32, tenant: i32, rank: i16) {
-        let mut ready_tenants = self
-            .ready_tenants
-            .lock()
-            .expect("no holder of this lock can panic");
+        let mut ready_tenants = self.ready_tenants.lock();
         if ready_tenants
             .get(&queue)
             .is_some_and(|known| !known.tenants.contains(&tenant))
@@ -542,7 +523,7 @@ impl Inner {
             ready_tenants.remove(&queue);
         }
         drop(ready_tenants);
-        let mut hints = self.hints.lock().expect("no holder of this lock can panic");
+        let mut hints = self.hints.lock();
         if let Some(hints) = hints.get_mut(&queue)
             && hints.get(&tenant).is_some_and(|hint| rank < hint.rank)
         {
@@ -550,14 +531,11 @@ impl Inner {
         }
     }
 
-    /// Forgets who has jobs in a queue: another server says that there are new ones.
+    /// Forgets the tenants of a queue after another server notified about new jobs.
     pub(crate) fn forget_ready_tenants(&self, queue: &nagaya_jobs::name::QueueName) {
         if let Some(queue) = self.names.known_queue(queue) {
-            self.ready_tenants
-                .lock()
-                .expect("no holder of this lock can panic")
-                .remove(&queue.id);
-            let mut hints = self.hints.lock().expect("no holder of this lock can panic");
+            self.ready_tenants.lock().remove(&queue.id);
+            let mut hints = self.hints.lock();
             if let Some(hints) = hints.get_mut(&queue.id) {
                 hints.retain(|_, hint| hint.rank <= 0);
             }
@@ -565,14 +543,14 @@ impl Inner {
     }
 }
 
-/// What the statement gave.
+/// The result of the claim statement.
 struct Taken {
-    rows: Vec<Row>,
+    rows: Vec<ClaimedRow>,
     nonce: i64,
     was_hinted: bool,
 }
 
-/// Who gets the jobs, in order, and for how long.
+/// The worker and the lease of each demanded job, in order.
 #[derive(Clone, Copy)]
 struct Slots<'a> {
     workers: &'a [&'a str],

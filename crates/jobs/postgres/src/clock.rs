@@ -1,19 +1,20 @@
-//! The database's clock, by which all servers of one database go.
+//! The database's clock, which all servers of one database share.
 //!
-//! Asked for each call it would cost a round trip, so its distance from our own running clock is measured now and
-//! then: at most half a round trip off, whatever our own wall clock says.
+//! Reading it costs a round trip, so its offset from the local monotonic clock is sampled at an interval. The
+//! error is at most half a round trip, whatever the local wall clock says.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::clock::{Clock, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::sql::{Queries, query};
 
-/// How long a measurement holds. Clocks of one machine room drift by less than a tenth of a millisecond in it.
+/// How long a sample is used. Clocks drift by less than a tenth of a millisecond in that time.
 const SAMPLE_TTL: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -34,26 +35,27 @@ impl Time {
         Time::Database(Arc::default())
     }
 
-    /// Returns the time, Unix milliseconds, after a round trip when the last one is too old.
+    /// Returns the time, Unix milliseconds. Takes a new sample when the last one is too old.
     pub(crate) async fn now(&self, session: &Session) -> Result<i64, Error> {
         let sample = match self {
             Time::Given(clock) => return Ok(clock.unix_ms()),
             Time::Database(sample) => sample,
         };
-        let last = *sample.lock().expect("no holder of this lock can panic");
+        let last = *sample.lock();
         if let Some(now_ms) = last.and_then(ClockSample::now_ms) {
             return Ok(now_ms);
         }
         let sent = Instant::now();
-        let row = session.row(query!(metadata.now), &[]).await?;
-        let fresh = ClockSample::taken(sent, row.get(0));
-        *sample.lock().expect("no holder of this lock can panic") = Some(fresh);
+        let unix_ms = session.scalar(query!(metadata.now), &[]).await?;
+        let fresh = ClockSample::taken(sent, unix_ms);
+        *sample.lock() = Some(fresh);
         Ok(fresh.unix_ms + span_ms(fresh.at.elapsed()))
     }
 }
 
 impl ClockSample {
-    /// The answer to a question that was sent at `sent` and has just come: read half way, for want of better.
+    /// Makes a sample of the answer to a query that was sent at `sent`. Assumes the server read its clock at
+    /// the midpoint of the round trip.
     fn taken(sent: Instant, unix_ms: i64) -> ClockSample {
         ClockSample {
             at: sent + sent.elapsed() / 2,
@@ -61,7 +63,7 @@ impl ClockSample {
         }
     }
 
-    /// The time by this measurement; nothing when it is too old.
+    /// Returns the time by this sample; `None` when it is too old.
     fn now_ms(self) -> Option<i64> {
         let age = self.at.elapsed();
         (age < SAMPLE_TTL).then(|| self.unix_ms + span_ms(age))
@@ -72,7 +74,7 @@ impl ClockSample {
 mod tests {
     use super::*;
 
-    /// The database's clock is years away from ours, which nothing here looks at.
+    /// Years away from the local clock, which is not used.
     const FAR_AWAY_MS: i64 = 4_000_000_000_000;
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! Reports of success. Most jobs end in one statement for the whole call. What that leaves over is one
-//! transaction: jobs with keys, places or webhooks. The rest are repeats, and reports that came too late.
+//! Reports of success. Most jobs end in one statement for the whole call. Jobs with unique keys, concurrency
+//! keys or webhooks need a transaction. The rest are repeats, and reports that came too late.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,13 @@ use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::{Connection, Session};
 
 use crate::flags;
+use crate::rows::CompletedRow;
 use crate::sql::{Queries, begin, commit, query};
 use crate::stale_report::ReportKind;
-use crate::step::{Ending, RunningRow, Step};
+use crate::step::{Ending, RunningJob, Step};
 use crate::store::Inner;
 
-/// Most reports in one statement: its fence is a search through arrays.
+/// Most reports in one statement: its fence searches through arrays.
 const BATCH_MAX: usize = 256;
 
 impl Inner {
@@ -32,7 +33,7 @@ impl Inner {
         let mut resolves = false;
         let mut rest = &reports[..];
         while !rest.is_empty() {
-            // Each job once in a batch: a second report on it is judged after the first.
+            // Each job once per batch: a second report on it is judged after the first.
             let mut seen = HashSet::new();
             let fits = |one: &&Completion| seen.len() < BATCH_MAX && seen.insert(one.lease.id);
             let batch = &rest[..rest.iter().take_while(fits).count()];
@@ -40,7 +41,7 @@ impl Inner {
             self.complete_batch(&mut session, batch, &mut resolves, &mut answers)
                 .await?;
         }
-        // With a connection of its own: whoever holds one must not wait for another.
+        // Needs its own connection, and a task that holds one must not wait for another.
         drop(session);
         self.resolve_soon(resolves).await;
         Ok(answers)
@@ -56,7 +57,7 @@ impl Inner {
         let now_ms = self.time.now(session).await?;
         let mut done = self.complete_plain(session, batch, now_ms, resolves).await?;
         let rest: Vec<&Completion> = batch.iter().filter(|one| !done.contains(&one.lease.id)).collect();
-        // What has ended above has ended: those answers must not be lost with this one.
+        // The jobs above have ended; their answers must not be lost with this error.
         let failed = match self.complete_special(session, &rest, now_ms, resolves).await {
             Ok(more) => {
                 done.extend(more);
@@ -78,7 +79,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the jobs that were ended: those whose leases hold and that need nothing else.
+    /// Ends the jobs whose leases are valid and that need nothing else. Returns their ids.
     async fn complete_plain(
         &self,
         session: &Session,
@@ -111,7 +112,7 @@ impl Inner {
             .map(|one| one.result.as_ref().map(|body| body.bytes.as_ref()))
             .collect();
         let rows = session
-            .rows(
+            .all(
                 query!(running.complete),
                 &[
                     &now_ms,
@@ -124,27 +125,28 @@ impl Inner {
                     &kept,
                     &flags::SPECIAL,
                 ],
+                CompletedRow::read,
             )
             .await?;
         let mut done = HashSet::with_capacity(rows.len());
         let mut ended = Vec::with_capacity(rows.len());
         for row in &rows {
             self.throughput
-                .count(row.get(1), |throughput| throughput.succeeded += 1);
-            if let Some(id) = JobId::new(row.get(0)) {
+                .count(row.queue, |throughput| throughput.succeeded += 1);
+            if let Some(id) = JobId::new(row.id) {
                 done.insert(id);
                 ended.push((id, EventKind::Succeeded));
             }
         }
         if let Some(row) = rows.first() {
-            self.notify_logged(row.get(2));
+            self.notify_logged(row.head);
             self.notify_ended(&ended);
-            *resolves |= row.get::<_, i64>(3) > 0;
+            *resolves |= row.resolving > 0;
         }
         Ok(done)
     }
 
-    /// Ends jobs that have keys, places or webhooks. Returns those that were still running.
+    /// Ends jobs with unique keys, concurrency keys or webhooks. Returns those that were still running.
     async fn complete_special(
         &self,
         session: &mut Connection,
@@ -158,7 +160,7 @@ impl Inner {
         let leases: Vec<Lease> = reports.iter().map(|one| one.lease).collect();
         let transaction = begin(session).await?;
         let mut step = Step::new(self, &transaction, now_ms);
-        let mut taken: HashMap<JobId, RunningRow> = step
+        let mut taken: HashMap<JobId, RunningJob> = step
             .take_running(&leases)
             .await?
             .into_iter()

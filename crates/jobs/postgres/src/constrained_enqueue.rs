@@ -1,21 +1,22 @@
-//! Registrations that need more than rows: keys that somebody holds, unique keys, dependencies, places, and
-//! queues with a depth cap. One transaction each.
+//! Registrations with constraints: keys that are held, unique keys, dependencies, concurrency keys, and queues
+//! with a depth limit. Each is one transaction.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::EventKind;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::request::{Enqueued, FoundBy};
 use nagaya_jobs::state::State;
-use nagaya_postgres_client::{Connection, Kind, Session};
+use nagaya_postgres_client::{Connection, Kind, Session, scalar};
 
 use crate::enqueue::Draft;
 use crate::error::store_error;
 use crate::flags;
+use crate::rows::{IdempotencyRow, unsigned};
 use crate::sql::query;
 use crate::step::{Count, JobPosition, Step};
 use crate::store::Inner;
 
-/// How often a transaction is run again that another one got in the way of.
+/// Attempts of a transaction that conflicts with another one.
 pub(crate) const RUNS_MAX: usize = 5;
 
 impl Inner {
@@ -34,7 +35,7 @@ impl Inner {
                     }
                     return Ok(answer);
                 }
-                // Somebody took the key or the id in the meantime: the next look finds it.
+                // Another registration took the key or the id meanwhile; the next attempt finds it.
                 Err(fault) if fault.is_worth_another_run() => draft.id = self.draw(now_ms + 1),
                 Err(fault) => return Err(fault.into()),
             }
@@ -71,7 +72,7 @@ impl Inner {
                     &[&draft.queue.id, &i64::try_from(depth_max).unwrap_or(i64::MAX)],
                 )
                 .await?;
-            let unstarted = u64::try_from(row.get::<_, i64>(0)).unwrap_or(0);
+            let unstarted = unsigned(scalar(&row));
             if unstarted + step.registered(draft.queue.id) >= depth_max {
                 return Err(Fault::Item(Error::QueueFull {
                     queue: draft.queue.name.clone(),
@@ -86,9 +87,10 @@ impl Inner {
         {
             return Err(Fault::KeyTaken);
         }
-        let state = match parents.is_empty() {
-            true => draft.state(now_ms),
-            false => State::Waiting,
+        let state = if parents.is_empty() {
+            draft.state(now_ms)
+        } else {
+            State::Waiting
         };
         self.settle(step, draft, parents.len()).await?;
         Ok(Enqueued {
@@ -98,7 +100,7 @@ impl Inner {
         })
     }
 
-    /// Puts a job whose row is written where it belongs, and tells of it.
+    /// Inserts a job whose row is written into its table, and writes its event.
     pub(crate) async fn settle(
         &self,
         step: &mut Step<'_>,
@@ -137,19 +139,20 @@ impl Inner {
         if let Some(key) = draft.key() {
             let sql = query!(keys.find_idempotency);
             let row = session.query_opt(sql, &[&queue, &tenant, &key, &now_ms]).await?;
-            stale_key_of = row.as_ref().map(|row| row.get::<_, i64>(0));
-            let live = row.filter(|row| row.get(1));
-            found = live.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::IdempotencyKey)));
+            let row = row.as_ref().map(IdempotencyRow::read);
+            stale_key_of = row.as_ref().map(|row| row.id);
+            let live = row.filter(|row| row.is_live);
+            found = live.and_then(|row| Some((JobId::new(row.id)?, FoundBy::IdempotencyKey)));
         }
         if let (None, Some(key)) = (found, &draft.job.unique_key) {
             let sql = query!(keys.find_unique);
             let row = session.query_opt(sql, &[&queue, &tenant, key]).await?;
-            found = row.and_then(|row| Some((JobId::new(row.get(0))?, FoundBy::UniqueKey)));
+            found = row.and_then(|row| Some((JobId::new(scalar(&row))?, FoundBy::UniqueKey)));
         }
         let Some((id, found_by)) = found else {
             return Ok(Found::Nothing { stale_key_of });
         };
-        // A job that was removed since leaves its key free.
+        // The key of a job that was purged is free.
         let state = self.states_with(session, &[id]).await?.pop().flatten();
         Ok(match state {
             None => Found::Nothing { stale_key_of },
@@ -161,11 +164,13 @@ impl Inner {
         })
     }
 
-    /// Returns those of the jobs that have not ended. Refuses unknown ones and those that ended badly.
+    /// Returns the jobs that have not ended. Fails for unknown jobs and for those that failed or were
+    /// cancelled.
     async fn pending_parents(&self, session: &Session, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
-        let states = match ids.is_empty() {
-            true => Vec::new(),
-            false => self.states_with(session, ids).await?,
+        let states = if ids.is_empty() {
+            Vec::new()
+        } else {
+            self.states_with(session, ids).await?
         };
         let mut parents = Vec::new();
         for (&id, state) in ids.iter().zip(states) {
@@ -183,7 +188,7 @@ impl Inner {
         Ok(parents)
     }
 
-    /// Writes the rows. Tells whether the job got its key.
+    /// Writes the rows. Returns whether the job got its key.
     async fn insert_constrained(
         &self,
         session: &Session,
@@ -216,11 +221,11 @@ impl Inner {
                 ],
             )
             .await?;
-        Ok(row.get(0))
+        Ok(scalar(&row))
     }
 
-    /// A job on which the new one depends may have ended between our look and our commit, and then could not
-    /// see it. Upkeep looks for such, too. Tells whether there is one.
+    /// A dependency may have ended between the read and the commit, and could not see the new job. Notes such
+    /// endings, as maintenance does too. Returns whether there is one.
     async fn catch_up(&self, session: &Session, draft: &Draft) -> bool {
         let parents: Vec<i64> = draft.job.depends_on.iter().map(|id| id.get()).collect();
         let noted = session
@@ -230,16 +235,16 @@ impl Inner {
     }
 }
 
-/// What a look for earlier registrations found.
+/// The result of a search for earlier registrations.
 enum Found {
     Job(Enqueued),
-    /// The job whose idempotency key is worth nothing any more, if there is one.
+    /// The job whose idempotency key has expired, if there is one.
     Nothing {
         stale_key_of: Option<i64>,
     },
 }
 
-/// Whose fault it is that a registration failed.
+/// Why a registration failed.
 pub(crate) enum Fault {
     Item(Error),
     Store(nagaya_postgres_client::Error),

@@ -1,4 +1,4 @@
-//! Events on their way to webhooks.
+//! Deliveries of events to webhooks.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,9 +14,10 @@ use nagaya_jobs::id::JobId;
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::record;
 use nagaya_jobs::view::Page;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Param, Session};
 
 use crate::error::damaged;
+use crate::rows::{DeliveryRow, TryRow, unsigned, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 
@@ -28,7 +29,7 @@ fn code(state: DeliveryState) -> i16 {
     }
 }
 
-/// A filter with numbers in place of names.
+/// A filter with ids in place of names.
 struct FilterIds {
     id: Option<i64>,
     tenant: Option<i32>,
@@ -47,14 +48,12 @@ impl Inner {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values: [Param<'_>; 3] = [&now_ms, &limit, &(now_ms + span_ms(lease))];
         let rows = session
-            .rows(
-                query!(deliveries.claim),
-                &[&now_ms, &limit, &(now_ms + span_ms(lease))],
-            )
+            .all(query!(deliveries.claim), &values, DeliveryRow::read)
             .await?;
         let mut due = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in rows {
             due.push(self.delivery(&session, row).await?);
         }
         Ok(due)
@@ -70,8 +69,8 @@ impl Inner {
                 TryOutcome::GaveUp => (DeliveryState::GaveUp, None),
             };
             let one = &report.attempt;
-            let row = session
-                .row_opt(
+            let reported: Option<i64> = session
+                .first_scalar(
                     query!(deliveries.report),
                     &[
                         &report.id.0,
@@ -86,7 +85,7 @@ impl Inner {
                     ],
                 )
                 .await?;
-            taken.push(row.is_some());
+            taken.push(reported.is_some());
         }
         Ok(taken)
     }
@@ -120,7 +119,7 @@ impl Inner {
         };
         let limit = limit.clamp(1, PAGE_MAX);
         let rows = session
-            .rows(
+            .all(
                 query!(deliveries.list),
                 &[
                     &filter.tenant,
@@ -132,13 +131,12 @@ impl Inner {
                     &i64::try_from(limit).unwrap_or(i64::MAX),
                     &filter.id,
                 ],
+                DeliveryRow::read,
             )
             .await?;
-        let items = self.with_tries(&session, &rows).await?;
-        let next = match rows.len() == limit {
-            true => items.last().map(|view| view.delivery.id),
-            false => None,
-        };
+        let items = self.with_tries(&session, rows).await?;
+        let last = items.last().map(|view| view.delivery.id);
+        let next = last.filter(|_| items.len() == limit);
         Ok(Page { items, next })
     }
 
@@ -171,11 +169,13 @@ impl Inner {
         session: &Session,
         id: JobId,
     ) -> Result<Vec<DeliveryView>, Error> {
-        let rows = session.rows(query!(deliveries.of_job), &[&id.get()]).await?;
-        self.with_tries(session, &rows).await
+        let rows = session
+            .all(query!(deliveries.of_job), &[&id.get()], DeliveryRow::read)
+            .await?;
+        self.with_tries(session, rows).await
     }
 
-    /// Nothing when a name in it is nobody's.
+    /// Returns `None` when a name in the filter is unknown.
     async fn numbers(&self, session: &Session, filter: &DeliveryFilter) -> Result<Option<FilterIds>, Error> {
         let mut numbers = FilterIds {
             id: filter.id.map(|id| id.0),
@@ -200,23 +200,28 @@ impl Inner {
         Ok(Some(numbers))
     }
 
-    async fn with_tries(&self, session: &Session, rows: &[Row]) -> Result<Vec<DeliveryView>, Error> {
-        let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    async fn with_tries(
+        &self,
+        session: &Session,
+        rows: Vec<DeliveryRow>,
+    ) -> Result<Vec<DeliveryView>, Error> {
+        let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
         let mut tries: HashMap<i64, Vec<DeliveryTry>> = HashMap::new();
-        let tried = match ids.is_empty() {
-            true => Vec::new(),
-            false => session.rows(query!(deliveries.tries), &[&ids]).await?,
+        let tried = if ids.is_empty() {
+            Vec::new()
+        } else {
+            session
+                .all(query!(deliveries.tries), &[&ids], TryRow::read)
+                .await?
         };
-        for row in &tried {
-            tries.entry(row.get(0)).or_default().push(DeliveryTry {
-                number: u32::try_from(row.get::<_, i32>(1)).unwrap_or(0),
-                at_ms: row.get(2),
-                latency: span(row.get(3)),
-                status: row
-                    .get::<_, Option<i32>>(4)
-                    .and_then(|status| u16::try_from(status).ok()),
-                error: row.get(5),
-                reply: row.get(6),
+        for row in tried {
+            tries.entry(row.delivery).or_default().push(DeliveryTry {
+                number: unsigned_32(row.number),
+                at_ms: row.at_ms,
+                latency: span(row.latency_ms),
+                status: row.status.and_then(|status| u16::try_from(status).ok()),
+                error: row.error,
+                reply: row.reply,
             });
         }
         let mut views = Vec::with_capacity(rows.len());
@@ -228,24 +233,24 @@ impl Inner {
         Ok(views)
     }
 
-    async fn delivery(&self, session: &Session, row: &Row) -> Result<Delivery, Error> {
+    async fn delivery(&self, session: &Session, row: DeliveryRow) -> Result<Delivery, Error> {
         Ok(Delivery {
-            id: DeliveryId(row.get(0)),
-            job: JobId::new(row.get(1)).ok_or_else(|| damaged("a delivery is of no job"))?,
-            queue: self.names.queue_of(session, row.get(2)).await?.name.clone(),
-            tenant: self.names.tenant_of(session, row.get(3)).await?.name.clone(),
-            seq: u64::try_from(row.get::<_, i64>(4)).unwrap_or(0),
-            kind: EventKind::coded(row.get(5)).ok_or_else(|| damaged("a delivery is of no known kind"))?,
-            attempt: u32::try_from(row.get::<_, i32>(6)).unwrap_or(0),
-            webhook: record::read_webhook(row.get(7))?,
-            state: match row.get::<_, i16>(8) {
+            id: DeliveryId(row.id),
+            job: JobId::new(row.job).ok_or_else(|| damaged("a delivery is of no job"))?,
+            queue: self.names.queue_of(session, row.queue).await?.name.clone(),
+            tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
+            seq: unsigned(row.seq),
+            kind: EventKind::coded(row.kind).ok_or_else(|| damaged("a delivery is of no known kind"))?,
+            attempt: unsigned_32(row.attempt),
+            webhook: record::read_webhook(&row.webhook)?,
+            state: match row.state {
                 0 => DeliveryState::Pending,
                 1 => DeliveryState::Delivered,
                 _ => DeliveryState::GaveUp,
             },
-            tries: u32::try_from(row.get::<_, i32>(9)).unwrap_or(0),
-            created_at_ms: row.get(10),
-            next_try_at_ms: row.get(11),
+            tries: unsigned_32(row.tries),
+            created_at_ms: row.created_ms,
+            next_try_at_ms: row.next_try_ms,
         })
     }
 }

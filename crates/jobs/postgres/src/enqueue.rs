@@ -1,5 +1,5 @@
-//! Registration. Jobs that need nothing but rows go in one statement, whatever their queues; the others follow
-//! one by one ([`crate::constrained_enqueue`]).
+//! Registration. Jobs without constraints are inserted by one statement, whatever their queues. The others
+//! follow one by one ([`crate::constrained_enqueue`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,22 +18,24 @@ use crate::constrained_enqueue::Fault;
 use crate::error::store_error;
 use crate::flags;
 use crate::names::{Queue, Tenant};
+use crate::rows::EnqueuedRow;
 use crate::sql::query;
 use crate::step::Step;
 use crate::store::Inner;
 
-/// Ids of two servers with one number may meet; drawing again settles it.
+/// Attempts to draw ids. Two servers with the same number may draw the same id; the next draw resolves it.
 const DRAWS_MAX: usize = 8;
 
-/// Whether the statement that writes jobs also says where they are, and tells of them.
+/// Whether the statement that inserts jobs also inserts them into the table where they wait, and writes their
+/// events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placement {
     Immediate,
-    /// The rest of the transaction does it.
+    /// The rest of the transaction does so.
     Deferred,
 }
 
-/// A registration with everything that its rows need.
+/// A registration with all values of its rows.
 pub(crate) struct Draft {
     pub(crate) id: JobId,
     pub(crate) queue: Arc<Queue>,
@@ -42,7 +44,7 @@ pub(crate) struct Draft {
     pub(crate) flags: i16,
     pub(crate) lease_ms: i64,
     pub(crate) max_retries: i32,
-    /// 0 for now.
+    /// 0 means now.
     pub(crate) run_at_ms: i64,
     pub(crate) key_expires_ms: i64,
     pub(crate) job: NewJob,
@@ -61,7 +63,7 @@ impl Draft {
         self.queue.settings.events == EventDetail::All
     }
 
-    /// Whether rows are all it needs.
+    /// Returns whether the job has no constraints.
     fn is_plain(&self) -> bool {
         self.job.unique_key.is_none()
             && self.job.depends_on.is_empty()
@@ -69,7 +71,7 @@ impl Draft {
             && self.queue.settings.depth_max.is_none()
     }
 
-    /// Whether a place under its concurrency key is all it needs besides.
+    /// Returns whether a concurrency key is its only constraint.
     fn is_placed(&self) -> bool {
         self.job.concurrency.is_some()
             && self.job.unique_key.is_none()
@@ -78,9 +80,10 @@ impl Draft {
     }
 
     pub(crate) fn state(&self, now_ms: i64) -> State {
-        match self.run_at_ms > now_ms {
-            true => State::Scheduled,
-            false => State::Waiting,
+        if self.run_at_ms > now_ms {
+            State::Scheduled
+        } else {
+            State::Waiting
         }
     }
 }
@@ -101,7 +104,7 @@ impl Inner {
         let placed: Vec<usize> = (0..drafts.len()).filter(|at| drafts[*at].is_placed()).collect();
         match self.enqueue_placed(&mut session, &drafts, &placed, now_ms).await {
             Ok(more) => made.extend(more),
-            // They are tried again one by one.
+            // They are retried one by one.
             Err(fault) if fault.is_worth_another_run() => (),
             Err(fault) => {
                 let error = Error::from(fault);
@@ -119,7 +122,7 @@ impl Inner {
                 }));
             }
         }
-        // A repeat and its first may be in one call, so the rest goes in order, after what could be made at once.
+        // A repeat and the first registration may be in one call, so the rest is registered in order.
         let mut all = Vec::with_capacity(drafts.len());
         let mut resolves = false;
         for (draft, answer) in drafts.into_iter().zip(answers) {
@@ -160,7 +163,7 @@ impl Inner {
         })
     }
 
-    /// Returns the ids of those that were made: all but those whose key is held.
+    /// Returns the ids of the jobs that were registered: all except those whose key is held.
     async fn enqueue_plain(
         &self,
         session: &Session,
@@ -186,15 +189,15 @@ impl Inner {
                 return Err(store_error(error));
             }
             for at in plain {
-                // Another millisecond is another block of numbers.
+                // Another millisecond has its own range of ids.
                 drafts[*at].id = self.draw(now_ms + 1);
             }
         }
         Err(Error::Busy)
     }
 
-    /// Registers jobs that need a place under their concurrency key: rows first, then the places, in one
-    /// transaction for all of them. Returns the ids of those that were made.
+    /// Registers jobs with a concurrency key: rows first, then the slots, in one transaction for all of them.
+    /// Returns the ids of those that were registered.
     async fn enqueue_placed(
         &self,
         session: &mut Connection,
@@ -258,13 +261,14 @@ impl Inner {
                 ],
             )
             .await?;
-        if let Some(row) = rows.first() {
-            self.notify_logged(row.get(1));
+        let made: Vec<EnqueuedRow> = rows.iter().map(EnqueuedRow::read).collect();
+        if let Some(row) = made.first() {
+            self.notify_logged(row.head);
         }
-        Ok(rows.iter().filter_map(|row| JobId::new(row.get(0))).collect())
+        Ok(made.iter().filter_map(|row| JobId::new(row.id)).collect())
     }
 
-    /// Counts what was made and says which queues have got jobs.
+    /// Counts the registered jobs and notifies about the queues that have new ones.
     fn publish_enqueued(&self, drafts: &[Draft], made: &HashSet<JobId>, now_ms: i64) {
         let mut ready = BTreeMap::new();
         for draft in drafts.iter().filter(|one| made.contains(&one.id)) {

@@ -1,4 +1,4 @@
-//! The kit's errors in the words of the job store.
+//! Maps the client's errors to those of the job store.
 
 use nagaya_jobs::error::Error;
 use nagaya_postgres_client as kit;
@@ -26,7 +26,7 @@ pub(crate) fn store_error(error: kit::Error) -> Error {
     }
 }
 
-/// Returns the error for a row that no program of ours wrote.
+/// Returns the error for a row that no version of this program writes.
 pub(crate) fn damaged(what: impl Into<String>) -> Error {
     Error::Damaged { what: what.into() }
 }

@@ -1,4 +1,4 @@
-//! The ordered log, and readers that it remembers.
+//! The log of events, and subscriptions.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{Event, EventData, EventFilter, EventKind, EventPage, LogBounds, Subscription};
@@ -7,15 +7,16 @@ use nagaya_jobs::job::Body;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
 use nagaya_jobs::request::SweepResult;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::Session;
 
 use crate::error::damaged;
+use crate::rows::{BoundsRow, EventRow, EventTimeRow, SubscriptionRow, unsigned, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
 use crate::store::Inner;
 
-/// Rows looked at for one page, when a filter leaves many out.
+/// Most rows read for one page when a filter leaves many out.
 const LOOKED_AT_MAX: usize = 4_000;
-/// The fact that tells up to where the log has been cut off.
+/// The metadata key of the position up to which the log was trimmed.
 const TRIMMED_METADATA: &str = "log-trimmed";
 
 impl Inner {
@@ -26,27 +27,27 @@ impl Inner {
         limit: usize,
     ) -> Result<EventPage, Error> {
         let session = self.cool().await?;
-        // Read before the events: whatever is cut off in between is then told as a gap.
+        // Read before the events: what is trimmed in between is then reported as a gap.
         let bounds = self.bounds_with(&session).await?;
         let from = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = limit.max(1);
-        let look = match filter == EventFilter::default() {
-            true => limit,
-            false => LOOKED_AT_MAX.max(limit),
+        let rows_max = if filter == EventFilter::default() {
+            limit
+        } else {
+            LOOKED_AT_MAX.max(limit)
         };
         let job = filter.job.map(JobId::get);
+        let rows_limit = i64::try_from(rows_max).unwrap_or(i64::MAX);
         let rows = session
-            .rows(
-                query!(events.after),
-                &[&from, &i64::try_from(look).unwrap_or(i64::MAX), &job],
-            )
+            .all(query!(events.after), &[&from, &rows_limit, &job], EventRow::read)
             .await?;
+        let is_last_page = rows.len() < rows_max;
         let mut page = EventPage {
             events: Vec::new(),
             next: after,
             bounds,
         };
-        for row in &rows {
+        for row in rows {
             let event = self.event(&session, row).await?;
             page.next = event.seq;
             if filter.accepts(&event) {
@@ -56,40 +57,40 @@ impl Inner {
                 }
             }
         }
-        let is_whole = page.events.len() < limit && rows.len() < look;
+        let is_whole = page.events.len() < limit && is_last_page;
         if is_whole {
             page.next = page.next.max(bounds.head).max(after);
         }
-        // Events may have come since the bounds were read.
+        // The log may have grown since the bounds were read.
         page.bounds.head = page.bounds.head.max(page.next);
         Ok(page)
     }
 
-    async fn event(&self, session: &Session, row: &Row) -> Result<Event, Error> {
-        let kind = EventKind::coded(row.get(1)).ok_or_else(|| damaged("an event is of no known kind"))?;
+    async fn event(&self, session: &Session, row: EventRow) -> Result<Event, Error> {
+        let kind = EventKind::coded(row.kind).ok_or_else(|| damaged("an event is of no known kind"))?;
         let data = match kind {
-            EventKind::Succeeded => match row.get::<_, Option<Vec<u8>>>(10) {
+            EventKind::Succeeded => match row.result {
                 Some(bytes) => EventData::Result(Body {
-                    content_type: row.get::<_, Option<&str>>(9).map(Into::into),
+                    content_type: row.content_type.map(Into::into),
                     bytes: bytes.into(),
                 }),
                 None => EventData::None,
             },
-            EventKind::Failed | EventKind::Cancelled => match row.get::<_, Option<String>>(8) {
+            EventKind::Failed | EventKind::Cancelled => match row.error {
                 Some(error) => EventData::Error(error),
                 None => EventData::None,
             },
-            _ => record::read_event_data(kind, row.get(6))?,
+            _ => record::read_event_data(kind, row.data.as_deref())?,
         };
         Ok(Event {
-            seq: u64::try_from(row.get::<_, i64>(0)).unwrap_or(0),
+            seq: unsigned(row.seq),
             kind,
-            job: JobId::new(row.get(2)).ok_or_else(|| damaged("an event is of no job"))?,
-            queue: self.names.queue_of(session, row.get(3)).await?.name.clone(),
-            tenant: self.names.tenant_of(session, row.get(4)).await?.name.clone(),
-            job_kind: row.get(7),
-            attempt: u32::try_from(row.get::<_, i32>(5)).unwrap_or(0),
-            at_ms: row.get(11),
+            job: JobId::new(row.job).ok_or_else(|| damaged("an event is of no job"))?,
+            queue: self.names.queue_of(session, row.queue).await?.name.clone(),
+            tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
+            job_kind: row.job_kind,
+            attempt: unsigned_32(row.attempt),
+            at_ms: row.at_ms,
             data,
         })
     }
@@ -100,12 +101,14 @@ impl Inner {
     }
 
     async fn bounds_with(&self, session: &Session) -> Result<LogBounds, Error> {
-        let row = session.row(query!(events.bounds), &[&TRIMMED_METADATA]).await?;
-        let trimmed = match row.get::<_, Option<&[u8]>>(0) {
+        let row = session
+            .one(query!(events.bounds), &[&TRIMMED_METADATA], BoundsRow::read)
+            .await?;
+        let trimmed = match row.trimmed.as_deref() {
             None => 0,
             Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| damaged("the log's beginning"))?),
         };
-        let head = u64::try_from(row.get::<_, i64>(1)).unwrap_or(0);
+        let head = unsigned(row.head);
         Ok(LogBounds {
             trimmed,
             head: head.max(trimmed),
@@ -115,17 +118,12 @@ impl Inner {
     pub(crate) async fn trim_events(&self, before_ms: i64, limit: usize) -> Result<SweepResult, Error> {
         let mut session = self.cool().await?;
         let transaction = begin(&mut session).await?;
+        let rows_max = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = transaction
-            .rows(
-                query!(events.oldest),
-                &[&i64::try_from(limit).unwrap_or(i64::MAX)],
-            )
+            .all(query!(events.oldest), &[&rows_max], EventTimeRow::read)
             .await?;
-        let old = rows
-            .iter()
-            .take_while(|row| row.get::<_, i64>(1) < before_ms)
-            .count();
-        let Some(last) = old.checked_sub(1).map(|at| rows[at].get::<_, i64>(0)) else {
+        let old = rows.iter().take_while(|row| row.at_ms < before_ms).count();
+        let Some(last) = old.checked_sub(1).map(|at| rows[at].seq) else {
             return Ok(SweepResult::default());
         };
         transaction.run(query!(events.cut), &[&last]).await?;
@@ -155,40 +153,39 @@ impl Inner {
         let of = self.names.tenant_or_make(&session, &tenant, now_ms).await?;
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
         let row = session
-            .row(
+            .one(
                 query!(events.subscribe),
                 &[&of.id, &name, &record::write_filter(&filter), &cursor, &now_ms],
+                SubscriptionRow::read,
             )
             .await?;
-        self.subscription(&session, &row).await
+        self.subscription(&session, row).await
     }
 
     pub(crate) async fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Result<u64, Error> {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
-        let row = session
-            .row_opt(
+        let advanced = session
+            .first_scalar(
                 query!(events.advance),
                 &[&tenant.as_str(), &name, &cursor, &now_ms],
             )
             .await?;
-        match row {
-            Some(row) => Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0)),
+        match advanced {
+            Some(cursor) => Ok(unsigned(cursor)),
             None => Err(Error::no_such("subscription", name)),
         }
     }
 
     pub(crate) async fn subscriptions(&self, tenant: Option<TenantId>) -> Result<Vec<Subscription>, Error> {
         let session = self.cool().await?;
+        let tenant = tenant.as_ref().map(TenantId::as_str);
         let rows = session
-            .rows(
-                query!(events.subscriptions),
-                &[&tenant.as_ref().map(TenantId::as_str)],
-            )
+            .all(query!(events.subscriptions), &[&tenant], SubscriptionRow::read)
             .await?;
         let mut all = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in rows {
             all.push(self.subscription(&session, row).await?);
         }
         Ok(all)
@@ -202,14 +199,14 @@ impl Inner {
         Ok(gone > 0)
     }
 
-    async fn subscription(&self, session: &Session, row: &Row) -> Result<Subscription, Error> {
+    async fn subscription(&self, session: &Session, row: SubscriptionRow) -> Result<Subscription, Error> {
         Ok(Subscription {
-            tenant: self.names.tenant_of(session, row.get(0)).await?.name.clone(),
-            name: row.get(1),
-            filter: record::read_filter(row.get(2))?,
-            cursor: u64::try_from(row.get::<_, i64>(3)).unwrap_or(0),
-            created_at_ms: row.get(4),
-            advanced_at_ms: row.get(5),
+            tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
+            name: row.name,
+            filter: record::read_filter(&row.filter)?,
+            cursor: unsigned(row.cursor),
+            created_at_ms: row.created_ms,
+            advanced_at_ms: row.advanced_ms,
         })
     }
 }

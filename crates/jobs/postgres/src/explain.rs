@@ -5,11 +5,12 @@ use nagaya_jobs::id::JobId;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::view::{Explanation, LeaseView};
 
+use crate::rows::{ExplainRow, SlotsRow, unsigned, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
-/// How far jobs ahead are counted.
+/// Most jobs ahead that are counted.
 const AHEAD_MAX: i64 = 100_000;
 
 impl Inner {
@@ -17,44 +18,49 @@ impl Inner {
         let session = self.cool().await?;
         self.throughput.flush(&session, self.server).await?;
         let now_ms = self.time.now(&session).await?;
-        let row = session.row_opt(query!(jobs.explain), &[&id.get()]).await?;
+        let row = session
+            .first(query!(jobs.explain), &[&id.get()], ExplainRow::read)
+            .await?;
         let Some(row) = row else { return Ok(None) };
-        if let Some(ended) = row.get::<_, Option<i16>>(0) {
+        if let Some(ended) = row.ended {
             return Ok(Some(Explanation::Ended(state_of(ended))));
         }
-        if let Some(worker) = row.get::<_, Option<String>>(1) {
+        if let (Some(worker), Some(started_at_ms), Some(until_ms)) =
+            (row.worker, row.started_ms, row.lease_until_ms)
+        {
             return Ok(Some(Explanation::Running(LeaseView {
                 worker,
-                started_at_ms: row.get(2),
-                until_ms: row.get(3),
+                started_at_ms,
+                until_ms,
             })));
         }
-        if let Some(at_ms) = row.get::<_, Option<i64>>(4) {
-            let attempt = u32::try_from(row.get::<_, i32>(5)).unwrap_or(0);
-            return Ok(Some(match at_ms > now_ms {
-                true => Explanation::Scheduled { at_ms, attempt },
-                false => Explanation::Due,
-            }));
+        if let Some(at_ms) = row.run_at_ms {
+            let attempt = row.attempt.map_or(0, unsigned_32);
+            let explanation = if at_ms > now_ms {
+                Explanation::Scheduled { at_ms, attempt }
+            } else {
+                Explanation::Due
+            };
+            return Ok(Some(explanation));
         }
-        let parents: Vec<i64> = row.get(7);
-        if !parents.is_empty() {
-            let parents = parents.into_iter().filter_map(JobId::new).collect();
+        if !row.parents.is_empty() {
+            let parents = row.parents.into_iter().filter_map(JobId::new).collect();
             return Ok(Some(Explanation::Dependencies(parents)));
         }
-        if let Some(place) = row.get::<_, Option<i64>>(6) {
-            let taken = session
-                .row(query!(concurrency.explain), &[&place, &id.get()])
+        if let Some(place) = row.place {
+            let slots = session
+                .one(query!(concurrency.explain), &[&place, &id.get()], SlotsRow::read)
                 .await?;
-            let options = JobOptions::read(row.get(8))?;
+            let options = JobOptions::read(row.options.as_deref())?;
             return Ok(Some(Explanation::KeyLimit {
                 key: options.concurrency.map(|one| one.key).unwrap_or_default(),
-                limit: u32::try_from(taken.get::<_, i32>(0)).unwrap_or(0),
-                taken: u32::try_from(taken.get::<_, i32>(1)).unwrap_or(0),
-                ahead: u64::try_from(taken.get::<_, i64>(2)).unwrap_or(0),
+                limit: unsigned_32(slots.most),
+                taken: unsigned_32(slots.taken),
+                ahead: unsigned(slots.ahead),
             }));
         }
         self.names.reload(&session).await?;
-        let queue = self.names.queue_of(&session, row.get(9)).await?;
+        let queue = self.names.queue_of(&session, row.queue).await?;
         if queue.paused {
             return Ok(Some(Explanation::Paused));
         }
@@ -66,9 +72,11 @@ impl Inner {
                 }));
             }
         }
-        let ahead = session.row(query!(ready.ahead), &[&id.get(), &AHEAD_MAX]).await?;
+        let ahead = session
+            .scalar(query!(ready.ahead), &[&id.get(), &AHEAD_MAX])
+            .await?;
         Ok(Some(Explanation::Ready {
-            ahead: u64::try_from(ahead.get::<_, i64>(0)).unwrap_or(0),
+            ahead: unsigned(ahead),
             last_claim_at_ms: queue.last_claim_ms,
         }))
     }

@@ -1,12 +1,12 @@
-//! What a job's row must tell without a look into its options.
+//! Flags of a job that its row carries, so that its options need not be read.
 
-/// It holds a unique key.
+/// The job holds a unique key.
 pub(crate) const UNIQUE: i16 = 1;
-/// It needs a place under a concurrency key.
+/// The job has a concurrency key.
 pub(crate) const CONCURRENCY: i16 = 2;
-/// It names a webhook.
+/// The job has its own webhook.
 pub(crate) const WEBHOOK: i16 = 4;
-/// It is kept for a time of its own.
+/// The job has its own retention.
 pub(crate) const RETENTION: i16 = 8;
-/// It is ended in a transaction of several statements.
+/// The job ends in a transaction of several statements.
 pub(crate) const SPECIAL: i16 = UNIQUE | CONCURRENCY | WEBHOOK | RETENTION;

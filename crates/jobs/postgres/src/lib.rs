@@ -1,12 +1,13 @@
-//! Jobs in PostgreSQL, shared by any number of servers.
+//! The job store on PostgreSQL, shared by any number of servers.
 //!
 //! Rows are moved, not updated: `jobs_ready` to `jobs_running` to `jobs_done`, with `jobs_delayed` and
-//! `jobs_blocked` aside. So the index that claims walk holds nothing but jobs that can be claimed, and history
-//! slows nobody. What most jobs need is one statement for a whole batch ([`enqueue`], [`claim`], [`complete`]);
-//! whatever is rarer (keys, places, dependencies, webhooks, failures) is a transaction of a few ([`step`]).
+//! `jobs_blocked` aside. So the index that claims scan holds only jobs that can be claimed, and history does
+//! not slow it down. The common case is one statement for a whole batch ([`enqueue`], [`claim`], [`complete`]).
+//! The rare cases (unique keys, concurrency keys, dependencies, webhooks, failures) are a transaction of a few
+//! ([`step`]).
 //!
-//! Events are numbered behind a gate, an advisory lock taken as the last thing before the commit: the order of
-//! the numbers is the order of the commits, so a reader's position is one number and nothing appears behind it.
+//! Events are numbered behind a gate, an advisory lock that is taken last before the commit. So the order of
+//! the numbers is the order of the commits, a reader's position is one number, and no event appears behind it.
 
 mod clock;
 mod error;
@@ -17,6 +18,7 @@ mod claim;
 mod complete;
 mod enqueue;
 
+mod rows;
 mod step;
 
 mod cancel;

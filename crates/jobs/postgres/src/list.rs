@@ -1,5 +1,5 @@
-//! Listings, newest first. Which table is walked depends on the states that are asked for; what else the filter
-//! says is compared row by row, a bounded number of them for each page.
+//! Listings, newest first. The requested states decide which table is scanned. The rest of the filter is
+//! compared row by row, for a bounded number of rows per page.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -7,10 +7,11 @@ use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::state::State;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 
+use crate::rows::SummaryRow;
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 
-/// Rows looked at for one page.
+/// Most rows read for one page.
 const LOOKED_AT_MAX: i64 = 2_000;
 
 impl Inner {
@@ -36,12 +37,11 @@ impl Inner {
             tenant = Some(found.id);
         }
         let before = before.map_or(i64::MAX, JobId::get);
-        let ids = session
-            .rows(walk(&filter.states), &[&before, &LOOKED_AT_MAX])
+        let ids: Vec<i64> = session
+            .scalars(walk(&filter.states), &[&before, &LOOKED_AT_MAX])
             .await?;
-        let ids: Vec<i64> = ids.iter().map(|row| row.get(0)).collect();
         let rows = session
-            .rows(
+            .all(
                 query!(jobs.summaries),
                 &[
                     &ids,
@@ -51,11 +51,12 @@ impl Inner {
                     &filter.since_ms,
                     &filter.before_ms,
                 ],
+                SummaryRow::read,
             )
             .await?;
         let mut items = Vec::new();
-        for row in &rows {
-            let (summary, _) = self.summary(&session, row).await?;
+        for mut row in rows {
+            let (summary, _) = self.summary(&session, row.take_summary()).await?;
             let fits = (filter.states.is_empty() || filter.states.contains(&summary.state))
                 && filter.tag.as_ref().is_none_or(|tag| summary.tags.contains(tag));
             if !fits {
@@ -63,15 +64,16 @@ impl Inner {
             }
             items.push(summary);
             if items.len() == limit {
-                // Where this page ends the next one begins, also when nothing is left: that is a short page.
+                // The next page begins where this one ends. It may turn out empty, which is a valid short page.
                 let next = items.last().map(|last| last.id);
                 return Ok(Page { items, next });
             }
         }
         let is_last = ids.len() < usize::try_from(LOOKED_AT_MAX).unwrap_or(usize::MAX);
-        let next = match is_last {
-            true => None,
-            false => ids.last().copied().and_then(JobId::new),
+        let next = if is_last {
+            None
+        } else {
+            ids.last().copied().and_then(JobId::new)
         };
         Ok(Page { items, next })
     }

@@ -1,5 +1,5 @@
-//! What must be done now and then: expired leases, due times, dependents, retention. Rows are taken with SKIP
-//! LOCKED, so that several servers at it share the work.
+//! Periodic work: expired leases, due jobs, dependents, retention. Rows are taken with SKIP LOCKED, so that
+//! several servers share the work.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -7,13 +7,14 @@ use nagaya_jobs::request::{NextTimes, SweepResult};
 use nagaya_jobs::state::{AttemptEnd, State, after_expiry};
 use nagaya_postgres_client::Session;
 
+use crate::rows::{NextTimesRow, PositionRow, ReleasedRow, ResolvingRow, RunningRow};
 use crate::sql::{Queries, begin, commit, query};
-use crate::step::{Ending, Step, position, running, state_of};
+use crate::step::{Ending, RunningJob, Step, state_of};
 use crate::store::Inner;
 
-/// Most rows in one transaction, whatever is asked for.
+/// Most rows in one transaction, whatever the limit of the call.
 const BATCH_MAX: usize = 1_000;
-/// What an attempt whose lease ran out is said to have failed with.
+/// The error of an attempt whose lease expired.
 const LEASE_EXPIRED: &str = "the lease ran out";
 
 fn swept(rows: usize, limit: usize) -> SweepResult {
@@ -33,18 +34,23 @@ impl Inner {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
         if let Err(error) = self.throughput.flush(&session, self.server).await {
-            tracing::debug!(%error, "counts of jobs are written later");
+            tracing::debug!(%error, "throughput counters will be written later");
         }
         let now_ms = self.time.now(&session).await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
-            .rows(query!(running.take_expired), &[&now_ms, &rows_max])
+            .all(
+                query!(running.take_expired),
+                &[&now_ms, &rows_max],
+                RunningRow::read,
+            )
             .await?;
+        let count = rows.len();
         let mut step = Step::new(self, &transaction, now_ms);
-        for row in &rows {
-            let row = running(row)?;
-            let next = after_expiry(row.tries());
-            step.finish_attempt(row, AttemptEnd::LeaseLost, LEASE_EXPIRED, next)
+        for row in rows {
+            let job = RunningJob::of(row)?;
+            let next = after_expiry(job.tries());
+            step.finish_attempt(job, AttemptEnd::LeaseLost, LEASE_EXPIRED, next)
                 .await?;
         }
         let after_commit = step.finish().await?;
@@ -53,7 +59,7 @@ impl Inner {
         self.publish(after_commit);
         drop(session);
         self.resolve_soon(resolves).await;
-        Ok(swept(rows.len(), limit))
+        Ok(swept(count, limit))
     }
 
     pub(crate) async fn move_due(&self, limit: usize) -> Result<SweepResult, Error> {
@@ -62,11 +68,11 @@ impl Inner {
         let now_ms = self.time.now(&session).await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
-            .rows(query!(waiting.take_due), &[&now_ms, &rows_max])
+            .all(query!(waiting.take_due), &[&now_ms, &rows_max], PositionRow::read)
             .await?;
         let mut step = Step::new(self, &transaction, now_ms);
         for row in &rows {
-            step.place(position(row)?, now_ms).await?;
+            step.place(row.position()?, now_ms).await?;
         }
         let after_commit = step.finish().await?;
         commit(transaction).await?;
@@ -82,7 +88,7 @@ impl Inner {
             let now_ms = self.time.now(&session).await?;
             let transaction = begin(&mut session).await?;
             let parents = transaction
-                .rows(query!(waiting.lock_resolving), &[&rows_max])
+                .all(query!(waiting.lock_resolving), &[&rows_max], ResolvingRow::read)
                 .await?;
             if parents.is_empty() {
                 break;
@@ -90,21 +96,21 @@ impl Inner {
             let mut step = Step::new(self, &transaction, now_ms);
             let mut resolved = Vec::with_capacity(parents.len());
             for row in &parents {
-                let Some(parent) = JobId::new(row.get(0)) else {
+                let Some(parent) = JobId::new(row.id) else {
                     continue;
                 };
                 resolved.push(parent.get());
-                rows += match row.get::<_, Option<i16>>(1).map(state_of) {
+                rows += match row.state.map(state_of) {
                     Some(State::Succeeded) => release_dependents(&mut step, &transaction, parent).await?,
                     Some(_) => cancel_dependents(&mut step, &transaction, parent).await?,
-                    // It runs again: they wait for its next ending.
+                    // The job runs again: its dependents wait for its next ending.
                     None => 0,
                 };
             }
             transaction
                 .run(query!(waiting.delete_resolving), &[&resolved])
                 .await?;
-            // Cancelling some may be an ending that others wait for: the next turn of the loop finds it.
+            // A cancelled dependent may be a dependency of others: the next iteration finds it.
             let after_commit = step.finish().await?;
             commit(transaction).await?;
             self.publish(after_commit);
@@ -119,16 +125,16 @@ impl Inner {
         let (limit, rows_max) = bound(limit);
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
-        let jobs = session.row(query!(done.purge), &[&now_ms, &rows_max]).await?;
-        let keys = session
-            .row(query!(keys.purge_idempotency), &[&now_ms, &rows_max])
+        let jobs: i64 = session.scalar(query!(done.purge), &[&now_ms, &rows_max]).await?;
+        let keys: i64 = session
+            .scalar(query!(keys.purge_idempotency), &[&now_ms, &rows_max])
             .await?;
-        // Endings that nobody was told of, should a server have died between a commit and its look.
+        // Endings whose dependents were not resolved because a server died after the commit.
         session
             .run(query!(waiting.insert_resolving_all_ended), &[&rows_max])
             .await?;
-        let jobs = usize::try_from(jobs.get::<_, i64>(0)).unwrap_or(0);
-        let keys = usize::try_from(keys.get::<_, i64>(0)).unwrap_or(0);
+        let jobs = usize::try_from(jobs).unwrap_or(0);
+        let keys = usize::try_from(keys).unwrap_or(0);
         Ok(SweepResult {
             rows: jobs + keys,
             more: jobs >= limit || keys >= limit,
@@ -137,25 +143,30 @@ impl Inner {
 
     pub(crate) async fn next_times(&self) -> Result<NextTimes, Error> {
         let session = self.cool().await?;
-        let row = session.row(query!(waiting.next_times), &[]).await?;
+        let row = session
+            .one(query!(waiting.next_times), &[], NextTimesRow::read)
+            .await?;
         Ok(NextTimes {
-            due_ms: row.get(0),
-            lease_ms: row.get(1),
-            schedule_ms: row.get(2),
-            delivery_ms: row.get(3),
-            purge_ms: row.get(4),
+            due_ms: row.due_ms,
+            lease_ms: row.lease_ms,
+            schedule_ms: row.schedule_ms,
+            delivery_ms: row.delivery_ms,
+            purge_ms: row.purge_ms,
         })
     }
 }
 
 async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
     let rows = session
-        .rows(query!(waiting.release_dependents), &[&parent.get()])
+        .all(
+            query!(waiting.release_dependents),
+            &[&parent.get()],
+            ReleasedRow::read,
+        )
         .await?;
     for row in &rows {
-        if row.get::<_, i32>(8) == 0 {
-            let run_at_ms: i64 = row.get(9);
-            step.place(position(row)?, run_at_ms).await?;
+        if row.pending == 0 {
+            step.place(row.position()?, row.run_at_ms).await?;
         }
     }
     Ok(rows.len())
@@ -163,7 +174,11 @@ async fn release_dependents(step: &mut Step<'_>, session: &Session, parent: JobI
 
 async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId) -> Result<usize, Error> {
     let rows = session
-        .rows(query!(waiting.take_dependents), &[&parent.get()])
+        .all(
+            query!(waiting.take_dependents),
+            &[&parent.get()],
+            PositionRow::read,
+        )
         .await?;
     for row in &rows {
         let ending = Ending {
@@ -174,7 +189,7 @@ async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId
             )),
             result: None,
         };
-        step.end(position(row)?, ending).await?;
+        step.end(row.position()?, ending).await?;
     }
     Ok(rows.len())
 }

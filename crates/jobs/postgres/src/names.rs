@@ -1,23 +1,25 @@
-//! Queues and tenants by name and by the number that rows carry, kept in memory.
+//! Queues and tenants by name and by id, cached in memory.
 //!
-//! Another server may change a queue's settings: what is kept is read again after [`CACHE_TTL`]. A name or number
-//! that is not known is looked up at once.
+//! Another server may change the settings of a queue, so the cache is reloaded after [`CACHE_TTL`]. An unknown
+//! name or id is looked up at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::{QueueName, TenantId};
 use nagaya_jobs::queue::QueueSettings;
 use nagaya_jobs::record;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Param, Session};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::Instant;
 
 use crate::error::damaged;
+use crate::rows::{QueueRow, TenantRow};
 use crate::sql::{Queries, query};
 
-/// How long another server's change of a queue may go unseen.
+/// How long a change of a queue by another server may go unseen.
 const CACHE_TTL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -53,7 +55,7 @@ struct NameCache {
 pub(crate) struct Names(RwLock<NameCache>);
 
 impl Names {
-    /// Reads everything again when it is old.
+    /// Reloads the cache when it is old.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<(), Error> {
         let is_fresh = |known: &NameCache| known.read_at.is_some_and(|at| at.elapsed() < CACHE_TTL);
         if is_fresh(&self.read()) {
@@ -62,13 +64,13 @@ impl Names {
         self.reload(session).await
     }
 
-    /// Reads everything again.
+    /// Reloads the cache.
     pub(crate) async fn reload(&self, session: &Session) -> Result<(), Error> {
         let read_at = Some(Instant::now());
-        let queues = session.rows(query!(queues.all), &[]).await?;
-        let tenants = session.rows(query!(tenants.all), &[]).await?;
-        let queues = queues.iter().map(queue).collect::<Result<Vec<_>, _>>()?;
-        let tenants = tenants.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
+        let queues = session.all(query!(queues.all), &[], QueueRow::read).await?;
+        let tenants = session.all(query!(tenants.all), &[], TenantRow::read).await?;
+        let queues = queues.into_iter().map(queue).collect::<Result<Vec<_>, _>>()?;
+        let tenants = tenants.into_iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         let mut known = self.write();
         known.read_at = read_at;
         for queue in queues {
@@ -80,7 +82,7 @@ impl Names {
         Ok(())
     }
 
-    /// Finds a queue by name, making it with the default settings when there is none.
+    /// Finds a queue by name; creates it with the default settings when it is missing.
     pub(crate) async fn queue_or_make(
         &self,
         session: &Session,
@@ -91,13 +93,11 @@ impl Names {
             return Ok(queue);
         }
         let settings = record::write_settings(&QueueSettings::default());
+        let values: [Param<'_>; 3] = [&name.as_str(), &settings, &now_ms];
         let row = session
-            .row(
-                query!(queues.find_or_insert),
-                &[&name.as_str(), &settings, &now_ms],
-            )
+            .one(query!(queues.find_or_insert), &values, QueueRow::read)
             .await?;
-        Ok(self.write().add_queue(queue(&row)?))
+        Ok(self.write().add_queue(queue(row)?))
     }
 
     pub(crate) async fn tenant_or_make(
@@ -109,13 +109,14 @@ impl Names {
         if let Some(tenant) = self.known_tenant(name) {
             return Ok(tenant);
         }
+        let values: [Param<'_>; 2] = [&name.as_str(), &now_ms];
         let row = session
-            .row(query!(tenants.find_or_insert), &[&name.as_str(), &now_ms])
+            .one(query!(tenants.find_or_insert), &values, TenantRow::read)
             .await?;
-        Ok(self.write().add_tenant(tenant(&row)?))
+        Ok(self.write().add_tenant(tenant(row)?))
     }
 
-    /// Finds a queue by name, looking in the database when it is not known.
+    /// Finds a queue by name; reloads the cache when it is unknown.
     pub(crate) async fn find_queue(
         &self,
         session: &Session,
@@ -138,7 +139,7 @@ impl Names {
         Ok(self.known_tenant(name))
     }
 
-    /// Finds the queue of a row.
+    /// Finds a queue by id.
     pub(crate) async fn queue_of(&self, session: &Session, id: i32) -> Result<Arc<Queue>, Error> {
         if let Some(queue) = self.read().queues.get(&id) {
             return Ok(Arc::clone(queue));
@@ -177,12 +178,12 @@ impl Names {
         self.read().tenants.values().cloned().collect()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, NameCache> {
-        self.0.read().expect("no holder of this lock can panic")
+    fn read(&self) -> RwLockReadGuard<'_, NameCache> {
+        self.0.read()
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, NameCache> {
-        self.0.write().expect("no holder of this lock can panic")
+    fn write(&self) -> RwLockWriteGuard<'_, NameCache> {
+        self.0.write()
     }
 }
 
@@ -207,24 +208,24 @@ impl NameCache {
     }
 }
 
-fn queue(row: &Row) -> Result<Queue, Error> {
+fn queue(row: QueueRow) -> Result<Queue, Error> {
     Ok(Queue {
-        id: row.get(0),
-        name: QueueName::new(row.get(1))?,
-        settings: record::read_settings(row.get(2))?,
-        paused: row.get(3),
-        created_ms: row.get(4),
-        version: row.get(5),
-        rate_horizon_us: row.get(6),
-        last_claim_ms: row.get(7),
+        id: row.id,
+        name: QueueName::new(&row.name)?,
+        settings: record::read_settings(&row.settings)?,
+        paused: row.paused,
+        created_ms: row.created_ms,
+        version: row.version,
+        rate_horizon_us: row.rate_horizon_us,
+        last_claim_ms: row.last_claim_ms,
     })
 }
 
-fn tenant(row: &Row) -> Result<Tenant, Error> {
+fn tenant(row: TenantRow) -> Result<Tenant, Error> {
     Ok(Tenant {
-        id: row.get(0),
-        name: TenantId::new(row.get(1))?,
-        weight: u32::try_from(row.get::<_, i32>(2)).unwrap_or(1),
-        created_ms: row.get(3),
+        id: row.id,
+        name: TenantId::new(&row.name)?,
+        weight: u32::try_from(row.weight).unwrap_or(1),
+        created_ms: row.created_ms,
     })
 }

@@ -1,5 +1,5 @@
-//! Telling others that there is something to claim or to read: in this process at once, other servers by a
-//! gathered notification. Hints only.
+//! Notifications of ready jobs and new events: inside of this process at once, to other servers batched. They
+//! are only hints.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ use crate::store::Inner;
 const CHANNEL: &str = "nagaya_jobs";
 const LOG_GREW: &str = "log";
 
-/// The task that hears other servers; it ends when dropped.
+/// The task that receives notifications of other servers; dropping it ends the task.
 #[derive(Debug)]
 pub(crate) struct NotificationListener(JoinHandle<()>);
 
@@ -57,7 +57,7 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
 }
 
 impl Inner {
-    /// Says here and elsewhere that queues may have got jobs to claim.
+    /// Notifies this process and other servers that queues may have new jobs.
     pub(crate) fn notify_ready(&self, queues: &[QueueName]) {
         if queues.is_empty() {
             return;
@@ -74,7 +74,7 @@ impl Inner {
         }
     }
 
-    /// Says here and elsewhere that the log has grown.
+    /// Notifies this process and other servers that the log has grown.
     pub(crate) fn notify_logged(&self, head: Option<i64>) {
         let Some(head) = head else { return };
         if let Some(listener) = self.listener() {

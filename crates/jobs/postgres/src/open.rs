@@ -1,14 +1,15 @@
-//! Opening the store: the schema, two pools, a server number.
+//! Opens the store: the schema, two pools, a server number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use nagaya_jobs::clock::Clock;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::{IdMaker, SERVERS_MAX};
 use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl};
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Time;
 use crate::error::store_error;
@@ -27,22 +28,22 @@ const MIGRATIONS: Migrations = Migrations {
     }],
 };
 
-/// Statements of the hot path have one good plan each: by key. Statistics that are wrong for a while, as when
-/// a snapshot is held, must not talk the planner into another one.
+/// Session settings of the hot pool. Its statements have one good plan each: by key. Statistics that are
+/// temporarily wrong, as while a snapshot is held, must not change it.
 const HOT_SETUP: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
      SET enable_mergejoin = off; SET enable_hashjoin = off; SET enable_bitmapscan = off; SET jit = off; \
      SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '15s'";
 const COOL_SETUP: &str = "SET jit = off; SET idle_in_transaction_session_timeout = '60s'";
 
-/// How often other servers are told of ready jobs and new events, at most.
+/// Shortest interval between notifications to other servers about ready jobs and new events.
 const HINT_PAUSE: Duration = Duration::from_millis(30);
 
-/// How the store uses its database.
+/// Options of the store.
 #[derive(Clone)]
 pub struct Options {
     /// Connections for registration, claims and reports.
     pub hot_connections_max: usize,
-    /// Connections for readers and upkeep.
+    /// Connections for readers and maintenance.
     pub cool_connections_max: usize,
     /// A clock other than the database's, for tests.
     pub clock: Option<Arc<dyn Clock>>,
@@ -59,8 +60,8 @@ impl Default for Options {
 }
 
 impl PgStore {
-    /// Connects, brings the schema up to date, and begins to listen to other servers. Must be called inside the
-    /// tokio runtime that the store is used in.
+    /// Connects, upgrades the schema, and starts to listen to other servers. Must be called inside of the tokio
+    /// runtime that the store is used in.
     pub async fn open(url: &PostgresUrl, options: Options) -> Result<PgStore, Error> {
         let pool = |setup: &str, connections_max| {
             let options = nagaya_postgres_client::Options {
@@ -78,10 +79,9 @@ impl PgStore {
         let server = {
             let session = connect(&cool).await?;
             names.reload(&session).await?;
-            let row = session
-                .row(query!(metadata.server_number), &[&i64::from(SERVERS_MAX)])
-                .await?;
-            row.get::<_, i32>(0)
+            session
+                .scalar::<i32>(query!(metadata.server_number), &[&i64::from(SERVERS_MAX)])
+                .await?
         };
         let number = u16::try_from(server).unwrap_or(0);
         let inner = Arc::new(Inner {

@@ -1,4 +1,4 @@
-//! Queues: their settings, and what is in them.
+//! Queues: settings and depths.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,18 @@ use nagaya_jobs::name::QueueName;
 use nagaya_jobs::queue::{Depth, QueueSettings, QueueView, Throughput};
 use nagaya_jobs::record;
 use nagaya_jobs::state::State;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::Session;
 
+use crate::rows::{DepthRow, EndedRow, ThroughputRow, unsigned};
 use crate::sql::{Queries, query};
 use crate::step::state_of;
 use crate::store::Inner;
 
-/// How far ready jobs of a queue are counted; a longer queue shows this many.
+/// Most ready jobs of a queue that are counted; a longer queue shows this number.
 const COUNTED_MAX: i64 = 1_000_000;
 
 impl Inner {
-    /// Shows one queue, or all of them by name.
+    /// Returns one queue, or all of them by name.
     pub(crate) async fn queue_views(&self, only: Option<QueueName>) -> Result<Vec<QueueView>, Error> {
         let session = self.cool().await?;
         self.throughput.flush(&session, self.server).await?;
@@ -78,46 +79,48 @@ impl Inner {
 }
 
 async fn depths(session: &Session, ids: &[i32]) -> Result<HashMap<i32, (Depth, Option<i64>)>, Error> {
-    let count = |row: &Row, column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
-    let rows = session.rows(query!(queues.depths), &[&ids, &COUNTED_MAX]).await?;
+    let rows = session
+        .all(query!(queues.depths), &[&ids, &COUNTED_MAX], DepthRow::read)
+        .await?;
     let mut depths = HashMap::new();
-    for row in &rows {
+    for row in rows {
         let depth = Depth {
-            scheduled: count(row, 1),
-            ready: count(row, 2),
-            blocked: count(row, 3),
-            running: count(row, 4),
+            scheduled: unsigned(row.scheduled),
+            ready: unsigned(row.ready),
+            blocked: unsigned(row.blocked),
+            running: unsigned(row.running),
             ..Depth::default()
         };
-        depths.insert(row.get(0), (depth, row.get(5)));
+        depths.insert(row.queue, (depth, row.oldest_ready_ms));
     }
-    let ended = session.rows(query!(queues.ended), &[&ids]).await?;
-    for row in &ended {
-        let (depth, _) = depths.entry(row.get(0)).or_default();
-        match state_of(row.get(1)) {
-            State::Succeeded => depth.succeeded = count(row, 2),
-            State::Failed => depth.failed = count(row, 2),
-            _ => depth.cancelled = count(row, 2),
+    for row in session.all(query!(queues.ended), &[&ids], EndedRow::read).await? {
+        let (depth, _) = depths.entry(row.queue).or_default();
+        let jobs = unsigned(row.jobs);
+        match state_of(row.state) {
+            State::Succeeded => depth.succeeded = jobs,
+            State::Failed => depth.failed = jobs,
+            _ => depth.cancelled = jobs,
         }
     }
     Ok(depths)
 }
 
 async fn throughput(session: &Session, ids: &[i32]) -> Result<HashMap<i32, Throughput>, Error> {
-    let rows = session.rows(query!(queues.throughput), &[&ids]).await?;
-    let count = |row: &Row, column: usize| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
-    let read = |row: &Row| {
+    let rows = session
+        .all(query!(queues.throughput), &[&ids], ThroughputRow::read)
+        .await?;
+    let read = |row: ThroughputRow| {
         let throughput = Throughput {
-            enqueued: count(row, 1),
-            started: count(row, 2),
-            succeeded: count(row, 3),
-            failed: count(row, 4),
-            cancelled: count(row, 5),
-            attempts_failed: count(row, 6),
-            leases_lost: count(row, 7),
-            late_reports: count(row, 8),
+            enqueued: unsigned(row.enqueued),
+            started: unsigned(row.started),
+            succeeded: unsigned(row.succeeded),
+            failed: unsigned(row.failed),
+            cancelled: unsigned(row.cancelled),
+            attempts_failed: unsigned(row.attempts_failed),
+            leases_lost: unsigned(row.leases_lost),
+            late_reports: unsigned(row.late_reports),
         };
-        (row.get(0), throughput)
+        (row.queue, throughput)
     };
-    Ok(rows.iter().map(read).collect())
+    Ok(rows.into_iter().map(read).collect())
 }

@@ -12,7 +12,9 @@ use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_jobs::view::{AttemptView, JobSummary, JobView, LateReport, LeaseView, LogLine, Progress};
 use nagaya_postgres_client::{Row, Session};
 
-use crate::error::damaged;
+use crate::rows::{
+    AttemptRow, JobRow, LateReportRow, LogLineRow, ProgressRow, SummaryColumns, job_id, unsigned, unsigned_32,
+};
 use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
@@ -26,35 +28,34 @@ impl Inner {
     pub(crate) async fn read(&self, ids: Vec<JobId>) -> Result<Vec<Option<JobView>>, Error> {
         let session = self.cool().await?;
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let rows = session.rows(query!(jobs.read), &[&numbers]).await?;
+        let rows = session.all(query!(jobs.read), &[&numbers], JobRow::read).await?;
         let mut views = HashMap::new();
-        for row in &rows {
+        for row in rows {
             let view = self.view(&session, row).await?;
             views.insert(view.summary.id, view);
         }
         Ok(ids.iter().map(|id| views.get(id).cloned()).collect())
     }
 
-    async fn view(&self, session: &Session, row: &Row) -> Result<JobView, Error> {
-        let (summary, options) = self.summary(session, row).await?;
+    async fn view(&self, session: &Session, mut row: JobRow) -> Result<JobView, Error> {
+        let (summary, options) = self.summary(session, row.take_summary()).await?;
         let id = summary.id;
-        let body = |kind: usize, bytes: usize| {
-            row.get::<_, Option<Vec<u8>>>(bytes).map(|bytes| Body {
-                content_type: row.get::<_, Option<&str>>(kind).map(Into::into),
-                bytes: bytes.into(),
-            })
+        let lease = match (row.worker, row.started_ms, row.lease_until_ms) {
+            (Some(worker), Some(started_at_ms), Some(until_ms)) => Some(LeaseView {
+                worker,
+                started_at_ms,
+                until_ms,
+            }),
+            _ => None,
         };
-        let lease = row.get::<_, Option<String>>(20).map(|worker| LeaseView {
-            worker,
-            started_at_ms: row.get(21),
-            until_ms: row.get(22),
-        });
         let mut attempts = past_attempts(session, id).await?;
-        if let (State::Succeeded, Some(worker)) = (summary.state, row.get::<_, Option<String>>(26)) {
+        if let (State::Succeeded, Some(worker), Some(started_at_ms)) =
+            (summary.state, row.success_worker, row.success_started_ms)
+        {
             attempts.push(AttemptView {
                 number: summary.attempt,
                 worker,
-                started_at_ms: row.get(27),
+                started_at_ms,
                 ended_at_ms: summary.ended_at_ms,
                 end: Some(AttemptEnd::Succeeded),
                 error: None,
@@ -71,25 +72,24 @@ impl Inner {
             });
         }
         let (late_reports, late_reports_count) = late_reports(session, id).await?;
-        let pending: Vec<i64> = row.get(30);
         Ok(JobView {
-            payload: body(16, 17).unwrap_or_default(),
-            timeout: span(row.get(18)),
+            payload: body(row.content_type, row.payload).unwrap_or_default(),
+            timeout: span(row.lease_ms),
             backoff: options.backoff,
             idempotency_key: options.idempotency_key,
             unique_key: options.unique_key,
             concurrency: options.concurrency,
             depends_on: options.depends_on,
-            pending_dependencies: pending.into_iter().filter_map(JobId::new).collect(),
+            pending_dependencies: row.pending.into_iter().filter_map(JobId::new).collect(),
             webhook: options.webhook,
             retention: options.retention,
             trace: options.trace,
             lease,
             attempts,
             progress: self.progress_of(session, id).await?,
-            log_lines: u64::try_from(row.get::<_, i64>(29)).unwrap_or(0),
-            result: body(23, 24),
-            purge_at_ms: row.get(25),
+            log_lines: unsigned(row.log_lines),
+            result: body(row.result_type, row.result),
+            purge_at_ms: row.purge_at_ms,
             late_reports,
             late_reports_count,
             deliveries: self.deliveries_of(session, id).await?,
@@ -97,57 +97,46 @@ impl Inner {
         })
     }
 
-    /// Reads the first columns of a job's row, those of a listing.
+    /// Makes the line of a listing.
     pub(crate) async fn summary(
         &self,
         session: &Session,
-        row: &Row,
+        row: SummaryColumns,
     ) -> Result<(JobSummary, JobOptions), Error> {
-        let options = JobOptions::read(row.get(7))?;
-        let number = |column: usize| {
-            row.get::<_, Option<i32>>(column)
-                .map(|one| u32::try_from(one).unwrap_or(0))
-        };
-        let ended: Option<i16> = row.get(11);
-        let run_at_ms: Option<i64> = row.get(9);
-        let state = match (ended, number(8), run_at_ms) {
+        let options = JobOptions::read(row.options.as_deref())?;
+        let state = match (row.ended, row.running_attempt, row.run_at_ms) {
             (Some(code), _, _) => state_of(code),
             (None, Some(_), _) => State::Running,
             (None, None, Some(_)) => State::Scheduled,
             (None, None, None) => State::Waiting,
         };
-        let attempt = number(12)
-            .or(number(8))
-            .or(number(10))
-            .or(number(15))
-            .or(number(19));
         let summary = JobSummary {
-            id: JobId::new(row.get(0)).ok_or_else(|| damaged("a job id is not positive"))?,
-            queue: self.names.queue_of(session, row.get(1)).await?.name.clone(),
-            tenant: self.names.tenant_of(session, row.get(2)).await?.name.clone(),
-            kind: row.get(3),
-            priority: -row.get::<_, i16>(4),
-            created_at_ms: row.get(5),
-            max_retries: u32::try_from(row.get::<_, i32>(6)).unwrap_or(0),
+            id: job_id(row.id)?,
+            queue: self.names.queue_of(session, row.queue).await?.name.clone(),
+            tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
+            kind: row.kind,
+            priority: -row.rank,
+            created_at_ms: row.created_ms,
+            max_retries: unsigned_32(row.max_retries),
             tags: options.tags.clone(),
             state,
-            attempt: attempt.unwrap_or(0),
-            run_at_ms: run_at_ms.filter(|_| state == State::Scheduled),
-            ended_at_ms: row.get(13),
-            error: row.get(14),
+            attempt: row.attempt.map_or(0, unsigned_32),
+            run_at_ms: row.run_at_ms.filter(|_| state == State::Scheduled),
+            ended_at_ms: row.ended_ms,
+            error: row.error,
         };
         Ok((summary, options))
     }
 
     async fn progress_of(&self, session: &Session, id: JobId) -> Result<Option<Progress>, Error> {
-        let row = session.row_opt(query!(reports.progress), &[&id.get()]).await?;
+        let row = session
+            .first(query!(reports.progress), &[&id.get()], ProgressRow::read)
+            .await?;
         Ok(row.map(|row| Progress {
-            per_mille: row
-                .get::<_, Option<i16>>(0)
-                .and_then(|parts| u16::try_from(parts).ok()),
-            message: row.get(1),
-            data: row.get(2),
-            at_ms: row.get(3),
+            per_mille: row.per_mille.and_then(|parts| u16::try_from(parts).ok()),
+            message: row.message,
+            data: row.data,
+            at_ms: row.at_ms,
         }))
     }
 
@@ -155,43 +144,54 @@ impl Inner {
         let session = self.cool().await?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let limit = i64::try_from(limit.min(PAGE_MAX)).unwrap_or(i64::MAX);
-        let rows = session
-            .rows(query!(reports.log_lines), &[&id.get(), &after, &limit])
-            .await?;
-        let line = |row: &Row| LogLine {
-            number: u64::try_from(row.get::<_, i64>(0)).unwrap_or(0),
-            at_ms: row.get(1),
-            attempt: u32::try_from(row.get::<_, i32>(2)).unwrap_or(0),
-            text: row.get(3),
+        let read = |row: &Row| {
+            let row = LogLineRow::read(row);
+            LogLine {
+                number: unsigned(row.number),
+                at_ms: row.at_ms,
+                attempt: unsigned_32(row.attempt),
+                text: row.text,
+            }
         };
-        Ok(rows.iter().map(line).collect())
+        session
+            .all(query!(reports.log_lines), &[&id.get(), &after, &limit], read)
+            .await
     }
 }
 
 async fn past_attempts(session: &Session, id: JobId) -> Result<Vec<AttemptView>, Error> {
-    let rows = session.rows(query!(reports.attempts), &[&id.get()]).await?;
-    let view = |row: &Row| AttemptView {
-        number: u32::try_from(row.get::<_, i32>(0)).unwrap_or(0),
-        worker: row.get(1),
-        started_at_ms: row.get(2),
-        ended_at_ms: Some(row.get(3)),
-        end: Some(end_of(row.get(4))),
-        error: row.get(5),
+    let read = |row: &Row| {
+        let row = AttemptRow::read(row);
+        AttemptView {
+            number: unsigned_32(row.number),
+            worker: row.worker,
+            started_at_ms: row.started_ms,
+            ended_at_ms: Some(row.ended_ms),
+            end: Some(end_of(row.ending)),
+            error: row.error,
+        }
     };
-    Ok(rows.iter().map(view).collect())
+    session.all(query!(reports.attempts), &[&id.get()], read).await
 }
 
 async fn late_reports(session: &Session, id: JobId) -> Result<(Vec<LateReport>, u64), Error> {
-    let rows = session.rows(query!(reports.late_reports), &[&id.get()]).await?;
-    let count = rows.last().map_or(0, |row| row.get::<_, i64>(0));
-    let report = |row: &Row| LateReport {
-        at_ms: row.get(1),
-        attempt: u32::try_from(row.get::<_, i32>(2)).unwrap_or(0),
-        what: row.get(3),
-        why: row.get(4),
+    let rows = session
+        .all(query!(reports.late_reports), &[&id.get()], LateReportRow::read)
+        .await?;
+    let count = rows.last().map_or(0, |row| row.number);
+    let report = |row: LateReportRow| LateReport {
+        at_ms: row.at_ms,
+        attempt: unsigned_32(row.attempt),
+        what: row.what,
+        why: row.why,
     };
-    Ok((
-        rows.iter().map(report).collect(),
-        u64::try_from(count).unwrap_or(0),
-    ))
+    Ok((rows.into_iter().map(report).collect(), unsigned(count)))
+}
+
+/// Makes a body of its two columns; `None` without bytes.
+fn body(content_type: Option<String>, bytes: Option<Vec<u8>>) -> Option<Body> {
+    bytes.map(|bytes| Body {
+        content_type: content_type.map(Into::into),
+        bytes: bytes.into(),
+    })
 }

@@ -1,4 +1,4 @@
-//! What workers report besides success: failure, progress, log lines, and that they are still there.
+//! Reports other than success: failure, progress, log lines and lease extensions.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,9 +12,10 @@ use nagaya_jobs::request::{Extension, Failed, Failure, LogReport, ProgressReport
 use nagaya_jobs::state::{AttemptEnd, Next, after_failure};
 use nagaya_jobs::view::Progress;
 
+use crate::rows::ProgressedRow;
 use crate::sql::{Queries, begin, commit, query};
 use crate::stale_report::ReportKind;
-use crate::step::{RunningRow, Step};
+use crate::step::{RunningJob, Step};
 use crate::store::Inner;
 
 /// Most reports in one transaction.
@@ -25,7 +26,7 @@ impl Inner {
         let mut answers = Vec::with_capacity(reports.len());
         let mut rest = &reports[..];
         while !rest.is_empty() {
-            // Each job once in a transaction: a second report on it is judged after the first.
+            // Each job once per transaction: a second report on it is judged after the first.
             let mut seen = HashSet::new();
             let fits = |one: &&Failure| seen.len() < BATCH_MAX && seen.insert(one.lease.id);
             let batch = &rest[..rest.iter().take_while(fits).count()];
@@ -50,7 +51,7 @@ impl Inner {
         for report in batch {
             let at = taken
                 .iter()
-                .position(|row: &RunningRow| row.position.id == report.lease.id);
+                .position(|job: &RunningJob| job.position.id == report.lease.id);
             let Some(row) = at.map(|at| taken.swap_remove(at)) else {
                 nexts.push(None);
                 continue;
@@ -94,14 +95,14 @@ impl Inner {
         for one in extensions {
             let attempt = i32::try_from(one.lease.attempt).unwrap_or(i32::MAX);
             let length = one.length.map(span_ms);
-            let row = session
-                .row_opt(
+            let until_ms = session
+                .first_scalar(
                     query!(running.extend),
                     &[&now_ms, &one.lease.id.get(), &one.lease.nonce, &attempt, &length],
                 )
                 .await?;
-            answers.push(match row {
-                Some(row) => Ok(row.get(0)),
+            answers.push(match until_ms {
+                Some(until_ms) => Ok(until_ms),
                 None => Err(self.refuse(&session, one.lease, ReportKind::Extend, now_ms).await),
             });
         }
@@ -139,7 +140,7 @@ impl Inner {
         let per_mille = progress.per_mille.and_then(|parts| i16::try_from(parts).ok());
         let transaction = begin(session).await?;
         let row = transaction
-            .row_opt(
+            .first(
                 query!(reports.put_progress),
                 &[
                     &now_ms,
@@ -151,6 +152,7 @@ impl Inner {
                     &progress.data,
                     &span_ms(PROGRESS_EVENT_GAP),
                 ],
+                ProgressedRow::read,
             )
             .await?;
         let Some(row) = row else {
@@ -158,8 +160,8 @@ impl Inner {
             return Err(self.refuse(session, lease, ReportKind::Progress, now_ms).await);
         };
         let mut step = Step::new(self, &transaction, now_ms);
-        if row.get::<_, bool>(8) {
-            let position = crate::step::position(&row)?;
+        if row.is_event_due {
+            let position = row.position()?;
             let data = record::write_event_data(&EventData::Progress(progress));
             step.event(&position, EventKind::Progress, data).await?;
         }
@@ -185,8 +187,8 @@ impl Inner {
                 .map(|line| cut(line, LOG_LINE_BYTES_MAX))
                 .collect();
             let kept = i64::try_from(LOG_LINES_MAX).unwrap_or(i64::MAX);
-            let row = session
-                .row_opt(
+            let stored: Option<i64> = session
+                .first_scalar(
                     query!(reports.insert_log_lines),
                     &[
                         &now_ms,
@@ -199,7 +201,7 @@ impl Inner {
                     ],
                 )
                 .await?;
-            answers.push(match row {
+            answers.push(match stored {
                 Some(_) => Ok(()),
                 None => Err(self.refuse(&session, report.lease, ReportKind::Log, now_ms).await),
             });
@@ -207,7 +209,7 @@ impl Inner {
         Ok(answers)
     }
 
-    /// The error for a report that cannot be a repeat.
+    /// Returns the error for a report that cannot be a repeat.
     async fn refuse(
         &self,
         session: &nagaya_postgres_client::Session,
@@ -224,19 +226,20 @@ impl Inner {
         }
     }
 
-    /// Carries endings to the jobs that wait for them; upkeep does what fails here.
+    /// Resolves dependents at once; maintenance retries what fails here.
     pub(crate) async fn resolve_soon(&self, resolves: bool) {
         if resolves && let Err(error) = self.resolve_dependents(BATCH_MAX).await {
-            tracing::debug!(%error, "dependents are resolved later");
+            tracing::debug!(%error, "dependents will be resolved later");
         }
     }
 }
 
-/// Cuts a text at a character's border, and makes it one that PostgreSQL takes: it has no NUL in texts.
+/// Truncates a text at a character boundary, and replaces NUL, which PostgreSQL does not allow in texts.
 fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     let text = &text[..text.floor_char_boundary(bytes_max)];
-    match text.contains('\0') {
-        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
     }
 }

@@ -1,4 +1,4 @@
-//! Letting jobs that have ended run again.
+//! Retries of ended jobs by an operator.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
@@ -7,8 +7,9 @@ use nagaya_jobs::record;
 use nagaya_jobs::state::{State, Tries};
 use nagaya_postgres_client::Connection;
 
+use crate::rows::{DoneRow, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
-use crate::step::{PastAttempt, Step, position};
+use crate::step::{PastAttempt, Step};
 use crate::store::Inner;
 
 impl Inner {
@@ -24,7 +25,9 @@ impl Inner {
     async fn retry_one(&self, session: &mut Connection, id: JobId) -> Result<(), Error> {
         let now_ms = self.time.now(session).await?;
         let transaction = begin(session).await?;
-        let row = transaction.row_opt(query!(done.take), &[&id.get()]).await?;
+        let row = transaction
+            .first(query!(done.take), &[&id.get()], DoneRow::read)
+            .await?;
         let Some(row) = row else {
             drop(transaction);
             return match self.states_with(session, &[id]).await?.pop().flatten() {
@@ -32,15 +35,15 @@ impl Inner {
                 Some(state) => Err(Error::WrongState { id, state }),
             };
         };
-        let mut position = position(&row)?;
+        let mut position = row.position()?;
         if let Some(key) = &position.options.unique_key {
-            let held = transaction
-                .row(
+            let holder = transaction
+                .scalar(
                     query!(keys.hold_unique),
                     &[&position.queue, &position.tenant, key, &id.get()],
                 )
                 .await?;
-            if let Some(other) = JobId::new(held.get(0)).filter(|other| *other != id) {
+            if let Some(other) = JobId::new(holder).filter(|other| *other != id) {
                 drop(transaction);
                 let state = self.states_with(session, &[other]).await?.pop().flatten();
                 return Err(Error::WrongState {
@@ -50,14 +53,14 @@ impl Inner {
             }
         }
         let mut step = Step::new(self, &transaction, now_ms);
-        if let (Some(nonce), Some(worker), Some(started_ms)) = (row.get(8), row.get(9), row.get(10)) {
+        if let (Some(nonce), Some(worker), Some(started_ms)) = (row.nonce, row.worker, row.started_ms) {
             step.record_success(PastAttempt {
                 id: id.get(),
                 number: position.attempt,
                 nonce,
                 worker,
                 started_ms,
-                ended_ms: row.get(11),
+                ended_ms: row.ended_ms,
                 ending: 1,
                 error: None,
             });
@@ -73,7 +76,7 @@ impl Inner {
             attempt,
             attempt_max: attempt,
         };
-        let renewed = tries.renewed(u32::try_from(row.get::<_, i32>(12)).unwrap_or(0));
+        let renewed = tries.renewed(unsigned_32(row.max_retries));
         position.attempt_max = i32::try_from(renewed.attempt_max).unwrap_or(i32::MAX);
         step.place(position, now_ms).await?;
         let after_commit = step.finish().await?;

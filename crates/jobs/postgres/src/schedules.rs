@@ -5,9 +5,10 @@ use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
 use nagaya_jobs::request::Firing;
 use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
-use nagaya_postgres_client::{Connection, Row, Session};
+use nagaya_postgres_client::{Connection, Session};
 
 use crate::constrained_enqueue::RUNS_MAX;
+use crate::rows::ScheduleRow;
 use crate::sql::{Queries, begin, commit, query};
 use crate::step::Step;
 use crate::store::Inner;
@@ -21,12 +22,13 @@ impl Inner {
             .names
             .tenant_or_make(&session, &schedule.tenant, now_ms)
             .await?;
-        let next_run_ms = match schedule.paused {
-            true => None,
-            false => times.next_after(now_ms),
+        let next_run_ms = if schedule.paused {
+            None
+        } else {
+            times.next_after(now_ms)
         };
         let row = session
-            .row(
+            .one(
                 query!(schedules.put),
                 &[
                     &tenant.id,
@@ -39,17 +41,19 @@ impl Inner {
                     &next_run_ms,
                     &now_ms,
                 ],
+                ScheduleRow::read,
             )
             .await?;
-        self.schedule_view(&session, &row).await
+        self.schedule_view(&session, row).await
     }
 
     pub(crate) async fn schedules(&self, tenant: Option<TenantId>) -> Result<Vec<ScheduleView>, Error> {
         let session = self.cool().await?;
+        let tenant = tenant.as_ref().map(TenantId::as_str);
         let rows = session
-            .rows(query!(schedules.list), &[&tenant.as_ref().map(TenantId::as_str)])
+            .all(query!(schedules.list), &[&tenant], ScheduleRow::read)
             .await?;
-        self.schedule_views(&session, &rows).await
+        self.schedule_views(&session, rows).await
     }
 
     pub(crate) async fn delete_schedule(&self, tenant: TenantId, name: String) -> Result<bool, Error> {
@@ -64,8 +68,10 @@ impl Inner {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = session.rows(query!(schedules.due), &[&now_ms, &limit]).await?;
-        self.schedule_views(&session, &rows).await
+        let rows = session
+            .all(query!(schedules.due), &[&now_ms, &limit], ScheduleRow::read)
+            .await?;
+        self.schedule_views(&session, rows).await
     }
 
     pub(crate) async fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Result<bool, Error>>, Error> {
@@ -101,7 +107,7 @@ impl Inner {
             if moved == 0 {
                 return Ok(false);
             }
-            // One step for all of them: the gate is taken once, at the end.
+            // One step for all of them, so that the gate is taken once, at the end.
             let mut step = Step::new(self, &transaction, now_ms);
             let mut registered = Ok(());
             for draft in &drafts {
@@ -123,7 +129,11 @@ impl Inner {
         Err(Error::Busy)
     }
 
-    async fn schedule_views(&self, session: &Session, rows: &[Row]) -> Result<Vec<ScheduleView>, Error> {
+    async fn schedule_views(
+        &self,
+        session: &Session,
+        rows: Vec<ScheduleRow>,
+    ) -> Result<Vec<ScheduleView>, Error> {
         let mut views = Vec::with_capacity(rows.len());
         for row in rows {
             views.push(self.schedule_view(session, row).await?);
@@ -131,21 +141,21 @@ impl Inner {
         Ok(views)
     }
 
-    async fn schedule_view(&self, session: &Session, row: &Row) -> Result<ScheduleView, Error> {
-        let tenant = self.names.tenant_of(session, row.get(0)).await?;
+    async fn schedule_view(&self, session: &Session, row: ScheduleRow) -> Result<ScheduleView, Error> {
+        let tenant = self.names.tenant_of(session, row.tenant).await?;
         Ok(ScheduleView {
             schedule: Schedule {
                 tenant: tenant.name.clone(),
-                name: row.get(1),
-                cron: row.get(2),
-                time_zone: row.get(3),
-                missed: record::read_missed(row.get(4))?,
-                paused: row.get(5),
-                template: record::read_template(row.get(6))?,
+                name: row.name,
+                cron: row.cron,
+                time_zone: row.time_zone,
+                missed: record::read_missed(&row.missed)?,
+                paused: row.paused,
+                template: record::read_template(&row.template)?,
             },
-            next_run_ms: row.get(7),
-            last_run_ms: row.get(8),
-            created_at_ms: row.get(9),
+            next_run_ms: row.next_run_ms,
+            last_run_ms: row.last_run_ms,
+            created_at_ms: row.created_ms,
         })
     }
 }

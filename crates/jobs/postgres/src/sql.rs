@@ -1,7 +1,8 @@
 //! The client's calls with the errors of the job store.
 
 use nagaya_jobs::error::Error;
-use nagaya_postgres_client::{Connection, Param, Pool, Row, Session, Transaction};
+use nagaya_postgres_client::types::FromSql;
+use nagaya_postgres_client::{Connection, Param, Pool, Row, Session, Transaction, scalar};
 
 use crate::error::store_error;
 
@@ -22,29 +23,75 @@ macro_rules! query {
 }
 pub(crate) use query;
 
-/// Statements on a session. Each is prepared once and kept.
+/// Statements on a session, with a function that reads each row. Each is prepared once and kept.
 pub(crate) trait Queries {
     /// Returns all rows.
-    async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error>;
-    /// Returns the row of a statement that always has one.
-    async fn row(&self, sql: &str, params: &[Param<'_>]) -> Result<Row, Error>;
+    async fn all<R>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl Fn(&Row) -> R,
+    ) -> Result<Vec<R>, Error>;
     /// Returns the first row, if there is one.
-    async fn row_opt(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, Error>;
+    async fn first<R>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl Fn(&Row) -> R,
+    ) -> Result<Option<R>, Error>;
+    /// Returns the row of a statement that always has one.
+    async fn one<R>(&self, sql: &str, params: &[Param<'_>], read: impl Fn(&Row) -> R) -> Result<R, Error>;
+    /// Returns the values of a statement with one column.
+    async fn scalars<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<T>, Error>;
+    /// Returns the first value of a statement with one column, if there is one.
+    async fn first_scalar<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<T>, Error>;
+    /// Returns the value of a statement with one column that always has one row.
+    async fn scalar<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<T, Error>;
     /// Returns how many rows were changed.
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error>;
 }
 
+/// A value of a column.
+pub(crate) trait Scalar: for<'r> FromSql<'r> {}
+
+impl<T: for<'r> FromSql<'r>> Scalar for T {}
+
 impl Queries for Session {
-    async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        self.query(sql, params).await.map_err(store_error)
+    async fn all<R>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl Fn(&Row) -> R,
+    ) -> Result<Vec<R>, Error> {
+        let rows = self.query(sql, params).await.map_err(store_error)?;
+        Ok(rows.iter().map(read).collect())
     }
 
-    async fn row(&self, sql: &str, params: &[Param<'_>]) -> Result<Row, Error> {
-        self.query_one(sql, params).await.map_err(store_error)
+    async fn first<R>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl Fn(&Row) -> R,
+    ) -> Result<Option<R>, Error> {
+        let row = self.query_opt(sql, params).await.map_err(store_error)?;
+        Ok(row.as_ref().map(read))
     }
 
-    async fn row_opt(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, Error> {
-        self.query_opt(sql, params).await.map_err(store_error)
+    async fn one<R>(&self, sql: &str, params: &[Param<'_>], read: impl Fn(&Row) -> R) -> Result<R, Error> {
+        let row = self.query_one(sql, params).await.map_err(store_error)?;
+        Ok(read(&row))
+    }
+
+    async fn scalars<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<T>, Error> {
+        self.all(sql, params, |row| scalar(row)).await
+    }
+
+    async fn first_scalar<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<T>, Error> {
+        self.first(sql, params, |row| scalar(row)).await
+    }
+
+    async fn scalar<T: Scalar>(&self, sql: &str, params: &[Param<'_>]) -> Result<T, Error> {
+        self.one(sql, params, |row| scalar(row)).await
     }
 
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {

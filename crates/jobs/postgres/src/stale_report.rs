@@ -1,4 +1,5 @@
-//! Reports with a token that is not the running attempt's: repeats of what was taken, or too late.
+//! Reports whose token is not of the running attempt: repeats of accepted reports, or reports that came too
+//! late.
 
 use nagaya_jobs::error::{Error, LostWhy};
 use nagaya_jobs::id::JobId;
@@ -8,11 +9,12 @@ use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_jobs::token::Lease;
 use nagaya_postgres_client::Session;
 
+use crate::rows::PastAttemptRow;
 use crate::sql::{Queries, query};
 use crate::step::{end_of, state_of};
 use crate::store::Inner;
 
-/// What was reported.
+/// The kind of a report.
 pub(crate) enum ReportKind<'a> {
     Complete(Option<&'a Body>),
     Fail(&'a str),
@@ -34,7 +36,8 @@ impl ReportKind<'_> {
 }
 
 impl Inner {
-    /// Judges a report that was not taken: well when the same was taken before, else noted on the job.
+    /// Judges a report that was not accepted. A repeat of an accepted one is fine; any other is recorded on the
+    /// job.
     pub(crate) async fn judge_stale(
         &self,
         session: &Session,
@@ -48,8 +51,8 @@ impl Inner {
         };
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let kept = i64::try_from(LATE_REPORTS_MAX).unwrap_or(i64::MAX);
-        let row = session
-            .row_opt(
+        let queue = session
+            .first_scalar(
                 query!(reports.insert_late_report),
                 &[
                     &lease.id.get(),
@@ -61,15 +64,15 @@ impl Inner {
                 ],
             )
             .await?;
-        if let Some(row) = row {
+        if let Some(queue) = queue {
             self.throughput
-                .count(row.get(0), |throughput| throughput.late_reports += 1);
+                .count(queue, |throughput| throughput.late_reports += 1);
         }
         let state = self.states_with(session, &[lease.id]).await?.pop().flatten();
         Err(Error::LeaseLost { why, state })
     }
 
-    /// Returns why the token is worth nothing, or nothing when the report repeats one that was taken.
+    /// Returns why the token is invalid, or `None` when the report repeats an accepted one.
     async fn judge(
         &self,
         session: &Session,
@@ -78,31 +81,29 @@ impl Inner {
     ) -> Result<Option<LostWhy>, Error> {
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let row = session
-            .row_opt(
+            .first(
                 query!(reports.find_attempt),
                 &[&lease.id.get(), &attempt, &lease.nonce],
+                PastAttemptRow::read,
             )
             .await?;
         let Some(row) = row else {
             return Ok(Some(LostWhy::Unknown));
         };
         let same = |is: bool| if is { None } else { Some(LostWhy::Conflict) };
-        Ok(match (end_of(row.get(0)), what) {
+        Ok(match (end_of(row.ending), what) {
             (AttemptEnd::Succeeded, ReportKind::Complete(result)) => {
-                // A job that ran again by hand has lost its result, and nobody can say whether it was the same.
-                let kept: Option<bool> = row.get(2);
-                let was = row.get::<_, Option<Vec<u8>>>(4).map(|bytes| Body {
-                    content_type: row.get::<_, Option<&str>>(3).map(Into::into),
+                // A job that was retried by an operator has lost its result, so it cannot be compared.
+                let was = row.result.map(|bytes| Body {
+                    content_type: row.content_type.map(Into::into),
                     bytes: bytes.into(),
                 });
-                match kept {
+                match row.is_result_kept {
                     Some(true) => same(was.as_ref() == *result),
                     _ => Some(LostWhy::Reported),
                 }
             }
-            (AttemptEnd::Failed, ReportKind::Fail(error)) => {
-                same(row.get::<_, Option<&str>>(1) == Some(*error))
-            }
+            (AttemptEnd::Failed, ReportKind::Fail(error)) => same(row.error.as_deref() == Some(*error)),
             (AttemptEnd::Succeeded | AttemptEnd::Failed, _) => Some(LostWhy::Reported),
             (AttemptEnd::LeaseLost, _) => Some(LostWhy::Expired),
             (AttemptEnd::Cancelled, _) => Some(LostWhy::Cancelled),
@@ -115,16 +116,13 @@ impl Inner {
         ids: &[JobId],
     ) -> Result<Vec<Option<State>>, Error> {
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let rows = session.rows(query!(jobs.states), &[&numbers]).await?;
+        let codes: Vec<Option<i16>> = session.scalars(query!(jobs.states), &[&numbers]).await?;
         let state = |code: i16| match code {
             1 => State::Scheduled,
             2 => State::Waiting,
             3 => State::Running,
             ended => state_of(ended),
         };
-        Ok(rows
-            .iter()
-            .map(|row| row.get::<_, Option<i16>>(0).map(state))
-            .collect())
+        Ok(codes.into_iter().map(|code| code.map(state)).collect())
     }
 }

@@ -1,8 +1,8 @@
-//! The store itself: what it holds, and which module does what.
+//! The store: its state, and which module implements which call.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -27,6 +27,7 @@ use nagaya_jobs::store::{
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
 use nagaya_postgres_client::{Connection, Notifier, Pool};
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::claim::{ReadyTenants, ScanHint};
@@ -36,7 +37,7 @@ use crate::notifications::NotificationListener;
 use crate::sql::connect;
 use crate::throughput::ThroughputCounters;
 
-/// How long open calls may take when the store closes.
+/// How long calls in progress may take when the store closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A job store in a PostgreSQL database.
@@ -46,21 +47,21 @@ pub struct PgStore {
 }
 
 pub(crate) struct Inner {
-    /// For registration, claims and reports: statements with one good plan.
+    /// Pool for registration, claims and reports: statements with one good plan.
     pub(crate) hot: Pool,
-    /// For readers and upkeep.
+    /// Pool for readers and maintenance.
     pub(crate) cool: Pool,
     pub(crate) time: Time,
     pub(crate) names: Names,
     pub(crate) server: i32,
     pub(crate) ids: Mutex<IdMaker>,
-    /// Whose turn it is in a queue.
+    /// The fair round of each queue.
     pub(crate) fair_rounds: Mutex<HashMap<i32, fair::FairRound<i32>>>,
-    /// Where to begin to look for ready jobs of a queue and a tenant.
+    /// Where the next scan for ready jobs begins, by queue and tenant.
     pub(crate) hints: Mutex<HashMap<i32, BTreeMap<i32, ScanHint>>>,
-    /// Until when a queue is not looked through from its front, because that was dear.
+    /// Until when a queue is not scanned from its front, because the last scan was slow.
     pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
-    /// Who has jobs in a queue, as last seen.
+    /// The tenants with ready jobs in each queue, as last seen.
     pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
     pub(crate) throughput: ThroughputCounters,
     pub(crate) listener: RwLock<Option<Arc<dyn Listener>>>,
@@ -80,25 +81,23 @@ impl Inner {
     }
 
     fn refuse_when_closed(&self) -> Result<(), Error> {
-        match self.closed.load(Ordering::Relaxed) {
-            true => Err(Error::Stopped {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Stopped {
                 why: "it was closed".into(),
-            }),
-            false => Ok(()),
+            });
         }
+        Ok(())
     }
 
-    /// Draws a number above all that this server drew before; also the position of a job that becomes ready.
+    /// Draws an id above all that this server drew before. Also used as the position of a job that becomes
+    /// ready.
     pub(crate) fn draw(&self, now_ms: i64) -> JobId {
-        let mut ids = self.ids.lock().expect("no holder of this lock can panic");
+        let mut ids = self.ids.lock();
         ids.next(now_ms)
     }
 
     pub(crate) fn listener(&self) -> Option<Arc<dyn Listener>> {
-        self.listener
-            .read()
-            .expect("no holder of this lock can panic")
-            .clone()
+        self.listener.read().clone()
     }
 }
 
@@ -341,11 +340,7 @@ impl StoreControl for PgStore {
     }
 
     fn set_listener(&self, listener: Arc<dyn Listener>) {
-        *self
-            .inner
-            .listener
-            .write()
-            .expect("no holder of this lock can panic") = Some(listener);
+        *self.inner.listener.write() = Some(listener);
     }
 
     fn check(&self) -> Answer<'_, Vec<Finding>> {
@@ -360,7 +355,7 @@ impl StoreControl for PgStore {
             if let Ok(session) = self.inner.cool.get().await
                 && let Err(error) = self.inner.throughput.flush(&session, self.inner.server).await
             {
-                tracing::debug!(%error, "the last counts of jobs were lost");
+                tracing::debug!(%error, "the last throughput counters were lost");
             }
             self.inner.hot.close(CLOSE_LIMIT).await;
             self.inner.cool.close(CLOSE_LIMIT).await;

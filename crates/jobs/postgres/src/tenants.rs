@@ -1,11 +1,12 @@
-//! Tenants, their tokens, and facts.
+//! Tenants, API tokens and metadata.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::tenant::{ApiToken, Scopes, Tenant};
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::Session;
 
 use crate::error::damaged;
+use crate::rows::TokenRow;
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 
@@ -61,21 +62,22 @@ impl Inner {
     pub(crate) async fn token(&self, hash: [u8; 32]) -> Result<Option<ApiToken>, Error> {
         let session = self.cool().await?;
         let row = session
-            .row_opt(query!(tenants.token), &[&hash.as_slice()])
+            .first(query!(tenants.token), &[&hash.as_slice()], TokenRow::read)
             .await?;
         match row {
             None => Ok(None),
-            Some(row) => Ok(Some(self.api_token(&session, &row).await?)),
+            Some(row) => Ok(Some(self.api_token(&session, row).await?)),
         }
     }
 
     pub(crate) async fn tokens(&self, tenant: Option<TenantId>) -> Result<Vec<ApiToken>, Error> {
         let session = self.cool().await?;
+        let tenant = tenant.as_ref().map(TenantId::as_str);
         let rows = session
-            .rows(query!(tenants.tokens), &[&tenant.as_ref().map(TenantId::as_str)])
+            .all(query!(tenants.tokens), &[&tenant], TokenRow::read)
             .await?;
         let mut tokens = Vec::with_capacity(rows.len());
-        for row in &rows {
+        for row in rows {
             tokens.push(self.api_token(&session, row).await?);
         }
         Ok(tokens)
@@ -91,8 +93,7 @@ impl Inner {
 
     pub(crate) async fn metadata(&self, name: String) -> Result<Option<Vec<u8>>, Error> {
         let session = self.cool().await?;
-        let row = session.row_opt(query!(metadata.get), &[&name]).await?;
-        Ok(row.map(|row| row.get(0)))
+        session.first_scalar(query!(metadata.get), &[&name]).await
     }
 
     pub(crate) async fn set_metadata(&self, name: String, value: Vec<u8>) -> Result<(), Error> {
@@ -103,20 +104,21 @@ impl Inner {
 
     pub(crate) async fn metadata_or_insert(&self, name: String, value: Vec<u8>) -> Result<Vec<u8>, Error> {
         let session = self.cool().await?;
-        let row = session.row(query!(metadata.get_or_set), &[&name, &value]).await?;
-        Ok(row.get(0))
+        session
+            .scalar(query!(metadata.get_or_set), &[&name, &value])
+            .await
     }
 
-    async fn api_token(&self, session: &Session, row: &Row) -> Result<ApiToken, Error> {
-        let hash: &[u8] = row.get(0);
+    async fn api_token(&self, session: &Session, row: TokenRow) -> Result<ApiToken, Error> {
+        let hash = row.hash.as_slice();
         Ok(ApiToken {
             hash: hash.try_into().map_err(|_| damaged("a token's hash"))?,
-            tenant: self.names.tenant_of(session, row.get(1)).await?.name.clone(),
-            name: row.get(2),
-            scopes: Scopes::of_bits(row.get(3)),
-            queues: row.get(4),
-            created_at_ms: row.get(5),
-            expires_at_ms: row.get(6),
+            tenant: self.names.tenant_of(session, row.tenant).await?.name.clone(),
+            name: row.name,
+            scopes: Scopes::of_bits(row.scopes),
+            queues: row.queues,
+            created_at_ms: row.created_ms,
+            expires_at_ms: row.expires_ms,
         })
     }
 }

@@ -1,12 +1,11 @@
-//! How many jobs passed, counted in memory and written down now and then: statistics, so a crash may cost the
-//! last second's.
+//! Throughput of queues, counted in memory and written at an interval. A crash may lose the last second.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::queue::Throughput;
 use nagaya_postgres_client::Session;
+use parking_lot::Mutex;
 
 use crate::sql::{Queries, query};
 
@@ -18,26 +17,26 @@ pub(crate) struct ThroughputCounters {
 }
 
 impl ThroughputCounters {
-    /// Counts something of a queue.
+    /// Changes the counters of a queue.
     pub(crate) fn count(&self, queue: i32, add: impl FnOnce(&mut Throughput)) {
-        let mut counts = self.counts.lock().expect("no holder of this lock can panic");
+        let mut counts = self.counts.lock();
         add(counts.entry(queue).or_default());
     }
 
     pub(crate) fn note_claim(&self, queue: i32, now_ms: i64) {
-        let mut claims = self.claims.lock().expect("no holder of this lock can panic");
+        let mut claims = self.claims.lock();
         claims.insert(queue, now_ms);
     }
 
-    /// Writes down what was counted since the last time.
+    /// Writes the counts since the last call.
     pub(crate) async fn flush(&self, session: &Session, server: i32) -> Result<(), Error> {
-        let claims = std::mem::take(&mut *self.claims.lock().expect("no holder of this lock can panic"));
+        let claims = std::mem::take(&mut *self.claims.lock());
         if !claims.is_empty() {
             let (queues, times): (Vec<i32>, Vec<i64>) = claims.into_iter().unzip();
             let set = query!(queues.set_claims);
             session.run(set, &[&queues, &times]).await?;
         }
-        let counts = std::mem::take(&mut *self.counts.lock().expect("no holder of this lock can panic"));
+        let counts = std::mem::take(&mut *self.counts.lock());
         if counts.is_empty() {
             return Ok(());
         }
@@ -64,7 +63,7 @@ impl ThroughputCounters {
             )
             .await;
         if let Err(error) = written {
-            let mut now = self.counts.lock().expect("no holder of this lock can panic");
+            let mut now = self.counts.lock();
             for (queue, lost) in counts {
                 let one = now.entry(queue).or_default();
                 one.enqueued += lost.enqueued;

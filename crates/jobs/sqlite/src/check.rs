@@ -1,66 +1,69 @@
-//! Looks for broken promises in the whole file.
+//! Checks the invariants of the whole file.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::request::Finding;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
 use crate::memory::bounds;
-use crate::sql::{all, query};
+use crate::rows::{
+    ForgottenJob, MiscountedJob, MiscountedKey, MisplacedJob, StrayRow, WrongCounters, WrongEndings,
+};
+use crate::sql::{all, query, scalar};
 
 pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
-    let mut look = |sql: &str, describe: &dyn Fn(&Row<'_>) -> rusqlite::Result<String>| {
-        let found = all(connection, sql, [], |row| describe(row))?;
-        findings.extend(found.into_iter().map(|what| Finding { what }));
-        Ok::<(), Error>(())
-    };
-    let id = |row: &Row<'_>| row.get::<_, i64>(0);
-    look(query!(check.places), &|row| {
-        Ok(format!("job {} is in {} places", id(row)?, row.get::<_, i64>(1)?))
-    })?;
-    look(query!(check.strays), &|row| {
-        Ok(format!(
-            "{} holds {}, which is no job",
-            row.get::<_, String>(0)?,
-            row.get::<_, i64>(1)?
-        ))
-    })?;
-    look(query!(check.taken), &|row| {
-        let (key, taken, holders): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(format!(
-            "key {key} counts {taken} places taken, {holders} jobs hold one"
-        ))
-    })?;
-    look(query!(check.held), &|row| {
-        Ok(format!("job {} waits for a place that is free", id(row)?))
-    })?;
-    look(query!(check.blocked), &|row| {
-        Ok(format!(
+    let mut find = |whats: Vec<String>| findings.extend(whats.into_iter().map(|what| Finding { what }));
+    let misplaced = all(connection, query!(check.places), [], MisplacedJob::read)?;
+    find(each(misplaced, |row| {
+        format!("job {} is in {} places", row.id, row.places)
+    }));
+    let strays = all(connection, query!(check.strays), [], StrayRow::read)?;
+    find(each(strays, |row| {
+        format!("{} holds {}, which is no job", row.place, row.id)
+    }));
+    let miscounted = all(connection, query!(check.taken), [], MiscountedKey::read)?;
+    find(each(miscounted, |row| {
+        let MiscountedKey { key, taken, holders } = row;
+        format!("key {key} counts {taken} places taken, {holders} jobs hold one")
+    }));
+    let forgotten = all(connection, query!(check.held), [], ForgottenJob::read)?;
+    find(each(forgotten, |row| {
+        format!("job {} waits for a place that is free", row.id)
+    }));
+    let blocked = all(connection, query!(check.blocked), [], MiscountedJob::read)?;
+    find(each(blocked, |row| {
+        format!(
             "job {} waits for another number of jobs than it depends on",
-            id(row)?
-        ))
-    })?;
-    look(query!(check.counters), &|row| {
-        Ok(format!(
+            row.id
+        )
+    }));
+    let counters = all(connection, query!(check.counters), [], WrongCounters::read)?;
+    find(each(counters, |row| {
+        format!(
             "counts of queue {} and tenant {} are wrong",
-            id(row)?,
-            row.get::<_, i64>(1)?
-        ))
-    })?;
+            row.queue, row.tenant
+        )
+    }));
     findings.extend(endings(connection)?);
-    let file = all(connection, query!(check.file), [], |row| row.get::<_, String>(0))?;
+    let file: Vec<String> = all(connection, query!(check.file), [], scalar)?;
     let wrong = file.into_iter().filter(|line| line != "ok");
     findings.extend(wrong.map(|what| Finding { what }));
     Ok(findings)
 }
 
-/// A job has one ending, not counting those that a retry by hand took back.
+/// Finds jobs with a wrong number of endings. A retry by an operator takes one back.
 fn endings(connection: &Connection) -> Result<Vec<Finding>, Error> {
     let (trimmed, _) = bounds(connection)?;
-    Ok(all(connection, query!(check.endings), [trimmed], |row| {
-        let (id, endings, revivals): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Finding {
-            what: format!("job {id} has {endings} endings and {revivals} retries by hand"),
-        })
-    })?)
+    let wrong = all(connection, query!(check.endings), [trimmed], WrongEndings::read)?;
+    let finding = |row: WrongEndings| Finding {
+        what: format!(
+            "job {} has {} endings and {} retries by hand",
+            row.id, row.endings, row.revivals
+        ),
+    };
+    Ok(wrong.into_iter().map(finding).collect())
+}
+
+fn each<R>(rows: Vec<R>, what: impl Fn(R) -> String) -> Vec<String> {
+    rows.into_iter().map(what).collect()
 }

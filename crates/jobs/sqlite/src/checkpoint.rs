@@ -1,8 +1,7 @@
-//! Copies the write-ahead log into the database, on a thread and a connection of its own.
+//! Checkpoints: copies the write-ahead log into the database, on its own thread and connection.
 //!
-//! A commit that does this itself makes its callers wait for tens of milliseconds. Here it runs beside the
-//! commits, when enough has changed and when the writer has gone quiet. The log starts over once all of it is
-//! copied and no reader is inside it.
+//! A commit that does this itself delays its callers by tens of milliseconds. Here it runs concurrently, after
+//! enough changes and when the writer is idle. The log restarts once all of it is copied and no reader uses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +11,21 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-/// Changed rows after which the log is copied: about 16 MB of it.
+/// Changed rows after which a checkpoint runs: about 16 MB of log.
 const ROWS: u64 = 30_000;
-/// How long a smaller number waits.
+/// How long fewer changes wait for a checkpoint.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 pub(crate) struct Checkpoints {
-    /// Rows changed since the last copy.
+    /// Rows changed since the last checkpoint.
     rows: AtomicU64,
     closed: Mutex<bool>,
     wake: Condvar,
 }
 
 impl Checkpoints {
-    /// Tells of a commit.
+    /// Records a commit.
     pub(crate) fn committed(&self, rows: u64) {
         let before = self.rows.fetch_add(rows, Ordering::Relaxed);
         if before < ROWS && before + rows >= ROWS {
@@ -60,13 +59,13 @@ impl Checkpoints {
                 copy(connection, "PRAGMA wal_checkpoint(PASSIVE)");
             }
         }
-        // Nobody reads or writes any more: leave an empty log behind.
+        // All other connections are closed: truncate the log.
         copy(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
     }
 }
 
 fn copy(connection: &Connection, pragma: &str) {
     if let Err(error) = connection.query_row(pragma, [], |_| Ok(())) {
-        tracing::warn!(%error, "job store could not copy its write-ahead log");
+        tracing::warn!(%error, "checkpoint of the job store failed");
     }
 }

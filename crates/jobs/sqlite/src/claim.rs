@@ -1,41 +1,24 @@
-//! Giving jobs to workers.
+//! Claims: hands ready jobs to workers.
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
 use nagaya_jobs::fair::ReadyTenant;
-use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::Body;
 use nagaya_jobs::limits::CLAIM_MAX;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::request::{ClaimRequest, ClaimedJob};
-use nagaya_jobs::state::Tries;
 use nagaya_jobs::token::Lease;
 use rusqlite::params;
 
+use crate::rows::ReadyRow;
 use crate::sql::{all, query, run};
-use crate::write_transaction::{JobRow, WriteTransaction, job_id};
-
-/// A ready job with all that its worker is told.
-struct Ready {
-    rank: i64,
-    pos: i64,
-    id: JobId,
-    tries: Tries,
-    kind: Option<String>,
-    priority: i16,
-    created_ms: i64,
-    lease_ms: i64,
-    max_retries: u32,
-    options: Option<String>,
-    payload: Body,
-}
+use crate::write_transaction::{JobRow, WriteTransaction};
 
 pub(crate) fn claim(tx: &mut WriteTransaction<'_>, request: &ClaimRequest) -> Result<Vec<ClaimedJob>, Error> {
-    // One nonce is enough for all jobs of a claim: the token's MAC tells them apart.
+    // One nonce is enough for all jobs of a claim: the token's MAC distinguishes them.
     let nonce: i64 = rand::random();
     let mut claimed = Vec::new();
     for name in &request.queues {
@@ -53,7 +36,7 @@ pub(crate) fn claim(tx: &mut WriteTransaction<'_>, request: &ClaimRequest) -> Re
     Ok(claimed)
 }
 
-/// Divides what a queue may start now between its tenants.
+/// Divides the jobs that a queue may start now between its tenants.
 fn shares(
     tx: &mut WriteTransaction<'_>,
     num: i64,
@@ -97,7 +80,7 @@ fn shares(
         memory.claimed.insert(num);
     }
     match only {
-        // A worker of one tenant does not move the turns of the others.
+        // A claim for one tenant does not affect the round of the others.
         Some(tenant) => vec![(tenant, wanted)],
         None => queue.fair_round.split(&ready_tenants, wanted),
     }
@@ -116,7 +99,7 @@ fn take(
         tx.connection,
         query!(ready.first),
         params![queue, tenant, jobs],
-        read,
+        ReadyRow::read,
     )?;
     let Some(last) = rows.last() else {
         return Ok(());
@@ -145,14 +128,14 @@ fn take(
         let options = JobOptions::read(ready.options.as_deref())?;
         let lease_length: Duration = request.lease.unwrap_or(span(ready.lease_ms));
         let lease_until_ms = tx.now_ms + span_ms(lease_length);
-        let attempt = ready.tries.attempt + 1;
+        let attempt = ready.attempt + 1;
         let plain = ready.options.is_none() && ready.pos == ready.id.get();
         let values = params![
             ready.id.get(),
             queue,
             tenant,
             attempt,
-            ready.tries.attempt_max,
+            ready.attempt_max,
             nonce,
             request.worker,
             tx.now_ms,
@@ -185,33 +168,14 @@ fn take(
             kind: ready.kind,
             tags: std::mem::take(&mut job.options.tags),
             priority: ready.priority,
-            payload: ready.payload,
+            payload: Body {
+                content_type: ready.content_type.map(Into::into),
+                bytes: ready.payload.into(),
+            },
             max_retries: ready.max_retries,
             created_at_ms: ready.created_ms,
             trace: job.options.trace.take(),
         });
     }
     Ok(())
-}
-
-fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Ready> {
-    Ok(Ready {
-        rank: row.get(0)?,
-        pos: row.get(1)?,
-        id: job_id(row, 2)?,
-        tries: Tries {
-            attempt: row.get(3)?,
-            attempt_max: row.get(4)?,
-        },
-        kind: row.get(5)?,
-        priority: row.get(6)?,
-        created_ms: row.get(7)?,
-        lease_ms: row.get(8)?,
-        max_retries: row.get(9)?,
-        options: row.get(10)?,
-        payload: Body {
-            content_type: row.get::<_, Option<String>>(11)?.map(Into::into),
-            bytes: Bytes::from(row.get::<_, Vec<u8>>(12)?),
-        },
-    })
 }

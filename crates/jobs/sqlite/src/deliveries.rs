@@ -5,58 +5,35 @@ use std::time::Duration;
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{
     Delivery, DeliveryFilter, DeliveryId, DeliveryState, DeliveryTry, DeliveryView, PutOff, TryOutcome,
-    TryReport, Webhook,
+    TryReport,
 };
 use nagaya_jobs::error::Error;
-use nagaya_jobs::event::EventKind;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::record;
 use nagaya_jobs::view::Page;
-use nagaya_sqlite_client::strange_value;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use crate::names::Names;
-use crate::sql::{all, first, query, run};
-use crate::write_transaction::{WriteTransaction, job_id};
+use crate::rows::{DeliveryRow, TryRow, delivery_state_code};
+use crate::sql::{all, first, query, run, scalar};
+use crate::write_transaction::WriteTransaction;
 
-/// Reads a delivery, all but its webhook, and the text of that.
-fn raw(row: &Row<'_>, names: &Names) -> rusqlite::Result<(Delivery, String)> {
-    let delivery = Delivery {
-        id: DeliveryId(row.get(0)?),
-        job: job_id(row, 1)?,
-        queue: names.queue(row, 2)?,
-        tenant: names.tenant(row, 3)?,
-        seq: row.get(4)?,
-        kind: EventKind::coded(row.get(5)?).ok_or_else(|| strange_value(5, "kind of event"))?,
-        attempt: row.get(6)?,
-        webhook: Webhook::to(""),
-        state: match row.get::<_, i64>(8)? {
-            1 => DeliveryState::Pending,
-            2 => DeliveryState::Delivered,
-            3 => DeliveryState::GaveUp,
-            _ => return Err(strange_value(8, "state of a delivery")),
-        },
-        tries: row.get(9)?,
-        created_at_ms: row.get(10)?,
-        next_try_at_ms: row.get(11)?,
-    };
-    Ok((delivery, row.get(7)?))
-}
-
-fn whole((delivery, webhook): (Delivery, String)) -> Result<Delivery, Error> {
+fn delivery(row: DeliveryRow, names: &Names) -> Result<Delivery, Error> {
     Ok(Delivery {
-        webhook: record::read_webhook(&webhook)?,
-        ..delivery
+        id: row.id,
+        job: row.job,
+        queue: names.queue(row.queue)?,
+        tenant: names.tenant(row.tenant)?,
+        seq: row.seq,
+        kind: row.kind,
+        attempt: row.attempt,
+        webhook: record::read_webhook(&row.webhook)?,
+        state: row.state,
+        tries: row.tries,
+        created_at_ms: row.created_ms,
+        next_try_at_ms: row.next_try_ms,
     })
-}
-
-fn code(state: DeliveryState) -> i64 {
-    match state {
-        DeliveryState::Pending => 1,
-        DeliveryState::Delivered => 2,
-        DeliveryState::GaveUp => 3,
-    }
 }
 
 pub(crate) fn claim(
@@ -66,18 +43,16 @@ pub(crate) fn claim(
 ) -> Result<Vec<Delivery>, Error> {
     let names = Names::read(tx.connection)?;
     let values = params![tx.now_ms, limit];
-    let due = all(tx.connection, query!(deliveries.due), values, |row| {
-        raw(row, &names)
-    })?;
+    let due = all(tx.connection, query!(deliveries.due), values, DeliveryRow::read)?;
     let again_ms = tx.now_ms + span_ms(lease);
-    for (delivery, _) in &due {
+    for delivery in &due {
         run(
             tx.connection,
             query!(deliveries.put_off),
             params![delivery.id.0, again_ms, delivery.tries],
         )?;
     }
-    due.into_iter().map(whole).collect()
+    due.into_iter().map(|row| delivery(row, &names)).collect()
 }
 
 pub(crate) fn put_off(tx: &mut WriteTransaction<'_>, item: &PutOff) -> Result<(), Error> {
@@ -92,7 +67,7 @@ pub(crate) fn report(tx: &mut WriteTransaction<'_>, report: &TryReport) -> Resul
         tx.connection,
         query!(deliveries.count_tries),
         [report.id.0],
-        |row| row.get(0),
+        scalar,
     )?;
     if tries.is_none_or(|tries| tries + 1 != attempt.number) {
         return Ok(false);
@@ -113,7 +88,7 @@ pub(crate) fn report(tx: &mut WriteTransaction<'_>, report: &TryReport) -> Resul
         TryOutcome::GaveUp => (DeliveryState::GaveUp, tx.now_ms),
         TryOutcome::Again { at_ms } => (DeliveryState::Pending, at_ms),
     };
-    let values = params![report.id.0, code(state), attempt.number, next_ms];
+    let values = params![report.id.0, delivery_state_code(state), attempt.number, next_ms];
     run(tx.connection, query!(deliveries.report), values)?;
     Ok(true)
 }
@@ -131,15 +106,13 @@ pub(crate) fn list(
         filter.tenant.as_ref().map(|tenant| names.tenant_num(tenant)),
         filter.queue.as_ref().map(|queue| names.queue_num(queue)),
         filter.job.map(JobId::get),
-        filter.state.map(code),
+        filter.state.map(delivery_state_code),
         filter.since_ms,
         limit,
         filter.id.map(|id| id.0),
     ];
-    let rows = all(connection, query!(deliveries.list), values, |row| {
-        raw(row, &names)
-    })?;
-    let items = views(connection, rows)?;
+    let rows = all(connection, query!(deliveries.list), values, DeliveryRow::read)?;
+    let items = views(connection, &names, rows)?;
     let next = items.last().map(|view| view.delivery.id);
     Ok(Page {
         next: next.filter(|_| items.len() == limit),
@@ -148,28 +121,35 @@ pub(crate) fn list(
 }
 
 pub(crate) fn of_job(connection: &Connection, names: &Names, id: JobId) -> Result<Vec<DeliveryView>, Error> {
-    let rows = all(connection, query!(deliveries.of_job), [id.get()], |row| {
-        raw(row, names)
-    })?;
-    views(connection, rows)
+    let rows = all(
+        connection,
+        query!(deliveries.of_job),
+        [id.get()],
+        DeliveryRow::read,
+    )?;
+    views(connection, names, rows)
 }
 
-fn views(connection: &Connection, rows: Vec<(Delivery, String)>) -> Result<Vec<DeliveryView>, Error> {
-    let view = |row| {
-        let delivery = whole(row)?;
-        let tries = all(connection, query!(deliveries.tries), [delivery.id.0], |row| {
-            Ok(DeliveryTry {
-                number: row.get(0)?,
-                at_ms: row.get(1)?,
-                latency: span(row.get(2)?),
-                status: row.get(3)?,
-                error: row.get(4)?,
-                reply: row.get(5)?,
-            })
-        })?;
-        Ok(DeliveryView { delivery, tries })
+fn views(connection: &Connection, names: &Names, rows: Vec<DeliveryRow>) -> Result<Vec<DeliveryView>, Error> {
+    let view = |row: DeliveryRow| {
+        let tries = all(connection, query!(deliveries.tries), [row.id.0], TryRow::read)?;
+        Ok(DeliveryView {
+            delivery: delivery(row, names)?,
+            tries: tries.into_iter().map(delivery_try).collect(),
+        })
     };
     rows.into_iter().map(view).collect()
+}
+
+fn delivery_try(row: TryRow) -> DeliveryTry {
+    DeliveryTry {
+        number: row.number,
+        at_ms: row.at_ms,
+        latency: span(row.latency_ms),
+        status: row.status,
+        error: row.error,
+        reply: row.reply,
+    }
 }
 
 pub(crate) fn replay(
@@ -182,11 +162,11 @@ pub(crate) fn replay(
         filter.tenant.as_ref().map(|tenant| names.tenant_num(tenant)),
         filter.queue.as_ref().map(|queue| names.queue_num(queue)),
         filter.job.map(JobId::get),
-        filter.state.map(code),
+        filter.state.map(delivery_state_code),
         filter.since_ms,
         tx.now_ms,
         limit,
         filter.id.map(|id| id.0),
     ];
-    Ok(run(tx.connection, query!(deliveries.replay), values)?)
+    run(tx.connection, query!(deliveries.replay), values)
 }

@@ -1,4 +1,4 @@
-//! Registering jobs.
+//! Registers jobs.
 
 use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::error::Error;
@@ -12,8 +12,9 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use crate::read::state_of;
+use crate::rows::job_id;
 use crate::sql::{first, query, run};
-use crate::write_transaction::{JobRow, WriteTransaction, job_id};
+use crate::write_transaction::{JobRow, WriteTransaction};
 
 pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enqueued, Error> {
     let queue = tx.queue_num(&job.queue)?;
@@ -77,10 +78,10 @@ pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enq
 /// Finds an earlier registration under one of the job's keys.
 fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Result<Option<Enqueued>, Error> {
     let look = |sql: &str, key: Vec<Value>, found_by| -> Result<Option<Enqueued>, Error> {
-        let Some(id) = first(tx.connection, sql, params_from_iter(key), |row| job_id(row, 0))? else {
+        let Some(id) = first(tx.connection, sql, params_from_iter(key), job_id)? else {
             return Ok(None);
         };
-        // A job that was removed since leaves its key free.
+        // The key of a job that was purged is free.
         let state = state_of(tx.connection, id)?;
         Ok(state.map(|state| Enqueued {
             id,
@@ -109,7 +110,7 @@ fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Res
     }
 }
 
-/// Returns those of the jobs that have not ended. Refuses unknown ones and those that ended badly.
+/// Returns the jobs that have not ended. Fails for unknown jobs and for those that failed or were cancelled.
 fn pending_parents(tx: &WriteTransaction<'_>, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
     let mut parents = Vec::new();
     for &id in ids {
@@ -140,7 +141,7 @@ fn remember_keys(tx: &WriteTransaction<'_>, job: &NewJob, row: &JobRow, window_m
     Ok(())
 }
 
-/// Puts a new job where it waits.
+/// Inserts a new job into the table where it waits.
 fn place(tx: &mut WriteTransaction<'_>, row: &JobRow, parents: &[JobId]) -> Result<State, Error> {
     if let Some(concurrency) = &row.options.concurrency {
         tx.set_places(row.queue, &concurrency.key, concurrency.limit)?;

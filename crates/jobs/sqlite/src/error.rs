@@ -1,4 +1,4 @@
-//! What SQLite's failures mean to the jobs.
+//! Maps SQLite's errors to those of the job store.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(crate) fn store_error(error: rusqlite::Error) -> Error {
     }
 }
 
-/// Tells whether nobody can know any more what is on the disk, so that the store has to stop.
+/// Returns whether the state on disk is unknown, so that the store has to stop.
 pub(crate) fn is_fatal(error: &Error) -> bool {
     let Error::Failed(source) = error else {
         return matches!(error, Error::Damaged { .. } | Error::Stopped { .. });

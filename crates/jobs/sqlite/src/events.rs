@@ -1,20 +1,19 @@
-//! The log of events, and the readers that have a name.
+//! The log of events, and subscriptions.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{Event, EventData, EventFilter, EventKind, EventPage, LogBounds, Subscription};
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
-use nagaya_sqlite_client::strange_value;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use crate::memory::bounds;
 use crate::names::Names;
-use crate::read::body;
-use crate::sql::{all, first, query, run};
-use crate::write_transaction::{WriteTransaction, job_id};
+use crate::rows::{EventRow, SubscriptionRow, body};
+use crate::sql::{all, first, query, run, scalar};
+use crate::write_transaction::WriteTransaction;
 
-/// Most rows that a page looks at.
+/// Most rows read for one page.
 const LOOKS_MAX: usize = 10_000;
 
 pub(crate) fn after(
@@ -25,12 +24,10 @@ pub(crate) fn after(
 ) -> Result<EventPage, Error> {
     let (trimmed, head) = bounds(connection)?;
     let limit = limit.clamp(1, PAGE_MAX);
-    // A job's events come after the position at which it was registered.
+    // The events of a job come after the position of its registration.
     let from: Option<u64> = match filter.job {
         None => None,
-        Some(id) => first(connection, query!(events.first_of_job), [id.get()], |row| {
-            row.get(0)
-        })?,
+        Some(id) => first(connection, query!(events.first_of_job), [id.get()], scalar)?,
     };
     let start = after.max(from.unwrap_or(0)).max(trimmed);
     let mut page = EventPage {
@@ -44,52 +41,48 @@ pub(crate) fn after(
     } else {
         LOOKS_MAX
     };
-    let rows = all(connection, query!(events.after), params![start, looks], |row| {
-        event(row, &names)
-    })?;
-    for (event, data) in rows {
+    let values = params![start, looks];
+    for row in all(connection, query!(events.after), values, EventRow::read)? {
         if page.events.len() == limit {
             break;
         }
-        page.next = event.seq;
+        page.next = row.seq;
+        let (mut event, data) = event(row, &names)?;
         if filter.accepts(&event) {
-            let data = match data {
-                Data::Read(data) => data,
-                Data::Text(text) => record::read_event_data(event.kind, text.as_deref())?,
-            };
-            page.events.push(Event { data, ..event });
+            if let Some(text) = data {
+                event.data = record::read_event_data(event.kind, text.as_deref())?;
+            }
+            page.events.push(event);
         }
     }
     Ok(page)
 }
 
-enum Data {
-    Read(EventData),
-    Text(Option<String>),
-}
-
-fn event(row: &Row<'_>, names: &Names) -> rusqlite::Result<(Event, Data)> {
-    let kind = EventKind::coded(row.get(4)?).ok_or_else(|| strange_value(4, "kind of event"))?;
-    let data = match kind {
-        EventKind::Succeeded => Data::Read(body(row, 10, 11)?.map_or(EventData::None, EventData::Result)),
-        EventKind::Failed | EventKind::Cancelled => {
-            let error: Option<String> = row.get(9)?;
-            Data::Read(error.map_or(EventData::None, EventData::Error))
+/// Makes an event of its row. Also returns the text of data that is not parsed yet, because only events that
+/// match the filter need it.
+fn event(row: EventRow, names: &Names) -> Result<(Event, Option<Option<String>>), Error> {
+    let (data, text) = match row.kind {
+        EventKind::Succeeded => {
+            let result = body(row.content_type, row.result);
+            (result.map_or(EventData::None, EventData::Result), None)
         }
-        _ => Data::Text(row.get(7)?),
+        EventKind::Failed | EventKind::Cancelled => {
+            (row.error.map_or(EventData::None, EventData::Error), None)
+        }
+        _ => (EventData::None, Some(row.data)),
     };
     let event = Event {
-        seq: row.get(0)?,
-        kind,
-        job: job_id(row, 1)?,
-        queue: names.queue(row, 2)?,
-        tenant: names.tenant(row, 3)?,
-        job_kind: row.get(8)?,
-        attempt: row.get(5)?,
-        at_ms: row.get(6)?,
-        data: EventData::None,
+        seq: row.seq,
+        kind: row.kind,
+        job: row.job,
+        queue: names.queue(row.queue)?,
+        tenant: names.tenant(row.tenant)?,
+        job_kind: row.job_kind,
+        attempt: row.attempt,
+        at_ms: row.at_ms,
+        data,
     };
-    Ok((event, data))
+    Ok((event, text))
 }
 
 pub(crate) fn log_bounds(connection: &Connection) -> Result<LogBounds, Error> {
@@ -97,48 +90,26 @@ pub(crate) fn log_bounds(connection: &Connection) -> Result<LogBounds, Error> {
     Ok(LogBounds { trimmed, head })
 }
 
-struct Raw {
-    tenant: String,
-    name: String,
-    filter: String,
-    cursor: u64,
-    created_at_ms: i64,
-    advanced_at_ms: i64,
-}
-
-impl Raw {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
-        Ok(Raw {
-            tenant: row.get(0)?,
-            name: row.get(1)?,
-            filter: row.get(2)?,
-            cursor: row.get(3)?,
-            created_at_ms: row.get(4)?,
-            advanced_at_ms: row.get(5)?,
-        })
-    }
-
-    fn subscription(self) -> Result<Subscription, Error> {
-        Ok(Subscription {
-            tenant: TenantId::new(&self.tenant)?,
-            name: self.name,
-            filter: record::read_filter(&self.filter)?,
-            cursor: self.cursor,
-            created_at_ms: self.created_at_ms,
-            advanced_at_ms: self.advanced_at_ms,
-        })
-    }
+fn subscription(row: SubscriptionRow) -> Result<Subscription, Error> {
+    Ok(Subscription {
+        tenant: TenantId::new(&row.tenant)?,
+        name: row.name,
+        filter: record::read_filter(&row.filter)?,
+        cursor: row.cursor,
+        created_at_ms: row.created_ms,
+        advanced_at_ms: row.advanced_ms,
+    })
 }
 
 fn find(tx: &WriteTransaction<'_>, tenant: i64, name: &str) -> Result<Subscription, Error> {
-    let raw = first(
+    let values = params![tenant, name];
+    let row = first(
         tx.connection,
         query!(events.find_subscription),
-        params![tenant, name],
-        Raw::read,
+        values,
+        SubscriptionRow::read,
     )?;
-    raw.ok_or_else(|| Error::no_such("subscription", name))?
-        .subscription()
+    subscription(row.ok_or_else(|| Error::no_such("subscription", name))?)
 }
 
 pub(crate) fn subscribe(
@@ -171,8 +142,13 @@ pub(crate) fn subscriptions(
     tenant: Option<&TenantId>,
 ) -> Result<Vec<Subscription>, Error> {
     let values = params![tenant.map(TenantId::as_str)];
-    let rows = all(connection, query!(events.subscriptions), values, Raw::read)?;
-    rows.into_iter().map(Raw::subscription).collect()
+    let rows = all(
+        connection,
+        query!(events.subscriptions),
+        values,
+        SubscriptionRow::read,
+    )?;
+    rows.into_iter().map(subscription).collect()
 }
 
 pub(crate) fn unsubscribe(

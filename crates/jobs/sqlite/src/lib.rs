@@ -1,8 +1,7 @@
-//! Jobs in one SQLite file.
+//! The job store on one SQLite file.
 //!
-//! One thread writes and joins what many callers ask into shared commits; others read, each on a connection of
-//! its own; one copies the write-ahead log into the database. A commit that has returned is synced to the disk.
-//! One server at a time opens the file.
+//! One thread writes and joins many calls into shared commits. Others read, each on its own connection. One
+//! runs checkpoints. A commit that has returned is synced to the disk. One server at a time opens the file.
 
 mod check;
 mod checkpoint;
@@ -23,6 +22,7 @@ mod queues;
 mod read;
 mod readers;
 mod report;
+mod rows;
 mod schedules;
 mod sql;
 mod store;
@@ -63,7 +63,7 @@ struct Inner {
 }
 
 impl SqliteJobs {
-    /// Opens the file, or makes it, and brings its schema up to date. Starts the threads.
+    /// Opens or creates the file, upgrades its schema and starts the threads.
     pub fn open(
         path: impl AsRef<Path>,
         options: &Options,
@@ -93,7 +93,7 @@ impl SqliteJobs {
 }
 
 impl Inner {
-    /// Finishes what is under way and ends the threads. Blocks for as long as that takes.
+    /// Finishes calls in progress and ends the threads. Blocks until then.
     fn shut(&self) {
         self.writer.close();
         self.readers.close();

@@ -1,7 +1,7 @@
-//! Listing jobs, newest first.
+//! Listings of jobs, newest first.
 //!
-//! The rarest of the states asked for decides which table is walked, so that the few failed ones among millions
-//! are found at once. Each page looks at a bounded number of rows.
+//! The rarest of the requested states decides which table is scanned, so that the few failed ones among
+//! millions are found at once. Each page reads a bounded number of rows.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -12,10 +12,10 @@ use rusqlite::{Connection, params};
 
 use crate::names::Names;
 use crate::read::summary;
+use crate::rows::job_id;
 use crate::sql::{all, query};
-use crate::write_transaction::job_id;
 
-/// Most rows that a page looks at.
+/// Most rows read for one page.
 const LOOKS_MAX: usize = 5_000;
 
 pub(crate) fn list(
@@ -31,14 +31,14 @@ pub(crate) fn list(
         connection,
         source(&filter.states),
         params![before, LOOKS_MAX],
-        |row| job_id(row, 0),
+        job_id,
     )?;
     let full = ids.len() == LOOKS_MAX;
     let mut items = Vec::new();
     let mut last = None;
     for id in ids {
         if filter.since_ms.is_some_and(|since_ms| id.made_at_ms() < since_ms) {
-            // Ids never run behind the time of registration: no older job can match.
+            // An id is never older than its registration, so no older job can match.
             return Ok(Page { items, next: None });
         }
         if items.len() == limit {

@@ -1,4 +1,4 @@
-//! What must be done now and then: expired leases, due times, dependents, retention.
+//! Periodic work: expired leases, due jobs, dependents, retention.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -8,8 +8,9 @@ use rusqlite::params;
 
 use crate::memory::TRIMMED_METADATA;
 use crate::report::expire;
-use crate::sql::{all, first, query, run};
-use crate::write_transaction::{Ending, RunningRow, WriteTransaction, job_id};
+use crate::rows::{DueRow, EventTimeRow, PurgeableRow, ResolvingRow, RunningRow, job_id};
+use crate::sql::{all, first, query, run, scalar};
+use crate::write_transaction::{Ending, WriteTransaction};
 
 fn swept(rows: usize, limit: usize) -> SweepResult {
     SweepResult {
@@ -35,47 +36,47 @@ pub(crate) fn sweep_expired(tx: &mut WriteTransaction<'_>, limit: usize) -> Resu
 
 pub(crate) fn move_due(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let values = params![tx.now_ms, limit];
-    let mut due = all(tx.connection, query!(waiting.take_due), values, |row| {
-        let tries = Tries {
-            attempt: row.get(2)?,
-            attempt_max: row.get(3)?,
-        };
-        Ok((row.get::<_, i64>(0)?, job_id(row, 1)?, tries))
-    })?;
-    due.sort_by_key(|(run_at_ms, id, _)| (*run_at_ms, *id));
+    let mut due = all(tx.connection, query!(waiting.take_due), values, DueRow::read)?;
+    due.sort_by_key(|row| (row.run_at_ms, row.id));
     let rows = due.len();
-    for (_, id, tries) in due {
-        let job = tx.require_job(id)?;
+    for row in due {
+        let job = tx.require_job(row.id)?;
         tx.memory.counts(job.queue, job.tenant).depth.scheduled -= 1;
         let pos = tx.fresh_id().get();
+        let tries = Tries {
+            attempt: row.attempt,
+            attempt_max: row.attempt_max,
+        };
         tx.admit(&job, pos, tries)?;
     }
     Ok(swept(rows, limit))
 }
 
-/// Carries endings to dependents, at most `limit` of them.
+/// Applies endings to at most `limit` dependents.
 pub(crate) fn resolve(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let mut rows = 0;
     while rows < limit {
-        let parent = first(tx.connection, query!(waiting.first_resolving), [], |row| {
-            Ok((job_id(row, 0)?, row.get::<_, bool>(1)?))
-        })?;
-        let Some((parent, succeeded)) = parent else {
+        let resolving = first(
+            tx.connection,
+            query!(waiting.first_resolving),
+            [],
+            ResolvingRow::read,
+        )?;
+        let Some(ResolvingRow { parent, succeeded }) = resolving else {
             break;
         };
         let values = params![parent.get(), limit - rows];
-        let children = all(tx.connection, query!(waiting.children), values, |row| {
-            job_id(row, 0)
-        })?;
+        let children = all(tx.connection, query!(waiting.children), values, job_id)?;
         if children.is_empty() {
             run(tx.connection, query!(waiting.delete_resolving), [parent.get()])?;
             continue;
         }
         rows += children.len();
         for child in children {
-            match succeeded {
-                true => release_child(tx, parent, child)?,
-                false => cancel_child(tx, parent, child)?,
+            if succeeded {
+                release_child(tx, parent, child)?;
+            } else {
+                cancel_child(tx, parent, child)?;
             }
         }
     }
@@ -128,10 +129,8 @@ fn cancel_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> R
 
 pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<SweepResult, Error> {
     let values = params![tx.now_ms, limit];
-    let old = all(tx.connection, query!(done.purgeable), values, |row| {
-        Ok((job_id(row, 0)?, row.get::<_, i64>(1)?, row.get(2)?, row.get(3)?))
-    })?;
-    for &(id, state, queue, tenant) in &old {
+    let old = all(tx.connection, query!(done.purgeable), values, PurgeableRow::read)?;
+    for row in &old {
         for sql in [
             query!(deliveries.delete_tries_of_job),
             query!(deliveries.delete_of_job),
@@ -143,12 +142,12 @@ pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sweep
             query!(done.delete),
             query!(jobs.delete),
         ] {
-            run(tx.connection, sql, [id.get()])?;
+            run(tx.connection, sql, [row.id.get()])?;
         }
-        let counts = tx.memory.counts(queue, tenant);
-        match state {
-            4 => counts.depth.succeeded -= 1,
-            5 => counts.depth.failed -= 1,
+        let counts = tx.memory.counts(row.queue, row.tenant);
+        match row.state {
+            State::Succeeded => counts.depth.succeeded -= 1,
+            State::Failed => counts.depth.failed -= 1,
             _ => counts.depth.cancelled -= 1,
         }
     }
@@ -168,11 +167,9 @@ pub(crate) fn trim_events(
     before_ms: i64,
     limit: usize,
 ) -> Result<SweepResult, Error> {
-    let oldest = all(tx.connection, query!(events.oldest), [limit], |row| {
-        Ok((row.get::<_, u64>(0)?, row.get::<_, i64>(1)?))
-    })?;
-    let old = oldest.iter().take_while(|(_, at_ms)| *at_ms < before_ms);
-    let Some(&(last, _)) = old.clone().last() else {
+    let oldest = all(tx.connection, query!(events.oldest), [limit], EventTimeRow::read)?;
+    let old = oldest.iter().take_while(|event| event.at_ms < before_ms);
+    let Some(last) = old.clone().last().map(|event| event.seq) else {
         return Ok(SweepResult::default());
     };
     let rows = old.count();
@@ -186,8 +183,7 @@ pub(crate) fn trim_events(
 }
 
 pub(crate) fn next_times(connection: &rusqlite::Connection) -> Result<NextTimes, Error> {
-    let time =
-        |sql| Ok::<_, Error>(first(connection, sql, [], |row| row.get::<_, Option<i64>>(0))?.flatten());
+    let time = |sql| Ok::<Option<i64>, Error>(first(connection, sql, [], scalar)?.flatten());
     Ok(NextTimes {
         due_ms: time(query!(waiting.next_delayed))?,
         lease_ms: time(query!(running.next))?,

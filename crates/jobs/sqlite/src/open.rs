@@ -1,4 +1,4 @@
-//! Opening the file: connections and how they are set.
+//! Opening the file, and the settings of its connections.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,15 +9,16 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{OpenError, store_error};
 use crate::migrate::SCHEMA;
+use crate::sql::scalar;
 
-/// How the file is used.
+/// Options of the store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that read; as many reads run at once.
+    /// Reader threads; the number of concurrent reads.
     pub readers: usize,
-    /// Memory for pages of the connection that writes, in bytes.
+    /// Page cache of the writer, in bytes.
     pub cache_bytes: u64,
-    /// Most of the file that each reader maps into memory, in bytes.
+    /// Memory map of each reader, in bytes.
     pub mmap_bytes: u64,
     /// Size of the database above which commits fail as if the disk were full.
     pub database_bytes_max: Option<u64>,
@@ -34,16 +35,16 @@ impl Default for Options {
     }
 }
 
-/// Statements that each connection keeps prepared; more than there are.
+/// Prepared statements cached per connection; above the number of statements.
 const STATEMENTS: usize = 256;
-/// Memory for pages of a reader, beside what it maps.
+/// Page cache of a reader, in bytes, besides its memory map.
 const READER_CACHE_BYTES: u64 = 8 << 20;
-/// Larger pages than the default: rows are moved more than looked up.
+/// Bytes per page. Larger than the default, because rows are moved more often than looked up.
 const PAGE_BYTES: u64 = 8 << 10;
-/// How long another process is waited for that has the file open as a tool.
+/// How long to wait for another process that holds a lock on the file, such as a tool.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Takes the lock that keeps a second server off the file. It lasts as long as the value.
+/// Takes the lock that excludes a second server. It is held as long as the value lives.
 pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
     let failed = |error: std::io::Error| OpenError::failed(path, nagaya_jobs::Error::Failed(error.into()));
     let file = File::create(beside(path, "-lock")).map_err(failed)?;
@@ -56,7 +57,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Opens the connection that writes; makes the file and brings its schema up to date.
+/// Opens the writer's connection; creates the file and upgrades its schema.
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     let failed = |error: rusqlite::Error| OpenError::failed(path, store_error(error));
     // Each connection belongs to one thread.
@@ -72,10 +73,10 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -kib(options.cache_bytes))?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        // Checkpoints have a thread of their own, so that no commit waits for one.
+        // Checkpoints run on their own thread, so that no commit waits for one.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         if let Some(bytes) = options.database_bytes_max {
-            let page = connection.pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))?;
+            let page = connection.pragma_query_value(None, "page_size", scalar::<i64>)?;
             let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);
             connection.pragma_update(None, "max_page_count", pages)?;
         }
@@ -86,7 +87,7 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
     Ok(connection)
 }
 
-/// Opens a connection that only reads.
+/// Opens a read-only connection.
 pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     let failed = |error: rusqlite::Error| OpenError::failed(path, store_error(error));
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -103,15 +104,15 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenE
     Ok(connection)
 }
 
-/// Keeps statements prepared, and lets their plans not depend on what is bound: otherwise each new LIMIT would
-/// have its statement prepared again.
+/// Caches prepared statements, and makes their plans independent of bound values: otherwise each new LIMIT
+/// would be planned again.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// Opens the connection that copies the write-ahead log into the database.
+/// Opens the connection that runs checkpoints.
 pub(crate) fn checkpointer(path: &Path) -> Result<Connection, OpenError> {
     let failed = |error: rusqlite::Error| OpenError::failed(path, store_error(error));
     let connection = Connection::open(path).map_err(failed)?;
@@ -121,7 +122,7 @@ pub(crate) fn checkpointer(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// Returns the path of a file that lies beside the database.
+/// Returns the path of a file next to the database.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

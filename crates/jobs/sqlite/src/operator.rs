@@ -1,4 +1,4 @@
-//! What people do with jobs: cancel them, and let them run again.
+//! Operator actions: cancel jobs, and retry ended ones.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
@@ -9,8 +9,9 @@ use rusqlite::params;
 
 use crate::read::state_of;
 use crate::report::end_attempt;
-use crate::sql::{first, query, run};
-use crate::write_transaction::{Ending, JobRow, RunningRow, WriteTransaction, job_id};
+use crate::rows::{DoneRow, RunningRow, TakenDelayedRow, TakenRow, attempt_end_code, job_id};
+use crate::sql::{first, query, run, scalar};
+use crate::write_transaction::{Ending, JobRow, WriteTransaction};
 
 pub(crate) fn cancel(tx: &mut WriteTransaction<'_>, request: &CancelRequest) -> Result<State, Error> {
     let id = request.id;
@@ -36,7 +37,7 @@ pub(crate) fn cancel(tx: &mut WriteTransaction<'_>, request: &CancelRequest) -> 
     Ok(state)
 }
 
-/// Takes a job out of the place where it is, whichever that is. Returns its attempts so far.
+/// Removes a job from the table that it is in. Returns its attempts so far.
 fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -> Result<u32, Error> {
     let id = job.id.get();
     let connection = tx.connection;
@@ -44,31 +45,36 @@ fn withdraw(tx: &mut WriteTransaction<'_>, job: &JobRow, reason: Option<&str>) -
         end_attempt(tx, &taken, AttemptEnd::Cancelled, reason)?;
         tx.memory.counts(job.queue, job.tenant).depth.running -= 1;
         tx.release(job)?;
-        return Ok(taken.tries.attempt);
+        return Ok(taken.attempt);
     }
-    if let Some(attempt) = first(connection, query!(waiting.take_delayed), [id], |row| row.get(1))? {
+    if let Some(taken) = first(
+        connection,
+        query!(waiting.take_delayed),
+        [id],
+        TakenDelayedRow::read,
+    )? {
         tx.memory.counts(job.queue, job.tenant).depth.scheduled -= 1;
-        return Ok(attempt);
+        return Ok(taken.attempt);
     }
     if run(connection, query!(waiting.delete_blocked), [id])? > 0 {
         forget_parents(tx, job.id)?;
         tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
         return Ok(0);
     }
-    if let Some(attempt) = first(connection, query!(concurrency.take_held), [id], |row| row.get(0))? {
+    if let Some(taken) = first(connection, query!(concurrency.take_held), [id], TakenRow::read)? {
         tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
-        return Ok(attempt);
+        return Ok(taken.attempt);
     }
-    let pos: Option<i64> = first(connection, query!(ready.position), [id], |row| row.get(0))?;
+    let pos: Option<i64> = first(connection, query!(ready.position), [id], scalar)?;
     let values = params![job.queue, job.tenant, -i64::from(job.priority), pos.unwrap_or(id)];
-    let Some(attempt) = first(connection, query!(ready.take), values, |row| row.get(0))? else {
+    let Some(taken) = first(connection, query!(ready.take), values, TakenRow::read)? else {
         return Err(Error::Damaged {
             what: format!("job {id} is in no place"),
         });
     };
     tx.memory.counts(job.queue, job.tenant).depth.ready -= 1;
     tx.release(job)?;
-    Ok(attempt)
+    Ok(taken.attempt)
 }
 
 fn forget_parents(tx: &mut WriteTransaction<'_>, child: JobId) -> Result<(), Error> {
@@ -91,9 +97,7 @@ pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Erro
     let job = tx.require_job(id)?;
     if let Some(key) = &job.options.unique_key {
         let values = params![job.queue, job.tenant, key];
-        if let Some(other) = first(tx.connection, query!(keys.find_unique), values, |row| {
-            job_id(row, 0)
-        })? {
+        if let Some(other) = first(tx.connection, query!(keys.find_unique), values, job_id)? {
             let state = state_of(tx.connection, other)?.unwrap_or(State::Waiting);
             return Err(Error::WrongState { id: other, state });
         }
@@ -122,21 +126,25 @@ pub(crate) fn retry(tx: &mut WriteTransaction<'_>, id: JobId) -> Result<(), Erro
     tx.admit(&job, pos, tries.renewed(job.max_retries))
 }
 
-/// Moves the attempt that succeeded to the others. Returns the attempts so far.
+/// Stores the attempt that succeeded with the earlier ones. Returns the attempts so far.
 fn keep_last_attempt(tx: &WriteTransaction<'_>, id: JobId) -> Result<u32, Error> {
-    let done = first(tx.connection, query!(done.find), [id.get()], |row| {
-        let attempt: u32 = row.get(1)?;
-        let worker: Option<String> = row.get(3)?;
-        let nonce: Option<i64> = row.get(2)?;
-        let started: Option<i64> = row.get(4)?;
-        Ok((attempt, nonce.zip(worker).zip(started), row.get::<_, i64>(5)?))
-    })?;
-    let Some((attempt, succeeded, ended_ms)) = done else {
+    let Some(done) = first(tx.connection, query!(done.find), [id.get()], DoneRow::read)? else {
         return Ok(0);
     };
-    if let Some(((nonce, worker), started_ms)) = succeeded {
+    let attempt = done.attempt;
+    if let (Some(nonce), Some(worker), Some(started_ms)) = (done.nonce, done.worker, done.started_ms) {
         let none: Option<&str> = None;
-        let values = params![id.get(), attempt, nonce, worker, started_ms, ended_ms, 1, none];
+        let succeeded = attempt_end_code(AttemptEnd::Succeeded);
+        let values = params![
+            id.get(),
+            attempt,
+            nonce,
+            worker,
+            started_ms,
+            done.ended_ms,
+            succeeded,
+            none
+        ];
         run(tx.connection, query!(reports.insert_attempt), values)?;
     }
     Ok(attempt)

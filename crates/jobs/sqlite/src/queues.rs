@@ -9,44 +9,37 @@ use nagaya_jobs::queue::{QueueSettings, QueueView};
 use nagaya_jobs::record;
 use rusqlite::{Connection, params};
 
-use crate::memory::counts;
-use crate::sql::{all, first, query, run};
+use crate::rows::{QueueCountersRow, QueueRow};
+use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::WriteTransaction;
 
-/// Reads all queues, or the one of a name.
+/// Reads all queues, or the one with a name.
 pub(crate) fn queues(connection: &Connection, name: Option<&QueueName>) -> Result<Vec<QueueView>, Error> {
-    let rows = all(connection, query!(queues.all), [], |row| {
-        let texts: (String, String) = (row.get(1)?, row.get(2)?);
-        Ok((
-            row.get::<_, i64>(0)?,
-            texts,
-            row.get(3)?,
-            row.get(4)?,
-            row.get(6)?,
-        ))
-    })?;
     let mut views = Vec::new();
-    for (num, (text, settings), paused, created_at_ms, last_claim_at_ms) in rows {
-        if name.is_some_and(|name| name.as_str() != text) {
+    for row in all(connection, query!(queues.all), [], QueueRow::read)? {
+        if name.is_some_and(|name| name.as_str() != row.name) {
             continue;
         }
-        let counts = first(connection, query!(queues.counters_of_queue), [num], |row| {
-            counts(row, 0)
-        })?;
-        let counts = counts.unwrap_or_default();
+        let counters = first(
+            connection,
+            query!(queues.counters_of_queue),
+            [row.num],
+            QueueCountersRow::read,
+        )?;
+        let counts = counters.map(|row| row.counts()).unwrap_or_default();
         let oldest: Option<i64> = match counts.depth.ready {
             0 => None,
-            _ => first(connection, query!(queues.oldest_ready), [num], |row| row.get(0))?.flatten(),
+            _ => first(connection, query!(queues.oldest_ready), [row.num], scalar)?.flatten(),
         };
         views.push(QueueView {
-            name: QueueName::new(&text)?,
-            settings: record::read_settings(&settings)?,
-            paused,
-            created_at_ms,
+            name: QueueName::new(&row.name)?,
+            settings: record::read_settings(&row.settings)?,
+            paused: row.paused,
+            created_at_ms: row.created_ms,
             depth: counts.depth,
             throughput: counts.throughput,
             oldest_ready_at_ms: oldest.and_then(JobId::new).map(JobId::made_at_ms),
-            last_claim_at_ms,
+            last_claim_at_ms: row.last_claim_ms,
         });
     }
     Ok(views)
@@ -63,7 +56,7 @@ pub(crate) fn put(
     if let Some(queue) = tx.memory.queues.get_mut(&num) {
         queue.settings = Arc::new(settings.clone());
     }
-    // A rate may have been lifted.
+    // The new settings may have removed a rate limit.
     tx.memory.notifications.ready.insert(num);
     Ok(())
 }

@@ -1,6 +1,5 @@
-//! Reading jobs: everything about one, or a line for a listing.
+//! Reads jobs: everything about one, or the summary for a listing.
 
-use bytes::Bytes;
 use nagaya_jobs::clock::span;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
@@ -8,103 +7,84 @@ use nagaya_jobs::job::Body;
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::state::{AttemptEnd, State};
 use nagaya_jobs::view::{AttemptView, JobSummary, JobView, LateReport, LeaseView, LogLine, Progress};
-use nagaya_sqlite_client::strange_value;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, params};
 
 use crate::deliveries;
 use crate::names::Names;
-use crate::sql::{all, first, query};
-use crate::write_transaction::{RunningRow, job_id};
+use crate::rows::{
+    AttemptRow, BodyRow, DoneRow, LateReportRow, LogLineRow, ProgressRow, RunningRow, StateRow, SummaryRow,
+    body, job_id,
+};
+use crate::sql::{all, first, query, scalar};
 
-/// Returns the state of a job; nothing when it is not there.
+/// Returns the state of a job; `None` when it does not exist.
 pub(crate) fn state_of(connection: &Connection, id: JobId) -> Result<Option<State>, Error> {
-    let place = first(connection, query!(jobs.state), [id.get()], |row| {
-        let ended: Option<i64> = row.get(4)?;
-        match (ended, row.get(3)?, row.get(5)?) {
-            (Some(code), _, _) => ended_state(4, code),
-            (None, true, _) => Ok(State::Running),
-            (None, false, true) => Ok(State::Scheduled),
-            (None, false, false) => Ok(State::Waiting),
-        }
-    })?;
-    Ok(place)
+    let row = first(connection, query!(jobs.state), [id.get()], StateRow::read)?;
+    Ok(row.map(|row| match row.ended {
+        Some(ended) => ended,
+        None if row.is_running => State::Running,
+        None if row.is_delayed => State::Scheduled,
+        None => State::Waiting,
+    }))
 }
 
-/// Reads the number that the file keeps for an ending.
-pub(crate) fn ended_state(column: usize, code: i64) -> rusqlite::Result<State> {
-    match code {
-        4 => Ok(State::Succeeded),
-        5 => Ok(State::Failed),
-        6 => Ok(State::Cancelled),
-        _ => Err(strange_value(column, "state")),
-    }
-}
-
-/// A line of a listing and the options that came with it.
+/// Reads the summary of a job and its options.
 pub(crate) fn summary(
     connection: &Connection,
     names: &Names,
     id: JobId,
 ) -> Result<Option<(JobSummary, JobOptions)>, Error> {
-    let row = first(connection, query!(jobs.summary), [id.get()], |row| {
-        let options: Option<String> = row.get(7)?;
-        Ok((summary_row(row, names)?, options))
-    })?;
-    let Some((mut summary, options)) = row else {
+    let Some(row) = first(connection, query!(jobs.summary), [id.get()], SummaryRow::read)? else {
         return Ok(None);
     };
-    let options = JobOptions::read(options.as_deref())?;
-    summary.tags.clone_from(&options.tags);
+    let options = JobOptions::read(row.options.as_deref())?;
+    let mut summary = summary_of(row, &options, names)?;
     if summary.state == State::Waiting && summary.attempt == 0 {
         summary.attempt = ready_attempt(connection, id)?;
     }
     Ok(Some((summary, options)))
 }
 
-fn summary_row(row: &Row<'_>, names: &Names) -> rusqlite::Result<JobSummary> {
-    let running: Option<u32> = row.get(8)?;
-    let run_at_ms: Option<i64> = row.get(9)?;
-    let delayed: Option<u32> = row.get(10)?;
-    let ended: Option<i64> = row.get(11)?;
-    let done: Option<u32> = row.get(12)?;
-    let held: Option<u32> = row.get(15)?;
-    let state = match (ended, running, delayed) {
-        (Some(code), _, _) => ended_state(11, code)?,
+fn summary_of(row: SummaryRow, options: &JobOptions, names: &Names) -> Result<JobSummary, Error> {
+    let state = match (row.ended, row.running_attempt, row.delayed_attempt) {
+        (Some(ended), _, _) => ended,
         (None, Some(_), _) => State::Running,
         (None, None, Some(_)) => State::Scheduled,
         (None, None, None) => State::Waiting,
     };
+    let attempt = row
+        .done_attempt
+        .or(row.running_attempt)
+        .or(row.delayed_attempt)
+        .or(row.held_attempt);
     Ok(JobSummary {
-        id: job_id(row, 0)?,
-        queue: names.queue(row, 1)?,
-        tenant: names.tenant(row, 2)?,
-        kind: row.get(3)?,
-        tags: Vec::new(),
+        id: row.id,
+        queue: names.queue(row.queue)?,
+        tenant: names.tenant(row.tenant)?,
+        kind: row.kind,
+        tags: options.tags.clone(),
         state,
-        priority: row.get(4)?,
-        attempt: done.or(running).or(delayed).or(held).unwrap_or(0),
-        max_retries: row.get(6)?,
-        created_at_ms: row.get(5)?,
-        run_at_ms,
-        ended_at_ms: row.get(13)?,
-        error: row.get(14)?,
+        priority: row.priority,
+        attempt: attempt.unwrap_or(0),
+        max_retries: row.max_retries,
+        created_at_ms: row.created_ms,
+        run_at_ms: row.run_at_ms,
+        ended_at_ms: row.ended_ms,
+        error: row.error,
     })
 }
 
-/// Returns the attempts of a job that is ready once more.
+/// Returns the attempts of a job that is ready again.
 fn ready_attempt(connection: &Connection, id: JobId) -> Result<u32, Error> {
-    let last = all(connection, query!(reports.attempts), [id.get()], |row| row.get(0))?;
-    Ok(last.last().copied().unwrap_or(0))
+    let attempts = all(connection, query!(reports.attempts), [id.get()], AttemptRow::read)?;
+    Ok(attempts.last().map_or(0, |attempt| attempt.number))
 }
 
 pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<Option<JobView>, Error> {
     let Some((summary, options)) = summary(connection, names, id)? else {
         return Ok(None);
     };
-    let body = first(connection, query!(jobs.body), [id.get()], |row| {
-        Ok((row.get(1)?, body(row, 2, 3)?))
-    })?;
-    let Some((lease_ms, payload)) = body else {
+    let Some(stored) = first(connection, query!(jobs.body), [id.get()], BodyRow::read)? else {
         return Ok(None);
     };
     let mut attempts = attempts(connection, id)?;
@@ -126,23 +106,17 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
     }
     let (success, result, purge_at_ms) = done(connection, id)?;
     attempts.extend(success);
-    let late_reports_count = first(connection, query!(reports.last_late_report), [id.get()], |row| {
-        row.get(0)
-    })?;
-    let log_lines = first(connection, query!(reports.last_log_line), [id.get()], |row| {
-        row.get(0)
-    })?;
+    let late_reports_count = first(connection, query!(reports.last_late_report), [id.get()], scalar)?;
+    let log_lines = first(connection, query!(reports.last_log_line), [id.get()], scalar)?;
     Ok(Some(JobView {
-        payload: payload.unwrap_or_default(),
-        timeout: span(lease_ms),
+        payload: body(stored.content_type, stored.payload).unwrap_or_default(),
+        timeout: span(stored.lease_ms),
         backoff: options.backoff,
         idempotency_key: options.idempotency_key,
         unique_key: options.unique_key,
         concurrency: options.concurrency,
         depends_on: options.depends_on,
-        pending_dependencies: all(connection, query!(waiting.parents), [id.get()], |row| {
-            job_id(row, 0)
-        })?,
+        pending_dependencies: all(connection, query!(waiting.parents), [id.get()], job_id)?,
         webhook: options.webhook,
         retention: options.retention,
         trace: options.trace,
@@ -159,81 +133,69 @@ pub(crate) fn view(connection: &Connection, names: &Names, id: JobId) -> Result<
     }))
 }
 
-/// Reads bytes and their type; nothing for no bytes.
-pub(crate) fn body(row: &Row<'_>, content_type: usize, bytes: usize) -> rusqlite::Result<Option<Body>> {
-    let content_type: Option<String> = row.get(content_type)?;
-    let bytes: Option<Vec<u8>> = row.get(bytes)?;
-    Ok(bytes.map(|bytes| Body {
-        content_type: content_type.map(Into::into),
-        bytes: Bytes::from(bytes),
-    }))
-}
-
 fn attempts(connection: &Connection, id: JobId) -> Result<Vec<AttemptView>, Error> {
-    let rows = all(connection, query!(reports.attempts), [id.get()], |row| {
-        let end = match row.get::<_, i64>(4)? {
-            1 => AttemptEnd::Succeeded,
-            2 => AttemptEnd::Failed,
-            3 => AttemptEnd::LeaseLost,
-            4 => AttemptEnd::Cancelled,
-            _ => return Err(strange_value(4, "end")),
-        };
-        Ok(AttemptView {
-            number: row.get(0)?,
-            worker: row.get(1)?,
-            started_at_ms: row.get(2)?,
-            ended_at_ms: row.get(3)?,
-            end: Some(end),
-            error: row.get(5)?,
-        })
-    })?;
-    Ok(rows)
+    let rows = all(connection, query!(reports.attempts), [id.get()], AttemptRow::read)?;
+    let view = |row: AttemptRow| AttemptView {
+        number: row.number,
+        worker: row.worker,
+        started_at_ms: row.started_ms,
+        ended_at_ms: row.ended_ms,
+        end: Some(row.end),
+        error: row.error,
+    };
+    Ok(rows.into_iter().map(view).collect())
 }
 
 type Done = (Option<AttemptView>, Option<Body>, Option<i64>);
 
-/// Reads the attempt that succeeded, the result, and when the job goes.
+/// Reads the attempt that succeeded, the result, and the time of removal.
 fn done(connection: &Connection, id: JobId) -> Result<Done, Error> {
-    let row = first(connection, query!(done.find), [id.get()], |row| {
-        let worker: Option<String> = row.get(3)?;
-        let started: Option<i64> = row.get(4)?;
-        let ended_at_ms = row.get(5)?;
-        let number = row.get(1)?;
-        let success = worker.zip(started).map(|(worker, started_at_ms)| AttemptView {
-            number,
+    let Some(row) = first(connection, query!(done.find), [id.get()], DoneRow::read)? else {
+        return Ok((None, None, None));
+    };
+    let success = row
+        .worker
+        .zip(row.started_ms)
+        .map(|(worker, started_at_ms)| AttemptView {
+            number: row.attempt,
             worker,
             started_at_ms,
-            ended_at_ms,
+            ended_at_ms: Some(row.ended_ms),
             end: Some(AttemptEnd::Succeeded),
             error: None,
         });
-        Ok((success, body(row, 8, 9)?, row.get(6)?))
-    })?;
-    Ok(row.unwrap_or_default())
+    Ok((success, body(row.content_type, row.result), Some(row.purge_at_ms)))
 }
 
 fn progress(connection: &Connection, id: JobId) -> Result<Option<Progress>, Error> {
-    let row = first(connection, query!(reports.progress), [id.get()], |row| {
-        Ok(Progress {
-            per_mille: row.get(0)?,
-            message: row.get(1)?,
-            data: row.get(2)?,
-            at_ms: row.get(3)?,
-        })
-    })?;
-    Ok(row)
+    let row = first(
+        connection,
+        query!(reports.progress),
+        [id.get()],
+        ProgressRow::read,
+    )?;
+    Ok(row.map(|row| Progress {
+        per_mille: row.per_mille,
+        message: row.message,
+        data: row.data,
+        at_ms: row.at_ms,
+    }))
 }
 
 fn late_reports(connection: &Connection, id: JobId) -> Result<Vec<LateReport>, Error> {
-    let rows = all(connection, query!(reports.late_reports), [id.get()], |row| {
-        Ok(LateReport {
-            at_ms: row.get(0)?,
-            attempt: row.get(1)?,
-            what: row.get(2)?,
-            why: row.get(3)?,
-        })
-    })?;
-    Ok(rows)
+    let rows = all(
+        connection,
+        query!(reports.late_reports),
+        [id.get()],
+        LateReportRow::read,
+    )?;
+    let report = |row: LateReportRow| LateReport {
+        at_ms: row.at_ms,
+        attempt: row.attempt,
+        what: row.what,
+        why: row.why,
+    };
+    Ok(rows.into_iter().map(report).collect())
 }
 
 pub(crate) fn log_lines(
@@ -242,18 +204,13 @@ pub(crate) fn log_lines(
     after: u64,
     limit: usize,
 ) -> Result<Vec<LogLine>, Error> {
-    let rows = all(
-        connection,
-        query!(reports.log_lines),
-        rusqlite::params![id.get(), after, limit],
-        |row| {
-            Ok(LogLine {
-                number: row.get(0)?,
-                at_ms: row.get(1)?,
-                attempt: row.get(2)?,
-                text: row.get(3)?,
-            })
-        },
-    )?;
-    Ok(rows)
+    let values = params![id.get(), after, limit];
+    let rows = all(connection, query!(reports.log_lines), values, LogLineRow::read)?;
+    let line = |row: LogLineRow| LogLine {
+        number: row.number,
+        at_ms: row.at_ms,
+        attempt: row.attempt,
+        text: row.text,
+    };
+    Ok(rows.into_iter().map(line).collect())
 }

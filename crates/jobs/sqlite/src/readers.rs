@@ -1,7 +1,7 @@
-//! Threads that read, each on a connection of its own.
+//! Reader threads, each with its own connection.
 //!
-//! A read sees one moment: all of it runs in one transaction. Reads never wait for commits, nor commits for
-//! them.
+//! A read runs in one transaction, so it sees one snapshot. Reads never wait for commits, nor commits for
+//! reads.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::error::{OpenError, store_error};
 use crate::open::{self, Options};
 
-/// Most reads that wait.
+/// Most reads that wait; further ones fail as busy.
 const WAITING_MAX: usize = 4_096;
 
 type Work = Box<dyn FnOnce(Result<&Connection, Error>) + Send>;
@@ -55,14 +55,14 @@ impl Readers {
         })
     }
 
-    /// Runs a piece of work on one of the threads.
+    /// Runs a read on one of the threads.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         let work = move |connection: Result<&Connection, Error>| {
-            // Nobody listens when the caller has gone away.
+            // The caller may have gone away.
             reply.send(connection.and_then(work)).ok();
         };
         {
@@ -79,7 +79,7 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Lets the threads finish what waits, and ends them.
+    /// Finishes waiting reads and ends the threads.
     pub(crate) fn close(&self) {
         self.queue.state.lock().closed = true;
         self.queue.more.notify_all();
@@ -106,7 +106,7 @@ fn serve(queue: &Queue, connection: &Connection) {
         match connection.unchecked_transaction() {
             Ok(transaction) => {
                 work(Ok(connection));
-                // Nothing was written: how it ends means nothing.
+                // Nothing was written, so the result does not matter.
                 transaction.finish().ok();
             }
             Err(error) => work(Err(store_error(error))),

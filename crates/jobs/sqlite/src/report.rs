@@ -1,9 +1,8 @@
-//! What workers report: success, failure, progress, log lines, and that they are still there.
+//! Reports of workers: success, failure, progress, log lines and lease extensions.
 
 use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::error::{Error, LostWhy};
 use nagaya_jobs::event::{EventData, EventKind};
-use nagaya_jobs::job::Body;
 use nagaya_jobs::limits::{
     ERROR_BYTES_MAX, LATE_REPORTS_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, PROGRESS_EVENT_GAP,
 };
@@ -15,8 +14,9 @@ use nagaya_jobs::view::Progress;
 use rusqlite::params;
 
 use crate::read::state_of;
-use crate::sql::{first, query, run};
-use crate::write_transaction::{Ending, JobRow, RunningRow, WriteTransaction};
+use crate::rows::{DoneRow, PastAttemptRow, RunningRow, attempt_end_code, body};
+use crate::sql::{first, query, run, scalar};
+use crate::write_transaction::{Ending, JobRow, WriteTransaction};
 
 pub(crate) fn complete(tx: &mut WriteTransaction<'_>, report: &Completion) -> Result<Completed, Error> {
     let Some(taken) = take(tx, report.lease)? else {
@@ -31,7 +31,7 @@ pub(crate) fn complete(tx: &mut WriteTransaction<'_>, report: &Completion) -> Re
     tx.release(&job)?;
     let ending = Ending {
         state: State::Succeeded,
-        attempt: taken.tries.attempt,
+        attempt: taken.attempt,
         success: Some(&taken),
         error: None,
         result: report.result.as_ref(),
@@ -40,28 +40,20 @@ pub(crate) fn complete(tx: &mut WriteTransaction<'_>, report: &Completion) -> Re
     Ok(Completed::Done)
 }
 
-/// Tells whether the attempt had succeeded before, and with the same result.
+/// Returns whether the attempt succeeded before, and whether with the same result.
 fn earlier_success(
     tx: &WriteTransaction<'_>,
     report: &Completion,
 ) -> Result<Option<Result<(), LostWhy>>, Error> {
     let lease = report.lease;
-    let found = first(tx.connection, query!(done.find), [lease.id.get()], |row| {
-        let same = row.get::<_, i64>(0)? == 4
-            && row.get::<_, u32>(1)? == lease.attempt
-            && row.get::<_, Option<i64>>(2)? == Some(lease.nonce);
-        let bytes: Option<Vec<u8>> = row.get(9)?;
-        let content_type: Option<String> = row.get(8)?;
-        let result = bytes.map(|bytes| Body {
-            content_type: content_type.map(Into::into),
-            bytes: bytes.into(),
-        });
-        Ok((same, result))
-    })?;
-    Ok(match found {
-        Some((true, result)) if result == report.result => Some(Ok(())),
-        Some((true, _)) => Some(Err(LostWhy::Conflict)),
-        _ => None,
+    let found = first(tx.connection, query!(done.find), [lease.id.get()], DoneRow::read)?;
+    let found = found.filter(|row| {
+        row.state == State::Succeeded && row.attempt == lease.attempt && row.nonce == Some(lease.nonce)
+    });
+    Ok(match found.map(|row| body(row.content_type, row.result)) {
+        Some(result) if result == report.result => Some(Ok(())),
+        Some(_) => Some(Err(LostWhy::Conflict)),
+        None => None,
     })
 }
 
@@ -69,19 +61,22 @@ pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Fa
     let error = cut(&report.error, ERROR_BYTES_MAX);
     let Some(taken) = take(tx, report.lease)? else {
         let values = params![report.lease.id.get(), report.lease.attempt];
-        let earlier = first(tx.connection, query!(reports.find_attempt), values, |row| {
-            let same = row.get::<_, i64>(0)? == report.lease.nonce && row.get::<_, i64>(1)? == 2;
-            Ok((same, row.get::<_, Option<String>>(2)?))
-        })?;
+        let earlier = first(
+            tx.connection,
+            query!(reports.find_attempt),
+            values,
+            PastAttemptRow::read,
+        )?;
+        let earlier = earlier.filter(|row| row.nonce == report.lease.nonce && row.end == AttemptEnd::Failed);
         return match earlier {
-            Some((true, was)) if was.as_deref() == Some(error) => Ok(Failed::Repeated),
-            Some((true, _)) => Err(late(tx, report.lease, "fail", LostWhy::Conflict)?),
-            _ => refuse(tx, report.lease, "fail"),
+            Some(row) if row.error.as_deref() == Some(error) => Ok(Failed::Repeated),
+            Some(_) => Err(late(tx, report.lease, "fail", LostWhy::Conflict)?),
+            None => refuse(tx, report.lease, "fail"),
         };
     };
     let job = tx.require_job(taken.id)?;
     let next = after_failure(
-        taken.tries,
+        taken.tries(),
         report.terms,
         job.options.backoff,
         tx.now_ms,
@@ -96,22 +91,22 @@ pub(crate) fn fail(tx: &mut WriteTransaction<'_>, report: &Failure) -> Result<Fa
     Ok(Failed::Taken(next))
 }
 
-/// Takes back a job whose lease ran out.
+/// Takes back a job whose lease expired.
 pub(crate) fn expire(tx: &mut WriteTransaction<'_>, taken: &RunningRow) -> Result<(), Error> {
     let error = "the lease ran out";
     let job = tx.require_job(taken.id)?;
-    let next = after_expiry(taken.tries);
+    let next = after_expiry(taken.tries());
     end_attempt(tx, taken, AttemptEnd::LeaseLost, Some(error))?;
     let counts = tx.memory.counts(job.queue, job.tenant);
     counts.depth.running -= 1;
     counts.throughput.attempts_failed += 1;
     counts.throughput.leases_lost += 1;
     tx.release(&job)?;
-    tx.event(EventKind::LeaseLost, &job, taken.tries.attempt, &EventData::None)?;
+    tx.event(EventKind::LeaseLost, &job, taken.attempt, &EventData::None)?;
     go_on(tx, &job, taken, next, error)
 }
 
-/// Moves a job on after an attempt that did not succeed.
+/// Applies what follows an attempt that did not succeed.
 fn go_on(
     tx: &mut WriteTransaction<'_>,
     job: &JobRow,
@@ -119,7 +114,7 @@ fn go_on(
     next: Next,
     error: &str,
 ) -> Result<(), Error> {
-    let attempt = taken.tries.attempt;
+    let attempt = taken.attempt;
     let retry = |run_at_ms| EventData::Retry {
         error: Some(error.to_owned()),
         run_at_ms,
@@ -128,11 +123,11 @@ fn go_on(
         Next::Waiting => {
             tx.event(EventKind::Retrying, job, attempt, &retry(tx.now_ms))?;
             let pos = tx.fresh_id().get();
-            tx.admit(job, pos, taken.tries)
+            tx.admit(job, pos, taken.tries())
         }
         Next::Scheduled { at_ms } => {
             tx.event(EventKind::Retrying, job, attempt, &retry(at_ms))?;
-            tx.delay(job, at_ms, taken.tries)
+            tx.delay(job, at_ms, taken.tries())
         }
         Next::Failed => {
             let ending = Ending {
@@ -151,7 +146,7 @@ pub(crate) fn extend(tx: &mut WriteTransaction<'_>, extension: &Extension) -> Re
     let lease = extension.lease;
     let length_ms = extension.length.map(span_ms);
     let values = params![lease.id.get(), lease.attempt, lease.nonce, tx.now_ms, length_ms];
-    let until_ms = first(tx.connection, query!(running.extend), values, |row| row.get(0))?;
+    let until_ms = first(tx.connection, query!(running.extend), values, scalar)?;
     until_ms.map_or_else(|| refuse(tx, lease, "extend"), Ok)
 }
 
@@ -160,30 +155,33 @@ pub(crate) fn progress(tx: &mut WriteTransaction<'_>, report: &ProgressReport) -
         return refuse(tx, report.lease, "progress");
     };
     let id = report.lease.id.get();
-    let told: Option<i64> = first(tx.connection, query!(reports.progress_event_at), [id], |row| {
-        row.get(0)
-    })?;
-    let tell = told.is_none_or(|told| (tx.now_ms - told).abs() >= span_ms(PROGRESS_EVENT_GAP));
+    let last_event_ms: Option<i64> = first(tx.connection, query!(reports.progress_event_at), [id], scalar)?;
+    let is_event_due =
+        last_event_ms.is_none_or(|last_ms| (tx.now_ms - last_ms).abs() >= span_ms(PROGRESS_EVENT_GAP));
     let progress = Progress {
         at_ms: tx.now_ms,
         ..report.progress.clone()
     };
-    let told = if tell { tx.now_ms } else { told.unwrap_or(0) };
+    let event_ms = if is_event_due {
+        tx.now_ms
+    } else {
+        last_event_ms.unwrap_or(0)
+    };
     let values = params![
         id,
         progress.per_mille,
         progress.message,
         progress.data,
         progress.at_ms,
-        told
+        event_ms
     ];
     run(tx.connection, query!(reports.put_progress), values)?;
-    if tell {
+    if is_event_due {
         let job = job_of_run(tx, &running)?;
         tx.event(
             EventKind::Progress,
             &job,
-            running.tries.attempt,
+            running.attempt,
             &EventData::Progress(progress),
         )?;
     }
@@ -195,9 +193,7 @@ pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(
         return refuse(tx, report.lease, "log");
     }
     let id = report.lease.id.get();
-    let last: Option<u64> = first(tx.connection, query!(reports.last_log_line), [id], |row| {
-        row.get(0)
-    })?;
+    let last: Option<u64> = first(tx.connection, query!(reports.last_log_line), [id], scalar)?;
     let mut number = last.unwrap_or(0);
     for line in &report.lines {
         number += 1;
@@ -215,9 +211,9 @@ pub(crate) fn log(tx: &mut WriteTransaction<'_>, report: &LogReport) -> Result<(
     Ok(())
 }
 
-/// Takes the running attempt of a lease, if it still is.
+/// Removes and returns the running attempt of a lease, if it still runs.
 ///
-/// Two plain statements: one that deletes and returns makes SQLite build a table in memory each time.
+/// Two plain statements: with DELETE ... RETURNING SQLite builds a table in memory each time.
 fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = running(tx, lease)?;
     if found.is_some() {
@@ -226,7 +222,7 @@ fn take(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, E
     Ok(found)
 }
 
-/// Finds the running attempt of a lease, if it still is.
+/// Finds the running attempt of a lease, if it still runs.
 fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>, Error> {
     let found = first(
         tx.connection,
@@ -234,10 +230,10 @@ fn running(tx: &WriteTransaction<'_>, lease: Lease) -> Result<Option<RunningRow>
         [lease.id.get()],
         RunningRow::read,
     )?;
-    Ok(found.filter(|found| found.nonce == lease.nonce && found.tries.attempt == lease.attempt))
+    Ok(found.filter(|found| found.nonce == lease.nonce && found.attempt == lease.attempt))
 }
 
-/// Returns the card of a running job, without reading it when there is nothing to know.
+/// Returns the fields of a running job. A plain job needs no read.
 fn job_of_run(tx: &WriteTransaction<'_>, taken: &RunningRow) -> Result<JobRow, Error> {
     if !taken.plain {
         return tx.require_job(taken.id);
@@ -254,7 +250,7 @@ fn job_of_run(tx: &WriteTransaction<'_>, taken: &RunningRow) -> Result<JobRow, E
     })
 }
 
-/// Keeps an attempt that is over.
+/// Stores an attempt that is over.
 pub(crate) fn end_attempt(
     tx: &WriteTransaction<'_>,
     taken: &RunningRow,
@@ -263,61 +259,52 @@ pub(crate) fn end_attempt(
 ) -> Result<(), Error> {
     let values = params![
         taken.id.get(),
-        taken.tries.attempt,
+        taken.attempt,
         taken.nonce,
         taken.worker,
         taken.started_ms,
         tx.now_ms,
-        end_code(end),
+        attempt_end_code(end),
         error,
     ];
     run(tx.connection, query!(reports.insert_attempt), values)?;
     Ok(())
 }
 
-/// The number that the file keeps for the end of an attempt.
-pub(crate) fn end_code(end: AttemptEnd) -> i64 {
-    match end {
-        AttemptEnd::Succeeded => 1,
-        AttemptEnd::Failed => 2,
-        AttemptEnd::LeaseLost => 3,
-        AttemptEnd::Cancelled => 4,
-    }
-}
-
-/// Refuses the use of a lease that is over, and notes it on the job.
+/// Rejects the use of a lease that is over, and records it on the job.
 fn refuse<T>(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str) -> Result<T, Error> {
     let values = params![lease.id.get(), lease.attempt];
-    let attempt = first(tx.connection, query!(reports.find_attempt), values, |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-    })?;
+    let attempt = first(
+        tx.connection,
+        query!(reports.find_attempt),
+        values,
+        PastAttemptRow::read,
+    )?;
     let why = match attempt {
-        Some((nonce, end)) if nonce == lease.nonce => match end {
-            3 => LostWhy::Expired,
-            4 => LostWhy::Cancelled,
-            _ => LostWhy::Reported,
+        Some(row) if row.nonce == lease.nonce => match row.end {
+            AttemptEnd::LeaseLost => LostWhy::Expired,
+            AttemptEnd::Cancelled => LostWhy::Cancelled,
+            AttemptEnd::Succeeded | AttemptEnd::Failed => LostWhy::Reported,
         },
         _ => {
-            let found = first(tx.connection, query!(done.find), [lease.id.get()], |row| {
-                Ok((row.get::<_, u32>(1)?, row.get::<_, Option<i64>>(2)?))
-            })?;
-            match found == Some((lease.attempt, Some(lease.nonce))) {
-                true => LostWhy::Reported,
-                false => LostWhy::Unknown,
+            let found = first(tx.connection, query!(done.find), [lease.id.get()], DoneRow::read)?;
+            let is_same = |row: &DoneRow| row.attempt == lease.attempt && row.nonce == Some(lease.nonce);
+            if found.as_ref().is_some_and(is_same) {
+                LostWhy::Reported
+            } else {
+                LostWhy::Unknown
             }
         }
     };
     Err(late(tx, lease, what, why)?)
 }
 
-/// Notes a late report on its job, if that is there, and returns what the worker is told.
+/// Records a late report on its job, if that exists, and returns the error for the worker.
 fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -> Result<Error, Error> {
     let state = state_of(tx.connection, lease.id)?;
     if let Some(job) = tx.find_job(lease.id)? {
         let id = lease.id.get();
-        let last: Option<u64> = first(tx.connection, query!(reports.last_late_report), [id], |row| {
-            row.get(0)
-        })?;
+        let last: Option<u64> = first(tx.connection, query!(reports.last_late_report), [id], scalar)?;
         let number = last.unwrap_or(0) + 1;
         let values = params![id, number, tx.now_ms, lease.attempt, what, why.name()];
         run(tx.connection, query!(reports.insert_late_report), values)?;
@@ -334,7 +321,7 @@ fn late(tx: &mut WriteTransaction<'_>, lease: Lease, what: &str, why: LostWhy) -
     Ok(Error::LeaseLost { why, state })
 }
 
-/// Cuts a text at a character's border.
+/// Truncates a text at a character boundary.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

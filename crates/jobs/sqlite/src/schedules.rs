@@ -5,65 +5,36 @@ use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
 use nagaya_jobs::request::Firing;
 use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use crate::enqueue::enqueue;
+use crate::rows::ScheduleRow;
 use crate::sql::{all, first, query, run};
 use crate::write_transaction::WriteTransaction;
 
-/// A row whose texts are yet to be read.
-struct Raw {
-    tenant: String,
-    name: String,
-    cron: String,
-    time_zone: String,
-    missed: String,
-    paused: bool,
-    template: String,
-    next_run_ms: Option<i64>,
-    last_run_ms: Option<i64>,
-    created_at_ms: i64,
-}
-
-impl Raw {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
-        Ok(Raw {
-            tenant: row.get(0)?,
-            name: row.get(1)?,
-            cron: row.get(2)?,
-            time_zone: row.get(3)?,
-            missed: row.get(4)?,
-            paused: row.get(5)?,
-            template: row.get(6)?,
-            next_run_ms: row.get(7)?,
-            last_run_ms: row.get(8)?,
-            created_at_ms: row.get(9)?,
-        })
-    }
-
-    fn view(self) -> Result<ScheduleView, Error> {
-        Ok(ScheduleView {
-            schedule: Schedule {
-                tenant: TenantId::new(&self.tenant)?,
-                name: self.name,
-                cron: self.cron,
-                time_zone: self.time_zone,
-                missed: record::read_missed(&self.missed)?,
-                paused: self.paused,
-                template: record::read_template(&self.template)?,
-            },
-            next_run_ms: self.next_run_ms,
-            last_run_ms: self.last_run_ms,
-            created_at_ms: self.created_at_ms,
-        })
-    }
+fn view(row: ScheduleRow) -> Result<ScheduleView, Error> {
+    Ok(ScheduleView {
+        schedule: Schedule {
+            tenant: TenantId::new(&row.tenant)?,
+            name: row.name,
+            cron: row.cron,
+            time_zone: row.time_zone,
+            missed: record::read_missed(&row.missed)?,
+            paused: row.paused,
+            template: record::read_template(&row.template)?,
+        },
+        next_run_ms: row.next_run_ms,
+        last_run_ms: row.last_run_ms,
+        created_at_ms: row.created_ms,
+    })
 }
 
 pub(crate) fn put(tx: &mut WriteTransaction<'_>, schedule: &Schedule) -> Result<ScheduleView, Error> {
     let times = Times::parse(&schedule.cron, &schedule.time_zone)?;
-    let next_run_ms = match schedule.paused {
-        true => None,
-        false => times.next_after(tx.now_ms),
+    let next_run_ms = if schedule.paused {
+        None
+    } else {
+        times.next_after(tx.now_ms)
     };
     let tenant = tx.tenant_num(&schedule.tenant)?;
     let values = params![
@@ -79,15 +50,14 @@ pub(crate) fn put(tx: &mut WriteTransaction<'_>, schedule: &Schedule) -> Result<
     ];
     run(tx.connection, query!(schedules.put), values)?;
     let values = params![tenant, schedule.name];
-    let raw = first(tx.connection, query!(schedules.find), values, Raw::read)?;
-    raw.ok_or_else(|| Error::no_such("schedule", &schedule.name))?
-        .view()
+    let row = first(tx.connection, query!(schedules.find), values, ScheduleRow::read)?;
+    view(row.ok_or_else(|| Error::no_such("schedule", &schedule.name))?)
 }
 
 pub(crate) fn list(connection: &Connection, tenant: Option<&TenantId>) -> Result<Vec<ScheduleView>, Error> {
     let values = params![tenant.map(TenantId::as_str)];
-    let rows = all(connection, query!(schedules.list), values, Raw::read)?;
-    rows.into_iter().map(Raw::view).collect()
+    let rows = all(connection, query!(schedules.list), values, ScheduleRow::read)?;
+    rows.into_iter().map(view).collect()
 }
 
 pub(crate) fn due(connection: &Connection, now_ms: i64, limit: usize) -> Result<Vec<ScheduleView>, Error> {
@@ -95,9 +65,9 @@ pub(crate) fn due(connection: &Connection, now_ms: i64, limit: usize) -> Result<
         connection,
         query!(schedules.due),
         params![now_ms, limit],
-        Raw::read,
+        ScheduleRow::read,
     )?;
-    rows.into_iter().map(Raw::view).collect()
+    rows.into_iter().map(view).collect()
 }
 
 pub(crate) fn delete(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {

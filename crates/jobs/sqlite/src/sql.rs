@@ -1,6 +1,7 @@
-//! Small helpers around prepared statements.
+//! Helpers for prepared statements.
 
 use nagaya_jobs::error::Error;
+pub(crate) use nagaya_sqlite_client::scalar;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use crate::error::store_error;

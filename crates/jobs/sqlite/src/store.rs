@@ -1,4 +1,4 @@
-//! The store's calls: which of them write and which read.
+//! The calls of the store: which write and which read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +32,11 @@ use crate::{
     read, report, schedules, tenants,
 };
 
-/// Dependents that an ending carries along in its own transaction; the rest is left to upkeep.
+/// Dependents that are resolved in the transaction of an ending; maintenance does the rest.
 const DEPENDENTS_AT_ONCE: usize = 256;
 
 impl SqliteJobs {
-    /// Writes something in a transaction.
+    /// Runs work in a write transaction.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, Error> + Send + 'static,
@@ -44,8 +44,8 @@ impl SqliteJobs {
         Box::pin(self.inner.writer.run(1, work))
     }
 
-    /// Writes items one after the other. One that is refused has changed nothing; one that meets a failure of
-    /// the store fails all.
+    /// Writes items one after the other. A refused item has changed nothing; a failure of the store fails all
+    /// of them.
     fn write_each<I: Send + 'static, T: Send + 'static>(
         &self,
         items: Vec<I>,
@@ -335,7 +335,7 @@ impl StoreControl for SqliteJobs {
     fn close(&self) -> BoxFuture<'_, ()> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            // It fails only when the runtime is going away; dropping the store does the rest then.
+            // Fails only when the runtime is shutting down; then dropping the store closes it.
             tokio::task::spawn_blocking(move || inner.shut()).await.ok();
         })
     }

@@ -1,11 +1,12 @@
-//! Tenants, API tokens and facts.
+//! Tenants, API tokens and metadata.
 
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::tenant::{ApiToken, Scopes, Tenant};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
-use crate::sql::{all, first, query, run};
+use crate::rows::{TenantRow, TokenRow};
+use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::WriteTransaction;
 
 pub(crate) fn put(tx: &mut WriteTransaction<'_>, name: &TenantId, weight: u32) -> Result<(), Error> {
@@ -19,14 +20,12 @@ pub(crate) fn put(tx: &mut WriteTransaction<'_>, name: &TenantId, weight: u32) -
 }
 
 pub(crate) fn list(connection: &Connection) -> Result<Vec<Tenant>, Error> {
-    let rows = all(connection, query!(tenants.all), [], |row| {
-        Ok((row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
-    })?;
-    let tenant = |(name, weight, created_at_ms): (String, u32, i64)| {
+    let rows = all(connection, query!(tenants.all), [], TenantRow::read)?;
+    let tenant = |row: TenantRow| {
         Ok(Tenant {
-            id: TenantId::new(&name)?,
-            weight,
-            created_at_ms,
+            id: TenantId::new(&row.name)?,
+            weight: row.weight,
+            created_at_ms: row.created_ms,
         })
     };
     rows.into_iter().map(tenant).collect()
@@ -47,45 +46,21 @@ pub(crate) fn put_token(tx: &mut WriteTransaction<'_>, token: &ApiToken) -> Resu
     Ok(())
 }
 
-struct Raw {
-    name: String,
-    tenant: String,
-    hash: [u8; 32],
-    scopes: i16,
-    queues: String,
-    created_at_ms: i64,
-    expires_at_ms: Option<i64>,
-}
-
-impl Raw {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
-        Ok(Raw {
-            name: row.get(0)?,
-            tenant: row.get(1)?,
-            hash: row.get(2)?,
-            scopes: row.get(3)?,
-            queues: row.get(4)?,
-            created_at_ms: row.get(5)?,
-            expires_at_ms: row.get(6)?,
-        })
-    }
-
-    fn token(self) -> Result<ApiToken, Error> {
-        Ok(ApiToken {
-            name: self.name,
-            tenant: TenantId::new(&self.tenant)?,
-            hash: self.hash,
-            scopes: Scopes::of_bits(self.scopes),
-            queues: self.queues.split_whitespace().map(str::to_owned).collect(),
-            created_at_ms: self.created_at_ms,
-            expires_at_ms: self.expires_at_ms,
-        })
-    }
+fn api_token(row: TokenRow) -> Result<ApiToken, Error> {
+    Ok(ApiToken {
+        name: row.name,
+        tenant: TenantId::new(&row.tenant)?,
+        hash: row.hash,
+        scopes: Scopes::of_bits(row.scopes),
+        queues: row.queues.split_whitespace().map(str::to_owned).collect(),
+        created_at_ms: row.created_ms,
+        expires_at_ms: row.expires_ms,
+    })
 }
 
 pub(crate) fn token(connection: &Connection, hash: &[u8; 32]) -> Result<Option<ApiToken>, Error> {
-    let raw = first(connection, query!(tenants.token), [hash], Raw::read)?;
-    raw.map(Raw::token).transpose()
+    let row = first(connection, query!(tenants.token), [hash], TokenRow::read)?;
+    row.map(api_token).transpose()
 }
 
 pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Result<Vec<ApiToken>, Error> {
@@ -93,9 +68,9 @@ pub(crate) fn tokens(connection: &Connection, tenant: Option<&TenantId>) -> Resu
         connection,
         query!(tenants.tokens),
         [tenant.map(TenantId::as_str)],
-        Raw::read,
+        TokenRow::read,
     )?;
-    rows.into_iter().map(Raw::token).collect()
+    rows.into_iter().map(api_token).collect()
 }
 
 pub(crate) fn revoke(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &str) -> Result<bool, Error> {
@@ -104,7 +79,7 @@ pub(crate) fn revoke(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &st
 }
 
 pub(crate) fn metadata(connection: &Connection, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    Ok(first(connection, query!(metadata.get), [name], |row| row.get(0))?)
+    first(connection, query!(metadata.get), [name], scalar)
 }
 
 pub(crate) fn set_metadata(tx: &WriteTransaction<'_>, name: &str, value: &[u8]) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! One open transaction of the writer, and the moves of which all changes are made.
+//! The open transaction of the writer, and the state transitions that all changes consist of.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use nagaya_jobs::state::{State, Tries};
 use rusqlite::{Connection, params};
 
 use crate::memory::{Memory, Queue, Tenant};
-use crate::sql::{first, query, run};
+use crate::rows::{HeldRow, RunningRow, SlotsRow, StoredJob};
+use crate::sql::{first, query, run, scalar};
 
 pub(crate) struct WriteTransaction<'a> {
     pub(crate) connection: &'a Connection,
@@ -24,7 +25,7 @@ pub(crate) struct WriteTransaction<'a> {
     pub(crate) now_ms: i64,
 }
 
-/// What must be known of a job to move it.
+/// The fields of a job that a state transition needs.
 #[derive(Clone, Debug)]
 pub(crate) struct JobRow {
     pub(crate) id: JobId,
@@ -34,25 +35,11 @@ pub(crate) struct JobRow {
     pub(crate) max_retries: u32,
     pub(crate) run_at_ms: Option<i64>,
     pub(crate) options: JobOptions,
-    /// Its position is its id, and nothing is said in its options.
+    /// Its position equals its id, and it has no options.
     pub(crate) plain: bool,
 }
 
-/// A row of `running`.
-#[derive(Clone, Debug)]
-pub(crate) struct RunningRow {
-    pub(crate) id: JobId,
-    pub(crate) queue: i64,
-    pub(crate) tenant: i64,
-    pub(crate) tries: Tries,
-    pub(crate) nonce: i64,
-    pub(crate) worker: String,
-    pub(crate) started_ms: i64,
-    pub(crate) lease_until_ms: i64,
-    pub(crate) plain: bool,
-}
-
-/// How a job ends.
+/// The ending of a job.
 pub(crate) struct Ending<'a> {
     pub(crate) state: State,
     pub(crate) attempt: u32,
@@ -62,37 +49,13 @@ pub(crate) struct Ending<'a> {
     pub(crate) result: Option<&'a Body>,
 }
 
-impl RunningRow {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunningRow> {
-        Ok(RunningRow {
-            id: job_id(row, 0)?,
-            queue: row.get(1)?,
-            tenant: row.get(2)?,
-            tries: Tries {
-                attempt: row.get(3)?,
-                attempt_max: row.get(4)?,
-            },
-            nonce: row.get(5)?,
-            worker: row.get(6)?,
-            started_ms: row.get(7)?,
-            lease_until_ms: row.get(9)?,
-            plain: row.get(10)?,
-        })
-    }
-}
-
-/// Reads a job's id.
-pub(crate) fn job_id(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<JobId> {
-    JobId::new(row.get(column)?).ok_or_else(|| nagaya_sqlite_client::strange_value(column, "job id"))
-}
-
 impl WriteTransaction<'_> {
     pub(crate) fn fresh_id(&mut self) -> JobId {
         let ids = self.memory.ids.as_mut().expect("set when the memory was read");
         ids.next(self.now_ms)
     }
 
-    /// Finds a queue's number, or makes the queue.
+    /// Returns the number of a queue; creates the queue when it is missing.
     pub(crate) fn queue_num(&mut self, name: &QueueName) -> Result<i64, Error> {
         if let Some(num) = self.memory.queue_nums.get(name) {
             return Ok(*num);
@@ -114,7 +77,7 @@ impl WriteTransaction<'_> {
         Ok(num)
     }
 
-    /// Finds a tenant's number, or makes the tenant.
+    /// Returns the number of a tenant; creates the tenant when it is missing.
     pub(crate) fn tenant_num(&mut self, name: &TenantId) -> Result<i64, Error> {
         if let Some(num) = self.memory.tenant_nums.get(name) {
             return Ok(*num);
@@ -131,7 +94,7 @@ impl WriteTransaction<'_> {
         Ok(num)
     }
 
-    /// Returns a tenant's number; one that no tenant has when the name is unknown.
+    /// Returns the number of a tenant; -1, which no tenant has, when the name is unknown.
     pub(crate) fn tenant_num_or_none(&self, name: &TenantId) -> i64 {
         self.memory.tenant_nums.get(name).copied().unwrap_or(-1)
     }
@@ -141,42 +104,32 @@ impl WriteTransaction<'_> {
         queue.map(|queue| Arc::clone(&queue.settings)).unwrap_or_default()
     }
 
-    /// Reads what must be known of a job to move it; nothing when it is not there.
+    /// Reads the fields that a state transition needs; `None` when the job does not exist.
     pub(crate) fn find_job(&self, id: JobId) -> Result<Option<JobRow>, Error> {
-        let row = first(self.connection, query!(jobs.find), [id.get()], |row| {
-            let options: Option<String> = row.get(5)?;
-            Ok((
-                row.get(0)?,
-                row.get(1)?,
-                row.get(2)?,
-                row.get(3)?,
-                row.get(4)?,
-                options,
-            ))
-        })?;
-        let Some((queue, tenant, priority, max_retries, run_at_ms, options)) = row else {
+        let row = first(self.connection, query!(jobs.find), [id.get()], StoredJob::read)?;
+        let Some(row) = row else {
             return Ok(None);
         };
         Ok(Some(JobRow {
             id,
-            queue,
-            tenant,
-            priority,
-            max_retries,
-            run_at_ms,
-            options: JobOptions::read(options.as_deref())?,
+            queue: row.queue,
+            tenant: row.tenant,
+            priority: row.priority,
+            max_retries: row.max_retries,
+            run_at_ms: row.run_at_ms,
+            options: JobOptions::read(row.options.as_deref())?,
             plain: false,
         }))
     }
 
-    /// Reads a card that must be there, because one of its rows is.
+    /// Reads a job that must exist, because another table has a row of it.
     pub(crate) fn require_job(&self, id: JobId) -> Result<JobRow, Error> {
         self.find_job(id)?.ok_or_else(|| Error::Damaged {
             what: format!("job {id} is in a place but has no row"),
         })
     }
 
-    /// Writes an event and makes what must be delivered of it. The queue may have asked for fewer events.
+    /// Writes an event and its delivery. The queue may have disabled some events.
     pub(crate) fn event(
         &mut self,
         kind: EventKind,
@@ -208,13 +161,14 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Lets a job wait for its turn: ready, or held until a place under its key is free.
+    /// Makes a job ready, or holds it until its concurrency key has a free slot.
     pub(crate) fn admit(&mut self, job: &JobRow, pos: i64, tries: Tries) -> Result<(), Error> {
         let Some(concurrency) = &job.options.concurrency else {
             return self.make_ready(job, pos, tries);
         };
         let key = concurrency.key.as_str();
-        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 0));
+        let slots = self.slots(job.queue, key)?;
+        let (places, taken) = slots.map_or((concurrency.limit, 0), |slots| (slots.places, slots.taken));
         if taken < places {
             run(
                 self.connection,
@@ -257,7 +211,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Lets a job wait for a time.
+    /// Delays a job until a time.
     pub(crate) fn delay(&mut self, job: &JobRow, run_at_ms: i64, tries: Tries) -> Result<(), Error> {
         let values = params![run_at_ms, job.id.get(), tries.attempt, tries.attempt_max];
         run(self.connection, query!(waiting.insert_delayed), values)?;
@@ -265,60 +219,56 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Returns places under a key and how many are taken.
-    fn places(&self, queue: i64, key: &str) -> Result<Option<(u32, u32)>, Error> {
-        Ok(first(
-            self.connection,
-            query!(concurrency.find),
-            params![queue, key],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?)
+    /// Returns the slots of a concurrency key.
+    fn slots(&self, queue: i64, key: &str) -> Result<Option<SlotsRow>, Error> {
+        let values = params![queue, key];
+        first(self.connection, query!(concurrency.find), values, SlotsRow::read)
     }
 
-    /// Gives back the place of a job that was ready or running.
+    /// Releases the slot of a job that was ready or running.
     pub(crate) fn release(&mut self, job: &JobRow) -> Result<(), Error> {
         let Some(concurrency) = &job.options.concurrency else {
             return Ok(());
         };
         let key = &concurrency.key;
-        let (places, taken) = self.places(job.queue, key)?.unwrap_or((concurrency.limit, 1));
+        let slots = self.slots(job.queue, key)?;
+        let (places, taken) = slots.map_or((concurrency.limit, 1), |slots| (slots.places, slots.taken));
         self.fill(job.queue, key, places, taken.saturating_sub(1))
     }
 
-    /// Sets how many places there are under a key.
+    /// Sets the number of slots of a concurrency key.
     pub(crate) fn set_places(&mut self, queue: i64, key: &str, places: u32) -> Result<(), Error> {
-        match self.places(queue, key)? {
-            Some((was, taken)) if was != places => self.fill(queue, key, places, taken),
+        match self.slots(queue, key)? {
+            Some(slots) if slots.places != places => self.fill(queue, key, places, slots.taken),
             _ => Ok(()),
         }
     }
 
-    /// Gives free places to the jobs that wait for them.
+    /// Grants free slots to the jobs that wait for them.
     fn fill(&mut self, queue: i64, key: &str, places: u32, mut taken: u32) -> Result<(), Error> {
         while taken < places {
+            let values = params![queue, key];
             let next = first(
                 self.connection,
                 query!(concurrency.first_held),
-                params![queue, key],
-                |row| {
-                    let tries = Tries {
-                        attempt: row.get(2)?,
-                        attempt_max: row.get(3)?,
-                    };
-                    Ok((row.get::<_, i64>(0)?, job_id(row, 1)?, tries))
-                },
+                values,
+                HeldRow::read,
             )?;
-            let Some((pos, id, tries)) = next else {
+            let Some(next) = next else {
                 break;
             };
             run(
                 self.connection,
                 query!(concurrency.delete_held),
-                params![queue, key, pos],
+                params![queue, key, next.pos],
             )?;
-            let job = self.require_job(id)?;
+            let job = self.require_job(next.id)?;
             self.memory.counts(queue, job.tenant).depth.blocked -= 1;
-            self.make_ready(&job, pos, tries)?;
+            let tries = Tries {
+                attempt: next.attempt,
+                attempt_max: next.attempt_max,
+            };
+            self.make_ready(&job, next.pos, tries)?;
             taken += 1;
         }
         match taken {
@@ -332,8 +282,8 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Writes a job's ending: its row, its event, and what depends on it. The caller has taken it out of the
-    /// place where it was, and has released its place under a key.
+    /// Writes the ending of a job: its row, its event, and the note for its dependents. The caller has removed
+    /// it from its table and has released its slot.
     pub(crate) fn end(&mut self, job: &JobRow, ending: &Ending<'_>) -> Result<(), Error> {
         let settings = self.settings(job.queue);
         let (code, kind, keep) = match ending.state {
@@ -378,9 +328,7 @@ impl WriteTransaction<'_> {
         if self.memory.dependencies == 0 {
             return Ok(());
         }
-        let has = first(self.connection, query!(waiting.has_children), [id.get()], |row| {
-            row.get(0)
-        })?;
+        let has = first(self.connection, query!(waiting.has_children), [id.get()], scalar)?;
         if has == Some(true) {
             run(
                 self.connection,
@@ -391,7 +339,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// Writes what the memory has and the file has not. The last step before a commit.
+    /// Writes cached changes to the file. The last step before a commit.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         for (queue, tenant) in std::mem::take(&mut self.memory.dirty) {
             let counts = self

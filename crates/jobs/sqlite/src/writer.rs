@@ -1,12 +1,12 @@
-//! The one thread that writes, and how calls share its commits.
+//! The writer thread, and how calls share its commits.
 //!
-//! A commit costs a sync of the disk however little is in it. So the thread takes whatever has come in while
-//! the last commit was under way, does all of it in one transaction, and answers when that is on the disk.
-//! Nobody waits for others to come: an idle store commits a single call at once.
+//! A commit costs one disk sync whatever its size. So the thread takes all calls that arrived during the last
+//! commit, runs them in one transaction, and answers after the sync. No call waits for others to arrive: an
+//! idle store commits a single call at once.
 //!
-//! When a call or the commit fails, nothing of the group is left; each call then tries once more in a
-//! transaction of its own, so that one that does not fit on the disk does not fail the others. When the disk
-//! itself fails, nobody can know what is on it: the store stops, and every call from then on says so.
+//! When a call or the commit fails, the group is rolled back. Each call is then retried in its own transaction,
+//! so that one that does not fit on the disk does not fail the others. When the disk itself fails, the state on
+//! disk is unknown: the store stops, and every later call fails with that reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,17 +27,17 @@ use crate::memory::{Memory, PendingNotifications};
 use crate::sql::run;
 use crate::write_transaction::WriteTransaction;
 
-/// Most calls that wait for the thread; more are refused as busy.
+/// Most calls that wait for the thread; further ones fail as busy.
 const WAITING_MAX: usize = 8_192;
 /// Most items in a shared commit; bounds how long the first call waits for the last.
 const GROUP_ITEMS_MAX: usize = 4_096;
 
-/// A call on its way through the thread.
+/// A call that waits for the thread.
 trait Call: Send {
     fn items(&self) -> usize;
-    /// Does the work in the open transaction. May run twice; what the first run did is undone by then.
+    /// Runs in the open transaction. May run twice; the first run is rolled back before.
     fn run(&mut self, tx: &mut WriteTransaction<'_>) -> Result<(), Error>;
-    /// Answers: with what `run` returned when all went well.
+    /// Sends the result of `run` when the commit succeeded, otherwise the error.
     fn answer(self: Box<Self>, outcome: Result<(), Error>);
 }
 
@@ -65,7 +65,7 @@ where
     fn answer(self: Box<Self>, outcome: Result<(), Error>) {
         let value = self.value;
         let answer = outcome.map(|()| value.expect("the work was done"));
-        // Nobody listens when the caller has gone away.
+        // The caller may have gone away.
         self.reply.send(answer).ok();
     }
 }
@@ -106,7 +106,7 @@ impl Writer {
         })
     }
 
-    /// Runs work on about `items` things in a transaction and returns when it is on the disk.
+    /// Runs work on about `items` items in a transaction and returns after its commit is synced.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         items: usize,
@@ -140,7 +140,7 @@ impl Writer {
         *self.listener.lock() = Some(listener);
     }
 
-    /// Lets the thread finish what waits, and ends it.
+    /// Finishes waiting calls and ends the thread.
     pub(crate) fn close(&self) {
         self.calls.lock().take();
         if let Some(thread) = self.thread.lock().take() {
@@ -155,13 +155,13 @@ fn closed() -> Error {
     }
 }
 
-/// What the thread owns.
+/// State owned by the writer thread.
 struct WriterState {
     connection: Connection,
     memory: Memory,
     clock: Arc<dyn Clock>,
     checkpoints: Arc<Checkpoints>,
-    /// Why nothing is written any more.
+    /// Why the store stopped, if it did.
     stopped: Option<String>,
     waiting: Arc<AtomicUsize>,
     listener: Arc<Mutex<Option<Arc<dyn Listener>>>>,
@@ -201,7 +201,7 @@ impl WriterState {
         }
     }
 
-    /// Does the work of calls in one transaction. On failure nothing of it is left.
+    /// Runs calls in one transaction, which is rolled back on failure.
     fn transact(&mut self, group: &mut [Box<dyn Call>]) -> Result<(), Error> {
         if let Some(why) = &self.stopped {
             return Err(Error::Stopped { why: why.clone() });
@@ -234,7 +234,7 @@ impl WriterState {
         Ok(())
     }
 
-    /// Takes back what a failed group did, or stops the store when that cannot be known.
+    /// Rolls back a failed group, or stops the store when that fails.
     fn undo(&mut self, error: Error) -> Error {
         let mut fatal = is_fatal(&error);
         if !self.connection.is_autocommit() && self.connection.execute_batch("ROLLBACK").is_err() {

@@ -38,7 +38,7 @@ pub(super) async fn keep(state: Arc<AdminState>) {
         steps.tick().await;
         let readings = state.readings().await;
         let mut history = state.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.push(state.clock.unix_ms(), readings);
+        history.push(state.clock.unix_ms().unsigned_abs(), readings);
     }
 }
 

@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use nagaya_clock::Clock;
 use nagaya_fanout::Fanout;
 use nagaya_fleet::manager::ManagerHandle;
 use nagaya_jobs::service::Jobs;
-use nagaya_telemetry::Clock;
 use nagaya_telemetry::history::{History, Now, Readings};
 use nagaya_telemetry::metrics::Metrics;
 use tokio::sync::Semaphore;
@@ -78,7 +78,7 @@ impl AdminState {
     pub(crate) async fn now(self: &Arc<AdminState>) -> Now {
         let readings = self.readings().await;
         let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.now(self.clock.unix_ms(), readings)
+        history.now(self.clock.unix_ms().unsigned_abs(), readings)
     }
 
     /// Reads all metrics. Runs on a blocking thread, because a slow script may hold the room. If it exceeds

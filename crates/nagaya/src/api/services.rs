@@ -71,7 +71,7 @@ pub(crate) async fn ids(state: &AdminState, now: &Now) -> Option<Value> {
         Ok(Err(_)) | Err(_) => None,
     };
     let (number, fence) = ids.number().unzip();
-    let now_ms = state.clock.unix_ms();
+    let now_ms = state.clock.unix_ms().unsigned_abs();
     Some(json!({
         "number": number,
         "fence": fence,

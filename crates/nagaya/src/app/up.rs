@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Flag;
 use nagaya_process::Signals;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, LogFormat, SystemClock, Telemetry, TelemetryConfig};
+use nagaya_telemetry::{LogFormat, Telemetry, TelemetryConfig};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};

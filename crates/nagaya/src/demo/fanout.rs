@@ -17,12 +17,12 @@ use axum::routing::get;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use nagaya_client::Client;
+use nagaya_clock::SystemClock;
 use nagaya_fanout::{
     Batch, EndpointConfig, Fanout, FanoutConfig, IdSource, Record, Server, Store, StoreError, StoreKind,
     Stored, Written, open_store,
 };
 use nagaya_redis_client::{Client as Redis, RedisUrl};
-use nagaya_telemetry::SystemClock;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::Instant;

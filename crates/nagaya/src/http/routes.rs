@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use nagaya_telemetry::Clock;
+use nagaya_clock::Clock;
 use nagaya_telemetry::metrics::{CONTENT_TYPE, Metrics};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nagaya_config::{Listen, Secret, Unset, settings};
 use nagaya_ids::layout::Layout;
-use nagaya_ids::lease::{Timing, Wish};
+use nagaya_ids::lease::{Timing, TimingOptions};
 use nagaya_ids::pool::DEFAULT_NAMESPACE;
 use nagaya_redis_client::RedisUrl;
 
@@ -113,14 +113,14 @@ impl IdsConfig {
 
     /// The lengths that fit each other, and a sentence for each that had to be changed.
     pub(crate) fn timing(&self) -> (Timing, Vec<String>) {
-        let wish = Wish {
+        let timing_options = TimingOptions {
             interval: Some(self.interval),
             delay: self.delay,
             reserve: Some(self.expire),
             use_for: Some(self.use_for),
             without_guards: true,
         };
-        Timing::from_wish(wish, Timing::default())
+        Timing::from_options(timing_options, Timing::default())
     }
 
     /// The configured name, else one that no other folder on no other host has.

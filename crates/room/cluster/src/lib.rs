@@ -1,13 +1,13 @@
 //! room's hot tier on real Redis: Cluster, Sentinel or one server.
 //!
-//! [`proxy`] forwards what clients say; [`tier`] keeps what the tiering protocol
-//! needs beside the data, as scripts that run where the data is.
+//! [`proxy`] forwards the requests of clients. [`hot_tier`] keeps the state of the tiering
+//! protocol beside the data, in scripts that run where the data is. [`workers`] are the
+//! threads around both: they load, save and evict.
 
-pub mod clock;
+pub mod hot_tier;
 pub mod metrics;
 pub mod proxy;
-pub mod roles;
-pub mod tier;
+pub mod workers;
 
 mod stop;
 

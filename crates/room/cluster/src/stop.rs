@@ -1,55 +1,52 @@
-//! How threads learn that they should end.
+//! A stop signal for threads.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::{Clock, Sleep};
+use parking_lot::{Condvar, Mutex};
 
-/// A word that is said once and heard by all who share it.
+/// A signal that is set once and seen by all its clones.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     shared: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Stop {
-    pub fn tell(&self) {
-        *self.told() = true;
+    pub fn set(&self) {
+        *self.shared.0.lock() = true;
         self.shared.1.notify_all();
     }
 
-    pub fn is_told(&self) -> bool {
-        *self.told()
+    pub fn is_set(&self) -> bool {
+        *self.shared.0.lock()
     }
 
-    /// Waits for a while, or until it is told; returns whether it is.
+    /// Waits for a time, or until the signal is set; returns whether it is.
     pub fn wait(&self, time: Duration) -> bool {
-        let told = self
-            .shared
-            .1
-            .wait_timeout_while(self.told(), time, |is_told| !*is_told);
-        *told.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn told(&self) -> MutexGuard<'_, bool> {
-        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut is_set = self.shared.0.lock();
+        self.shared.1.wait_while_for(&mut is_set, |is_set| !*is_set, time);
+        *is_set
     }
 }
 
-/// A clock whose sleepers are woken when it is time to stop.
+/// A clock whose sleeps end early when the stop signal is set.
 pub(crate) struct StoppableClock {
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Sleep>,
     pub(crate) stop: Stop,
 }
 
 impl Clock for StoppableClock {
-    fn now(&self) -> Duration {
-        self.clock.now()
+    fn unix_us(&self) -> i64 {
+        self.clock.unix_us()
     }
 
-    fn unix_ms(&self) -> i64 {
-        self.clock.unix_ms()
+    fn steady_us(&self) -> u64 {
+        self.clock.steady_us()
     }
+}
 
+impl Sleep for StoppableClock {
     fn sleep(&self, time: Duration) {
         self.stop.wait(time);
     }

@@ -71,7 +71,7 @@ fn open(url: &str) -> PostgresCold {
     PostgresCold::open(url, options).unwrap()
 }
 
-/// What loading tags of so many keys takes: the base, then the claim with all rows.
+/// What loading tags of this many keys takes: the base, then the claim with all rows.
 fn loads(cold: &PostgresCold, keys: u64) {
     let tags = LOADS.min(100_000 / keys);
     let name = |number: u64| format!("load:{keys}:{number}").into_bytes();

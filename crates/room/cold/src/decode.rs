@@ -1,4 +1,4 @@
-//! Values as JSON, for people who look at the cold tier with SQL.
+//! Values as JSON, for operators who query the cold tier with SQL.
 //!
 //! Text stays text. Bytes that are not UTF-8 become `{"base64": "..."}`, and
 //! `base64:...` where JSON allows only a name. Nothing is ever read back from
@@ -11,12 +11,12 @@ use nagaya_store::stream::{Group, Stream, StreamId};
 use nagaya_store::value::Value;
 use serde_json::{Map, Value as Json, json};
 
-/// Largest payload that is decoded, and largest JSON that is kept. More is nothing that a person reads.
+/// Largest payload that is decoded, and largest JSON that is kept, in bytes. Larger values are not read by people.
 /// The first is smaller because a payload may be compressed, to about a ninetieth at best.
 const PAYLOAD_BYTES_MAX: usize = 256 << 10;
 const JSON_BYTES_MAX: usize = 1 << 20;
 
-/// Returns the value of a payload as JSON, or nothing when it cannot be read.
+/// Returns the value of a payload as JSON, or `None` when it cannot be read.
 pub fn value_as_json(payload: &[u8]) -> Option<Json> {
     let value = rdb::restore(payload, &EncodingLimits::default()).ok()?;
     Some(json_of(&value))
@@ -39,16 +39,17 @@ pub fn base64(bytes: &[u8]) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for place in 0..4 {
             // n bytes make n + 1 digits; the rest is padding.
-            match place <= chunk.len() {
-                true => out.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63])),
-                false => out.push('='),
+            if place <= chunk.len() {
+                out.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]));
+            } else {
+                out.push('=');
             }
         }
     }
     out
 }
 
-/// Returns the value of a payload as JSON text, or nothing when it is too large or cannot be read.
+/// Returns the value of a payload as JSON text, or `None` when it is too large or cannot be read.
 pub(crate) fn decode(payload: &[u8]) -> Option<String> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return None;
@@ -110,7 +111,7 @@ fn object<'a>(fields: impl Iterator<Item = (Item<'a>, Item<'a>)>) -> Json {
     Json::Object(members)
 }
 
-/// A stream entry may name a field twice, so its fields are an array of pairs.
+/// Returns fields as an array of pairs, because a stream entry may name a field twice.
 fn pairs<'a>(fields: impl Iterator<Item = (Item<'a>, Item<'a>)>) -> Json {
     fields
         .map(|(field, value)| json!([item(field), item(value)]))

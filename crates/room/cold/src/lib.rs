@@ -1,4 +1,4 @@
-//! The cold tier: where tags rest on disk.
+//! The cold tier: persistent storage for tags.
 //!
 //! One implementation of [`nagaya_tiering::cold::ColdTier`] per database, each in a
 //! module of its own with its SQL in files beside it.

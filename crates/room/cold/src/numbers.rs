@@ -1,4 +1,4 @@
-//! The numbers that stand for our words in columns. Numbers are never given anew.
+//! The numbers that stand for kinds and statuses in columns. A number is never reused.
 
 use nagaya_tiering::cold::{Kind, Status};
 

@@ -1,4 +1,4 @@
-//! Accepts connections and deals them out to the I/O threads.
+//! Accepts connections and distributes them over the I/O threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::inbox::{Inbox, Item};
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Accepts until told to stop. `waker` ends the wait then.
+/// Accepts until `stop` is set. `waker` ends the wait then.
 pub(crate) fn run(
     shared: &Shared,
     listeners: &[Listener],

@@ -67,7 +67,7 @@ settings! {
 }
 
 impl RoomConfig {
-    /// The beginnings of the names of keys that never leave memory.
+    /// Returns the beginnings of the names of keys that never leave memory.
     pub(crate) fn pinned_prefixes(&self) -> Vec<Vec<u8>> {
         self.pinned
             .iter()

@@ -1,21 +1,21 @@
-//! One connection: what was read and not yet run, what is to be written.
+//! One connection: requests that have not been executed, replies that have not been written.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_commands::client::Client;
-use nagaya_commands::config::{Config, OutputLimit};
-use nagaya_commands::dispatch::Executed;
-use nagaya_commands::executor::Core;
+use nagaya_exec::config::{Config, OutputLimit};
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::session::Session;
 use nagaya_reactor::Transport;
 use nagaya_resp::{Limits, Out, Parsed, RequestParser};
 
-/// Replies waiting beyond this stop the reading of further requests.
+/// Bytes of unwritten replies above which no further requests are read.
 const OUTPUT_SOFT_BYTES: usize = 1 << 20;
-/// Most arguments of one request.
+/// The most arguments of one request: Redis's own limit.
 const ARGS_MAX: usize = 1024 * 1024;
-/// Idle connections keep no larger buffer than this.
+/// The largest buffer, in bytes, that an idle connection keeps.
 const KEPT_BUFFER_BYTES: usize = 4 << 10;
 
 /// What to do with a connection next.
@@ -27,35 +27,35 @@ pub(crate) enum Next {
 
 pub(crate) struct Connection {
     pub(crate) transport: Transport,
-    pub(crate) client: Client,
+    pub(crate) client: Session,
     parser: RequestParser,
-    /// Bytes of requests that have not run yet.
+    /// Bytes of requests that have not been executed.
     input: Vec<u8>,
     pub(crate) out: Out,
     /// How much of `out` has been written.
     written: usize,
     /// Bytes written and not yet counted.
     uncounted: usize,
-    /// The event loop watches for room to write.
+    /// The event loop waits for the socket to become writable.
     pub(crate) watches_output: bool,
-    /// No more is read or run; what is owed is written, then the connection ends.
+    /// No more is read or executed; the connection ends once its replies are written.
     closing: bool,
     /// Requests that have arrived wait until the replies before them are written.
     stalled: bool,
     /// When the unwritten replies passed the soft limit, in Unix milliseconds.
     over_soft_since_ms: Option<i64>,
-    /// The next request waits for the end of a pause, or is tried again from time to time.
+    /// The next request waits for the end of a pause, or is retried at each tick.
     pub(crate) postponed: bool,
-    /// The next request waits for something that is on its way.
+    /// The next request waits for a message of another thread, such as a finished load.
     pub(crate) waits: bool,
-    /// The last read took all it could: there may be more.
+    /// The last read filled its buffer: there may be more.
     pub(crate) read_more: bool,
-    /// When the last bytes came, in Unix milliseconds.
+    /// When the last bytes arrived, in Unix milliseconds.
     pub(crate) active_ms: i64,
 }
 
 impl Connection {
-    pub(crate) fn new(transport: Transport, client: Client, now_ms: i64) -> Connection {
+    pub(crate) fn new(transport: Transport, client: Session, now_ms: i64) -> Connection {
         Connection {
             transport,
             out: Out::new(client.proto()),
@@ -75,8 +75,8 @@ impl Connection {
         }
     }
 
-    /// Reads once and runs what has arrived whole.
-    pub(crate) fn on_readable(&mut self, core: &mut Core<'_>, scratch: &mut [u8]) -> Next {
+    /// Reads once and executes the complete requests.
+    pub(crate) fn on_readable(&mut self, core: &mut Executor<'_>, scratch: &mut [u8]) -> Next {
         self.read_more = false;
         let read = match self.transport.read(scratch) {
             Ok(0) => return Next::Close,
@@ -109,8 +109,8 @@ impl Connection {
         }
     }
 
-    /// Runs what has arrived whole already; after a wait, a pause or a full output buffer.
-    pub(crate) fn resume(&mut self, core: &mut Core<'_>) -> Next {
+    /// Executes complete requests that had to wait for a load, a pause or a full output buffer.
+    pub(crate) fn resume(&mut self, core: &mut Executor<'_>) -> Next {
         if self.input.is_empty() {
             return Next::Keep;
         }
@@ -128,8 +128,8 @@ impl Connection {
         Next::Keep
     }
 
-    /// Runs requests until the bytes or the connection's right to go on are used up.
-    fn run(&mut self, core: &mut Core<'_>, bytes: &[u8]) -> usize {
+    /// Executes requests until the bytes are used up or the connection has to wait. Returns the bytes consumed.
+    fn run(&mut self, core: &mut Executor<'_>, bytes: &[u8]) -> usize {
         let mut at = 0;
         self.postponed = false;
         self.waits = false;
@@ -173,8 +173,8 @@ impl Connection {
         if self.closing { bytes.len() } else { at }
     }
 
-    /// What a request of this client may take; little before it has authenticated.
-    fn limits(&mut self, core: &Core<'_>) -> Limits {
+    /// Returns the limits of a request. They are low before the client has authenticated.
+    fn limits(&mut self, core: &Executor<'_>) -> Limits {
         if core.must_authenticate(&mut self.client) {
             return Limits::unauthenticated();
         }
@@ -186,12 +186,12 @@ impl Connection {
         }
     }
 
-    /// Tells whether requests wait for replies that have been written since.
+    /// Returns whether requests waited for replies that have been written since.
     pub(crate) fn can_go_on(&self) -> bool {
         self.stalled && !self.needs_output()
     }
 
-    /// Tells whether more replies wait, or for longer, than the settings allow.
+    /// Returns whether more replies are unwritten, or for longer, than the settings allow.
     pub(crate) fn reads_too_slowly(&mut self, config: &Config, now_ms: i64) -> bool {
         let unwritten = self.unwritten() as u64;
         let subscriber = usize::from(self.client.is_subscribed()) * 2;
@@ -213,8 +213,8 @@ impl Connection {
         now_ms - since_ms > soft_seconds as i64 * 1000
     }
 
-    /// Counts what was written and tells other threads how full the buffers are (INFO, CLIENT LIST).
-    pub(crate) fn show_buffers(&mut self, core: &Core<'_>) {
+    /// Counts written bytes and publishes the sizes of the buffers (INFO, CLIENT LIST).
+    pub(crate) fn show_buffers(&mut self, core: &Executor<'_>) {
         if self.uncounted > 0 {
             core.count_written(std::mem::take(&mut self.uncounted));
         }
@@ -230,7 +230,7 @@ impl Connection {
     pub(crate) fn flush(&mut self) -> Next {
         while self.written < self.out.buf.len() || self.transport.wants_write() {
             match self.transport.write(&self.out.buf[self.written..]) {
-                // Through TLS it may have been older bytes that went out.
+                // Through TLS, only older bytes may have been written.
                 Ok(0) if !self.transport.is_tls() => return Next::Close,
                 Ok(written) => {
                     self.written += written;
@@ -249,28 +249,28 @@ impl Connection {
         if self.closing { Next::Close } else { Next::Keep }
     }
 
-    /// Runs the request that waited, now that what it needs is there, or refuses it.
-    pub(crate) fn go_on(&mut self, core: &mut Core<'_>, refusal: Option<Arc<str>>) -> Next {
+    /// Executes the request that waited for a load, or refuses it.
+    pub(crate) fn go_on(&mut self, core: &mut Executor<'_>, refusal: Option<Arc<str>>) -> Next {
         if !self.waits {
-            // It was tried again meanwhile.
+            // It has been retried in the meantime.
             return Next::Keep;
         }
         self.client.refusal = refusal;
         self.resume(core)
     }
 
-    /// Ends the connection once what it is owed has been written.
+    /// Ends the connection once its replies are written.
     pub(crate) fn close_after_flush(&mut self) {
         self.closing = true;
         self.input = Vec::new();
     }
 
-    /// Returns the bytes that wait to be written.
+    /// Returns the number of unwritten bytes.
     pub(crate) fn unwritten(&self) -> usize {
         self.out.buf.len() - self.written
     }
 
-    /// Tells whether the event loop has to watch for room to write.
+    /// Returns whether the event loop has to wait for the socket to become writable.
     pub(crate) fn needs_output(&self) -> bool {
         self.unwritten() > 0 || self.transport.wants_write()
     }

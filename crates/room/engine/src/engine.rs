@@ -7,17 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::config::Config;
-use nagaya_commands::executor::Core;
-use nagaya_commands::server::Server;
+use nagaya_clock::SystemClock;
 use nagaya_commands::table::registry;
 use nagaya_config::Listen;
+use nagaya_exec::config::Config;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::server::Server;
 use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::acceptor;
 use crate::config::RoomConfig;
@@ -25,22 +23,22 @@ use crate::error::Error;
 use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
 use crate::memory::used_bytes;
+use crate::persistence::{Persistence, Storage};
 use crate::reclaimer::BackgroundReclaimer;
-use crate::tiers::{Storage, Tiers};
 
-/// What the threads of an engine share beside the data.
+/// State that the threads of an engine share besides the data.
 pub(crate) struct Shared {
     pub(crate) server: Server,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
-    /// Why saving fails, while it does.
-    pub(crate) trouble: Mutex<Option<String>>,
+    /// The reason of a failing save, while saving fails.
+    pub(crate) failure: Mutex<Option<String>>,
     stopping: AtomicBool,
 }
 
 impl Shared {
-    /// Tells whether the engine is about to end.
+    /// Returns whether the engine is about to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -67,11 +65,11 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
     tcp: SocketAddr,
-    tiers: Option<Tiers>,
+    persistence: Option<Persistence>,
 }
 
 impl Bound {
-    /// Takes the addresses of the settings, or says which one could not be had.
+    /// Binds the addresses of the settings; the error names the one that failed.
     pub fn bind(config: RoomConfig) -> Result<Bound, Error> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -108,7 +106,7 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Listens nowhere: for a tool that needs what is in the data and lets nobody else at it.
+    /// Listens nowhere: for a tool that reads the data while no client may connect.
     pub fn nowhere(config: RoomConfig) -> Bound {
         Bound {
             listeners: Vec::new(),
@@ -128,8 +126,8 @@ impl Bound {
         &self.config
     }
 
-    /// Brings back what the storage has, as far as it must be in memory, and starts the threads. Without
-    /// storage, nothing outlives the engine.
+    /// Recovers from the storage what must be in memory, and starts the threads. Without storage, the data
+    /// ends with the engine.
     pub fn start(self, storage: Option<Storage>) -> Result<Engine, Error> {
         let Bound {
             listeners,
@@ -138,7 +136,7 @@ impl Bound {
             config,
         } = self;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // One thread serves two cores best when the clients share the machine.
+        // Half of the cores: the clients of an embedded engine mostly run on the same machine.
         let io_threads = if config.io_threads > 0 {
             config.io_threads as usize
         } else {
@@ -150,14 +148,14 @@ impl Bound {
             (io_threads * 16).clamp(16, 256)
         };
         let (reclaimer, free_thread) = BackgroundReclaimer::start().map_err(Error::Thread)?;
-        let clock = Arc::new(SystemClock::default());
+        let clock = Arc::new(SystemClock);
         let settings = Config {
             requirepass: config
                 .password
                 .as_ref()
                 .map_or(String::new(), |password| password.reveal().to_owned()),
             maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET tells it; a part of one is not for ever.
+            // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: tcp.port(),
             bind: tcp.ip().to_string(),
@@ -169,7 +167,7 @@ impl Bound {
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
@@ -182,10 +180,10 @@ impl Bound {
             threads: vec![free_thread],
             addresses,
             tcp,
-            tiers: None,
+            persistence: None,
         };
         if let Some(storage) = storage {
-            engine.tiers = Some(Tiers::start(&engine.shared, &config, storage)?);
+            engine.persistence = Some(Persistence::start(&engine.shared, &config, storage)?);
         }
         for number in 0..io_threads {
             engine.start_io_thread(number)?;
@@ -207,8 +205,8 @@ impl Engine {
     }
 
     /// Returns a view of the engine's counters that outlives it.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn stats(&self) -> EngineStats {
+        EngineStats {
             shared: Arc::clone(&self.shared),
         }
     }
@@ -230,16 +228,16 @@ impl Engine {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
-        // The freeing thread, first in the list, ends with the last user of the shared state.
+        // The reclaiming thread, first in the list, ends with the last user of the shared state.
         for thread in self.threads.drain(..).skip(1) {
             if thread.join().is_err() {
                 tracing::error!("an engine thread panicked");
             }
         }
-        if let Some(tiers) = self.tiers.take()
-            && let Err(error) = tiers.stop(&self.shared)
+        if let Some(persistence) = self.persistence.take()
+            && let Err(error) = persistence.stop(&self.shared)
         {
-            tracing::error!(%error, "the write-ahead log did not end well");
+            tracing::error!(%error, "could not close the write-ahead log");
         }
         open
     }
@@ -251,8 +249,8 @@ impl Engine {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
         let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
-            let stats = Core::new_stats(&shared.server);
-            let mut core = Core::new(&shared.server, &stats);
+            let stats = Executor::new_stats(&shared.server);
+            let mut core = Executor::new(&shared.server, &stats);
             let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
             core.scripts.pump = Some(Rc::clone(&event_loop) as _);
             event_loop.run(&mut core);
@@ -275,17 +273,17 @@ impl Engine {
 
 /// The engine's counters.
 #[derive(Clone)]
-pub struct Figures {
+pub struct EngineStats {
     shared: Arc<Shared>,
 }
 
-impl Figures {
+impl EngineStats {
     /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns how many connections were turned away.
+    /// Returns how many connections were rejected.
     pub fn connections_refused(&self) -> u64 {
         self.shared
             .server
@@ -295,15 +293,15 @@ impl Figures {
             .load(Ordering::Relaxed)
     }
 
-    /// Tells whether a client has asked for the end (SHUTDOWN).
+    /// Returns whether a client has sent SHUTDOWN.
     pub fn shutdown_requested(&self) -> bool {
         self.shared.server.shutdown_requested.load(Ordering::Relaxed)
     }
 
-    /// Tells why writes are refused or saving fails, while that is so.
-    pub fn trouble(&self) -> Option<String> {
+    /// Returns why writes are refused or saving fails, as long as it is so.
+    pub fn failure(&self) -> Option<String> {
         let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
-        refused.or_else(|| self.shared.trouble.lock().clone())
+        refused.or_else(|| self.shared.failure.lock().clone())
     }
 
     /// Returns the state that the commands work on: keys and command counters.
@@ -332,7 +330,7 @@ fn bind_unix(path: &Path) -> Result<Listener, Error> {
     })
 }
 
-/// Builds what clients are shown through TLS, from the files that the settings name.
+/// Builds the TLS settings of the listener from the files that the settings name.
 pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
     let cert_path = config
         .tls_cert
@@ -342,55 +340,6 @@ pub fn tls_config(config: &RoomConfig) -> Result<Arc<ServerConfig>, Error> {
         .tls_key
         .as_deref()
         .unwrap_or(Path::new("tls_key (not set)"));
-    let chain = certificates(cert_path)?;
-    let pem = read(key_path)?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| Error::TlsContent {
-        path: key_path.to_owned(),
-        what: "private key",
-    })?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder
-        .with_safe_default_protocol_versions()
-        .map_err(Error::Tls)?;
-    let builder = match &config.tls_client_ca {
-        None => builder.with_no_client_auth(),
-        Some(path) => {
-            let mut roots = rustls::RootCertStore::empty();
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(Error::Tls)?;
-            }
-            let verifier =
-                rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                    .build()
-                    .map_err(|_| Error::TlsContent {
-                        path: path.clone(),
-                        what: "certificate authority",
-                    })?;
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    builder
-        .with_single_cert(chain, key)
-        .map(Arc::new)
-        .map_err(Error::Tls)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let pem = read(path)?;
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match certificates {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(Error::TlsContent {
-            path: path.to_owned(),
-            what: "certificate",
-        }),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::TlsFile {
-        path: path.to_owned(),
-        source,
-    })
+    let config = nagaya_net::tls::server_config(cert_path, key_path, config.tls_client_ca.as_deref())?;
+    Ok(Arc::new(config))
 }

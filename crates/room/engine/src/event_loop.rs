@@ -1,16 +1,16 @@
-//! One I/O thread: waits for its connections, runs their requests inline,
+//! One I/O thread: waits for its connections, executes their requests and
 //! writes each connection's replies once per turn.
 //!
-//! A connection stays with its thread for good. It is taken out of the slab
-//! while it is being served, so that the loop itself can be entered again from
-//! inside a long-running script (see [`Pump`]) without touching it. What arrives
-//! for such a connection meanwhile is held back until it is back.
+//! A connection never changes its thread. It is taken out of the slab while it
+//! is served, so that a long-running script can enter the loop again (see
+//! [`Pump`]) without touching it. Messages for such a connection are kept until
+//! it is back in the slab.
 //!
-//! Plain sockets are watched for changes (edge-triggered), which spares the
-//! kernel a second look at each of them per turn: a read that fills its buffer
-//! is repeated in the next turn, a shorter one has emptied the socket, unless
-//! the other end has closed it, which the kernel says with the bytes. Through
-//! TLS bytes may stay in between, so those are watched for what is there.
+//! Plain sockets are watched edge-triggered, which saves the kernel a second
+//! check of each of them per turn. A read that fills its buffer is repeated in
+//! the next turn. A shorter one has emptied the socket, unless the peer has
+//! closed it, which the kernel reports with the bytes. TLS keeps bytes of its
+//! own, so its sockets are watched level-triggered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::client::{Client, Mailbox, Message};
-use nagaya_commands::executor::Core;
-use nagaya_commands::executor::Pump;
+use nagaya_connections::client::{Mailbox, Message};
+use nagaya_exec::executor::Executor;
+use nagaya_exec::executor::Pump;
+use nagaya_exec::session::Session;
 use nagaya_reactor::{Event, Events, Interest, Key, Poller, Ready, Slab, Timers, Transport, reserved_token};
 
 use crate::connection::{Connection, Next};
@@ -32,7 +33,7 @@ use crate::inbox::{Inbox, Item};
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 512;
-/// How often the slow duties run.
+/// The interval of the periodic tasks, in milliseconds.
 const TICK_MS: i64 = 100;
 /// The token of wake-ups.
 pub(crate) const WAKE: u64 = reserved_token(0);
@@ -45,11 +46,11 @@ pub(crate) struct EventLoop<'s> {
     by_id: RefCell<HashMap<u64, Key, ahash::RandomState>>,
     /// Blocked connections whose wait ends by itself, by Unix milliseconds.
     deadlines: RefCell<Timers<i64, u64>>,
-    /// Taken from the inbox and not yet looked at.
+    /// Taken from the inbox and not yet handled.
     pending: RefCell<VecDeque<Item>>,
-    /// Messages for connections that are being served further out.
+    /// Messages for connections that an outer turn is serving.
     held: RefCell<Vec<Item>>,
-    /// How many turns are under way inside the outermost one.
+    /// The number of nested turns inside the outermost one.
     depth: Cell<u32>,
     scratch: RefCell<Vec<u8>>,
     inner_events: RefCell<Option<Events>>,
@@ -96,8 +97,8 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Serves until told to stop, then closes every connection.
-    pub(crate) fn run(&self, core: &mut Core<'s>) {
+    /// Serves until `stop` is set, then closes every connection.
+    pub(crate) fn run(&self, core: &mut Executor<'s>) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.stop.load(Ordering::Relaxed) {
             let timeout = Duration::from_millis(self.timeout_ms(core) as u64);
@@ -112,14 +113,14 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Waits at most `timeout` and serves what there is to serve.
-    fn turn(&self, core: &mut Core<'s>, events: &mut Events, timeout: Duration) {
+    /// Waits at most `timeout`, then handles events, messages and timers.
+    fn turn(&self, core: &mut Executor<'s>, events: &mut Events, timeout: Duration) {
         let is_idle = self.again.borrow().is_empty();
         let timeout = if is_idle { timeout } else { Duration::ZERO };
         self.inbox.wait(&self.poller, events, timeout);
         core.begin_batch();
         self.events.borrow_mut().extend(events.iter());
-        // Inner turns go on with the events of the outer one: the kernel does not report them again.
+        // A nested turn continues with the events of the outer one: the kernel does not report them again.
         loop {
             let next = self.events.borrow_mut().pop_front();
             let Some(Event { token, ready }) = next else { break };
@@ -137,7 +138,7 @@ impl<'s> EventLoop<'s> {
         self.tick(core);
     }
 
-    fn on_event(&self, core: &mut Core<'s>, key: Key, ready: Ready) {
+    fn on_event(&self, core: &mut Executor<'s>, key: Key, ready: Ready) {
         let Some(mut connection) = self.take(key) else {
             if self.depth.get() > 0 && self.connections.borrow().is_live(key) {
                 // An outer turn is serving it; the kernel does not report this again.
@@ -168,8 +169,8 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Makes durable what this turn's requests did, once for all of them, and lets their replies go.
-    fn settle_all(&self, core: &mut Core<'s>) {
+    /// Commits the journal once for all requests of this turn, then sends their replies.
+    fn settle_all(&self, core: &mut Executor<'s>) {
         if self.unsettled.borrow().is_empty() {
             return;
         }
@@ -184,10 +185,10 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// Writes what a connection is owed and puts it back, or ends it. What it is owed is made durable
-    /// first; when that fails, nobody knows what became of its writes, and it ends without replies. Those
-    /// who only read are served.
-    fn settle(&self, core: &mut Core<'s>, key: Key, mut connection: Box<Connection>, next: Next) {
+    /// Writes the replies of a connection and puts it back into the slab, or closes it. Its writes are made
+    /// durable first. If that fails, their state is unknown, and the connection is closed without replies;
+    /// clients that only read are served.
+    fn settle(&self, core: &mut Executor<'s>, key: Key, mut connection: Box<Connection>, next: Next) {
         if !is_durable(core, &connection) {
             return self.close(core, key, connection);
         }
@@ -201,7 +202,7 @@ impl<'s> EventLoop<'s> {
             }
         }
         connection.show_buffers(core);
-        // A reader that lags behind by more than the limit loses its connection.
+        // A client that lags behind by more than the limit is disconnected.
         let too_much = connection.unwritten() > self.shared.output_bytes_max;
         if too_much || connection.reads_too_slowly(core.config(), core.now_ms()) {
             tracing::warn!(
@@ -213,7 +214,7 @@ impl<'s> EventLoop<'s> {
         let needs_output = connection.needs_output();
         if needs_output != connection.watches_output {
             connection.watches_output = needs_output;
-            // While replies wait, no more is read: a client that does not read cannot make us buffer.
+            // While replies are unwritten, no more is read, so that a client cannot make the buffer grow.
             let interest = interest(&connection.transport, needs_output);
             let watched = self
                 .poller
@@ -230,13 +231,13 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().put(key, connection);
     }
 
-    /// Takes what other threads, and commands on this one, have sent.
-    fn deliver(&self, core: &mut Core<'s>) {
+    /// Handles what other threads, and commands on this one, have sent.
+    fn deliver(&self, core: &mut Executor<'s>) {
         loop {
             let item = {
                 let mut pending = self.pending.borrow_mut();
                 if self.depth.get() == 0 {
-                    // Everybody is in their slots again: what was held back comes first.
+                    // All connections are in the slab again: the kept messages come first.
                     let held = self.held.take();
                     held.into_iter().rev().for_each(|item| pending.push_front(item));
                 }
@@ -251,7 +252,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn on_message(&self, core: &mut Core<'s>, id: u64, message: Message) {
+    fn on_message(&self, core: &mut Executor<'s>, id: u64, message: Message) {
         let Some(key) = self.by_id.borrow().get(&id).copied() else {
             return;
         };
@@ -270,13 +271,13 @@ impl<'s> EventLoop<'s> {
                 connection.client.unblocked();
                 next = connection.resume(core);
             }
-            Message::GoOn(refusal) => next = connection.go_on(core, refusal),
+            Message::Resume(refusal) => next = connection.go_on(core, refusal),
             Message::Close => connection.close_after_flush(),
         }
         self.settle(core, key, connection, next);
     }
 
-    fn open(&self, core: &mut Core<'s>, id: u64, transport: Transport) {
+    fn open(&self, core: &mut Executor<'s>, id: u64, transport: Transport) {
         let key = self.connections.borrow_mut().reserve();
         let watched = self
             .poller
@@ -287,7 +288,7 @@ impl<'s> EventLoop<'s> {
             return;
         }
         let mailbox = Arc::clone(&self.inbox) as Arc<dyn Mailbox>;
-        let client = Client::new(id, mailbox, transport.peer_name(), transport.local_name());
+        let client = Session::new(id, mailbox, transport.peer_name(), transport.local_name());
         client
             .shared
             .fd
@@ -298,7 +299,7 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().put(key, connection);
     }
 
-    fn close(&self, core: &mut Core<'s>, key: Key, mut connection: Box<Connection>) {
+    fn close(&self, core: &mut Executor<'s>, key: Key, mut connection: Box<Connection>) {
         if let Some(deadline_ms) = connection.client.block_deadline_ms() {
             self.deadlines
                 .borrow_mut()
@@ -316,8 +317,8 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().take(key)
     }
 
-    /// Ends the waits whose time is up.
-    fn end_waits(&self, core: &mut Core<'s>) {
+    /// Ends blocked waits whose timeout has passed.
+    fn end_waits(&self, core: &mut Executor<'s>) {
         loop {
             let due = self.deadlines.borrow_mut().pop_due(core.now_ms());
             let Some((deadline_ms, id)) = due else {
@@ -345,7 +346,7 @@ impl<'s> EventLoop<'s> {
             } else {
                 Next::Keep
             };
-            // When somebody was just serving it, `settle` books the deadline again: ask once more soon.
+            // If another thread was just serving it, `settle` sets the deadline again: retry soon.
             self.settle(core, key, connection, next);
             if !ended {
                 return;
@@ -353,8 +354,8 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    /// The slow duties, ten times a second.
-    fn tick(&self, core: &mut Core<'s>) {
+    /// Runs the periodic tasks, ten times a second.
+    fn tick(&self, core: &mut Executor<'s>) {
         let now_ms = core.now_ms();
         if now_ms < self.next_tick_ms.get() && now_ms + TICK_MS >= self.next_tick_ms.get() {
             return;
@@ -366,13 +367,13 @@ impl<'s> EventLoop<'s> {
             core.relieve_memory();
         }
         if self.expires_keys && !self.expire_keys(core) {
-            // There is more: come back soon, but let clients in between.
+            // There are more: continue soon, but serve clients first.
             self.next_tick_ms.set(now_ms + TICK_MS / 10);
         }
     }
 
-    /// Removes expired keys, a bounded number per turn; true when none is left.
-    fn expire_keys(&self, core: &mut Core<'s>) -> bool {
+    /// Removes a bounded number of expired keys. Returns whether none is left.
+    fn expire_keys(&self, core: &mut Executor<'s>) -> bool {
         const KEYS_PER_SHARD: usize = 64;
         let started_us = self.shared.server.clock.steady_us();
         let count = self.shared.server.keyspace.shards.count();
@@ -392,7 +393,7 @@ impl<'s> EventLoop<'s> {
         true
     }
 
-    fn resume_postponed(&self, core: &mut Core<'s>) {
+    fn resume_postponed(&self, core: &mut Executor<'s>) {
         let postponed = self
             .connections
             .borrow()
@@ -405,7 +406,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn close_idle(&self, core: &mut Core<'s>) {
+    fn close_idle(&self, core: &mut Executor<'s>) {
         let idle_ms = i64::from(core.config().timeout) * 1000;
         if idle_ms == 0 {
             return;
@@ -420,15 +421,15 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn timeout_ms(&self, core: &Core<'s>) -> i64 {
+    fn timeout_ms(&self, core: &Executor<'s>) -> i64 {
         let next = self.next_tick_ms.get();
         let deadline = self.deadlines.borrow().next().map_or(next, |at| next.min(at));
-        // A look at the clock for every turn is saved; a wait ends late by no more than the turn took.
+        // This saves reading the clock in every turn; a wait ends late by no more than the turn took.
         (deadline - core.now_ms()).clamp(0, TICK_MS)
     }
 }
 
-/// What the kernel is to tell of a connection.
+/// Returns the events that a connection is watched for.
 fn interest(transport: &Transport, for_output: bool) -> Interest {
     let interest = if for_output {
         Interest::WRITE
@@ -443,7 +444,7 @@ fn interest(transport: &Transport, for_output: bool) -> Interest {
 }
 
 impl<'s> Pump<'s> for EventLoop<'s> {
-    fn pump(&self, core: &mut Core<'s>) {
+    fn pump(&self, core: &mut Executor<'s>) {
         self.depth.set(self.depth.get() + 1);
         let events = self.inner_events.take();
         let mut events = events.unwrap_or_else(|| Events::with_capacity(EVENTS_MAX));
@@ -457,7 +458,7 @@ impl<'s> Pump<'s> for EventLoop<'s> {
     }
 }
 
-/// Makes durable what a connection is owed replies for; false when that failed.
-fn is_durable(core: &mut Core<'_>, connection: &Connection) -> bool {
+/// Makes the writes of a connection durable. Returns false if that failed.
+fn is_durable(core: &mut Executor<'_>, connection: &Connection) -> bool {
     !core.wants_commit() || core.commit() || core.is_durable(&connection.client)
 }

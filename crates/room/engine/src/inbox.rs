@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use nagaya_commands::client::{Mailbox, Message};
+use nagaya_connections::client::{Mailbox, Message};
 use nagaya_reactor::Transport;
 
-/// Something for an I/O thread to do.
+/// Work for an I/O thread.
 pub(crate) enum Item {
-    /// A new connection to serve, with its number.
+    /// A new connection, with its client id.
     Connection(u64, Box<Transport>),
     /// A message for one of its connections.
     Message(u64, Message),

@@ -1,10 +1,10 @@
-//! The embedded engine: threads, sockets and background duties around the
+//! The embedded engine: threads, sockets and background tasks around the
 //! command table of `nagaya-commands`.
 //!
 //! Suggested reading order: [`Engine::start`] binds the listeners and starts the
-//! threads; an acceptor hands each connection to one I/O thread for good; that
-//! thread's event loop reads a batch, runs its commands inline and writes the
-//! replies back in one go.
+//! threads; an acceptor assigns each connection to one I/O thread; that thread's
+//! event loop reads a batch, executes its commands and writes the replies with
+//! one call.
 
 mod config;
 mod error;
@@ -16,14 +16,14 @@ mod connection;
 mod event_loop;
 mod inbox;
 
-mod tiers;
+mod persistence;
 
 mod memory;
 pub mod metrics;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};
-pub use engine::{Bound, Engine, Figures, tls_config};
+pub use engine::{Bound, Engine, EngineStats, tls_config};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};
-pub use tiers::{RecoveryError, Storage, checkpoint};
+pub use persistence::{RecoveryError, Storage, checkpoint};

@@ -1,4 +1,4 @@
-//! The process's allocator: mimalloc, with the bytes in use counted.
+//! The process's allocator: mimalloc, with a count of the bytes in use.
 //!
 //! Counting has to cost next to nothing. Each of the first threads owns a
 //! counter and adds to it without any locked instruction; the few beyond share
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use mimalloc::MiMalloc;
 
-/// Counters; the last is shared by all threads that come too late for one of their own.
+/// Counters; the last is shared by all threads beyond the first ones.
 const COUNTERS: usize = 64;
 
 #[repr(align(128))]

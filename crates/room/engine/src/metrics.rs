@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// What one command did so far.
+/// Counters of one command.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandStats {
     /// A name of the command table: a closed set.
@@ -28,7 +28,7 @@ pub struct RoomStats {
     pub misses: u64,
     pub expired: u64,
     pub used_bytes: u64,
-    /// Nothing when memory has no limit.
+    /// `None` when memory has no limit.
     pub limit_bytes: Option<u64>,
     /// Tags in memory; `None` where they are not counted.
     pub tags: Option<u64>,
@@ -36,7 +36,7 @@ pub struct RoomStats {
     pub tiers: TierStats,
 }
 
-/// What lies in which tier, and what moved between them.
+/// The contents of the tiers and the movements between them.
 #[derive(Clone, Debug, Default)]
 pub struct TierStats {
     pub cold_keys: u64,
@@ -49,7 +49,7 @@ pub struct TierStats {
     pub loads_failed: u64,
     pub evicted_tags: u64,
     pub saved_keys: u64,
-    /// Loads by their time: upper bounds in seconds and how many took no longer, the last without bound.
+    /// A histogram of load times: upper bounds in seconds and counts; the last has no bound.
     pub load_times: Vec<(f64, u64)>,
     pub load_seconds: f64,
 }

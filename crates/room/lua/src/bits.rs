@@ -19,8 +19,8 @@ pub(crate) fn push_library(lua: Lua<'_>) {
     lua.set_function(-1, "tohex", function!(tohex));
 }
 
-/// An argument as 32 bits. Adding 2^52 + 2^51 leaves the rounded number in the low bits of the double, also for
-/// numbers far out of range, which is how scripts see them wrap.
+/// Returns an argument as 32 bits. Adding 2^52 + 2^51 leaves the rounded number in the low bits of the double,
+/// also for numbers far out of range, which is how scripts see them wrap.
 fn argument(lua: Lua<'_>, index: i32) -> Result<u32, Raise> {
     let bits = (lua.number(index) + 6_755_399_441_055_744.0).to_bits() as u32;
     if bits == 0 && !lua.is_number(index) {

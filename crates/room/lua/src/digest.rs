@@ -2,7 +2,7 @@
 
 use sha1::{Digest, Sha1};
 
-/// SHA-1 of a script's text as 40 lower-case hexadecimal digits.
+/// Returns the SHA-1 of a script's text as 40 lower-case hexadecimal digits.
 pub fn sha1_hex(body: &[u8]) -> [u8; 40] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut hex = [0; 40];

@@ -39,7 +39,9 @@ pub(crate) fn describe_error(lua: Lua<'_>) -> Result<i32, Raise> {
 /// Appends what `tostring` shows of the value in slot 1.
 fn append_text(lua: Lua<'_>, text: &mut Vec<u8>) {
     match lua.kind(1) {
-        Kind::String | Kind::Number => text.extend_from_slice(lua.bytes(1).unwrap_or_default()),
+        Kind::String | Kind::Number => {
+            lua.lend(|lua| text.extend_from_slice(lua.bytes(1).unwrap_or_default()))
+        }
         Kind::Nil | Kind::None => text.extend_from_slice(b"nil"),
         Kind::Boolean => text.extend_from_slice(if lua.boolean(1) { b"true" } else { b"false" }),
         _ => text.extend_from_slice(format!("{}: {:#x}", lua.type_name(1), lua.address(1)).as_bytes()),
@@ -67,21 +69,23 @@ pub(crate) fn write_failure(lua: Lua<'_>, name: &[u8], out: &mut Out) -> RunOutc
         lua.pop(1);
     } else {
         // Only errors that meet no handler come here: out of memory, or an error inside the handler.
-        let message = lua.bytes(-1).unwrap_or(b"execution failure");
         reply.extend_from_slice(b"ERR Error running script ");
         reply.extend_from_slice(name);
         reply.extend_from_slice(b", ");
-        reply.extend_from_slice(&message[..message.len().min(100)]);
+        lua.lend(|lua| {
+            let message = lua.bytes(-1).unwrap_or(b"execution failure");
+            reply.extend_from_slice(&message[..message.len().min(100)]);
+        });
     }
     lua.pop(1);
     reply_out::write_error(out, &reply);
     RunOutcome::Error { already_counted }
 }
 
-/// Text or number in a field of the table on top.
+/// Returns the text or number in a field of the table on top.
 fn take_text(lua: Lua<'_>, key: &str) -> Option<Vec<u8>> {
     lua.raw_field(-1, key);
-    let text = lua.bytes(-1).map(<[u8]>::to_vec);
+    let text = lua.lend(|lua| lua.bytes(-1).map(<[u8]>::to_vec));
     lua.pop(1);
     text
 }

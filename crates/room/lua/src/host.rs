@@ -15,7 +15,7 @@ pub trait Host {
     /// Answers `redis.acl_check_cmd`: may the caller run this command? The error is the text for the script.
     fn acl_check(&mut self, args: &[&[u8]]) -> Result<bool, String>;
 
-    /// Called every so many instructions (see [`crate::Limits`]) and from long pattern matches; must be cheap.
+    /// Called at an interval of instructions (see [`crate::Limits`]) and from long pattern matches; must be cheap.
     fn tick(&mut self) -> Tick;
 
     /// Takes the flags of `redis.set_repl`, already checked: 1 is the append-only file, 2 the replicas.
@@ -23,7 +23,7 @@ pub trait Host {
         let _ = flags;
     }
 
-    /// The version scripts see, as text and as `0x00MMmmpp`. Read when a state is made.
+    /// Returns the version scripts see, as text and as `0x00MMmmpp`. Read when a state is made.
     fn redis_version(&self) -> (&str, u32) {
         ("7.0.15", 0x0007_000f)
     }

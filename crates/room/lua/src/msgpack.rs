@@ -56,7 +56,7 @@ fn pack(lua: Lua<'_>) -> Result<i32, Raise> {
 fn pack_value(lua: Lua<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     match lua.kind(-1) {
         Kind::String => {
-            pack_bytes(out, lua.bytes(-1).unwrap_or_default());
+            lua.lend(|lua| pack_bytes(out, lua.bytes(-1).unwrap_or_default()));
             // Many references to one string take no memory in Lua, but do here.
             lua.context().check_room(out.len())?;
         }
@@ -144,7 +144,7 @@ fn pack_header(out: &mut Vec<u8>, small: u8, large: u8, len: usize) {
     }
 }
 
-/// True when the keys of the table on top are exactly 1 to n. An empty table counts.
+/// Returns whether the keys of the table on top are exactly 1 to n. An empty table counts.
 fn is_array(lua: Lua<'_>) -> bool {
     let (mut count, mut most) = (0.0, 0.0);
     lua.push_nil();
@@ -376,7 +376,7 @@ impl<'l> Reader<'l> {
         Ok(left == 0)
     }
 
-    /// Length of a string or container, from its tag or the bytes after it.
+    /// Returns the length of a string or container, from its tag or the bytes after it.
     fn length(&mut self, tag: u8) -> Result<u32, Raise> {
         Ok(match tag {
             0xa0..=0xbf => u32::from(tag & 0x1f),

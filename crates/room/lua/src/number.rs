@@ -67,7 +67,7 @@ fn parse_terminated(text: &[u8]) -> (f64, usize) {
     (number, rest as usize - text.as_ptr() as usize)
 }
 
-/// Bytes that can occur in what `strtod` takes: digits, hexadecimal, "infinity", "nan".
+/// Returns whether a byte can occur in what `strtod` takes: digits, hexadecimal, "infinity", "nan".
 fn is_number_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'(' | b')' | b'_')
 }

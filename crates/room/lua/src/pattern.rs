@@ -1,14 +1,14 @@
 //! Lua patterns, matched with a bounded amount of work.
 //!
 //! Lua's own matcher can be made to run for years (`a*a*a*...b`) or to overflow the C stack (a pattern of a million
-//! `?`), and nothing can interrupt it. This one counts its steps, asks now and then whether to go on, and refuses
+//! `?`), and nothing can interrupt it. This one counts its steps, asks now and then whether to continue, and refuses
 //! patterns that nest too deep. Otherwise it follows Lua 5.1, including that a zero byte ends a pattern.
 
 /// Captures a pattern may have.
 const CAPTURES_MAX: usize = 32;
 /// Nested repetitions and captures that may be open at once. Each takes a few frames of the thread's stack.
 const DEPTH_MAX: u32 = 400;
-/// Steps between two questions whether to go on; about a millisecond.
+/// Steps between two questions whether to continue; about a millisecond.
 const STEPS_PER_TICK: u32 = 200_000;
 
 /// Why a match was given up.
@@ -28,7 +28,7 @@ pub(crate) enum Capture {
     Unfinished { start: usize },
 }
 
-/// One subject and pattern. `keep_going` is asked every so many steps.
+/// One subject and pattern. `keep_going` is called at regular intervals of steps.
 pub(crate) struct Matcher<'a, F> {
     subject: &'a [u8],
     pattern: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a, F: FnMut() -> bool> Matcher<'a, F> {
         self.run(at, at_pattern)
     }
 
-    /// Captures of the last match.
+    /// Returns the captures of the last match.
     pub(crate) fn captures(&self) -> &[Capture] {
         &self.captures[..self.level]
     }

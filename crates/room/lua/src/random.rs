@@ -26,7 +26,7 @@ impl Random {
         Random((u64::from(seed as u32) << 16) | 0x330E)
     }
 
-    /// The next 31 bits.
+    /// Returns the next 31 bits.
     fn advance(&mut self) -> u32 {
         self.0 = self.0.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT) & MASK;
         (self.0 >> 17) as u32

@@ -109,7 +109,11 @@ fn run_command(lua: Lua<'_>) -> Result<bool, Raise> {
 }
 
 /// Lends the arguments of the running function as bytes. Numbers become text with all their digits.
-fn with_arguments<'a, R>(lua: Lua<'a>, body: impl FnOnce(&[Slice<'a>]) -> R) -> Result<R, Raise> {
+fn with_arguments<R>(lua: Lua<'_>, body: impl FnOnce(&[Slice<'_>]) -> R) -> Result<R, Raise> {
+    lua.lend(|lua| lend_arguments(lua, body))
+}
+
+fn lend_arguments<'a, R>(lua: Lua<'a>, body: impl FnOnce(&[Slice<'a>]) -> R) -> Result<R, Raise> {
     let count = usize::try_from(lua.top()).unwrap_or(0);
     if count == 0 {
         return Err(Raise::reply(

@@ -116,7 +116,7 @@ fn read_table(lua: Lua<'_>) -> Result<Named, Raise> {
 /// Reads one named argument: key and value are on top.
 fn read_named(lua: Lua<'_>, named: &mut Named) -> Result<(), Raise> {
     let key = match lua.kind(-2) {
-        Kind::String => lua.bytes(-2).unwrap_or_default(),
+        Kind::String => lua.lend(|lua| lua.bytes(-2).unwrap_or_default().to_ascii_lowercase()),
         Kind::Number => return Err(Raise::reply("unknown argument given to redis.register_function")),
         _ => {
             return Err(Raise::reply(
@@ -124,18 +124,18 @@ fn read_named(lua: Lua<'_>, named: &mut Named) -> Result<(), Raise> {
             ));
         }
     };
-    if key.eq_ignore_ascii_case(b"function_name") {
+    if key == b"function_name" {
         named.name = Some(text(
             lua,
             "function_name argument given to redis.register_function must be a string",
         )?);
-    } else if key.eq_ignore_ascii_case(b"description") {
+    } else if key == b"description" {
         let bytes = text(
             lua,
             "description argument given to redis.register_function must be a string",
         )?;
         named.description = Some(String::from_utf8_lossy(&bytes).into_owned());
-    } else if key.eq_ignore_ascii_case(b"callback") {
+    } else if key == b"callback" {
         if lua.kind(-1) != Kind::Function {
             return Err(Raise::reply(
                 "callback argument given to redis.register_function must be a function",
@@ -144,7 +144,7 @@ fn read_named(lua: Lua<'_>, named: &mut Named) -> Result<(), Raise> {
         lua.push_value(-1);
         lua.replace(2);
         named.has_callback = true;
-    } else if key.eq_ignore_ascii_case(b"flags") {
+    } else if key == b"flags" {
         if lua.kind(-1) != Kind::Table {
             let text =
                 "flags argument to redis.register_function must be a table representing function flags";
@@ -159,7 +159,7 @@ fn read_named(lua: Lua<'_>, named: &mut Named) -> Result<(), Raise> {
 
 fn text(lua: Lua<'_>, refusal: &'static str) -> Result<Vec<u8>, Raise> {
     lua.push_value(-1); // A copy, so that a number in the table stays a number.
-    let bytes = lua.bytes(-1).map(<[u8]>::to_vec);
+    let bytes = lua.lend(|lua| lua.bytes(-1).map(<[u8]>::to_vec));
     lua.pop(1);
     bytes.ok_or(Raise::reply(refusal))
 }
@@ -169,7 +169,7 @@ fn read_flags(lua: Lua<'_>) -> Result<Vec<ScriptFlag>, Raise> {
     for index in 1.. {
         lua.raw_get_index(-1, index);
         let ended = lua.kind(-1) == Kind::Nil;
-        let flag = lua.bytes(-1).and_then(ScriptFlag::from_name_any_case);
+        let flag = lua.lend(|lua| lua.bytes(-1).and_then(ScriptFlag::from_name_any_case));
         lua.pop(1);
         match flag {
             _ if ended => break,

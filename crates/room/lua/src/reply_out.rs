@@ -110,7 +110,7 @@ impl Writer<'_, '_> {
             return;
         }
         match lua.kind(-1) {
-            Kind::String => self.out.bulk(lua.bytes(-1).unwrap_or_default()),
+            Kind::String => lua.lend(|lua| self.out.bulk(lua.bytes(-1).unwrap_or_default())),
             Kind::Boolean => self.write_boolean(lua.boolean(-1)),
             Kind::Number => self.out.int(truncate(lua.number(-1))),
             Kind::Table => return self.write_table(),
@@ -159,7 +159,7 @@ impl Writer<'_, '_> {
         let (lua, out) = (self.lua, &mut *self.out);
         lua.raw_field(-1, "err");
         if lua.kind(-1) == Kind::String {
-            write_error(out, lua.bytes(-1).unwrap_or_default());
+            lua.lend(|lua| write_error(out, lua.bytes(-1).unwrap_or_default()));
             lua.pop(1);
             lua.raw_field(-1, "ignore_error_stats_update");
             if self.open.is_empty() {
@@ -174,7 +174,7 @@ impl Writer<'_, '_> {
         lua.raw_field(-1, "ok");
         let mut found = lua.kind(-1) == Kind::String;
         if found {
-            out.simple_bytes(until_zero(lua.bytes(-1).unwrap_or_default()));
+            lua.lend(|lua| out.simple_bytes(until_zero(lua.bytes(-1).unwrap_or_default())));
         }
         lua.pop(1);
         if found {
@@ -192,7 +192,7 @@ impl Writer<'_, '_> {
         lua.raw_field(-1, "big_number");
         found = lua.kind(-1) == Kind::String;
         if found {
-            write_big_number(out, lua.bytes(-1).unwrap_or_default());
+            lua.lend(|lua| write_big_number(out, lua.bytes(-1).unwrap_or_default()));
         }
         lua.pop(1);
         found || write_verbatim(lua, out)
@@ -244,8 +244,10 @@ fn write_verbatim(lua: Lua<'_>, out: &mut Out) -> bool {
         lua.raw_field(-2, "string");
         found = lua.kind(-2) == Kind::String && lua.kind(-1) == Kind::String;
         if found {
-            let format = three_letters(lua.bytes(-2).unwrap_or_default());
-            out.verbatim(&format, lua.bytes(-1).unwrap_or_default());
+            lua.lend(|lua| {
+                let format = three_letters(lua.bytes(-2).unwrap_or_default());
+                out.verbatim(&format, lua.bytes(-1).unwrap_or_default());
+            });
         }
         lua.pop(2);
     }
@@ -253,7 +255,7 @@ fn write_verbatim(lua: Lua<'_>, out: &mut Out) -> bool {
     found
 }
 
-/// A format is three letters on the wire: shorter ones are filled with blanks, longer ones cut.
+/// Returns a format as the three letters of the wire: shorter ones are filled with blanks, longer ones cut.
 fn three_letters(format: &[u8]) -> String {
     let mut letters: String = until_zero(format)
         .iter()
@@ -279,7 +281,7 @@ fn truncate(number: f64) -> i64 {
     }
 }
 
-/// Items before the first nil of the table on top.
+/// Returns how many items come before the first nil of the table on top.
 fn count_items(lua: Lua<'_>) -> usize {
     let mut count = 0;
     loop {

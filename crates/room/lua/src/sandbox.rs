@@ -98,7 +98,10 @@ fn drop_unlisted(lua: Lua<'_>) {
     while lua.next(REAL) {
         lua.pop(1);
         if lua.kind(-1) == Kind::String {
-            let name = String::from_utf8_lossy(lua.bytes(-1).unwrap_or_default()).into_owned();
+            let name = lua.lend(|lua| {
+                let bytes = lua.bytes(-1).unwrap_or_default();
+                String::from_utf8_lossy(bytes).into_owned()
+            });
             if name != "os" && !ALLOWED.contains(&name.as_str()) {
                 unlisted.push(name);
             }

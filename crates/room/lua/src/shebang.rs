@@ -39,7 +39,7 @@ impl ScriptFlag {
         ScriptFlag::AllowCrossSlotKeys,
     ];
 
-    /// The flag's name in scripts and in `FUNCTION LIST`.
+    /// Returns the flag's name in scripts and in `FUNCTION LIST`.
     pub fn name(self) -> &'static str {
         match self {
             ScriptFlag::NoWrites => "no-writes",

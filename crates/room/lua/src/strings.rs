@@ -67,7 +67,7 @@ fn search(lua: Lua<'_>, find: bool) -> Result<i32, Raise> {
     Ok(1)
 }
 
-/// Byte offset of a 1-based position that may count from the end.
+/// Returns the byte offset of a 1-based position that may count from the end.
 fn start_of(position: i64, len: usize) -> usize {
     let len = len as i64;
     let position = if position < 0 {
@@ -135,15 +135,15 @@ fn push_capture(lua: Lua<'_>, text: Slice<'_>, capture: &Capture) -> Result<(), 
 
 /// string.gmatch(text, pattern)
 fn gmatch(lua: Lua<'_>) -> Result<i32, Raise> {
-    lua.check_bytes(1)?;
-    lua.check_bytes(2)?;
+    lua.check_string(1)?;
+    lua.check_string(2)?;
     lua.set_top(2);
     lua.push_number(0.0);
     lua.push_function(function!(gmatch_next), 3);
     Ok(1)
 }
 
-/// The iterator; its upvalues are text, pattern and where to go on.
+/// The iterator of `gmatch`; its upvalues are text, pattern and where to continue.
 fn gmatch_next(lua: Lua<'_>) -> Result<i32, Raise> {
     lua.set_top(0);
     (1..=3).for_each(|upvalue| lua.push_upvalue(upvalue));
@@ -337,13 +337,13 @@ pub(crate) fn gsub_accept(lua: Lua<'_>) -> Result<i32, Raise> {
         lua.pop(1);
         return Ok(0); // The match stays part of the text that is still to be copied.
     }
-    let Some(replacement) = lua.bytes(-1) else {
+    let Some(replacement_bytes) = lua.lend(|lua| lua.bytes(-1).map(<[u8]>::len)) else {
         return Err(Raise::located(format!(
             "invalid replacement value (a {})",
             lua.type_name(-1)
         )));
     };
-    progress.bytes = progress.bytes.saturating_add(replacement.len());
+    progress.bytes = progress.bytes.saturating_add(replacement_bytes);
     lua.context().check_room(progress.bytes)?;
     lua.push_bytes(&text[progress.copied..progress.start]);
     lua.raw_set_index(PIECES, progress.pieces + 1);
@@ -362,7 +362,7 @@ pub(crate) fn gsub_finish(lua: Lua<'_>) -> Result<i32, Raise> {
     out.clear();
     for piece in 1..=progress.pieces {
         lua.raw_get_index(PIECES, piece);
-        out.extend_from_slice(lua.bytes(-1).unwrap_or_default());
+        lua.lend(|lua| out.extend_from_slice(lua.bytes(-1).unwrap_or_default()));
         lua.pop(1);
     }
     out.extend_from_slice(&text[progress.copied..]);

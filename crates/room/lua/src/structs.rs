@@ -84,7 +84,7 @@ impl<'a> Format<'a> {
         Ok(usize::try_from(number).unwrap_or(0))
     }
 
-    /// Bytes to add at `position` so that an item starts aligned.
+    /// Returns the bytes to add at `position` so that an item starts aligned.
     fn padding(&self, position: usize, item: &Item) -> usize {
         if item.size == 0 || item.option == b'c' {
             return 0;
@@ -176,7 +176,7 @@ fn put_integer(packed: &mut Vec<u8>, number: f64, size: usize, big_endian: bool)
     put_ordered(packed, &bytes[..size], big_endian);
 }
 
-/// The conversion of the processor: negative numbers wrap, those out of range give the top bit alone.
+/// Converts as the processor does: negative numbers wrap, those out of range give the top bit alone.
 fn to_unsigned(number: f64) -> u64 {
     if number < 0.0 {
         return if number >= number::I64_RANGE.start {

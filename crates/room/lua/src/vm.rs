@@ -114,7 +114,7 @@ impl Vm {
         }
     }
 
-    /// Whether a script is loaded.
+    /// Returns whether a script is loaded.
     pub fn has_script(&self, sha: &[u8; 40]) -> bool {
         self.scripts.contains_key(sha)
     }
@@ -200,12 +200,12 @@ impl Vm {
         }
     }
 
-    /// Whether a library is loaded.
+    /// Returns whether a library is loaded.
     pub fn has_library(&self, id: LibraryId) -> bool {
         self.libraries.contains_key(&id)
     }
 
-    /// The name a loaded library was given.
+    /// Returns the name a loaded library was given.
     pub fn library_name(&self, id: LibraryId) -> Option<&str> {
         self.libraries.get(&id).map(|library| library.name.as_str())
     }
@@ -238,13 +238,13 @@ impl Vm {
         state.run(&call, host, out)
     }
 
-    /// Bytes of Lua memory in use.
+    /// Returns the bytes of Lua memory in use.
     pub fn used_memory(&self) -> usize {
         let functions = self.functions.as_ref().map_or(0, State::used_bytes);
         self.eval.used_bytes() + functions
     }
 
-    /// How many scripts are loaded.
+    /// Returns how many scripts are loaded.
     pub fn script_count(&self) -> usize {
         self.scripts.len()
     }
@@ -365,7 +365,10 @@ fn push_list(lua: Lua<'_>, items: &[&[u8]]) {
 
 /// Pops a message.
 fn take_message(lua: Lua<'_>) -> String {
-    let text = String::from_utf8_lossy(lua.bytes(-1).unwrap_or(b"unknown error")).into_owned();
+    let text = lua.lend(|lua| {
+        let bytes = lua.bytes(-1).unwrap_or(b"unknown error");
+        String::from_utf8_lossy(bytes).into_owned()
+    });
     lua.pop(1);
     text
 }

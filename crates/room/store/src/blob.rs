@@ -24,7 +24,7 @@ fn len_size(len: usize) -> usize {
 /// # Safety
 /// `at` must be valid for reading a written length.
 unsafe fn read_len(at: *const u8) -> usize {
-    // SAFETY: the first byte tells whether eight more belong to the length.
+    // SAFETY: the first byte says whether eight more belong to the length.
     unsafe {
         match at.read() {
             WIDE => at.add(1).cast::<u64>().read_unaligned() as usize,

@@ -20,6 +20,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::hash::Hash;
 use crate::list::List;
@@ -49,7 +50,8 @@ const STREAM: u8 = 7;
 
 #[repr(C)]
 struct Header {
-    stamp: u32,
+    /// Written through shared references: reading a key is a use of it.
+    stamp: AtomicU32,
     tag: u8,
     key_len: u8,
     inline_len: u16,
@@ -120,6 +122,7 @@ impl Entry {
     }
 
     /// Returns the type of the value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self.tag() & KIND_MASK {
             LIST => ValueKind::List,
@@ -165,17 +168,16 @@ impl Entry {
     /// Returns the recency stamp: whatever the keyspace's owner last wrote there.
     #[inline]
     pub fn stamp(&self) -> u32 {
-        self.stamp_cell().load(std::sync::atomic::Ordering::Relaxed)
+        self.header().stamp.load(Ordering::Relaxed)
     }
 
     /// Writes the recency stamp; possible through a shared reference because reads touch keys too.
     #[inline]
     pub fn set_stamp(&self, stamp: u32) {
-        self.stamp_cell()
-            .store(stamp, std::sync::atomic::Ordering::Relaxed);
+        self.header().stamp.store(stamp, Ordering::Relaxed);
     }
 
-    /// Tells whether any of the flags is set.
+    /// Returns whether any of the flags is set.
     #[inline]
     pub fn has_flag(&self, flags: SyncFlags) -> bool {
         self.tag() & flags.0 != 0
@@ -188,6 +190,7 @@ impl Entry {
     }
 
     /// Clears flags.
+    #[inline]
     pub fn clear_flag(&mut self, flags: SyncFlags) {
         self.header_mut().tag &= !flags.0;
     }
@@ -205,6 +208,7 @@ impl Entry {
     }
 
     /// Borrows the value.
+    #[inline]
     pub fn value(&self) -> ValueRef<'_> {
         match self.tag() & KIND_MASK {
             // SAFETY (all arms): the tag names the type behind the payload pointer.
@@ -217,7 +221,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a string, or returns nothing when it is a collection.
+    /// Borrows the value as a string, or returns `None` when it is a collection.
     #[inline]
     pub fn string(&self) -> Option<StrRef<'_>> {
         match self.tag() & KIND_MASK {
@@ -229,7 +233,7 @@ impl Entry {
         }
     }
 
-    /// Borrows the value as a collection of one type, or returns nothing when it is another.
+    /// Borrows the value as a collection of one type, or returns `None` when it is another.
     #[inline]
     pub fn collection<T: Collection>(&self) -> Option<&T> {
         // SAFETY: the kind was compared, and a collection's payload points to its type.
@@ -245,7 +249,7 @@ impl Entry {
 
     /// Borrows a string as a growable buffer, moving it out of the block first if need be.
     ///
-    /// From then on it is a "raw" string until it is set anew.
+    /// From then on it is a "raw" string until it is set again.
     pub fn string_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self.tag() & KIND_MASK {
             INT | INLINE => {
@@ -380,7 +384,7 @@ impl Entry {
         };
         let tag = kind | if expiry.is_some() { HAS_EXPIRY } else { 0 };
         let header = Header {
-            stamp: 0,
+            stamp: AtomicU32::new(0),
             tag,
             key_len: if wide { WIDE_KEY } else { key.len() as u8 },
             inline_len: inline.len() as u16,
@@ -445,13 +449,6 @@ impl Entry {
     #[inline]
     fn tag(&self) -> u8 {
         self.header().tag
-    }
-
-    #[inline]
-    fn stamp_cell(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: the stamp is the first field, aligned, and only ever accessed through this cell
-        // once the block is built.
-        unsafe { std::sync::atomic::AtomicU32::from_ptr(self.block.as_ptr().cast::<u32>()) }
     }
 
     #[inline]
@@ -566,6 +563,22 @@ mod tests {
 
     fn text(entry: &Entry) -> Vec<u8> {
         entry.string().unwrap().to_vec()
+    }
+
+    #[test]
+    fn a_stamp_is_written_while_others_read_the_entry() {
+        let entry = Entry::from_str(b"key", b"value", Some(5));
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=1000).for_each(|stamp| entry.set_stamp(stamp)));
+            for _ in 0..1000 {
+                assert_eq!(
+                    (entry.key(), text(&entry).as_slice()),
+                    (&b"key"[..], &b"value"[..])
+                );
+                assert!(entry.stamp() <= 1000);
+            }
+        });
+        assert_eq!((entry.stamp(), entry.expiry()), (1000, Some(5)));
     }
 
     #[test]

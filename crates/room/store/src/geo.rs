@@ -32,7 +32,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Tells whether the place lies where scores can express it.
+    /// Returns whether the place lies where scores can express it.
     pub fn is_valid(&self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
@@ -227,7 +227,7 @@ impl Shape {
             reach_m *= 2.0;
             step += 1;
         }
-        // Two steps coarser, so that nine cells surely hold the shape; more near the poles.
+        // Two steps coarser, so that nine cells certainly hold the shape; more near the poles.
         step -= 2;
         let latitude = self.centre.latitude.abs();
         if latitude > 66.0 {
@@ -446,12 +446,13 @@ mod tests {
                 latitude: unit() * 120.0 - 60.0,
             };
             let size = 10f64.powf(unit() * 5.0);
-            let area = match unit() < 0.5 {
-                true => SearchArea::Circle { radius: size },
-                false => SearchArea::Box {
+            let area = if unit() < 0.5 {
+                SearchArea::Circle { radius: size }
+            } else {
+                SearchArea::Box {
                     width: size * 2.0,
                     height: size,
-                },
+                }
             };
             let shape = Shape {
                 centre,

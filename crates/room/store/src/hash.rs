@@ -64,6 +64,7 @@ impl Hash {
     }
 
     /// Returns the number of fields.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Listpack(pack) => pack.len() / 2,
@@ -71,7 +72,8 @@ impl Hash {
         }
     }
 
-    /// Tells whether there are no fields.
+    /// Returns whether there are no fields.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,7 +124,7 @@ impl Hash {
         }
     }
 
-    /// Tells whether a field is present.
+    /// Returns whether a field is present.
     #[inline]
     pub fn contains(&self, field: &[u8]) -> bool {
         match &self.0 {
@@ -132,6 +134,7 @@ impl Hash {
     }
 
     /// Returns the length of a field's value, 0 for a missing field.
+    #[inline]
     pub fn value_len(&self, field: &[u8]) -> usize {
         self.get(field).map_or(0, |value| value.text_len())
     }
@@ -197,6 +200,7 @@ impl Hash {
     }
 
     /// Walks all fields with their values: as they arrived in a listpack, else in no useful order.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         match &self.0 {
             Repr::Listpack(pack) => Iter(IterRepr::Listpack(pack.iter())),

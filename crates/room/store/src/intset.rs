@@ -46,7 +46,7 @@ impl Intset {
             .then_some(set)
     }
 
-    /// The whole block, header included.
+    /// Returns the whole block, header included.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -62,12 +62,12 @@ impl Intset {
         self.word(4) as usize
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether `value` is in the set.
+    /// Returns whether `value` is in the set.
     #[inline]
     pub fn contains(&self, value: i64) -> bool {
         width_of(value) <= self.width() && self.search(value).is_ok()

@@ -4,7 +4,7 @@
 //! what an expired key means. Keys with an expiry are also noted in a heap of
 //! `(deadline, key hash)` hints. A hint whose key is gone or was given another
 //! deadline matches nothing and is dropped, so nothing has to find and remove
-//! it; when hints outnumber the keys that need one, the heap is built anew.
+//! it; when hints outnumber the keys that need one, the heap is rebuilt.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,17 +36,20 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Returns the number of keys, expired ones that nobody has met yet included.
+    /// Returns the number of keys, including expired ones that no command has met yet.
+    #[inline]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Tells whether there is no key.
+    /// Returns whether there is no key.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of keys that have an expiry.
+    #[inline]
     pub fn volatile(&self) -> usize {
         self.volatile
     }
@@ -64,6 +67,7 @@ impl KeyTable {
     }
 
     /// Sets a key to a value and an expiry, and adds flags.
+    #[inline]
     pub fn insert(
         &mut self,
         hash: u64,
@@ -141,6 +145,7 @@ impl KeyTable {
     }
 
     /// Removes a key and returns its entry.
+    #[inline]
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Entry> {
         let entry = self.table.remove(hash, key)?;
         self.volatile -= usize::from(entry.expiry().is_some());
@@ -178,12 +183,13 @@ impl KeyTable {
         }
     }
 
-    /// Visits some keys; returns the cursor to go on from, 0 at the end. The guarantees are SCAN's.
+    /// Visits some keys; returns the cursor to continue from, 0 at the end. The guarantees are SCAN's.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&Entry)) -> u64 {
         self.table.scan(cursor, visit)
     }
 
     /// Returns all keys, in no particular order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.table.iter()
     }
@@ -193,7 +199,7 @@ impl KeyTable {
         self.table.random(rng)
     }
 
-    /// Takes everything out, to be freed wherever the caller likes.
+    /// Takes everything out, so that the caller can free it on another thread.
     pub fn take_all(&mut self) -> KeyTable {
         std::mem::take(self)
     }

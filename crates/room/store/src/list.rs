@@ -85,7 +85,7 @@ impl List {
         list
     }
 
-    /// The nodes from head to tail.
+    /// Returns the nodes from head to tail.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeRef<'_>> {
         self.nodes.iter().map(|node| match node.body() {
             Body::Packed(pack) => NodeRef::Packed(pack),
@@ -93,19 +93,19 @@ impl List {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Tells whether there are no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The answer to OBJECT ENCODING.
+    /// Returns the answer to OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         "quicklist"
     }
@@ -116,27 +116,30 @@ impl List {
         size_of::<List>() + self.nodes.capacity() * size_of::<Node>() + nodes
     }
 
-    /// How many allocations a drop gives back.
+    /// Returns how many allocations a drop gives back.
     pub fn free_effort(&self) -> usize {
         self.nodes.len()
     }
 
     /// Adds an element at one end.
+    #[inline]
     pub fn push(&mut self, end: End, bytes: &[u8], limits: &EncodingLimits) {
         self.push_within(end, bytes, NodeLimits::from(limits));
     }
 
     /// Adds an element before all others.
+    #[inline]
     pub fn push_front(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Head, bytes, limits);
     }
 
     /// Adds an element after all others.
+    #[inline]
     pub fn push_back(&mut self, bytes: &[u8], limits: &EncodingLimits) {
         self.push(End::Tail, bytes, limits);
     }
 
-    /// The element at one end.
+    /// Returns the element at one end.
     #[inline]
     pub fn peek(&self, end: End) -> Option<Item<'_>> {
         match end {
@@ -169,27 +172,30 @@ impl List {
     }
 
     /// Takes the first element.
+    #[inline]
     pub fn pop_front(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Head)
     }
 
     /// Takes the last element.
+    #[inline]
     pub fn pop_back(&mut self) -> Option<Vec<u8>> {
         self.pop(End::Tail)
     }
 
-    /// The element at an index, counted from the end when negative.
+    /// Returns the element at an index, counted from the end when negative.
+    #[inline]
     pub fn get(&self, index: i64) -> Option<Item<'_>> {
         let place = self.locate(self.absolute(index)?)?;
         Some(self.item_at(place))
     }
 
-    /// Overwrites the element at an index; tells whether there was one.
+    /// Overwrites the element at an index; returns whether there was one.
     pub fn set(&mut self, index: i64, bytes: &[u8], limits: &EncodingLimits) -> bool {
         self.set_within(index, bytes, NodeLimits::from(limits))
     }
 
-    /// Puts an element before the first one equal to `pivot`; tells whether
+    /// Puts an element before the first one equal to `pivot`; returns whether
     /// there is such a one.
     pub fn insert_before(&mut self, pivot: &[u8], bytes: &[u8], limits: &EncodingLimits) -> bool {
         let Some(place) = self.find(pivot) else {
@@ -199,7 +205,7 @@ impl List {
         true
     }
 
-    /// Puts an element after the first one equal to `pivot`; tells whether
+    /// Puts an element after the first one equal to `pivot`; returns whether
     /// there is such a one.
     pub fn insert_after(&mut self, pivot: &[u8], bytes: &[u8], limits: &EncodingLimits) -> bool {
         let Some(place) = self.find(pivot) else {
@@ -209,17 +215,18 @@ impl List {
         true
     }
 
-    /// All elements, head to tail.
+    /// Returns all elements, head to tail.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(0)
     }
 
-    /// All elements, tail to head.
+    /// Returns all elements, tail to head.
     pub fn iter_rev(&self) -> IterRev<'_> {
         self.iter_rev_from(self.len.wrapping_sub(1))
     }
 
-    /// Indexes of the elements equal to `wanted`, nearest to `from` first, among
+    /// Returns the indexes of the elements equal to `wanted`, nearest to `from` first, among
     /// the `scan_max` elements nearest to `from`.
     pub fn positions<'a>(
         &'a self,

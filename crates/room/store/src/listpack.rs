@@ -76,7 +76,7 @@ impl Listpack {
         (count == COUNT_UNKNOWN || count == found).then_some(pack)
     }
 
-    /// The whole block, header and terminator included.
+    /// Returns the whole block, header and terminator included.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -87,19 +87,19 @@ impl Listpack {
         self.0.into_vec()
     }
 
-    /// Size of the block in bytes.
+    /// Returns the size of the block in bytes.
     #[inline]
     pub fn bytes_len(&self) -> usize {
         self.0.len()
     }
 
-    /// Bytes this listpack has allocated.
+    /// Returns the bytes this listpack has allocated.
     #[inline]
     pub fn mem_bytes(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Number of elements; walks them when there are 65535 or more.
+    /// Returns the number of elements; walks them when there are 65535 or more.
     #[inline]
     pub fn len(&self) -> usize {
         match self.header_count() {
@@ -108,7 +108,7 @@ impl Listpack {
         }
     }
 
-    /// Tells whether there are no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len() == Listpack::EMPTY_BYTES
@@ -214,31 +214,31 @@ impl Listpack {
         tail
     }
 
-    /// Position of the first element.
+    /// Returns the position of the first element.
     #[inline]
     pub fn first(&self) -> Option<Pos> {
         self.at_or_end(HEADER_BYTES)
     }
 
-    /// Position of the last element.
+    /// Returns the position of the last element.
     #[inline]
     pub fn last(&self) -> Option<Pos> {
         self.prev(self.end())
     }
 
-    /// The position after the last element: `insert` there appends.
+    /// Returns the position after the last element: `insert` there appends.
     #[inline]
     pub fn end(&self) -> Pos {
         Pos((self.0.len() - 1) as u32)
     }
 
-    /// Position of the element after the one at `pos`.
+    /// Returns the position of the element after the one at `pos`.
     #[inline]
     pub fn next(&self, pos: Pos) -> Option<Pos> {
         self.at_or_end(pos.at() + entry::entry_size(&self.0, pos.at()))
     }
 
-    /// Position of the element before the one at `pos`.
+    /// Returns the position of the element before the one at `pos`.
     #[inline]
     pub fn prev(&self, pos: Pos) -> Option<Pos> {
         if pos.at() == HEADER_BYTES {
@@ -248,7 +248,7 @@ impl Listpack {
         Some(Pos((pos.at() - size - entry::backlen_size(size)) as u32))
     }
 
-    /// Position of the `index`-th element, counted from the end when negative
+    /// Returns the position of the `index`-th element, counted from the end when negative
     /// (-1 is the last). Walks from the nearer end.
     pub fn seek(&self, index: isize) -> Option<Pos> {
         let count = self.header_count();
@@ -299,7 +299,7 @@ impl Listpack {
         None
     }
 
-    /// Bytes an element of this text would add.
+    /// Returns the bytes an element of this text would add.
     pub fn encoded_size(bytes: &[u8]) -> usize {
         Encoded::bytes(bytes).size()
     }
@@ -309,7 +309,7 @@ impl Listpack {
         self.0.change(Vec::shrink_to_fit);
     }
 
-    /// Size of the entry at `pos`, backlen included.
+    /// Returns the size of the entry at `pos`, backlen included.
     #[inline]
     pub fn entry_size(&self, pos: Pos) -> usize {
         entry::entry_size(&self.0, pos.at())

@@ -49,6 +49,7 @@ impl Set {
     }
 
     /// Returns the number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Intset(intset) => intset.len(),
@@ -56,7 +57,8 @@ impl Set {
         }
     }
 
-    /// Tells whether there are no members.
+    /// Returns whether there are no members.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -130,6 +132,7 @@ impl Set {
     }
 
     /// Removes a member; returns whether it was there.
+    #[inline]
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Repr::Intset(intset) => parse_int(member).is_some_and(|int| intset.remove(int)),
@@ -145,7 +148,7 @@ impl Set {
         }
     }
 
-    /// Tells whether `member` is in the set.
+    /// Returns whether `member` is in the set.
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.0 {
@@ -154,7 +157,7 @@ impl Set {
         }
     }
 
-    /// Tells whether a member of another set is in this one.
+    /// Returns whether a member of another set is in this one.
     #[inline]
     pub fn contains_item(&self, member: Item<'_>) -> bool {
         match (&self.0, member) {
@@ -179,6 +182,7 @@ impl Set {
     }
 
     /// Walks all members: integers in rising order, strings in no useful one.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         match &self.0 {
             Repr::Intset(intset) => Iter(IterRepr::Intset(intset, 0)),

@@ -394,7 +394,7 @@ impl<T: Keyed> Migration<T> {
     }
 }
 
-/// Items above which the array is doubled: 6.5 per bucket, or the one bucket full.
+/// Returns the number of items above which the array is doubled: 6.5 per bucket, or the one bucket full.
 fn items_max(buckets: usize) -> usize {
     if buckets == 1 { SLOTS } else { buckets * 13 / 2 }
 }

@@ -54,6 +54,7 @@ impl Value {
     }
 
     /// Returns the type of this value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self {
             Value::Int(_) | Value::Str(_) => ValueKind::String,
@@ -87,6 +88,7 @@ pub enum StrRef<'a> {
 
 impl<'a> StrRef<'a> {
     /// Returns the text of the string, written into `buffer` when it is an integer.
+    #[inline]
     pub fn as_bytes<'b>(&'b self, buffer: &'b mut itoa::Buffer) -> &'b [u8] {
         match self {
             StrRef::Int(number) => buffer.format(*number).as_bytes(),
@@ -100,6 +102,7 @@ impl<'a> StrRef<'a> {
     }
 
     /// Returns the length of the text in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             StrRef::Int(number) => itoa::Buffer::new().format(*number).len(),
@@ -107,7 +110,8 @@ impl<'a> StrRef<'a> {
         }
     }
 
-    /// Tells whether the text is empty.
+    /// Returns whether the text is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self, StrRef::Bytes(bytes) if bytes.is_empty())
     }
@@ -139,6 +143,7 @@ impl ValueRef<'_> {
     }
 
     /// Returns the type of the value.
+    #[inline]
     pub fn kind(&self) -> ValueKind {
         match self {
             ValueRef::Str(_) => ValueKind::String,
@@ -160,7 +165,7 @@ pub trait Collection: Default + Sized {
     const KIND: ValueKind;
     /// Wraps an owned collection.
     fn into_value(self: Box<Self>) -> Value;
-    /// Tells whether nothing is left in it; such a key is removed (streams excepted).
+    /// Returns whether nothing is left in it; such a key is removed (streams excepted).
     fn is_empty(&self) -> bool;
 }
 
@@ -171,6 +176,7 @@ macro_rules! collections {
             fn into_value(self: Box<Self>) -> Value {
                 Value::$kind(self)
             }
+            #[inline]
             fn is_empty(&self) -> bool {
                 self.len() == 0
             }

@@ -1,6 +1,6 @@
-//! Uses of tags, merged until somebody writes them down.
+//! Uses of tags, merged until they are written to the cold tier.
 //!
-//! They are hints for people, statistics and the choice of what to evict. Losing some
+//! They serve operators, statistics and the choice of what to evict. Losing some
 //! is harmless, so the log is bounded and says how many it dropped.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ struct Latest {
 }
 
 impl AccessLog {
-    /// A log of at most `tags_max` tags; uses of further ones are dropped until it is drained.
+    /// Returns a log of at most `tags_max` tags; uses of further ones are dropped until it is drained.
     pub fn new(tags_max: usize) -> AccessLog {
         AccessLog {
             tags_max,
@@ -40,7 +40,7 @@ impl AccessLog {
         }
     }
 
-    /// Notes a use at a Unix time.
+    /// Records a use at a Unix time in milliseconds.
     pub fn note(&self, tag: &[u8], used: Use, at_ms: i64) {
         let (read_at_ms, written_at_ms) = match used {
             Use::Read => (Some(at_ms), None),
@@ -73,7 +73,7 @@ impl AccessLog {
         latest.into_iter().map(access).collect()
     }
 
-    /// Puts back what could not be written down; later uses win.
+    /// Puts back what could not be written; later uses win.
     pub fn put_back(&self, accesses: Vec<Access>) {
         let mut latest = self.latest();
         for Access {
@@ -109,7 +109,7 @@ impl AccessLog {
 
     fn merge(&self, latest: &mut HashMap<Vec<u8>, Latest>, tag: &[u8], new: Latest) {
         if let Some(known) = latest.get_mut(tag) {
-            // Nothing is less than every time.
+            // `None` orders before every time.
             known.read_at_ms = known.read_at_ms.max(new.read_at_ms);
             known.written_at_ms = known.written_at_ms.max(new.written_at_ms);
         } else if latest.len() < self.tags_max {

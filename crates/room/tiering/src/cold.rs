@@ -1,10 +1,10 @@
-//! Where tags rest that are not in memory.
+//! Persistent storage for tags that are not in memory.
 //!
 //! A cold tier keeps one row per tag and one row per key. Calls block: they are
-//! made from threads that may wait, many tags at a time, so that an
+//! made from threads that may block, many tags at a time, so that an
 //! implementation can share statements and commits between them.
 //!
-//! Every commit is fenced by the tag's row: a snapshot enters only when its
+//! Every commit is fenced by the tag's row: a snapshot is accepted only when its
 //! generation is the row's and its version is newer than the last one saved.
 
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A value as it rests.
+/// A value as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredValue {
     pub kind: Kind,
@@ -73,7 +73,7 @@ pub struct StoredValue {
     pub expires_at_ms: Option<i64>,
 }
 
-/// A key that rests in the cold tier.
+/// A key in the cold tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub key: Vec<u8>,
@@ -99,15 +99,15 @@ pub enum Claimed {
     Loaded(Loaded),
     /// There is no row and none was made; the residency has generation 1.
     NoRow,
-    /// Somebody else has moved the generation since `base` was read: start over.
+    /// Another process has moved the generation since `base` was read: start over.
     Moved,
 }
 
-/// What a snapshot found of one key.
+/// One changed key of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub key: Vec<u8>,
-    /// Nothing when the key is gone: it becomes a tombstone.
+    /// `None` when the key is gone: it becomes a tombstone.
     pub value: Option<StoredValue>,
 }
 
@@ -117,7 +117,7 @@ pub struct Snapshot {
     pub tag: Vec<u8>,
     pub version: Version,
     pub changes: Vec<Change>,
-    /// Unix milliseconds of the latest use that is known; hints for people and statistics only.
+    /// Unix milliseconds of the latest known use. For operators and statistics only.
     pub read_at_ms: Option<i64>,
     pub written_at_ms: Option<i64>,
 }
@@ -130,7 +130,7 @@ pub enum Committed {
     Refused,
 }
 
-/// What the last save or eviction left a tag in.
+/// The state that the last save or eviction left a tag in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// Memory has changes that the cold tier lacks.
@@ -142,7 +142,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the name that document 001 gives it.
+    /// Returns the name that operators see.
     pub fn name(self) -> &'static str {
         match self {
             Status::NeedSynced => "need_synced",
@@ -159,7 +159,7 @@ pub struct TagRow {
     pub generation: u64,
     pub saved: Version,
     pub status: Status,
-    /// Unix milliseconds; nothing when never seen.
+    /// Unix milliseconds; `None` when never seen.
     pub read_at_ms: Option<i64>,
     pub written_at_ms: Option<i64>,
     pub saved_at_ms: Option<i64>,
@@ -177,7 +177,7 @@ pub struct Access {
     pub written_at_ms: Option<i64>,
 }
 
-/// Sums over the whole tier.
+/// Totals over the whole tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub tags: u64,
@@ -205,7 +205,7 @@ pub enum ColdError {
     /// Its disk is full.
     #[error("the cold tier is full")]
     Full(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What it holds cannot be read.
+    /// Its data cannot be read.
     #[error("the cold tier is damaged: {what}")]
     Damaged { what: String },
     #[error("the cold tier failed")]
@@ -213,25 +213,25 @@ pub enum ColdError {
 }
 
 impl ColdError {
-    /// Tells whether the same call may work later without anybody's help.
+    /// Returns whether the same call may work later without intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(self, ColdError::Unavailable(_))
     }
 }
 
-/// The place where tags rest.
+/// Persistent storage for tags.
 ///
 /// A call that returns an error has changed nothing, or all of it (when the reply of a commit was lost);
 /// repeating it is safe.
 pub trait ColdTier: Send + Sync + 'static {
-    /// Reads the generation of each tag, or nothing for a tag without a row. The first step of a load.
+    /// Reads the generation of each tag, or `None` for a tag without a row. The first step of a load.
     fn generations(&self, tags: &[&[u8]]) -> Result<Vec<Option<u64>>, ColdError>;
 
     /// Moves a tag's generation from `base` to one above and reads its rows, in one transaction.
     fn claim(&self, tag: &[u8], base: Option<u64>) -> Result<Claimed, ColdError>;
 
-    /// Reads the rows of tags without claiming them; nothing for a tag without a row. For a process that
-    /// shares the tier with nobody.
+    /// Reads the rows of tags without claiming them; `None` for a tag without a row. For a process that
+    /// does not share the tier.
     fn read(&self, tags: &[&[u8]]) -> Result<Vec<Option<Loaded>>, ColdError>;
 
     /// Makes rows with generation 1 for those of the tags that have none. Comes before the first snapshot.
@@ -240,10 +240,10 @@ pub trait ColdTier: Send + Sync + 'static {
     /// Commits snapshots, each whole or not at all, durably when it returns.
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError>;
 
-    /// Notes what became of tags; for people, not for decisions.
+    /// Records the status of tags. It is shown to operators; no decision depends on it.
     fn set_status(&self, tags: &[&[u8]], status: Status) -> Result<(), ColdError>;
 
-    /// Notes uses of tags that have rows; later times win.
+    /// Records uses of tags that have rows; later times win.
     fn note_access(&self, accesses: &[Access]) -> Result<(), ColdError>;
 
     /// Returns the row of a tag.
@@ -267,9 +267,9 @@ pub trait ColdTier: Send + Sync + 'static {
 
     /// Looks at about `limit` tags from a place that an earlier call gave (0: the start) and removes those
     /// without keys and tombstones that were last saved at `up_to` or before; returns how many, and the place
-    /// to go on from, 0 at the end.
+    /// to continue from, 0 at the end.
     ///
-    /// For a process that shares the tier with nobody and needs no record of those versions any more.
+    /// For a process that does not share the tier and needs no record of those versions any more.
     fn forget_empty(&self, up_to: Version, from: u64, limit: usize) -> Result<(usize, u64), ColdError>;
 
     /// Returns the highest version that any tag was saved with.
@@ -280,14 +280,14 @@ pub trait ColdTier: Send + Sync + 'static {
     /// Reads a named value that belongs to no tag (functions, settings of the tier).
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, ColdError>;
 
-    /// Keeps a named value that belongs to no tag.
+    /// Stores a named value that belongs to no tag.
     fn set_fact(&self, name: &str, value: &[u8]) -> Result<(), ColdError>;
 
     /// Looks for damage.
     fn check(&self) -> Result<Vec<Finding>, ColdError>;
 }
 
-/// Where a key rests, without its value.
+/// A key in a listing, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
     pub tag: Vec<u8>,

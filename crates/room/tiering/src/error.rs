@@ -18,7 +18,7 @@ pub enum HotError {
 }
 
 impl HotError {
-    /// Tells whether the same call may work later without anybody's help.
+    /// Returns whether the same call may work later without intervention.
     pub fn is_retryable(&self) -> bool {
         matches!(self, HotError::Unavailable(_) | HotError::Full(_))
     }
@@ -26,19 +26,19 @@ impl HotError {
 
 /// Why a load, a save or an eviction stopped. It may be started again.
 #[derive(Debug, thiserror::Error)]
-pub enum RoomError {
+pub enum TieringError {
     #[error(transparent)]
     Hot(#[from] HotError),
     #[error(transparent)]
     Cold(#[from] ColdError),
 }
 
-impl RoomError {
-    /// Tells whether the same work may succeed later without anybody's help.
+impl TieringError {
+    /// Returns whether the same work may succeed later without intervention.
     pub fn is_retryable(&self) -> bool {
         match self {
-            RoomError::Hot(error) => error.is_retryable(),
-            RoomError::Cold(error) => error.is_retryable(),
+            TieringError::Hot(error) => error.is_retryable(),
+            TieringError::Cold(error) => error.is_retryable(),
         }
     }
 }

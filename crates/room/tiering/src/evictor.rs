@@ -1,24 +1,24 @@
-//! Takes tags out of memory that nobody used for long.
+//! Takes tags out of memory that were not used for long.
 //!
 //! A round marks candidates that have nothing dirty, reads the names of their keys
 //! from the cold tier, waits D once for all of them, and confirms each that is still
 //! marked and still clean. Any touch and any snapshot in between calls a tag's
-//! eviction off, so the choice of candidates may be as wrong as it likes.
+//! eviction off, so the choice of candidates may be arbitrarily wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{ColdTier, Status};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::HotTier;
 use crate::protocol::{Token, Tokens};
 use crate::timing::{RoundTrip, SafetyDelay};
+use nagaya_clock::Sleep;
 
 /// How many names are read from the cold tier at a time.
 const PAGE_NAMES: usize = 1000;
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvictReport {
     /// Tags that were clean and were marked.
@@ -27,15 +27,15 @@ pub struct EvictReport {
     pub evicted: u64,
     /// Tags that were used, changed or taken over by another evictor in between.
     pub called_off: u64,
-    /// How often the wait began again because the hot tier was slow.
+    /// How often the delay began again because the hot tier was slow.
     pub delays: u64,
 }
 
-/// Evicts tags on the thread that calls it.
+/// Evicts tags on the calling thread.
 pub struct Evictor {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     tokens: Tokens,
 }
 
@@ -46,7 +46,7 @@ struct Marked {
 }
 
 impl Evictor {
-    pub fn new(hot: Arc<dyn HotTier>, cold: Arc<dyn ColdTier>, clock: Arc<dyn Clock>) -> Evictor {
+    pub fn new(hot: Arc<dyn HotTier>, cold: Arc<dyn ColdTier>, clock: Arc<dyn Sleep>) -> Evictor {
         Evictor {
             hot,
             cold,
@@ -55,15 +55,15 @@ impl Evictor {
         }
     }
 
-    /// Evicts up to `limit` of the tags that nobody used for `idle`.
-    pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, RoomError> {
+    /// Evicts up to `limit` of the tags that were not used for `idle`.
+    pub fn round(&self, limit: usize, idle: Duration) -> Result<EvictReport, TieringError> {
         let candidates = self.hot.coldest(limit, idle)?;
         let tags: Vec<&[u8]> = candidates.iter().map(Vec::as_slice).collect();
         self.evict(&tags)
     }
 
     /// Evicts those of the tags that are clean and stay unused meanwhile.
-    pub fn evict(&self, tags: &[&[u8]]) -> Result<EvictReport, RoomError> {
+    pub fn evict(&self, tags: &[&[u8]]) -> Result<EvictReport, TieringError> {
         let mut report = EvictReport::default();
         if tags.is_empty() {
             return Ok(report);
@@ -71,7 +71,7 @@ impl Evictor {
         let token = self.tokens.draw();
         let is_marked = self.hot.mark(tags, token)?;
         let mut delay = SafetyDelay {
-            since: self.clock.now(),
+            since: self.clock.steady(),
         };
         let mut marked = Vec::new();
         for (tag, _) in tags.iter().zip(is_marked).filter(|(_, is_marked)| *is_marked) {
@@ -89,21 +89,21 @@ impl Evictor {
         Ok(report)
     }
 
-    /// Returns when the wait is over and the last look at the hot tier found it quick.
-    fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), RoomError> {
+    /// Returns when the delay is over and the last probe of the hot tier was fast.
+    fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), TieringError> {
         let timing = self.hot.timing();
         loop {
-            let left = delay.left(self.clock.now(), timing);
+            let left = delay.left(self.clock.steady(), timing);
             if left > Duration::ZERO {
                 self.clock.sleep(left);
             }
-            let sent = self.clock.now();
+            let sent = self.clock.steady();
             self.hot.probe()?;
             let before = *delay;
             delay.extend_after(
                 RoundTrip {
                     sent,
-                    received: self.clock.now(),
+                    received: self.clock.steady(),
                 },
                 timing,
             );
@@ -115,7 +115,7 @@ impl Evictor {
         }
     }
 
-    fn confirm(&self, marked: &[Marked], token: Token, report: &mut EvictReport) -> Result<(), RoomError> {
+    fn confirm(&self, marked: &[Marked], token: Token, report: &mut EvictReport) -> Result<(), TieringError> {
         let mut gone: Vec<&[u8]> = Vec::new();
         for Marked { tag, names } in marked {
             if self.hot.confirm(tag, token, names)? {
@@ -128,7 +128,7 @@ impl Evictor {
         Ok(())
     }
 
-    fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, RoomError> {
+    fn names(&self, tag: &[u8]) -> Result<Vec<Vec<u8>>, TieringError> {
         // The empty key is the first place of the empty tag, which is the first of all, and of no other.
         let mut after = (!tag.is_empty()).then(|| (tag.to_vec(), Vec::new()));
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Which tags surely have no row in the cold tier.
+//! A filter of the tags that may have a row in the cold tier.
 //!
 //! A Bloom filter in layers: when one holds as many tags as it was made for, a layer
 //! twice as large is added. Each layer answers wrongly for about one absent tag in two
@@ -21,14 +21,14 @@ const TAGS_MIN: usize = 8192;
 /// With more layers than this the answers get worse than one wrong in a hundred.
 const LAYERS_MAX: usize = 2;
 
-/// What the filter knows of a tag.
+/// The filter's answer for a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
     Absent,
     Maybe,
 }
 
-/// A set of tags that forgets nothing and is sometimes wrong about strangers.
+/// A set of tags with false positives and without false negatives.
 #[derive(Debug)]
 pub struct Filter {
     hashers: [RandomState; 2],
@@ -97,7 +97,7 @@ impl Layer {
 }
 
 impl Filter {
-    /// An empty filter with room for this many tags before it grows.
+    /// Returns an empty filter with room for this many tags before it grows.
     pub fn with_room_for(tags: usize) -> Filter {
         let layer = Arc::new(Layer::new(tags.max(TAGS_MIN)));
         Filter {
@@ -114,9 +114,10 @@ impl Filter {
         let hashes = self.hashes(tag);
         let layers = self.layers.read().unwrap_or_else(PoisonError::into_inner);
         // Most tags are in the largest.
-        match layers.current.iter().rev().any(|layer| layer.has(hashes)) {
-            true => Existence::Maybe,
-            false => Existence::Absent,
+        if layers.current.iter().rev().any(|layer| layer.has(hashes)) {
+            Existence::Maybe
+        } else {
+            Existence::Absent
         }
     }
 
@@ -155,7 +156,7 @@ impl Filter {
             .sum()
     }
 
-    /// Tells whether the filter has grown so often that its answers suffer.
+    /// Returns whether the filter has grown so often that its answers suffer.
     pub fn wants_rebuild(&self) -> bool {
         self.layers
             .read()
@@ -210,7 +211,7 @@ impl Filter {
         let mut layers = self.layers.write().unwrap_or_else(PoisonError::into_inner);
         let Layers { current, next } = &mut *layers;
         for set in [current, next] {
-            // Somebody else may have grown it meanwhile.
+            // Another thread may have grown it meanwhile.
             if let Some(full) = set.last().filter(|layer| layer.is_full()) {
                 let larger = Layer::new(full.tags_max * 2);
                 set.push(Arc::new(larger));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_knows_nobody() {
+    fn an_empty_filter_has_no_tags() {
         let filter = Filter::with_room_for(0);
         assert_eq!(wrong_answers(&filter, 1000), 0);
         assert_eq!(filter.ask(b""), Existence::Absent);
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_has_grown_still_knows_everybody() {
+    fn a_filter_that_has_grown_still_has_every_tag() {
         let filter = Filter::with_room_for(0);
         for number in 0..60_000 {
             filter.insert(&numbered(number));

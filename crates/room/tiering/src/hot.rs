@@ -1,4 +1,4 @@
-//! Where tags live that are in use.
+//! Memory for tags that are in use.
 //!
 //! A hot tier keeps the keys of resident tags and, beside them, the state that
 //! [`crate::protocol`] decides on. Calls block: they are made from threads that may
@@ -23,7 +23,7 @@ pub struct Chunk {
 /// How the installation of one chunk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Installed {
-    /// Another loader or another life of the node has the tag now.
+    /// Another loader or another run of the node has the tag now.
     Lost,
     /// What is in memory is as new; the tag is hot and the other chunks are not needed.
     Kept,
@@ -41,7 +41,7 @@ pub struct DirtyTag {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirtyPage {
     pub tags: Vec<DirtyTag>,
-    /// Nothing after the last page.
+    /// `None` after the last page.
     pub next: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ pub struct TagCopy {
     pub tokens: Vec<Token>,
 }
 
-/// Keys whose last writes are surely in a committed snapshot.
+/// Keys whose last writes are certainly in a committed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedKeys {
     pub tag: Vec<u8>,
@@ -61,12 +61,12 @@ pub struct SavedKeys {
     pub keys: Vec<(Vec<u8>, Token)>,
 }
 
-/// The place where tags live that are in use.
+/// Memory for tags that are in use.
 ///
 /// A call that returns an error has changed nothing, or all of it for some of the tags (when a reply was
-/// lost); going on with the next round is safe.
+/// lost); continuing with the next round is safe.
 pub trait HotTier: Send + Sync + 'static {
-    /// How long leases and commands live here. All zero where a lock replaces leases.
+    /// Returns how long leases and commands live here. All zero where a lock replaces leases.
     fn timing(&self) -> Timing;
 
     /// Asks what may be done with tags; a granted touch calls an eviction off.
@@ -82,22 +82,22 @@ pub trait HotTier: Send + Sync + 'static {
     /// all the while is listed.
     fn dirty_tags(&self, from: Option<u64>, limit: usize) -> Result<DirtyPage, HotError>;
 
-    /// Copies the dirty keys of each tag in one instant; nothing for a tag that may not be copied.
+    /// Copies the dirty keys of each tag in one instant; `None` for a tag that may not be copied.
     fn snapshot(&self, tags: &[&[u8]]) -> Result<Vec<Option<TagCopy>>, HotError>;
 
-    /// Takes settled keys off the dirty lists; tells of each tag whether it is clean now.
+    /// Takes saved keys off the dirty lists; returns for each tag whether it is clean now.
     fn remove(&self, saved_keys: &[SavedKeys]) -> Result<Vec<bool>, HotError>;
 
-    /// Marks clean tags for eviction; tells of each whether it is marked.
+    /// Marks clean tags for eviction; returns for each whether it is marked.
     fn mark(&self, tags: &[&[u8]], token: Token) -> Result<Vec<bool>, HotError>;
 
-    /// Removes a marked tag and these keys; tells whether it is gone.
+    /// Removes a marked tag and these keys; returns whether it is gone.
     fn confirm(&self, tag: &[u8], token: Token, names: &[Vec<u8>]) -> Result<bool, HotError>;
 
-    /// Makes one round trip to every node, so that the caller learns how quick they are.
+    /// Makes one round trip to every node, so that the caller can measure how fast they are.
     fn probe(&self) -> Result<(), HotError>;
 
-    /// Lists up to `limit` resident tags that nobody used for `idle`, the longest unused first as far as it
+    /// Lists up to `limit` resident tags that were not used for `idle`, the longest unused first as far as it
     /// is known.
     fn coldest(&self, limit: usize, idle: Duration) -> Result<Vec<Vec<u8>>, HotError>;
 }

@@ -1,8 +1,8 @@
 //! The tiering protocol: what is hot, what is cold, and how data moves between
 //! the two without being lost.
 //!
-//! A *tag* is the unit of everything: of loading, of saving, of eviction. While a
-//! tag is resident, memory is the truth; while it is not, the cold tier is.
+//! A *tag* is the unit of loading, saving and eviction. While a tag is resident, memory
+//! has the current data; otherwise the cold tier has it.
 
 pub mod tag;
 
@@ -12,7 +12,6 @@ pub mod hot;
 
 pub mod protocol;
 
-pub mod clock;
 pub mod timing;
 
 pub mod evictor;

@@ -1,8 +1,8 @@
-//! Brings tags into memory: one load per tag, however many ask.
+//! Brings tags into memory: one load per tag, however many callers want it.
 //!
 //! A load reads the base generation from the cold tier *before* it begins in the hot
-//! tier. So whoever replaces it afterwards has read a base at least as new, and the
-//! replaced one's claim fails instead of shutting the live residency out of saving.
+//! tier. So a load that replaces it has read a base at least as new, and the
+//! replaced one's claim fails instead of fencing off the live residency.
 //! Then it claims the tag, which moves its generation and reads its rows in one
 //! transaction, and installs them in chunks.
 
@@ -10,13 +10,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{Claimed, ColdTier, Loaded, Row, Version};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::{Chunk, HotTier, Installed};
 use crate::protocol::{LoadStart, Part, Token, Tokens, Touched};
+use nagaya_clock::Sleep;
 
-/// One attempt to load one tag, without I/O: tells what to do next and takes what came of it. `C` is what is
+/// One attempt to load one tag, without I/O: says what to do next and takes the result. `C` is what is
 /// installed at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Load<C> {
@@ -41,7 +41,7 @@ pub enum Load<C> {
 pub enum Outcome {
     /// The tag is hot.
     Hot,
-    /// Somebody else has the load now, or the node lives anew: touch again.
+    /// Another loader has replaced this load, or the node has restarted: touch again.
     Lost,
 }
 
@@ -50,7 +50,7 @@ impl<C> Load<C> {
         *self = Load::Begin { base };
     }
 
-    /// Takes the end of a begin that was made with this fresh token.
+    /// Takes the result of a begin that was made with this fresh token.
     pub fn begun(&mut self, token: Token, begun: LoadStart) {
         let Load::Begin { base } = *self else {
             unreachable!("a begin is answered only when it was asked for");
@@ -61,7 +61,7 @@ impl<C> Load<C> {
         };
     }
 
-    /// Takes what the claim read, or nothing when the tag has moved.
+    /// Takes what the claim read, or `None` when the tag has moved.
     pub fn claimed(&mut self, chunks: Option<VecDeque<C>>) {
         let Load::Claim { token, .. } = *self else {
             unreachable!("a claim is answered only when it was asked for");
@@ -86,7 +86,7 @@ impl<C> Load<C> {
     }
 }
 
-/// Who waits for which load. The first to ask for a tag loads it; the others leave something to wake them by.
+/// Joins concurrent loads of one tag: the first caller loads it, later ones leave a waiter.
 #[derive(Debug)]
 pub struct LoadCoalescer<W> {
     waiting: HashMap<Vec<u8>, Vec<W>>,
@@ -101,7 +101,7 @@ impl<W> Default for LoadCoalescer<W> {
 }
 
 impl<W> LoadCoalescer<W> {
-    /// Joins the load of a tag; returns whether the caller is the first and must see to it.
+    /// Joins the load of a tag; returns whether the caller is the first and must load it.
     pub fn join(&mut self, tag: &[u8], waiter: W) -> bool {
         if let Some(waiters) = self.waiting.get_mut(tag) {
             waiters.push(waiter);
@@ -111,12 +111,12 @@ impl<W> LoadCoalescer<W> {
         true
     }
 
-    /// Tells whether a tag is being loaded.
+    /// Returns whether a tag is being loaded.
     pub fn is_under_way(&self, tag: &[u8]) -> bool {
         self.waiting.contains_key(tag)
     }
 
-    /// Ends the load of a tag; returns all who wait for it.
+    /// Ends the load of a tag and returns its waiters.
     pub fn finish(&mut self, tag: &[u8]) -> Vec<W> {
         self.waiting.remove(tag).unwrap_or_default()
     }
@@ -130,14 +130,14 @@ impl<W> LoadCoalescer<W> {
     }
 }
 
-/// How a loader behaves.
+/// Settings of a loader.
 #[derive(Clone, Copy, Debug)]
 pub struct LoaderConfig {
     /// A chunk is closed when it holds this many bytes of names and payloads.
     pub chunk_bytes: usize,
-    /// How often to look whether somebody else's load is done.
+    /// How often to check whether another loader's load is done.
     pub poll: Duration,
-    /// How long somebody else's load may take before it is taken over. Doubles with each take-over.
+    /// How long another loader's load may take before it is taken over. Doubles with each take-over.
     pub patience: Duration,
 }
 
@@ -151,13 +151,13 @@ impl Default for LoaderConfig {
     }
 }
 
-type LoadOutcome = Result<(), Arc<RoomError>>;
+type LoadOutcome = Result<(), Arc<TieringError>>;
 
-/// Loads tags on the threads of those who ask.
+/// Loads tags on the callers' threads.
 pub struct Loader {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: LoaderConfig,
     tokens: Tokens,
     loads: Mutex<LoadCoalescer<mpsc::Sender<LoadOutcome>>>,
@@ -167,7 +167,7 @@ impl Loader {
     pub fn new(
         hot: Arc<dyn HotTier>,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: LoaderConfig,
     ) -> Loader {
         Loader {
@@ -180,12 +180,12 @@ impl Loader {
         }
     }
 
-    /// Returns when the tag is hot. Whoever asks while it is being loaded waits for that load and shares its
-    /// end, good or bad.
+    /// Returns when the tag is hot. A caller that asks during the load waits for it and shares its
+    /// outcome.
     pub fn load(&self, tag: &[u8]) -> LoadOutcome {
         let (sender, ending) = mpsc::channel();
         if self.loads().join(tag, sender) {
-            // Lands also when a tier panics, so that nobody waits for ever.
+            // Finishes the load also when a tier panics, so that no caller waits forever.
             let guard = LoadGuard { loader: self, tag };
             let result = self.make_hot(tag).map_err(Arc::new);
             for waiter in self.loads().finish(guard.tag) {
@@ -196,7 +196,7 @@ impl Loader {
         ending.recv().expect("the load that was joined has panicked")
     }
 
-    fn make_hot(&self, tag: &[u8]) -> Result<(), RoomError> {
+    fn make_hot(&self, tag: &[u8]) -> Result<(), TieringError> {
         let mut patience = self.config.patience;
         loop {
             let touched = self.hot.touch(&[tag])?[0];
@@ -204,7 +204,7 @@ impl Loader {
                 return Ok(());
             }
             if touched == Touched::Wait {
-                if self.somebody_finishes(tag, patience)? {
+                if self.wait_for_other_load(tag, patience)? {
                     continue;
                 }
                 patience *= 2;
@@ -215,10 +215,10 @@ impl Loader {
         }
     }
 
-    /// Waits for somebody else's load; returns whether the tag left that state in time.
-    fn somebody_finishes(&self, tag: &[u8], patience: Duration) -> Result<bool, RoomError> {
-        let start = self.clock.now();
-        while self.clock.now() - start < patience {
+    /// Waits for another loader's load; returns whether the tag left that state in time.
+    fn wait_for_other_load(&self, tag: &[u8], patience: Duration) -> Result<bool, TieringError> {
+        let start = self.clock.steady();
+        while self.clock.steady() - start < patience {
             self.clock.sleep(self.config.poll);
             if self.hot.touch(&[tag])?[0] != Touched::Wait {
                 return Ok(true);
@@ -227,7 +227,7 @@ impl Loader {
         Ok(false)
     }
 
-    fn run(&self, tag: &[u8]) -> Result<Outcome, RoomError> {
+    fn run(&self, tag: &[u8]) -> Result<Outcome, TieringError> {
         let mut load = Load::<Chunk>::default();
         loop {
             match &load {
@@ -260,12 +260,12 @@ struct LoadGuard<'a> {
 
 impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
-        // After a good landing nobody is left; after a panic this drops the senders, which wakes the waiters.
+        // After a load that finished no waiter is left. After a panic this drops the senders, which wakes the waiters.
         self.loader.loads().finish(self.tag);
     }
 }
 
-/// Cuts what a claim read into chunks; nothing when the tag has moved.
+/// Cuts what a claim read into chunks; `None` when the tag has moved.
 pub fn chunks_of(claimed: Claimed, chunk_bytes: usize) -> Option<VecDeque<Chunk>> {
     let loaded = match claimed {
         Claimed::Moved => return None,

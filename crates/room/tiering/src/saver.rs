@@ -2,7 +2,7 @@
 //!
 //! A round lists the dirty tags that are due, makes sure that they have rows, takes
 //! a snapshot of each, commits all of them together, and takes keys off the dirty
-//! lists that are surely saved. Surely means: the token that the snapshot found was
+//! lists that are certainly saved. Certainly means: the token that the snapshot found was
 //! seen D or longer before the snapshot, so every write that it announces was already
 //! done. A key is therefore saved twice at least where leases exist: soon after it
 //! changed, and once more after D. Where there are none (D is zero) once is enough.
@@ -11,14 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{ColdTier, Committed};
-use crate::error::RoomError;
+use crate::error::TieringError;
 use crate::hot::{DirtyTag, HotTier, SavedKeys, TagCopy};
 use crate::protocol::Token;
 use crate::timing::{RoundTrip, SafetyDelay, Timing};
+use nagaya_clock::Sleep;
 
-/// Notes of tags that were not dirty for this many rounds are forgotten.
+/// Rounds after which the sightings of a tag that is no longer dirty are dropped. Tags that turn dirty again soon
+/// keep theirs.
 const FORGET_AFTER_ROUNDS: u64 = 16;
 
 /// When a saver first saw the tokens of one tag's keys.
@@ -44,7 +45,7 @@ impl<K> Default for TokenSightings<K> {
 
 impl<K: Ord + Clone> TokenSightings<K> {
     /// Takes the tokens that a snapshot found; returns the keys that may leave the dirty list once that
-    /// snapshot is committed. Notes of other keys are dropped: those keys are clean.
+    /// snapshot is committed. Sightings of other keys are dropped: those keys are clean.
     pub fn observe(&mut self, keys: &[(K, Token)], trip: RoundTrip, timing: Timing) -> Vec<(K, Token)> {
         let mut seen = BTreeMap::new();
         let mut saved_keys = Vec::new();
@@ -65,7 +66,7 @@ impl<K: Ord + Clone> TokenSightings<K> {
         saved_keys
     }
 
-    /// Begins every wait again after a slow round trip.
+    /// Begins every delay again after a slow round trip.
     fn extend(&mut self, trip: RoundTrip, timing: Timing) {
         for sighting in self.seen.values_mut() {
             sighting.delay.extend_after(trip, timing);
@@ -73,7 +74,7 @@ impl<K: Ord + Clone> TokenSightings<K> {
     }
 }
 
-/// How a saver behaves.
+/// Settings of a saver.
 #[derive(Clone, Copy, Debug)]
 pub struct SaverConfig {
     /// How old an unsaved change may become.
@@ -91,7 +92,7 @@ impl Default for SaverConfig {
     }
 }
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveReport {
     /// Tags whose snapshot was committed.
@@ -115,12 +116,12 @@ struct TagSightings {
     round: u64,
 }
 
-/// Saves tags on the thread that calls it. Several savers may work at once, here and elsewhere; they only
+/// Saves tags on the calling thread. Several savers may run at once, in this process and in others; they only
 /// repeat each other's work.
 pub struct Saver {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: SaverConfig,
     tags: HashMap<Vec<u8>, TagSightings>,
     round: u64,
@@ -130,7 +131,7 @@ impl Saver {
     pub fn new(
         hot: Arc<dyn HotTier>,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: SaverConfig,
     ) -> Saver {
         Saver {
@@ -144,22 +145,22 @@ impl Saver {
     }
 
     /// Saves every dirty tag that is due.
-    pub fn round(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn round(&mut self) -> Result<SaveReport, TieringError> {
         self.save(false)
     }
 
     /// Saves every dirty tag, due or not, as before a shutdown.
-    pub fn flush(&mut self) -> Result<SaveReport, RoomError> {
+    pub fn flush(&mut self) -> Result<SaveReport, TieringError> {
         self.save(true)
     }
 
-    fn save(&mut self, even_early: bool) -> Result<SaveReport, RoomError> {
+    fn save(&mut self, even_early: bool) -> Result<SaveReport, TieringError> {
         self.round += 1;
         let mut report = SaveReport::default();
         let mut from = None;
         loop {
             let page = self.hot.dirty_tags(from, self.config.batch_tags)?;
-            let now = self.clock.now();
+            let now = self.clock.steady();
             let mut due = Vec::new();
             for dirty in page.tags {
                 report.oldest = report.oldest.max(dirty.dirty_for);
@@ -183,7 +184,7 @@ impl Saver {
         Ok(report)
     }
 
-    /// A tag is due when it has been dirty for long enough, and after that again when its tokens have settled.
+    /// Returns whether a tag is due: once it has been dirty for long enough, and again when its tokens are old enough.
     fn is_due(&mut self, dirty: &DirtyTag, now: Duration) -> bool {
         let Some(known) = self.tags.get_mut(&dirty.tag) else {
             return dirty.dirty_for >= self.config.max_staleness;
@@ -193,7 +194,7 @@ impl Saver {
         now.saturating_sub(known.copied_at) >= pause
     }
 
-    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), RoomError> {
+    fn save_batch(&mut self, tags: &[Vec<u8>], report: &mut SaveReport) -> Result<(), TieringError> {
         let names: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
         // Before the first snapshot: a snapshot of a tag without a row has nothing to be fenced by.
         self.make_rows(&names)?;
@@ -234,7 +235,7 @@ impl Saver {
         Ok(())
     }
 
-    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), RoomError> {
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<(), TieringError> {
         let generations = self.cold.generations(tags)?;
         let without = tags
             .iter()
@@ -247,7 +248,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Notes the tokens of a copy; returns what may be removed when it is committed.
+    /// Records the tokens of a copy; returns what may be removed once it is committed.
     fn observe(&mut self, tag: &[u8], copy: &TagCopy, probe: RoundTrip, trip: RoundTrip) -> SavedKeys {
         let keys = copy.snapshot.changes.iter().map(|change| change.key.clone());
         let keys: Vec<_> = keys.zip(copy.tokens.iter().copied()).collect();
@@ -268,13 +269,13 @@ impl Saver {
     }
 
     fn timed<T, E>(&self, call: impl FnOnce(&Saver) -> Result<T, E>) -> Result<(T, RoundTrip), E> {
-        let sent = self.clock.now();
+        let sent = self.clock.steady();
         let answer = call(self)?;
         Ok((
             answer,
             RoundTrip {
                 sent,
-                received: self.clock.now(),
+                received: self.clock.steady(),
             },
         ))
     }

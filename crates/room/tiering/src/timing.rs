@@ -1,9 +1,9 @@
-//! How long to wait until nothing from before can still happen.
+//! How long to wait until no earlier command can still take effect.
 //!
 //! A lease lives for L from the sending of its touch, and a command runs within M of
 //! its sending. So what was announced by some moment has happened D = L + M later.
-//! That rests on M, which a stalled node breaks: it runs old commands when it wakes.
-//! Whoever waits therefore measures its own round trips, and begins the wait again
+//! That depends on M, which a stalled node breaks: it runs old commands when it resumes.
+//! A waiting process therefore measures its own round trips, and begins the delay again
 //! after one that took longer than the allowance.
 
 use std::time::Duration;
@@ -30,26 +30,26 @@ impl RoundTrip {
     }
 }
 
-/// A wait for everything from before to be over.
+/// A delay after which everything announced before it has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SafetyDelay {
     pub since: Duration,
 }
 
 impl SafetyDelay {
-    /// Notes an own round trip that was made while waiting.
+    /// Begins the delay again after a slow round trip that was made meanwhile.
     pub fn extend_after(&mut self, trip: RoundTrip, timing: Timing) {
         if trip.is_slow(timing) {
             self.since = self.since.max(trip.received);
         }
     }
 
-    /// Tells whether a command sent at this time acts after the wait.
+    /// Returns whether a command sent at this time takes effect after the delay.
     pub fn is_over(self, sent: Duration, timing: Timing) -> bool {
         sent.saturating_sub(self.since) >= timing.settle
     }
 
-    /// Returns how much of the wait is left.
+    /// Returns how much of the delay is left.
     pub fn left(self, now: Duration, timing: Timing) -> Duration {
         (self.since + timing.settle).saturating_sub(now)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, for those who open a log and those who use it.
+//! Errors of opening and of using a log.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ pub enum LogError {
     RecordTooLong { bytes: usize },
     #[error("a log record cannot be empty")]
     RecordEmpty,
-    /// A segment that is no longer needed could not be removed. The log goes on; a later
+    /// A segment that is no longer needed could not be removed. The log keeps working; a later
     /// release tries again.
     #[error("{path} could not be removed: {source}")]
     Release { path: PathBuf, source: Arc<io::Error> },
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// Whether the disk, or the owner's share of it, was full.
+    /// Returns whether the disk, or the owner's share of it, was full.
     pub fn is_full(&self) -> bool {
         matches!(
             self.source.kind(),

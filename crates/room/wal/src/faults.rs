@@ -6,7 +6,7 @@
 //! made or removed without a sync of the folder may or may not have been. What survives
 //! depends on the seed and on what was done, so a failing run can be repeated.
 //!
-//! A failed sync behaves as Linux does: the process goes on seeing its bytes, some of them
+//! A failed sync behaves as Linux does: the process still sees its bytes, some of them
 //! never reach the disk, and the next sync succeeds without a word about them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +79,7 @@ impl FaultyFiles {
         }
     }
 
-    /// The disk for the process that runs now: after a crash or restart, everything asked
+    /// Returns the disk for the process that runs now: after a crash or restart, everything asked
     /// through it fails.
     pub fn process(&self) -> Arc<dyn Files> {
         let number = self.disk.lock().process;
@@ -145,12 +145,12 @@ impl FaultyFiles {
         self.gate.opened.notify_all();
     }
 
-    /// How many syncs of files were begun.
+    /// Returns how many syncs of files were begun.
     pub fn syncs(&self) -> u64 {
         self.disk.lock().syncs
     }
 
-    /// What the process sees in a file; nothing if there is none.
+    /// Returns what the process sees in a file; `None` if there is none.
     pub fn contents(&self, path: &Path) -> Vec<u8> {
         let disk = self.disk.lock();
         disk.names
@@ -172,7 +172,7 @@ impl FaultyFiles {
         disk.safe_names.insert(path.to_owned(), number);
     }
 
-    /// Every file that the process sees.
+    /// Returns every file that the process sees.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.disk.lock().names.keys().cloned().collect()
     }

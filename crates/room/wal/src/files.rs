@@ -11,7 +11,7 @@ pub trait Files: Send + Sync + 'static {
     /// Makes the folder and its parents if they are missing, so that they survive a crash.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// The names in a folder, in any order.
+    /// Returns the names in a folder, in any order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
     /// Makes a file that must not exist yet. Its name is safe after [`Files::sync_dir`].
@@ -37,7 +37,7 @@ pub trait File: Send {
 
     fn truncate(&self, size: u64) -> io::Result<()>;
 
-    /// Returns when the disk has the data and the size. After an error nobody knows which of
+    /// Returns when the disk has the data and the size. After an error it is unknown which of
     /// the bytes it has, and asking again would answer for new bytes only.
     fn sync(&self) -> io::Result<()>;
 }
@@ -123,7 +123,7 @@ impl Files for OsFiles {
     }
 }
 
-/// The file system of the operating system for those who look and change nothing.
+/// The file system of the operating system, for read-only use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOnlyFiles;
 

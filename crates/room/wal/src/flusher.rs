@@ -1,4 +1,4 @@
-//! The thread that writes what nobody waits for.
+//! The thread that writes records that no caller waits for.
 //!
 //! It sleeps while there is nothing to do. Once a record comes it goes in rounds of
 //! [`Options::write_every`](crate::Options::write_every), or at once when much has gathered or
@@ -28,7 +28,7 @@ pub(crate) fn run(core: &Core) {
             SyncMode::No => false,
         };
         let outcome = core.take_token().advance(sync);
-        // A failure has been logged and is told to every caller; there is nobody to tell here.
+        // A failure has been logged and is returned to every caller; this thread has no caller.
         if outcome.is_ok() && sync {
             last_sync = now();
         }

@@ -15,7 +15,7 @@
 //! taken for one only where it was written. No record is empty: a run of zeros is no record.
 //!
 //! A mark stands at the beginning of each batch of records and says up to which position the
-//! disk had confirmed when the batch was written. It tells damage from a torn end.
+//! disk had confirmed when the batch was written. It distinguishes damage from a torn end.
 
 use crc32fast::Hasher;
 
@@ -71,7 +71,7 @@ impl SegmentHeader {
     }
 }
 
-/// How many bytes of payload a length field announces, or `None` when it can be no such field.
+/// Returns how many bytes of payload a length field announces, or `None` when it can be no such field.
 pub(crate) fn payload_bytes(length: u32) -> Option<usize> {
     match length {
         MARK_LENGTH => Some(MARK_BYTES - RECORD_HEADER_BYTES),
@@ -111,13 +111,13 @@ pub(crate) fn seal(batch: &mut [u8], start: u64, durable: u64) {
     }
 }
 
-/// The size of the first record or mark of a batch made by this process.
+/// Returns the size of the first record or mark of a batch made by this process.
 pub(crate) fn frame_bytes(batch: &[u8]) -> usize {
     let payload = payload_bytes(u32_at(batch, 0)).expect("the batch was made by push_record and push_mark");
     RECORD_HEADER_BYTES + payload
 }
 
-/// Whether a whole record or mark is what was written at that position.
+/// Returns whether a whole record or mark is what was written at that position.
 pub(crate) fn is_sound(frame: &[u8], position: u64) -> bool {
     checksum(frame, position) == u32_at(frame, 4)
 }

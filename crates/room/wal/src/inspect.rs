@@ -16,7 +16,7 @@ pub struct Inspection {
     pub segments: usize,
     /// The size of all segment files.
     pub bytes: u64,
-    /// The lowest position that the files cover; nothing when there are none.
+    /// The lowest position that the files cover; `None` when there are none.
     pub first: Option<Position>,
     /// Where the last sound record ends.
     pub end: Position,
@@ -30,7 +30,7 @@ pub struct Inspection {
 
 /// Reads all of a log and changes nothing; `after` is a checkpoint, up to which records are not counted.
 ///
-/// A file that is removed meanwhile, because somebody uses the log, is an error of the kind "not found":
+/// A file that is removed meanwhile, because the log is in use, is an error of the kind "not found":
 /// try again.
 pub fn inspect(dir: &Path, files: &dyn Files, after: Position) -> Result<Inspection, OpenError> {
     let mut found = Inspection::default();
@@ -89,8 +89,8 @@ fn read_segment(found: &mut Inspection, mut reader: SegmentReader, after: Positi
 }
 
 /// Removes the files of a log all of whose records end at `up_to` or before, so that nothing of them is
-/// left on the disk; tells whether it did. The log must not be open. The next one begins where the last
-/// one ended if it is told so by [`Options::start_at_least`](crate::Options::start_at_least).
+/// left on the disk; returns whether it did. The log must not be open. The next one begins where the last
+/// one ended if that is set by [`Options::start_at_least`](crate::Options::start_at_least).
 pub fn discard(dir: &Path, files: &dyn Files, up_to: Position) -> Result<bool, OpenError> {
     let (segments, unfinished) = read_headers(files, dir)?;
     let found = inspect(dir, files, up_to)?;

@@ -3,7 +3,7 @@
 //! The records are opaque bytes. The log keeps them in order, in checksummed segment files;
 //! [`Log::append`] only copies into memory, [`Log::commit`] waits for the disk as the
 //! [`SyncMode`] asks, and [`Log::release`] lets go of segments that a checkpoint has made
-//! needless. What a crash may lose, and how a torn end is told from damage, is in `open.rs`;
+//! needless. What a crash may lose, and how a torn end is distinguished from damage, is in `open.rs`;
 //! what happens when the disk refuses is in `writer.rs`; threads and locks are in `log.rs`.
 //!
 //! One process uses a folder at a time: the caller holds the lock of its data folder.

@@ -1,14 +1,14 @@
 //! The log that callers hold.
 //!
 //! **Threads.** Any thread may append and commit. Writing and syncing are done by one thread
-//! at a time, the one that has taken the *turn*: a committing caller in [`SyncMode::Always`],
+//! at a time, the one that holds the *writer token*: a committing caller in [`SyncMode::Always`],
 //! or the flusher, a thread that the log owns and joins when it is closed. A caller that finds
-//! the turn taken waits for its end and looks again; by then the bytes it waits for have
-//! usually gone with somebody else's, and those that came meanwhile go together in one more
+//! the token taken waits for its return and checks again; by then the bytes it waits for have
+//! usually been written with another caller's, and those that came meanwhile go together in one more
 //! round. That is the group commit.
 //!
-//! **Locks.** The turn is not a held lock: the writer is taken out of its slot and put back,
-//! so nobody holds a mutex during I/O. The order, where two are held at once: the tail's
+//! **Locks.** The token is not a held lock: the writer is taken out of its slot and put back,
+//! so no thread holds a mutex during I/O. The order, where two are held at once: the tail's
 //! mutex, then the leaves in [`Shared`]; the slot's mutex, then the leaves. The tail's and
 //! the slot's are never held together.
 
@@ -54,10 +54,10 @@ impl fmt::Debug for Log {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) tail: Tail,
-    /// The writer, unless somebody has the turn.
+    /// The writer, unless a thread holds the token.
     slot: Mutex<Option<Box<Writer>>>,
     token_returned: Condvar,
-    /// One release at a time; it does I/O, but nobody else ever waits for it.
+    /// One release at a time; it does I/O, but no other operation waits for it.
     releasing: Mutex<()>,
     files: Arc<dyn Files>,
     dir: PathBuf,
@@ -221,7 +221,7 @@ impl Log {
         self.core.shared.failure().map_or(State::Ok, State::Failed)
     }
 
-    /// Whether the log takes records: one load, for readiness and for every write command.
+    /// Returns whether the log takes records: one load, for readiness and for every write command.
     pub fn is_ok(&self) -> bool {
         !self.core.shared.has_failed()
     }
@@ -233,27 +233,27 @@ impl Log {
         token.heal()
     }
 
-    /// The lowest position that the files still cover.
+    /// Returns the lowest position that the files still cover.
     pub fn first(&self) -> Position {
         self.core.shared.segments()[0].start
     }
 
-    /// The end of the last record taken.
+    /// Returns the end of the last record taken.
     pub fn end(&self) -> Position {
         Position(self.core.shared.end())
     }
 
-    /// Up to where the disk has confirmed.
+    /// Returns up to where the disk has confirmed.
     pub fn durable(&self) -> Position {
         Position(self.core.shared.durable())
     }
 
-    /// The size of all segment files, as far as it counts.
+    /// Returns the size of all segment files, as far as it counts.
     pub fn bytes_on_disk(&self) -> u64 {
         self.core.shared.bytes_on_disk()
     }
 
-    /// The segment files, oldest first.
+    /// Returns the segment files, oldest first.
     pub fn segments(&self) -> Vec<Segment> {
         self.core.shared.segments()
     }
@@ -289,7 +289,7 @@ impl Drop for Log {
 }
 
 impl Core {
-    /// Waits for the right to write.
+    /// Waits for the writer token.
     pub(crate) fn take_token(&self) -> WriterToken<'_> {
         let mut slot = self.slot.lock();
         loop {
@@ -304,7 +304,7 @@ impl Core {
     }
 }
 
-/// The right to write and sync; dropping it lets the next one have it.
+/// The exclusive right to write and sync; dropping it passes it on.
 pub(crate) struct WriterToken<'a> {
     core: &'a Core,
     writer: Option<Box<Writer>>,
@@ -371,7 +371,7 @@ impl Core {
 impl Drop for WriterToken<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            // A broken invariant: nobody may go on as if the files were as they should be.
+            // A broken invariant: no caller may continue as if the files were intact.
             let source = io::Error::other("the thread that wrote the log panicked");
             self.core
                 .fail(Failure::new(DiskOperation::Write, &self.core.dir, source));

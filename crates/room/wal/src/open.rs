@@ -163,7 +163,7 @@ pub(crate) fn read_headers(files: &dyn Files, dir: &Path) -> Result<Headers, Ope
     Ok((found, None))
 }
 
-/// The end position of each segment, which for all but the last its successor names.
+/// Returns the end position of each segment, which for all but the last its successor names.
 pub(crate) fn check_chain(found: &[SegmentFile]) -> Result<Vec<u64>, OpenError> {
     let mut ends = Vec::with_capacity(found.len());
     for (index, segment) in found.iter().enumerate() {

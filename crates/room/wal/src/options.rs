@@ -1,4 +1,4 @@
-//! How a log is kept.
+//! Settings of a log.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ impl Recovery {
         }
     }
 
-    /// What was cut off the end, if anything was.
+    /// Returns what was cut off the end, if anything was.
     pub fn torn_tail(&self) -> Option<&TornTail> {
         self.torn.as_ref()
     }
@@ -85,7 +85,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// The next record and the position of its end, or `None` after the last.
+    /// Returns the next record and the position of its end, or `None` after the last.
     ///
     /// An error is final: what follows a damaged place is not read.
     pub fn next_record(&mut self) -> Result<Option<(Position, &[u8])>, OpenError> {
@@ -112,12 +112,12 @@ impl Recovery {
         Ok(Some((Position(reader.at()), reader.payload(range))))
     }
 
-    /// How much there is to read, for showing progress.
+    /// Returns how much there is to read, for showing progress.
     pub fn bytes_total(&self) -> u64 {
         self.bytes_total
     }
 
-    /// How much of [`Recovery::bytes_total`] has been read.
+    /// Returns how much of [`Recovery::bytes_total`] has been read.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }

@@ -58,7 +58,7 @@ fn size_of(files: &dyn Files, path: &Path) -> Result<u64, OpenError> {
     file.size().map_err(OpenError::io("reading", path))
 }
 
-/// The first damage of a log. A torn end is none: opening the log cuts it.
+/// Returns the first damage of a log. A torn end is none: opening the log cuts it.
 pub(crate) fn find_damage(files: &dyn Files, dir: &Path) -> Result<Option<Damage>, OpenError> {
     let checked = read_headers(files, dir).and_then(|(found, _)| check_chain(&found).map(|_| found));
     let (found, outer) = match checked {
@@ -75,7 +75,7 @@ pub(crate) fn find_damage(files: &dyn Files, dir: &Path) -> Result<Option<Damage
     Ok(outer)
 }
 
-/// The segments before a damage in the headers or between the files.
+/// Returns the segments before a damage in the headers or between the files.
 fn readable(files: &dyn Files, dir: &Path, damage: &Damage) -> Result<Vec<SegmentFile>, OpenError> {
     let mut found = Vec::new();
     for start in segment::list(files, dir)? {
@@ -89,7 +89,7 @@ fn readable(files: &dyn Files, dir: &Path, damage: &Damage) -> Result<Vec<Segmen
     Ok(found)
 }
 
-/// The first bad record of a segment that ends at `end`, or of the last one, which has none.
+/// Returns the first bad record of a segment that ends at `end`, or of the last one, which has none.
 fn first_bad(
     files: &dyn Files,
     dir: &Path,

@@ -23,23 +23,23 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Where in the file a position is.
+    /// Returns where in the file a position is.
     pub(crate) fn offset(&self, position: u64) -> u64 {
         offset_in(self.header.start, position)
     }
 
-    /// The position at which the file ends.
+    /// Returns the position at which the file ends.
     pub(crate) fn file_end(&self) -> u64 {
         self.header.start + self.size.saturating_sub(SEGMENT_HEADER_BYTES)
     }
 
-    /// The error for bad bytes at a position.
+    /// Returns the error for bad bytes at a position.
     pub(crate) fn damage(&self, position: u64, what: impl fmt::Display) -> OpenError {
         damage_at(&self.path, self.offset(position), what)
     }
 }
 
-/// The error for bad bytes at an offset; at 0, nothing of the file is of use.
+/// Returns the error for bad bytes at an offset; at 0, nothing of the file is of use.
 pub(crate) fn damage_at(path: &Path, offset: u64, what: impl fmt::Display) -> OpenError {
     OpenError::Damaged(Damage {
         path: path.to_owned(),
@@ -48,17 +48,17 @@ pub(crate) fn damage_at(path: &Path, offset: u64, what: impl fmt::Display) -> Op
     })
 }
 
-/// Where in a segment that begins at `start` a position is.
+/// Returns where in a segment that begins at `start` a position is.
 pub(crate) fn offset_in(start: u64, position: u64) -> u64 {
     SEGMENT_HEADER_BYTES + (position - start)
 }
 
-/// The file of the segment that begins at a position.
+/// Returns the file of the segment that begins at a position.
 pub(crate) fn path_of(dir: &Path, start: u64) -> PathBuf {
     dir.join(format!("{start:020}.wal"))
 }
 
-/// The start positions of the segment files in a folder, in order. Other files are left alone.
+/// Returns the start positions of the segment files in a folder, in order. Other files are left alone.
 pub(crate) fn list(files: &dyn Files, dir: &Path) -> Result<Vec<u64>, OpenError> {
     let names = files.list(dir).map_err(OpenError::io("listing", dir))?;
     let mut starts: Vec<u64> = names.iter().filter_map(|name| start_of(name)).collect();
@@ -156,7 +156,7 @@ impl SegmentReader {
         }
     }
 
-    /// Where the next record begins.
+    /// Returns where the next record begins.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }

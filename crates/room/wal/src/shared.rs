@@ -25,7 +25,7 @@ pub struct Segment {
     pub end: Position,
 }
 
-/// The log's numbers. They are set by whoever holds the turn to write, `end` by appends under
+/// The log's numbers. They are set by the holder of the writer token, `end` by appends under
 /// the tail's mutex; the two mutexes here are leaves, held for a few instructions.
 pub(crate) struct Shared {
     /// Where the last record taken ends.

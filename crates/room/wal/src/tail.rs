@@ -1,8 +1,8 @@
 //! The end of the log that is in memory only.
 //!
-//! Appends copy their record behind a short mutex and leave. Whoever holds the turn to write
+//! Appends copy their record behind a short mutex and leave. The holder of the writer token
 //! (see `log.rs`) takes the whole buffer away and leaves an empty one, so two or three buffers
-//! go round and no append allocates once they have grown. Checksums are filled in after that,
+//! are reused and no append allocates once they have grown. Checksums are filled in after that,
 //! outside the mutex.
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ struct State {
     waiting: usize,
     /// The flusher should come now rather than at its next round.
     asked: bool,
-    /// The flusher sleeps until somebody calls it.
+    /// The flusher sleeps until it is called.
     idle: bool,
     closed: bool,
 }
@@ -140,13 +140,13 @@ impl Tail {
         }
     }
 
-    /// Whether it is time to free memory by a sync that is not due yet.
+    /// Returns whether it is time to free memory by a sync that is not due yet.
     pub(crate) fn is_crowded(&self, shared: &Shared) -> bool {
         let state = self.state.lock();
         state.waiting > 0 || state.active.end() - shared.freed() > self.buffer_bytes_max / 2
     }
 
-    /// Refuses appends from now on and sends the flusher home.
+    /// Refuses appends from now on and ends the flusher.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.room.notify_all();
@@ -158,7 +158,7 @@ impl Tail {
         self.work.notify_one();
     }
 
-    /// Rests until the flusher's next round: `nap` when there is something to do, else until
+    /// Sleeps until the flusher's next round: `nap` when there is something to do, else until
     /// something comes and then `nap`. Returns false when the log was closed.
     pub(crate) fn rest(&self, nap: Duration, busy: bool, failed: bool) -> bool {
         let mut state = self.state.lock();

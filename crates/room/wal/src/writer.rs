@@ -13,7 +13,7 @@
 //! - If the memory is gone, as it is in [`SyncMode::No`], the log stays failed.
 //!
 //! Only whole records are counted as written, and only confirmed bytes as durable, so no
-//! failure moves a position that somebody may have been told.
+//! failure moves a position that a caller may have been given.
 
 use std::collections::VecDeque;
 use std::io;
@@ -55,7 +55,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// A writer that goes on at `end`, where everything before is durable.
+    /// Returns a writer that continues at `end`, where everything before is durable.
     pub(crate) fn new(
         shared: Arc<Shared>,
         files: Arc<dyn Files>,
@@ -141,7 +141,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// The lowest position whose bytes are still in memory.
+    /// Returns the lowest position whose bytes are still in memory.
     fn kept_from(&self) -> u64 {
         self.kept.front().map_or(self.written, |batch| batch.start)
     }
@@ -204,7 +204,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes a segment file that survives a crash, header and name, and goes on with it.
+    /// Makes a segment file that survives a crash, header and name, and continues with it.
     fn create(&mut self, header: SegmentHeader) -> Result<(), Failure> {
         let path = path_of(&self.dir, header.start);
         let made = self.files.create(&path).and_then(|file| {
@@ -223,7 +223,7 @@ impl Writer {
     }
 }
 
-/// How many bytes of whole records, from the first on, fit into `room`.
+/// Returns how many bytes of whole records, from the first on, fit into `room`.
 fn run_bytes(batch: &[u8], room: u64) -> usize {
     if batch.len() as u64 <= room {
         return batch.len();

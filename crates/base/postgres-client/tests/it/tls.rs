@@ -7,7 +7,7 @@ use nagaya_testkit::Postgres;
 use crate::{block_on, pool};
 
 /// A server with a certificate for `localhost` signed by itself, the certificate's file, and another file
-/// with a certificate of somebody else.
+/// with a certificate of another authority.
 struct Secured {
     postgres: Postgres,
     certificate: PathBuf,
@@ -48,7 +48,7 @@ fn write_pair(folder: &Path, name: &str) -> PathBuf {
 }
 
 impl Secured {
-    /// Tells whether the session is encrypted.
+    /// Returns whether the session is encrypted.
     fn ask(&self, host: &str, settings: &str) -> Result<bool, Error> {
         let port = self.postgres.port();
         let url = format!("postgres://postgres@{host}:{port}/postgres?{settings}");

@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, VecDeque};
 use readings::Reading;
 pub use readings::Readings;
 
-/// Between two points.
+/// The time between two points.
 pub const STEP_SECONDS: u64 = 10;
-/// Points of a series: six hours.
+/// The points of a series: six hours.
 pub const POINTS_MAX: usize = 6 * 3600 / STEP_SECONDS as usize;
-/// Series; what comes later is left out.
+/// The most series, which bounds the memory; further ones are dropped.
 const SERIES_MAX: usize = 400;
-/// A reading younger than this is too close to tell a rate by.
+/// The shortest time between two readings for a rate.
 const RATE_SPAN_MIN_MS: u64 = 2_000;
 
 /// The points of all series.
 #[derive(Debug, Default)]
 pub struct History {
-    /// All of them end at the same step; a gap is not a number.
+    /// All series end at the same step; a gap is NaN.
     series: BTreeMap<String, VecDeque<f32>>,
     /// The latest readings and the ones before.
     last: Option<Taken>,
@@ -37,7 +37,7 @@ struct Taken {
     readings: Readings,
 }
 
-/// Metrics of this moment, with what they were a little earlier.
+/// Current metrics, with an earlier reading.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
     readings: Readings,
@@ -75,17 +75,17 @@ impl History {
         }
     }
 
-    /// The names of all series.
+    /// Returns the names of all series.
     pub fn names(&self) -> Vec<&str> {
         self.series.keys().map(String::as_str).collect()
     }
 
-    /// When the latest points were taken, Unix milliseconds.
+    /// Returns when the latest points were taken, Unix milliseconds.
     pub fn to_ms(&self) -> Option<u64> {
         self.last.as_ref().map(|last| last.at_ms)
     }
 
-    /// The latest points of a series, oldest first, filled up with gaps; nothing if there is no such series.
+    /// Returns the latest points of a series, oldest first, filled up with gaps; `None` if there is no such series.
     pub fn points(&self, name: &str, count: usize) -> Option<Vec<Option<f64>>> {
         let series = self.series.get(name)?;
         let count = count.min(POINTS_MAX);
@@ -96,11 +96,11 @@ impl History {
         Some(gaps.chain(points).collect())
     }
 
-    /// Metrics of this moment beside those of the latest step that is old enough to tell rates by.
+    /// Metrics of this moment beside those of the latest step that is old enough for rates.
     pub fn now(&self, at_ms: u64, readings: Readings) -> Now {
         let is_old = |taken: &&Taken| at_ms.saturating_sub(taken.at_ms) >= RATE_SPAN_MIN_MS;
         let earlier = self.last.as_ref().filter(is_old).or(self.before_last.as_ref());
-        // In the first seconds there is nothing better.
+        // In the first seconds there is no older reading.
         let earlier = earlier.or(self.last.as_ref());
         Now {
             readings,
@@ -111,20 +111,20 @@ impl History {
 }
 
 impl Now {
-    /// A gauge, or the total of a counter; nothing if there is no such metric.
+    /// Returns a gauge, or the total of a counter; nothing if there is no such metric.
     pub fn value(&self, name: &str) -> Option<f64> {
         self.readings.value(name)
     }
 
-    /// What a counter has grown by since the earlier reading.
+    /// Returns the increase of a counter since the earlier reading.
     pub fn growth(&self, name: &str) -> Option<f64> {
         let now = self.total(&self.readings, name)?;
-        // A counter that was not there has counted nothing.
+        // An absent counter has counted nothing.
         let before = self.before.as_ref()?;
         Some((now - self.total(before, name).unwrap_or(0.0)).max(0.0))
     }
 
-    /// What a counter grows by in a second; of a histogram, its number of observations.
+    /// Returns the increase of a counter per second; of a histogram, of its number of observations.
     pub fn rate(&self, name: &str) -> Option<f64> {
         let growth = self.growth(name)?;
         (self.seconds > 0.0).then(|| growth / self.seconds)

@@ -1,8 +1,8 @@
-//! What a scrape says, as numbers by name.
+//! The values of a scrape, by metric name.
 
 use std::collections::BTreeMap;
 
-/// All metrics at one moment, the labels of each summed up.
+/// All metrics at one moment, summed over the labels of each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
     metrics: BTreeMap<String, Reading>,
@@ -23,7 +23,7 @@ pub(super) struct Buckets {
 }
 
 impl Readings {
-    /// Reads what [`Metrics::render`](crate::metrics::Metrics::render) has written. Lines of unknown kinds
+    /// Parses what [`Metrics::render`](crate::metrics::Metrics::render) has written. Lines of unknown kinds
     /// are left out.
     pub fn parse(text: &str) -> Readings {
         let mut metrics: BTreeMap<String, Reading> = BTreeMap::new();
@@ -58,7 +58,7 @@ impl Readings {
         Readings { metrics }
     }
 
-    /// A gauge, or the total of a counter. Nothing when there is no such metric.
+    /// Returns a gauge, or the total of a counter. `None` if there is no such metric.
     pub fn value(&self, name: &str) -> Option<f64> {
         match self.metrics.get(name)? {
             Reading::Gauge(value) | Reading::Counter(value) => Some(*value),
@@ -89,7 +89,7 @@ impl Buckets {
         self.counts.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// What has been added since an earlier reading.
+    /// Returns what has been added since an earlier reading.
     pub(super) fn since(&self, before: &Buckets) -> Buckets {
         let earlier = |bound: f64| before.counts.iter().find(|(known, _)| *known == bound);
         let counts = self.counts.iter();
@@ -111,7 +111,7 @@ impl Buckets {
         let (mut low, mut below) = (0.0, 0.0);
         for (bound, count) in &self.counts {
             if *count >= rank {
-                // A bound without end says nothing of how far.
+                // An infinite bound gives no estimate.
                 if !bound.is_finite() || *bound >= f64::MAX {
                     return Some(low);
                 }
@@ -141,11 +141,12 @@ fn parse_line(line: &str) -> Option<(&str, &str, f64)> {
     Some((name, rest.0, value))
 }
 
-/// The upper end of a bucket; it is the first or the last of its labels.
+/// Returns the upper end of a bucket; it is the first or the last of its labels.
 fn bound(labels: &str) -> Option<f64> {
-    let at = match labels.starts_with("le=\"") {
-        true => 4,
-        false => labels.rfind(",le=\"")? + 5,
+    let at = if labels.starts_with("le=\"") {
+        4
+    } else {
+        labels.rfind(",le=\"")? + 5
     };
     let text = labels[at..].split('"').next()?;
     match text {

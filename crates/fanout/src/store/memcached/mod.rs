@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use nagaya_telemetry::Clock;
+use nagaya_clock::Clock;
 use tokio::time::Instant;
 
 use super::{Batch, LATE_DETAIL, Record, Store, StoreError, Stored, Written, go_json};
@@ -59,7 +59,7 @@ impl MemcachedStore {
         let seconds = u64::try_from(self.expire_in.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
         match seconds.max(1) {
             seconds if seconds <= RELATIVE_SECONDS_MAX => seconds,
-            seconds => (self.clock.unix_ms() / 1000)
+            seconds => (self.clock.unix_ms().unsigned_abs() / 1000)
                 .saturating_add(seconds)
                 .min(u64::from(u32::MAX >> 1)),
         }
@@ -288,7 +288,7 @@ impl Store for MemcachedStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagaya_telemetry::ManualClock;
+    use nagaya_clock::ManualClock;
 
     #[test]
     fn expiries_are_whole_seconds_and_dates_beyond_30_days() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
-use crate::clock::boot_now;
+use nagaya_clock::boot_now;
 
 /// Stands for "no limit": tokio's timers accept nothing longer.
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);

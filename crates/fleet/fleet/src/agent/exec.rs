@@ -1,4 +1,4 @@
-//! Workers as child processes: `cmd {}` with the worker's id for `{}`, the config on standard input.
+//! Workers as child processes: `cmd {}` with the worker's id for `{}`, and the config on standard input.
 
 use std::io;
 use std::process::Stdio;
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner};
 use super::spawn::Spawner;
-use crate::clock::{BootTime, boot_now};
+use nagaya_clock::{BootTime, boot_now};
 
-/// Longest answer of a request command.
+/// Longest answer of a request command, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -26,8 +26,8 @@ pub struct ExecOptions {
     pub command: String,
     /// A command line that answers a question on its standard output; `{key}` stands for its key.
     pub request: Option<String>,
-    /// A worker that writes nothing to its standard output for so long counts as hung. Without it
-    /// the output goes where the agent's goes.
+    /// A worker that writes nothing to its standard output for this long counts as hung. If unset, the output
+    /// goes where the agent's goes.
     pub progress_limit: Option<Duration>,
 }
 
@@ -112,7 +112,7 @@ impl ExecRunner {
         ended
     }
 
-    /// Counts pieces of output, if they are asked for.
+    /// Counts chunks of output, if a progress limit is set.
     fn follow_output(&self, child: &mut Child) -> watch::Receiver<u64> {
         let (sender, receiver) = watch::channel(0);
         if let Some(mut output) = child.stdout.take() {
@@ -133,7 +133,7 @@ impl ExecRunner {
         };
         while let Ok(Ok(())) = tokio::time::timeout(limit, progress.changed()).await {}
         if progress.has_changed().is_err() {
-            // The output was closed; then only the end of the process tells something.
+            // The output was closed; only the end of the process matters now.
             std::future::pending::<()>().await;
         }
     }
@@ -154,7 +154,7 @@ impl ExecRunner {
         tokio::spawn(async move {
             let answer = tokio::time::timeout(ANSWER_LIMIT, run_request(spawner, command)).await;
             let answer = answer.unwrap_or_else(|_| Err("the request command took too long".into()));
-            // Whoever asked may have given up.
+            // The asker may have given up.
             let _ = question.answer.send(answer);
         });
     }
@@ -197,7 +197,7 @@ async fn end_group(child: &mut Child, group: Group, kill_at: BootTime) {
     if let Err(error) = child.wait().await {
         tracing::error!(%error, "worker not waited for");
     }
-    // The worker itself is gone; what it left behind has the rest of the time.
+    // The worker itself is gone; the processes it left behind get the rest of the time.
     let kill_late = || {
         if boot_now() >= kill_at {
             group.signal(Signal::KILL);

@@ -14,10 +14,10 @@ use super::runner::{BoxFuture, Identity, Runner};
 use super::state_dir::StateFile;
 use super::task::{self, Handle, Shared};
 use super::{AgentError, AgentHandle, AgentOptions, ask};
-use crate::clock::{BootTime, boot_now};
 use crate::name::WorkerId;
 use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Error, Joined, Running, Store};
+use nagaya_clock::{BootTime, boot_now};
 
 /// Upper bound for a sleep, so that the clock is read often enough to notice that the machine was suspended.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

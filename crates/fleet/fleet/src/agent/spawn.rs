@@ -1,9 +1,9 @@
 //! Child processes that die with the agent, however it dies.
 //!
-//! Two means, because each has a gap. The kernel kills a child when the thread that started it ends: so all are
-//! started by one thread that lives as long as the agent, but grandchildren are not reached. A guardian kills the
-//! process groups that it knows of: that reaches every process which stayed in the group, but not a child that
-//! was started a moment before the agent died.
+//! Two mechanisms, because each has a gap. The kernel kills a child when the thread that started it ends, so
+//! one thread that lives as long as the agent starts all of them; grandchildren are not covered. A guardian
+//! kills the process groups that it knows of. That covers every process that stayed in its group, but not a
+//! child started a moment before the agent died.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nagaya_process::{Group, Guardian, Signal, Spawner as Thread, end_with_parent};
 use tokio::process::{Child, Command};
 
-/// Starts processes. Dropping the last one ends the thread and, by it, all children.
+/// Starts processes. Dropping the last clone ends the thread and thereby all children.
 #[derive(Clone, Debug)]
 pub(super) struct Spawner {
     thread: Thread,
@@ -26,7 +26,7 @@ impl Spawner {
         })
     }
 
-    /// Starts a process in a group of its own. Must run inside a tokio runtime.
+    /// Starts a process in its own group. Must run inside a tokio runtime.
     pub(super) async fn spawn(&self, mut command: Command) -> io::Result<Child> {
         command.process_group(0).kill_on_drop(true);
         end_with_parent(command.as_std_mut(), Signal::KILL);

@@ -12,9 +12,9 @@ use nagaya_redis_client::Backoff;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::runner::{Attempt, Ended, Identity, Question, Runner, StopSignal};
-use crate::clock::{boot_now, unix_ms};
 use crate::name::WorkerId;
 use crate::store::Store;
+use nagaya_clock::{Clock, SystemClock, boot_now};
 
 /// Questions that may be queued for one worker.
 const QUESTIONS_QUEUED_MAX: usize = 16;
@@ -87,13 +87,13 @@ pub(super) struct Shared {
 /// The agent's handle on a worker's task.
 #[derive(Debug)]
 pub(super) struct Handle {
-    stop: watch::Sender<Option<crate::clock::BootTime>>,
+    stop: watch::Sender<Option<nagaya_clock::BootTime>>,
     config_name: watch::Sender<String>,
     pub(super) questions: mpsc::Sender<Question>,
 }
 
 impl Handle {
-    pub(super) fn stop(&self, kill_at: crate::clock::BootTime) {
+    pub(super) fn stop(&self, kill_at: nagaya_clock::BootTime) {
         self.stop.send_replace(Some(kill_at));
     }
 
@@ -249,7 +249,7 @@ fn show(shared: &Shared, identity: &Identity, health: Health) {
     let status = WorkerStatus {
         epoch: identity.epoch,
         health,
-        since_ms: unix_ms(),
+        since_ms: SystemClock.unix_ms().unsigned_abs(),
     };
     let mut statuses = shared.statuses.lock().expect("nothing panics here");
     statuses.insert(identity.worker.clone(), status);

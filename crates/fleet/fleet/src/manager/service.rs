@@ -10,10 +10,10 @@ use super::reconcile::difference;
 use super::source::SourceError;
 use super::{ManagerHandle, ManagerOptions};
 use crate::agent::BoxFuture;
-use crate::clock::{BootTime, boot_now, unix_ms};
 use crate::name::WorkerId;
 use crate::protocol::{Watch, decide};
 use crate::store::{Error, FleetSnapshot, Install, InstanceState, Place, PlaceState, Store};
+use nagaya_clock::{BootTime, Clock, SystemClock, boot_now};
 
 /// Heartbeat interval of a manager. Its key is shown for 20 s, so three may be missed.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -303,7 +303,7 @@ impl Service {
     async fn remove_dead_instances(&self, snapshot: &FleetSnapshot) -> Result<(), Error> {
         let keep_ms = u64::try_from(self.options.forget_after.as_millis()).unwrap_or(u64::MAX);
         for (name, record) in &snapshot.instances {
-            let old = record.since_ms.saturating_add(keep_ms) < unix_ms();
+            let old = record.since_ms.saturating_add(keep_ms) < SystemClock.unix_ms().unsigned_abs();
             if record.state == InstanceState::Dead && old {
                 self.store.forget(name, record.inc).await?;
             }

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::BootTime;
 use crate::name::WorkerId;
 use crate::store::{Beat, InstanceState, Joined, List, ListedState, Running};
 use crate::timing::Timing;
+use nagaya_clock::BootTime;
 
 /// An action for the runner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::BootTime;
 use crate::name::InstanceName;
 use crate::store::{FleetSnapshot, InstanceState};
 use crate::timing::Timing;
+use nagaya_clock::BootTime;
 
 /// An incarnation whose heartbeat did not change for D.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::world::{Clock, Event, World};
 use super::{Guard, Settings};
-use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{AgentAction, AgentCore};
 use crate::store::{Beat, Capabilities, InstanceState, Joined, List, Running};
+use nagaya_clock::BootTime;
 
 /// Reply timeout of a call, in milliseconds.
 const REPLY_LIMIT_MS: u64 = 1000;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::agent::due_acknowledgements;
 use super::search::{Budget, Step};
 use super::{Guard, ModelStore};
-use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{AgentAction, AgentCore, Watch};
 use crate::store::{Beat, Capabilities, FleetSnapshot, InstanceState, Joined, PlaceState, Running};
 use crate::timing::Timing;
+use nagaya_clock::BootTime;
 
 const TICK: Duration = Duration::from_millis(100);
 /// The server's clock. It never moves, and is far below what a failover's jump reaches.

@@ -2,10 +2,10 @@
 
 use super::Guard;
 use super::world::{Clock, Event, MILLI, World, worker_name};
-use crate::clock::BootTime;
 use crate::name::{InstanceName, WorkerId};
 use crate::protocol::{Rebalance, Watch, decide};
 use crate::store::FleetSnapshot;
+use nagaya_clock::BootTime;
 
 /// How often the external list is read, in milliseconds.
 const SYNC_EVERY_MS: u64 = 5000;

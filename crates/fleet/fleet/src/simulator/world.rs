@@ -9,9 +9,9 @@ use super::manager::{Manager, ManagerRequest};
 use super::scenario::{Fault, Random, Scenario};
 use super::store::ModelStore;
 use super::{Outcome, Settings};
-use crate::clock::BootTime;
 use crate::name::WorkerId;
 use crate::store::{FleetSnapshot, InstanceState, List};
+use nagaya_clock::BootTime;
 
 pub(super) const MILLI: u64 = 1000;
 /// How old a state a failover may bring back, in microseconds, and how often one is kept.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_clock::boot_now;
 use nagaya_fleet::agent::{AgentError, AgentOptions, CodeRunner, Health};
 use nagaya_fleet::ask::ask;
-use nagaya_fleet::clock::boot_now;
 
 use crate::ledger::Ledger;
 use crate::support::{

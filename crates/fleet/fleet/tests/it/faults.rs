@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nagaya_fleet::clock::boot_now;
+use nagaya_clock::boot_now;
 use nagaya_fleet::store::Store;
 use nagaya_testkit::{Direction, Redis, TcpProxy};
 

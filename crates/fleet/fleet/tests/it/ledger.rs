@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nagaya_clock::{BootTime, boot_now};
 use nagaya_fleet::agent::{BoxFuture, CodeError, Identity, Worker};
-use nagaya_fleet::clock::{BootTime, boot_now};
 
 /// One copy of a worker.
 #[derive(Clone, Debug)]

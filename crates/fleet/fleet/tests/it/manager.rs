@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nagaya_fleet::clock::boot_now;
+use nagaya_clock::boot_now;
 use nagaya_fleet::commands;
 use nagaya_fleet::manager::{ManagerOptions, Source, difference};
 use nagaya_fleet::protocol::{Rebalance, decide};

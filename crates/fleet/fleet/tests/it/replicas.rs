@@ -137,10 +137,10 @@ fn b1_an_agent_that_cannot_confirm_stops_within_its_lease() {
         let _agent = agent(&store, "a", &ledger, 1);
         store.put(&installs(1)).await.unwrap();
         eventually("it runs", || async { ledger.running().len() == 1 }).await;
-        let begun = nagaya_fleet::clock::boot_now();
+        let begun = nagaya_clock::boot_now();
         servers.nodes()[1].stop();
         eventually("it is stopped", || async { ledger.running().is_empty() }).await;
-        let took = nagaya_fleet::clock::boot_now().since(begun);
+        let took = nagaya_clock::boot_now().since(begun);
         assert!(took < quick().lease + Duration::from_millis(500), "{took:?}");
         servers.nodes()[1].cont();
     });

@@ -5,17 +5,17 @@ use nagaya_ids_api::proto::nagaya::ids::v1::{FetchMultiRequest, FetchRequest, St
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
-use super::House;
+use super::TestServer;
 
-async fn connect(house: &House) -> Channel {
-    let endpoint = Endpoint::from_shared(format!("http://{}", house.address)).unwrap();
+async fn connect(server: &TestServer) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     endpoint.connect().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_and_many_ids_are_fetched() {
-    let house = House::start().await;
-    let mut client = GeneratorClient::new(connect(&house).await);
+    let server = TestServer::start().await;
+    let mut client = GeneratorClient::new(connect(&server).await);
     let one = client.fetch(FetchRequest {}).await.unwrap().into_inner().id;
     let many = client
         .fetch_multi(FetchMultiRequest { n: 1000 })
@@ -25,13 +25,13 @@ async fn one_and_many_ids_are_fetched() {
         .ids;
     assert_eq!(many.len(), 1000);
     assert!(many[0] > one && many.is_sorted_by(|a, b| a < b));
-    assert_eq!(house.api.mint.layout().decode(one).unwrap().worker, 7);
+    assert_eq!(server.api.mint.layout().decode(one).unwrap().worker, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_ids_has_limits() {
-    let house = House::start().await;
-    let mut client = GeneratorClient::new(connect(&house).await);
+    let server = TestServer::start().await;
+    let mut client = GeneratorClient::new(connect(&server).await);
     let none = client.fetch_multi(FetchMultiRequest { n: 0 }).await.unwrap();
     assert_eq!(none.into_inner().ids.len(), 1);
     let error = client
@@ -44,8 +44,8 @@ async fn the_number_of_ids_has_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn katsubushis_clients_find_their_services() {
-    let house = House::start().await;
-    let channel = connect(&house).await;
+    let server = TestServer::start().await;
+    let channel = connect(&server).await;
     let mut client = katsubushi::generator_client::GeneratorClient::new(channel.clone());
     assert!(client.fetch(FetchRequest {}).await.unwrap().into_inner().id > 0);
     let many = client.fetch_multi(FetchMultiRequest { n: 5 }).await.unwrap();
@@ -57,9 +57,9 @@ async fn katsubushis_clients_find_their_services() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_number_is_unavailable_and_counted() {
-    let house = House::start().await;
-    house.api.mint.set_permit(None);
-    let channel = connect(&house).await;
+    let server = TestServer::start().await;
+    server.api.mint.set_permit(None);
+    let channel = connect(&server).await;
     let mut client = GeneratorClient::new(channel.clone());
     let error = client.fetch(FetchRequest {}).await.unwrap_err();
     assert_eq!(

@@ -2,13 +2,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::House;
+use super::TestServer;
 
 /// Status, head and body of a request with an `Accept` header.
-async fn ask(house: &House, method: &str, path: &str, accept: &str) -> (u16, String, String) {
+async fn ask(server: &TestServer, method: &str, path: &str, accept: &str) -> (u16, String, String) {
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: ids\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
-    let address = house.address;
+    let address = server.address;
     let answer = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -26,8 +26,8 @@ async fn ask(house: &House, method: &str, path: &str, accept: &str) -> (u16, Str
     )
 }
 
-async fn get(house: &House, path: &str, accept: &str) -> (u16, String) {
-    let (status, _, body) = ask(house, "GET", path, accept).await;
+async fn get(server: &TestServer, path: &str, accept: &str) -> (u16, String) {
+    let (status, _, body) = ask(server, "GET", path, accept).await;
     (status, body)
 }
 
@@ -41,8 +41,8 @@ fn ids(text: &str) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_come_as_strings_and_numbers() {
-    let house = House::start().await;
-    let (status, head, body) = ask(&house, "GET", "/v1/ids?n=3", "*/*").await;
+    let server = TestServer::start().await;
+    let (status, head, body) = ask(&server, "GET", "/v1/ids?n=3", "*/*").await;
     assert_eq!(status, 200);
     assert!(head.contains("content-type: application/json"), "{head}");
     assert!(head.contains("cache-control: no-store"), "{head}");
@@ -63,26 +63,26 @@ async fn ids_come_as_strings_and_numbers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_come_as_text_to_those_who_ask_for_it() {
-    let house = House::start().await;
-    let (status, head, body) = ask(&house, "GET", "/v1/ids?n=2", "text/plain").await;
+    let server = TestServer::start().await;
+    let (status, head, body) = ask(&server, "GET", "/v1/ids?n=2", "text/plain").await;
     assert_eq!(status, 200);
     assert!(head.contains("content-type: text/plain"), "{head}");
     assert!(body.ends_with('\n'));
     assert_eq!(ids(&body).len(), 2);
-    let (_, body) = get(&house, "/v1/ids", "application/json, text/plain").await;
+    let (_, body) = get(&server, "/v1/ids", "application/json, text/plain").await;
     assert_eq!(json(&body)["ids"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_ids_has_limits() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     let check = async |n: &str, own: u16, katsubushi: u16, count: usize| {
-        let (status, body) = get(&house, &format!("/v1/ids?n={n}"), "text/plain").await;
+        let (status, body) = get(&server, &format!("/v1/ids?n={n}"), "text/plain").await;
         assert_eq!(status, own, "n={n}: {body}");
         if own == 200 {
             assert_eq!(ids(&body).len(), count);
         }
-        let (status, body) = get(&house, &format!("/ids?n={n}"), "*/*").await;
+        let (status, body) = get(&server, &format!("/ids?n={n}"), "*/*").await;
         assert_eq!(status, katsubushi, "n={n}: {body}");
         if katsubushi == 200 {
             assert_eq!(ids(&body).len(), count);
@@ -102,8 +102,8 @@ async fn the_number_of_ids_has_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_is_a_problem_document() {
-    let house = House::start().await;
-    let (status, head, body) = ask(&house, "GET", "/v1/ids?n=1001", "*/*").await;
+    let server = TestServer::start().await;
+    let (status, head, body) = ask(&server, "GET", "/v1/ids?n=1001", "*/*").await;
     assert_eq!(status, 400);
     assert!(head.contains("content-type: application/problem+json"), "{head}");
     let expected = serde_json::json!({
@@ -115,10 +115,10 @@ async fn a_mistake_is_a_problem_document() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_number_clients_are_told_to_come_back() {
-    let house = House::start().await;
-    house.api.mint.set_permit(None);
+    let server = TestServer::start().await;
+    server.api.mint.set_permit(None);
     for path in ["/v1/ids", "/id", "/ids?n=2"] {
-        let (status, head, body) = ask(&house, "GET", path, "*/*").await;
+        let (status, head, body) = ask(&server, "GET", path, "*/*").await;
         assert_eq!(status, 503, "{path}");
         assert!(head.contains("retry-after: 1"), "{head}");
         assert_eq!(json(&body)["detail"], "no worker number is held yet");
@@ -127,21 +127,21 @@ async fn without_a_number_clients_are_told_to_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn katsubushis_paths_answer_as_its_clients_expect() {
-    let house = House::start().await;
-    let (status, body) = get(&house, "/id", "*/*").await;
+    let server = TestServer::start().await;
+    let (status, body) = get(&server, "/id", "*/*").await;
     let id: u64 = body.parse().unwrap();
     assert_eq!(
-        (status, house.api.mint.layout().decode(id).unwrap().worker),
+        (status, server.api.mint.layout().decode(id).unwrap().worker),
         (200, 7)
     );
-    let (_, body) = get(&house, "/id", "application/json").await;
+    let (_, body) = get(&server, "/id", "application/json").await;
     assert!(json(&body)["id"].as_str().unwrap().parse::<u64>().unwrap() > id);
-    let (_, body) = get(&house, "/ids?n=2", "*/*").await;
+    let (_, body) = get(&server, "/ids?n=2", "*/*").await;
     assert!(!body.ends_with('\n'));
     assert_eq!(ids(&body).len(), 2);
-    let (_, body) = get(&house, "/ids?n=2", "application/json").await;
+    let (_, body) = get(&server, "/ids?n=2", "application/json").await;
     assert_eq!(json(&body)["ids"].as_array().unwrap().len(), 2);
-    let (_, body) = get(&house, "/stats", "*/*").await;
+    let (_, body) = get(&server, "/stats", "*/*").await;
     let stats = json(&body);
     assert_eq!(
         (stats["cmd_get"].as_u64(), stats["get_hits"].as_u64()),
@@ -152,8 +152,8 @@ async fn katsubushis_paths_answer_as_its_clients_expect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_get_is_served() {
-    let house = House::start().await;
+    let server = TestServer::start().await;
     for path in ["/v1/ids", "/id", "/ids", "/stats"] {
-        assert_eq!(ask(&house, "POST", path, "*/*").await.0, 405, "{path}");
+        assert_eq!(ask(&server, "POST", path, "*/*").await.0, 405, "{path}");
     }
 }

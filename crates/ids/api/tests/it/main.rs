@@ -11,20 +11,20 @@ use std::sync::Arc;
 
 use axum::Router;
 use nagaya_ids::FixedPermit;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::Stats;
 use nagaya_ids_api::{IdsApi, grpc_router, katsubushi_router, router};
 
 /// An id server of worker 7.
-struct House {
+struct TestServer {
     api: IdsApi,
     address: SocketAddr,
 }
 
-impl House {
-    async fn start() -> House {
+impl TestServer {
+    async fn start() -> TestServer {
         let mint = Arc::new(Mint::new(Layout::default(), RunningClock::system()));
         mint.set_permit(Some(Arc::new(FixedPermit::new(7))));
         let stats = Arc::new(Stats::new(&mint, "1.2.3"));
@@ -37,6 +37,6 @@ impl House {
         let address = listener.local_addr().unwrap();
         // Ends with the test's runtime.
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        House { api, address }
+        TestServer { api, address }
     }
 }

@@ -67,7 +67,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The whole numbers of a line, each with what stands before it. Parts of words, of hexadecimal
+/// Returns the whole numbers of a line, each with what stands before it. Parts of words, of hexadecimal
 /// numbers and of numbers with a point are none.
 fn digit_runs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 0;
@@ -96,7 +96,7 @@ fn digit_runs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Whether a text ends with the name and then `=` or `:`, with quotes and spaces around it.
+/// Returns whether a text ends with the name and then `=` or `:`, with quotes and spaces around it.
 fn stands_behind(before: &[u8], field: &[u8]) -> bool {
     let trim = |text: &mut &[u8], set: &[u8]| {
         let kept = text

@@ -5,7 +5,7 @@
 //! file, and merged in the end: the list may be as long as the disk allows. An id is the same
 //! number as its (time, worker, sequence), so that no duplicate means no repeated triple.
 //!
-//! Apart from duplicates the report tells ids of one worker that come in falling order (log
+//! Apart from duplicates the report lists ids of one worker that come in falling order (log
 //! lines overtake each other, so that is no proof of anything wrong) and ids from the future.
 
 mod extract;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use crate::layout::Layout;
 pub use extract::Source;
-pub use report::{Disorder, Duplicate, FutureId, Report, UnreadableLine};
+pub use report::{Duplicate, FutureId, OrderViolation, Report, UnreadableLine};
 use sorter::{Entry, Sorter};
 
 /// Ids up to this much ahead of now are taken for clocks that disagree, not for mistakes.
@@ -33,13 +33,13 @@ const PROGRESS_IDS: u64 = 1 << 20;
 pub struct AuditOptions {
     pub layout: Layout,
     pub source: Source,
-    /// The present, to tell ids from the future.
+    /// The current time, to find ids from the future.
     pub now_ms: u64,
     /// Memory for sorting, in bytes.
     pub memory_bytes: usize,
     /// Where temporary files go, 16 bytes per id; the system's folder unless set.
     pub scratch_folder: Option<PathBuf>,
-    /// How many offenders of each kind are named; all are counted.
+    /// How many findings of each kind are listed; all are counted.
     pub named_max: usize,
 }
 
@@ -56,7 +56,7 @@ impl AuditOptions {
     }
 }
 
-/// How far an audit has come.
+/// The progress of an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Reading comes first, then comparing.
@@ -99,7 +99,7 @@ pub fn audit(
             Some(first) => report.add_duplicate(first, entry, options.named_max),
             None => {
                 report.distinct += 1;
-                // Stays the first of its kind: further ones are compared with that.
+                // It stays the first occurrence: further ones are compared with it.
                 previous = Some(entry);
             }
         }
@@ -185,7 +185,7 @@ impl Reading<'_> {
             report.add_future(entry, parts.unix_ms, named_max);
         }
         match self.last_of_worker.get_mut(&parts.worker) {
-            Some(last) if id < last.id => report.add_disorder(*last, entry, parts.worker, named_max),
+            Some(last) if id < last.id => report.add_order_violation(*last, entry, parts.worker, named_max),
             Some(last) => *last = entry,
             None => {
                 self.last_of_worker.insert(parts.worker, entry);
@@ -211,7 +211,7 @@ mod tests {
         audit(input.as_bytes(), options, &mut |_| {}).unwrap()
     }
 
-    /// An id of so many milliseconds ago.
+    /// Returns an id made `ago_ms` before now.
     fn id(ago_ms: u64, worker: u64, sequence: u64) -> u64 {
         let layout = Layout::default();
         layout.compose(NOW_MS - ago_ms - layout.epoch_ms(), worker, sequence)
@@ -269,8 +269,8 @@ mod tests {
         let input = format!("{}\n{}\n{}\n", id(1, 1, 0), id(2, 2, 0), id(2, 1, 0));
         let report = check(&input, &options());
         assert!(report.is_clean());
-        assert_eq!(report.disorders, 1);
-        let one = &report.named_disorders[0];
+        assert_eq!(report.order_violations, 1);
+        let one = &report.named_order_violations[0];
         assert_eq!((one.worker, one.line, one.after_line), (1, 3, 1));
     }
 

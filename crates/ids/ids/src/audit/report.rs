@@ -1,4 +1,4 @@
-//! What an audit found, for people and for programs.
+//! The findings of an audit, for people and for programs.
 
 use std::fmt::Write;
 
@@ -10,8 +10,8 @@ use crate::utc;
 /// How much of a line that is no id is repeated, in characters.
 const ECHO_MAX: usize = 80;
 
-/// The result of an audit. Offenders are counted all and named up to a limit, the first ones
-/// of the input first.
+/// The result of an audit. All findings are counted, and the first ones of the input are listed up to
+/// a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub bytes: u64,
@@ -25,8 +25,8 @@ pub struct Report {
     pub duplicates: u64,
     pub named_duplicates: Vec<Duplicate>,
     /// How many ids are lower than an earlier one of the same worker.
-    pub disorders: u64,
-    pub named_disorders: Vec<Disorder>,
+    pub order_violations: u64,
+    pub named_order_violations: Vec<OrderViolation>,
     pub future: u64,
     pub named_future: Vec<FutureId>,
     /// Lines that should be an id and are not.
@@ -45,7 +45,7 @@ pub struct Duplicate {
 
 /// An id that is lower than an earlier one of its worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disorder {
+pub struct OrderViolation {
     pub worker: u64,
     pub id: u64,
     pub line: u64,
@@ -53,7 +53,7 @@ pub struct Disorder {
     pub after_line: u64,
 }
 
-/// An id whose time has not come.
+/// An id whose time is in the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FutureId {
     pub id: u64,
@@ -69,13 +69,13 @@ pub struct UnreadableLine {
 }
 
 impl Report {
-    /// No duplicates, nothing from the future, nothing that could not be read. Falling order
-    /// alone is not held against a list.
+    /// Returns whether there are no duplicates, no ids from the future and no unreadable lines. Falling
+    /// order alone is no defect.
     pub fn is_clean(&self) -> bool {
         self.duplicates == 0 && self.future == 0 && self.unreadable == 0
     }
 
-    /// Lines for people.
+    /// Returns the report as text for people.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{} ids in {} lines, {} distinct, of {} workers\n",
@@ -86,9 +86,12 @@ impl Report {
             line(&mut text, format_args!("made between {first} and {last}"));
         }
         self.tell_duplicates(&mut text);
-        if self.disorders > 0 {
-            line(&mut text, format_args!("{} ids in falling order", self.disorders));
-            for one in &self.named_disorders {
+        if self.order_violations > 0 {
+            line(
+                &mut text,
+                format_args!("{} ids in falling order", self.order_violations),
+            );
+            for one in &self.named_order_violations {
                 line(
                     &mut text,
                     format_args!(
@@ -133,11 +136,11 @@ impl Report {
         }
     }
 
-    /// The same as an object; ids as strings.
+    /// Returns the report as a JSON object; ids are strings.
     pub fn json(&self) -> Value {
         let id = |id: u64| id.to_string();
         let duplicates = self.named_duplicates.iter();
-        let disorders = self.named_disorders.iter();
+        let order_violations = self.named_order_violations.iter();
         json!({
             "clean": self.is_clean(),
             "bytes": self.bytes,
@@ -151,8 +154,8 @@ impl Report {
             "first_duplicates": duplicates
                 .map(|one| json!({"id": id(one.id), "line": one.line, "again": one.again}))
                 .collect::<Value>(),
-            "out_of_order": self.disorders,
-            "first_out_of_order": disorders
+            "out_of_order": self.order_violations,
+            "first_out_of_order": order_violations
                 .map(|one| json!({
                     "worker": one.worker, "id": id(one.id), "line": one.line,
                     "after": id(one.after), "after_line": one.after_line,
@@ -192,10 +195,10 @@ impl Report {
         }
     }
 
-    pub(super) fn add_disorder(&mut self, last: Entry, entry: Entry, worker: u64, named_max: usize) {
-        self.disorders += 1;
-        if self.named_disorders.len() < named_max {
-            self.named_disorders.push(Disorder {
+    pub(super) fn add_order_violation(&mut self, last: Entry, entry: Entry, worker: u64, named_max: usize) {
+        self.order_violations += 1;
+        if self.named_order_violations.len() < named_max {
+            self.named_order_violations.push(OrderViolation {
                 worker,
                 id: entry.id,
                 line: entry.line,
@@ -247,7 +250,7 @@ mod tests {
             ..Report::default()
         };
         report.add_duplicate(Entry { id: 7, line: 1 }, Entry { id: 7, line: 3 }, 10);
-        report.add_disorder(Entry { id: 8, line: 2 }, Entry { id: 7, line: 3 }, 0, 10);
+        report.add_order_violation(Entry { id: 8, line: 2 }, Entry { id: 7, line: 3 }, 0, 10);
         report.add_unreadable(b"x\xff", 10);
         let expected = "3 ids in 4 lines, 2 distinct, of 1 workers\n\
             made between 2015-01-01T00:00:00.000Z and 2015-01-01T00:00:00.005Z\n\

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::AuditError;
 
 const ENTRY_BYTES: usize = 16;
-/// Fewer than this in a portion would only make files.
+/// The fewest entries in a portion; smaller portions would only make more files.
 const PORTION_MIN: usize = 16;
 
 /// An id and where it was found. Sorted by id, then by line.
@@ -25,7 +25,7 @@ pub(super) struct Sorter {
     portion: Vec<Entry>,
     portion_max: usize,
     folder: Option<PathBuf>,
-    /// Sorted portions; the files have no names and go away with the process.
+    /// Sorted portions; the files have no names and vanish with the process.
     runs: Vec<File>,
 }
 

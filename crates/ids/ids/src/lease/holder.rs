@@ -9,17 +9,18 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{BootClock, BootTime, IdClock, SystemBootClock};
-use crate::lease::machine::{Held, Machine, Renewal, Step, Times};
+use crate::id_clock::IdClock;
+use crate::lease::state::{Held, LeaseAction, LeaseState, Renewal, Times};
 use crate::lease::state_dir::{LockScope, StateDir, StateError};
 use crate::lease::timing::Timing;
 use crate::lease::window::Window;
 use crate::pool::{Error, Extension, GetAnswer, GetCall, Grant, HolderId, Phase, Pool};
+use nagaya_clock::{BootClock, BootTime, SystemClock};
 
-/// How long giving a number back may take at the end.
+/// The limit for giving a number back at the end.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How a number is to be held.
+/// Options of a holder.
 #[derive(Clone)]
 pub struct HolderOptions {
     /// The same name gets the same number back. Without one a name is drawn that no other has.
@@ -46,8 +47,8 @@ impl Default for HolderOptions {
             once: false,
             timing: Timing::default(),
             min_replicas: 0,
-            clock: Arc::new(SystemBootClock),
-            id_clock: IdClock::start(&SystemBootClock),
+            clock: Arc::new(SystemClock),
+            id_clock: IdClock::start(&SystemClock),
         }
     }
 }
@@ -61,12 +62,12 @@ pub fn pool_options(timing: &Timing) -> Options {
     }
 }
 
-/// Where the holder stands.
+/// The state of a holder, for its users.
 #[derive(Clone, Debug)]
 pub enum Status {
-    /// No number is ours; the last failure says why.
+    /// No number is held; the last failure says why.
     Seeking { trouble: Option<String> },
-    /// The number is ours and its former holder may still be using it.
+    /// The number is held, and its former holder may still be using it.
     Waiting {
         number: u64,
         fence: u64,
@@ -74,22 +75,22 @@ pub enum Status {
     },
     /// The number may be used as long as its window says so.
     Open(Arc<Window>),
-    /// The holder is at its end and will not try again.
+    /// The holder has ended and will not try again.
     Ended(End),
 }
 
 /// Why a holder ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Asked to, and the number was given back, or none was held.
+    /// On request; the number was given back, or none was held.
     Released,
-    /// Asked to, and the pool did not take the number back: it stays reserved for a while.
+    /// On request; the pool did not take the number back, so it stays reserved for a while.
     NotReleased(String),
     /// The number was lost while it was in use, and no other was asked for.
     Lost,
     /// Another process of the same name has the number now.
     NameTaken,
-    /// The pool cannot be used: nothing to wait for.
+    /// The pool cannot be used, and waiting does not help.
     Failed(String),
 }
 
@@ -121,7 +122,7 @@ impl Holder {
         let interval = options.timing.interval;
         let backoff = Backoff::new(interval, interval);
         let task = Task {
-            machine: Machine::new(&options.timing),
+            lease_state: LeaseState::new(&options.timing),
             id: HolderId {
                 owner: String::new(),
                 name,
@@ -141,7 +142,7 @@ impl Holder {
         Ok(Holder { status, stop, task })
     }
 
-    /// Follows what happens.
+    /// Returns a receiver of status changes.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
@@ -161,7 +162,7 @@ impl Holder {
         }
     }
 
-    /// Ends the use of the number and gives it back. Whoever uses it must have stopped before.
+    /// Ends the use of the number and gives it back. Its users must have stopped before.
     pub async fn stop(mut self) -> End {
         self.stop.cancel();
         match (&mut self.task).await {
@@ -184,14 +185,14 @@ struct Task {
     pool: Pool,
     options: HolderOptions,
     id: HolderId,
-    machine: Machine<Run>,
+    lease_state: LeaseState<Run>,
     state_dir: Option<StateDir>,
     held: Option<Grant>,
     window: Option<Arc<Window>>,
     /// A call for a number ended without an answer, so the pool may have given us one.
     may_hold_unknown: bool,
     was_open: bool,
-    /// Spreads the tries of many holders that lost the same server over an interval.
+    /// Spreads the retries of many holders that lost the same server over an interval.
     backoff: Backoff,
     status: watch::Sender<Status>,
 }
@@ -202,22 +203,22 @@ impl Task {
             if stop.is_cancelled() {
                 break self.release().await;
             }
-            match self.machine.next(self.options.clock.now()) {
-                Step::GiveUp => break End::NameTaken,
-                Step::WaitUntil(moment) => {
+            match self.lease_state.next(self.options.clock.now()) {
+                LeaseAction::GiveUp => break End::NameTaken,
+                LeaseAction::WaitUntil(moment) => {
                     let wait = moment.since(self.options.clock.now());
                     tokio::select! {
                         () = tokio::time::sleep(wait) => (),
                         () = stop.cancelled() => (),
                     }
                 }
-                Step::Get if self.options.once && self.was_open => break End::Lost,
-                Step::Get => {
+                LeaseAction::Get if self.options.once && self.was_open => break End::Lost,
+                LeaseAction::Get => {
                     if let Err(end) = self.get().await {
                         break end;
                     }
                 }
-                Step::Extend(phase) => self.extend(phase).await,
+                LeaseAction::Extend(phase) => self.extend(phase).await,
             }
         };
         self.end_window();
@@ -244,7 +245,7 @@ impl Task {
             }
             Ok(GetAnswer::NoneFree { next_in }) => {
                 let wait = next_in.min(self.options.timing.interval);
-                self.machine
+                self.lease_state
                     .not_granted(received + wait.max(Duration::from_millis(10)));
                 let trouble = format!("all numbers are reserved; the first comes free in {next_in:.1?}");
                 self.tell(Status::Seeking {
@@ -259,7 +260,7 @@ impl Task {
         }
     }
 
-    /// Waits for better times, unless nobody can expect any.
+    /// Waits before the next try, unless the failure is permanent.
     fn failed_get(&mut self, error: Error) -> Result<(), End> {
         let trouble = error.chain();
         let never_held = self.held.is_none();
@@ -268,7 +269,7 @@ impl Task {
         }
         tracing::warn!(error = trouble, "no number yet");
         let now = self.options.clock.now();
-        self.machine.not_granted(now + self.backoff.next_wait());
+        self.lease_state.not_granted(now + self.backoff.next_wait());
         self.tell(Status::Seeking {
             trouble: Some(trouble),
         });
@@ -292,13 +293,13 @@ impl Task {
             at_once = grant.at_once,
             "number granted"
         );
-        self.machine.granted(held, times);
+        self.lease_state.granted(held, times);
         let ceil_ms = ceil_ms.max(grant.floor_ms);
         self.held = Some(grant);
         self.show(ceil_ms)
     }
 
-    /// The time above which ids are new: the stored ceiling, or our own last time if that is known
+    /// Returns the time above which ids are new: the stored ceiling, or our own last time if that is known
     /// to be complete.
     fn floor(&self, grant: &Grant) -> u64 {
         let Some((dir, saved)) = self
@@ -319,7 +320,7 @@ impl Task {
 
     async fn extend(&mut self, phase: Phase) {
         let Some(held) = self.held.clone() else {
-            unreachable!("the machine renews only what was granted");
+            unreachable!("only a granted number is renewed");
         };
         let call = self.call(None);
         let sent = self.options.clock.now();
@@ -348,21 +349,21 @@ impl Task {
             }
         };
         let retry_at = received + self.options.timing.interval / 4;
-        self.machine
+        self.lease_state
             .renewed(phase, renewal, Times { sent, received }, retry_at);
         if let Err(End::Failed(trouble)) = self.show(ceil_ms) {
             tracing::error!(trouble, "number cannot be used");
         }
     }
 
-    /// Brings window and status in line with the machine.
+    /// Brings window and status in line with the lease state.
     fn show(&mut self, ceil_ms: u64) -> Result<(), End> {
-        let Some(held) = self.machine.held().cloned() else {
+        let Some(held) = self.lease_state.held().cloned() else {
             self.end_window();
             self.tell(Status::Seeking { trouble: None });
             return Ok(());
         };
-        if let Some(opens_after) = self.machine.opens_after() {
+        if let Some(opens_after) = self.lease_state.opens_after() {
             self.end_window();
             let (number, fence) = (held.number, held.fence);
             self.tell(Status::Waiting {
@@ -372,7 +373,7 @@ impl Task {
             });
             return Ok(());
         }
-        let Some((_, until)) = self.machine.window() else {
+        let Some((_, until)) = self.lease_state.window() else {
             return Ok(());
         };
         if let Some(window) = &self.window {
@@ -380,7 +381,7 @@ impl Task {
             return Ok(());
         }
         if until <= self.options.clock.now() {
-            // The answer came so late that there is nothing to use yet; the next renewal decides.
+            // The answer came too late for a window; the next renewal decides.
             return Ok(());
         }
         let floor_ms = self.held.as_ref().map_or(0, |grant| grant.floor_ms);
@@ -411,7 +412,7 @@ impl Task {
 
     async fn release(&mut self) -> End {
         self.end_window();
-        let holds = self.machine.held().is_some();
+        let holds = self.lease_state.held().is_some();
         if !holds && !self.may_hold_unknown {
             return End::Released;
         }
@@ -422,7 +423,7 @@ impl Task {
             }
         };
         match tokio::time::timeout(RELEASE_LIMIT, giving_back).await {
-            // A refusal means that it is somebody else's already.
+            // A refusal means that another holder has it already.
             Ok(Ok(())) => End::Released,
             Ok(Err(error)) => End::NotReleased(error.chain()),
             Err(_) => End::NotReleased(format!("no answer within {RELEASE_LIMIT:?}")),

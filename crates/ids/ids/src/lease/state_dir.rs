@@ -1,9 +1,9 @@
-//! What an instance remembers on its own disk: who it was, and up to which time it made ids.
+//! The state of an instance on its own disk: its token, and the time up to which it made ids.
 //!
 //! One file per name, locked for as long as the process lives, or, if children use its number, for
-//! as long as any of them does: then they inherit the lock's descriptor. So whoever gets the lock
-//! knows that the process whose token the file holds is over. The file survives the end of the process, not of the machine: it is not
-//! synced, and the boot id in it tells the two apart.
+//! as long as any of them does: then they inherit the lock's descriptor. So the process that gets the
+//! lock knows that the process whose token is in the file has ended. The file survives the process but
+//! not a crash of the machine: it is not synced, and the boot id in it tells the two apart.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 const HEADER: &str = "nagaya-ids 1";
 const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
-/// Longest file read; ours are a few hundred bytes.
+/// The longest file that is read, in bytes; the files written here have a few hundred.
 const FILE_BYTES_MAX: usize = 4096;
 
 /// Why a state directory cannot be used.
@@ -30,7 +30,7 @@ pub enum StateError {
     },
 }
 
-/// Who keeps the lock.
+/// Which processes keep the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockScope {
     #[default]
@@ -39,7 +39,7 @@ pub enum LockScope {
     ProcessAndChildren,
 }
 
-/// What a process left behind.
+/// The state that a process has saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     pub token: String,
@@ -103,18 +103,18 @@ impl StateDir {
         })
     }
 
-    /// What the last process of this name left behind, which is over.
+    /// Returns what the last process of this name has saved. That process has ended.
     pub fn previous(&self) -> Option<&Saved> {
         self.previous.as_ref()
     }
 
-    /// Whether the machine still runs as it did when `saved` was written, so that nothing of it can
-    /// be missing.
+    /// Returns whether the machine has not restarted since `saved` was written, so that nothing is missing
+    /// in it.
     pub fn is_same_boot(&self, saved: &Saved) -> bool {
         !self.boot.is_empty() && saved.boot == self.boot
     }
 
-    /// Begins to keep the times of a grant.
+    /// Begins to save the times of a grant.
     pub(crate) fn begin(
         &self,
         token: &str,
@@ -182,7 +182,7 @@ fn parse(text: &str) -> Option<Saved> {
     })
 }
 
-/// A name as a part of a file name: what is not a plain letter or digit is written in hex.
+/// Encodes a name for a file name: anything but plain letters and digits becomes hexadecimal.
 fn plain(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {

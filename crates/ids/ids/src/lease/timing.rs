@@ -1,4 +1,4 @@
-//! How long everything takes, and that the lengths fit each other.
+//! The durations of the lease protocol, and the rules between them.
 //!
 //! A holder may use its number for `use_for` (U) after it sent its last confirmed renewal, by its
 //! own clock. A taker waits `delay` (W) by *its* clock from the receipt of the grant. That W is over
@@ -14,9 +14,9 @@ const RESERVE_MIN: Duration = Duration::from_secs(1);
 const RENEWALS_PER_WINDOW: u32 = 3;
 const MILLION: u64 = 1_000_000;
 
-/// What the user asked for; what is absent follows from the rest.
+/// The durations that the user asks for; the others follow from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct TimingOptions {
     /// yaraus's `-interval`.
     pub interval: Option<Duration>,
     /// yaraus's `-delay`.
@@ -29,14 +29,14 @@ pub struct Wish {
     pub without_guards: bool,
 }
 
-/// Lengths that fit each other.
+/// Durations that fit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// U: how long a number may be used after the last confirmed renewal was sent.
     pub use_for: Duration,
     /// i: how often to renew, and how often to try again.
     pub interval: Duration,
-    /// W: how long to wait before the first use of a number that somebody else may still use.
+    /// W: how long to wait before the first use of a number that another holder may still use.
     pub delay: Duration,
     /// R: how long the number stays away from others after each renewal.
     pub reserve: Duration,
@@ -62,7 +62,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The shortest safe delay for this use time.
+    /// Returns the shortest safe delay for this use time.
     pub fn delay_min(&self) -> Duration {
         let rho = self.drift_ppm.min(MILLION / 2);
         let nanos = self.use_for.as_nanos() * u128::from(MILLION + rho);
@@ -70,17 +70,17 @@ impl Timing {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)) + self.skew
     }
 
-    /// Turns a wish into lengths that fit, with a sentence for each that had to be changed.
-    pub fn from_wish(wish: Wish, base: Timing) -> (Timing, Vec<String>) {
+    /// Derives durations that fit each other, with a sentence for each that had to be changed.
+    pub fn from_options(options: TimingOptions, base: Timing) -> (Timing, Vec<String>) {
         let mut changes = Vec::new();
         let mut correct = |what: &str, from: Duration, to: Duration, why: &str| {
             changes.push(format!("{what} of {from:?} is too {why}; {to:?} is used instead"));
             to
         };
         let mut timing = base;
-        timing.reserve = wish.reserve.unwrap_or(base.reserve);
-        timing.interval = wish.interval.unwrap_or(base.interval);
-        if !wish.without_guards {
+        timing.reserve = options.reserve.unwrap_or(base.reserve);
+        timing.interval = options.interval.unwrap_or(base.interval);
+        if !options.without_guards {
             if timing.reserve < RESERVE_MIN {
                 timing.reserve = correct("expire", timing.reserve, RESERVE_MIN, "short");
             }
@@ -88,18 +88,18 @@ impl Timing {
                 timing.interval = correct("interval", timing.interval, timing.reserve / 2, "long");
             }
         }
-        let delay_asked = wish.delay.unwrap_or(base.delay);
-        if !wish.without_guards && delay_asked < timing.interval * 2 {
+        let delay_asked = options.delay.unwrap_or(base.delay);
+        if !options.without_guards && delay_asked < timing.interval * 2 {
             timing.delay = correct("delay", delay_asked, timing.interval * 2, "short");
         }
-        // From here on: what safety needs.
+        // From here on: the rules that safety needs.
         let window_min = timing.interval * RENEWALS_PER_WINDOW;
-        timing.use_for = wish.use_for.unwrap_or_else(|| base.use_for.max(window_min));
+        timing.use_for = options.use_for.unwrap_or_else(|| base.use_for.max(window_min));
         if timing.use_for < window_min {
             let interval = timing.use_for / RENEWALS_PER_WINDOW;
             timing.interval = correct("interval", timing.interval, interval, "long");
         }
-        timing.delay = wish
+        timing.delay = options
             .delay
             .unwrap_or_else(|| timing.delay_min())
             .max(timing.interval * 2);
@@ -113,7 +113,7 @@ impl Timing {
         (timing, changes)
     }
 
-    /// How far ahead of the clock the ceiling is put: as long as ids may be made before the next
+    /// Returns how far ahead of the clock the ceiling is put: as long as ids may be made before the next
     /// renewal has to be confirmed, and the allowed disagreement once more.
     pub fn ceiling_ahead(&self) -> Duration {
         self.use_for + self.skew
@@ -128,8 +128,8 @@ mod tests {
         Some(Duration::from_secs(value))
     }
 
-    fn fit(wish: Wish) -> (Timing, usize) {
-        let (timing, changes) = Timing::from_wish(wish, Timing::default());
+    fn fit(options: TimingOptions) -> (Timing, usize) {
+        let (timing, changes) = Timing::from_options(options, Timing::default());
         assert!(timing.delay >= timing.delay_min(), "{timing:?}");
         assert!(timing.interval * 3 <= timing.use_for, "{timing:?}");
         assert!(timing.reserve >= timing.use_for + timing.interval, "{timing:?}");
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_defaults_fit_each_other() {
-        let (timing, changes) = fit(Wish::default());
+        let (timing, changes) = fit(TimingOptions::default());
         assert_eq!((timing, changes), (Timing::default(), 0));
         // 3 s stretched by 1000 ppm, and half a second.
         assert_eq!(timing.delay.as_millis(), 3_503);
@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn yarauss_flags_are_corrected_as_yaraus_does_and_then_made_safe() {
-        let yaraus = Wish {
+        let yaraus = TimingOptions {
             interval: secs(1),
             delay: secs(2),
             reserve: secs(1800),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         let (timing, changes) = fit(yaraus);
         assert_eq!(
@@ -158,12 +158,12 @@ mod tests {
             (Duration::from_secs(1), Duration::from_secs(1800))
         );
         assert_eq!(changes, 1, "the delay alone is too short");
-        let short = Wish {
+        let short = TimingOptions {
             interval: secs(10),
             reserve: Some(Duration::from_millis(100)),
-            ..Wish::default()
+            ..TimingOptions::default()
         };
-        let (timing, changes) = Timing::from_wish(short, Timing::default());
+        let (timing, changes) = Timing::from_options(short, Timing::default());
         assert_eq!(timing.interval, Duration::from_millis(500));
         assert!(changes.len() >= 2, "{changes:?}");
         fit(short);
@@ -171,27 +171,27 @@ mod tests {
 
     #[test]
     fn a_long_interval_lengthens_the_window_unless_that_was_given() {
-        let (timing, _) = fit(Wish {
+        let (timing, _) = fit(TimingOptions {
             interval: secs(4),
-            ..Wish::default()
+            ..TimingOptions::default()
         });
         assert_eq!(timing.use_for, Duration::from_secs(12));
-        let (timing, _) = fit(Wish {
+        let (timing, _) = fit(TimingOptions {
             interval: secs(4),
             use_for: secs(6),
-            ..Wish::default()
+            ..TimingOptions::default()
         });
         assert_eq!(timing.interval, Duration::from_secs(2));
     }
 
     #[test]
     fn without_guards_the_protocols_own_limits_still_hold() {
-        let wild = Wish {
+        let wild = TimingOptions {
             interval: secs(20),
             delay: Some(Duration::ZERO),
             reserve: Some(Duration::ZERO),
             without_guards: true,
-            ..Wish::default()
+            ..TimingOptions::default()
         };
         fit(wild);
     }

@@ -1,12 +1,12 @@
 //! The permit that a lease hands out: one per grant, moved forward by every renewal.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::BootTime;
 use crate::lease::state_dir::StateFile;
 use crate::permit::{Ceiling, Permit, Stop};
+use nagaya_clock::BootTime;
+use parking_lot::Mutex;
 
 /// The right to use a number until some moment. Renewals move that moment on; once ended it never
 /// opens again.
@@ -45,7 +45,7 @@ impl Window {
         }
     }
 
-    /// When the window ends unless it is renewed.
+    /// Returns when the window ends unless it is renewed.
     pub fn until(&self) -> BootTime {
         BootTime::from_nanos(self.until_nanos.load(Ordering::SeqCst))
     }
@@ -54,14 +54,14 @@ impl Window {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// A confirmed renewal.
+    /// Moves the end on after a confirmed renewal.
     pub(crate) fn extend(&self, until: BootTime, ceil_ms: u64) {
         self.ceil_ms.fetch_max(ceil_ms, Ordering::SeqCst);
         self.until_nanos.fetch_max(until.as_nanos(), Ordering::SeqCst);
     }
 
     /// Ends the window for good and returns the highest time that was or will ever be issued under
-    /// it: whoever notes a time after this is told to stop.
+    /// it: `note_issued` fails from now on.
     pub(crate) fn end(&self) -> u64 {
         self.ended.store(true, Ordering::SeqCst);
         self.last_ms.load(Ordering::SeqCst)
@@ -104,7 +104,7 @@ impl Permit for Window {
         let Some(local) = self.local.as_ref().filter(|_| last_ms > before) else {
             return Ok(());
         };
-        let mut local = local.lock().expect("no code panics while it holds the file");
+        let mut local = local.lock();
         local.save_last(last_ms).map_err(|error| {
             tracing::error!(%error, "last issued time not saved");
             Stop::NotSaved

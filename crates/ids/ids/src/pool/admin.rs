@@ -4,7 +4,7 @@ use nagaya_redis_client::reply;
 
 use super::{Error, Member, Pool, caller_now, scripts, status, text_at};
 
-/// How many numbers a pool may have. One script fills it, and should not hold Redis up for long.
+/// How many numbers a pool may have. One script fills it, and must not block Redis for long.
 const NUMBERS_MAX: u64 = 1 << 20;
 
 impl Pool {
@@ -46,14 +46,13 @@ impl Pool {
         self.resize((old_min, old_max), (min, max)).await
     }
 
-    /// Sets the range, taking numbers away that nobody has reserved; if one of them is reserved,
-    /// nothing changes.
+    /// Sets the range and removes numbers outside of it. If one of them is reserved, nothing changes.
     pub async fn shrink(&self, min: u64, max: u64) -> Result<(), Error> {
         let old = self.range().await?;
         self.resize(old, (min, max)).await
     }
 
-    /// The range as the pool records it.
+    /// Returns the range as the pool records it.
     pub async fn range(&self) -> Result<(u64, u64), Error> {
         let connection = self.connection().await?;
         let asked = connection.call(&["HMGET", &self.keys.stats, "min", "max"]).await;

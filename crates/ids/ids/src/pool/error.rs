@@ -43,7 +43,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
             Error::Redis(error) | Error::GivenBack { source: error, .. } => error.fault(),
@@ -54,12 +54,12 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Returns whether the same call may succeed later without a change by an operator.
     pub fn is_retryable(&self) -> bool {
         self.fault() != Fault::Caller
     }
 
-    /// The error with its causes, on one line.
+    /// Returns the error with its causes, on one line.
     pub fn chain(&self) -> String {
         match self {
             Error::Redis(error) => error.chain(),

@@ -6,14 +6,14 @@ use nagaya_redis_client::{Confirmed, Connection, Error as RedisError, Frame, Nee
 
 use super::{Error, Member, Pool, caller_now, scripts, seconds, status, text_at};
 
-/// Who asks.
+/// The caller's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderId {
     /// yaraus's client id, shown in lists.
     pub owner: String,
     /// The instance's name, by which it gets its number back.
     pub name: String,
-    /// Random, and new with every start of a process.
+    /// Random, and new for every process.
     pub token: String,
 }
 
@@ -24,7 +24,7 @@ pub struct GetCall {
     pub ceil_ms: u64,
     /// How long the number stays away from others.
     pub reserve: Duration,
-    /// The token of an earlier process of this name that is known to be over.
+    /// The token of an earlier process of this name that is known to have ended.
     pub proof: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Grant {
     pub run: Run,
 }
 
-/// What came of asking for a number.
+/// The outcome of asking for a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GetAnswer {
     Granted(Grant),
@@ -53,7 +53,7 @@ pub enum GetAnswer {
     },
 }
 
-/// Where the holder was when it sent a renewal.
+/// The holder's phase when it sent a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Its delay is not over.
@@ -77,18 +77,18 @@ impl Phase {
     }
 }
 
-/// Why the pool does not see the caller as the holder.
+/// Why the pool does not accept the caller as the holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The pool or the number in it is gone.
     Missing,
-    /// Somebody else has it: under our own name, or not.
+    /// Another process holds it, under the same name or another.
     Robbed { same_name: bool },
     /// The server's run changed and the window was not open, so the record proves nothing.
     RunChanged,
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extension {
     Extended {
@@ -214,8 +214,8 @@ impl Pool {
         }
     }
 
-    /// Gives a number back, after its last use. A refusal means that it is not ours any more, and
-    /// changes nothing.
+    /// Gives a number back, after its last use. A refusal means that another holder has it,
+    /// and changes nothing.
     pub async fn release(
         &self,
         id: &HolderId,
@@ -251,7 +251,7 @@ impl Pool {
         }
     }
 
-    /// Gives back whatever a lost answer may have granted to this token.
+    /// Gives back what a lost answer may have granted to this token.
     pub async fn abandon(&self, id: &HolderId) -> Result<(), Error> {
         let connection = self.connection().await?;
         match self.find_by_token(&connection, id).await? {
@@ -264,7 +264,7 @@ impl Pool {
     }
 
     /// Undoes a grant that too few replicas have. The script's answer was not kept, so the record
-    /// of our token tells what was granted.
+    /// of the token says what was granted.
     async fn give_back(&self, connection: &Connection, id: &HolderId, source: RedisError) -> Error {
         match self.find_by_token(connection, id).await {
             Ok(Some((number, fence, ceil_ms))) => {

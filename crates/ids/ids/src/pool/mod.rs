@@ -1,8 +1,8 @@
 //! The pool of numbers in Redis.
 //!
 //! The keys are yaraus's: `NS:ids` (a sorted set, score = end of the reservation in Unix seconds),
-//! `NS:clients` (who has what), `NS:stats` (counters and the range), so a live pool can be shared
-//! or taken over. What our protocol needs beyond that lies in `NS:leases`. Every change is one
+//! `NS:clients` (holders), `NS:stats` (counters and the range), so a live pool can be shared
+//! or taken over. Further state of this protocol is in `NS:leases`. Every change is one
 //! atomic script, on the server's clock.
 
 mod admin;
@@ -42,7 +42,7 @@ struct Keys {
 }
 
 impl Pool {
-    /// The pool that the client's URL names with `ns`. Nothing is connected yet.
+    /// Opens the pool that the client's URL names with `ns`. Nothing is connected yet.
     pub fn new(client: Arc<Client>) -> Result<Pool, Error> {
         let namespace = client.url().namespace.clone();
         let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
@@ -86,18 +86,18 @@ impl Pool {
     }
 }
 
-/// Seconds with six decimals, as the scripts write them.
+/// Formats seconds with six decimals, as the scripts do.
 fn seconds(duration: Duration) -> String {
     format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
 }
 
-/// The wall clock, which scripts use on a Redis that lets them not use its own.
+/// Returns the wall clock, for scripts on a Redis that does not let them read its own.
 fn caller_now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     seconds(since.unwrap_or_default())
 }
 
-/// The first word of a script's answer and what follows it.
+/// Returns the first word of a script's answer and what follows it.
 fn status(reply: &Frame) -> (String, &[Frame]) {
     match reply::items(reply) {
         [status, rest @ ..] => (reply::text(status).unwrap_or_default(), rest),

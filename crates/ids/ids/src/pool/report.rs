@@ -1,4 +1,4 @@
-//! What a pool looks like, for people and for programs.
+//! The contents of a pool, for people and for programs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +34,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub number: u64,
-    /// yaraus's client id; empty if nobody ever had it or it was released.
+    /// yaraus's client id; empty if the number was never held or was released.
     pub owner: String,
     /// The end of the reservation in Unix seconds; 0 if it was never used.
     pub expire_at: f64,
@@ -46,13 +46,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether the number is reserved.
+    /// Returns whether the number is reserved.
     pub fn using(&self) -> bool {
         self.ttl >= 0.0
     }
 }
 
-/// A pool in a few numbers. Times are seconds.
+/// A summary of a pool. Times are seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
     pub counters: BTreeMap<String, u64>,
@@ -144,7 +144,7 @@ impl Report {
         }
     }
 
-    /// The list with yaraus's names, and ours beside them, in the order of the numbers.
+    /// Returns the list with yaraus's names, and ours beside them, in the order of the numbers.
     pub fn to_json(&self) -> Value {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         entries.sort_by_key(|entry| entry.number);
@@ -164,7 +164,7 @@ impl Report {
 }
 
 impl Stats {
-    /// yaraus's names, its swapped maximum and minimum put right.
+    /// Returns the summary with yaraus's names, its swapped maximum and minimum corrected.
     pub fn to_json(&self) -> Value {
         let mut all = serde_json::Map::new();
         for (name, shown) in COUNTERS {
@@ -182,7 +182,7 @@ impl Stats {
     }
 }
 
-/// The reserved numbers, or all of them, as a table.
+/// Returns the reserved numbers, or all of them, as a table.
 pub fn list_table(report: &Report, all: bool) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -216,7 +216,7 @@ pub fn list_table(report: &Report, all: bool) -> String {
     table.trim_fmt()
 }
 
-/// The counters and times as a table.
+/// Returns the counters and times as a table.
 pub fn stats_table(stats: &Stats) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -252,11 +252,11 @@ fn texts(reply: &Frame) -> HashMap<String, String> {
         .collect()
 }
 
-/// A time in Unix seconds the way Go writes one into JSON, in UTC.
+/// Returns a time in Unix seconds the way Go writes one into JSON, in UTC.
 fn rfc3339(unix_s: f64) -> String {
     let millis = (unix_s.max(0.0) * 1000.0).round();
     let (days, ms_of_day) = ((millis / 86_400_000.0).floor(), millis % 86_400_000.0);
-    // Scores are times of this era: both fit their types by far.
+    // Scores are present-day times, so both values fit their types.
     let (year, month, day) = date_of(days as i64);
     let ms = ms_of_day as u64;
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
@@ -266,7 +266,7 @@ fn rfc3339(unix_s: f64) -> String {
     )
 }
 
-/// The Gregorian date of a day counted from 1970-01-01, by eras of 400 years that begin in March.
+/// Returns the Gregorian date of a day counted from 1970-01-01, by eras of 400 years that begin in March.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

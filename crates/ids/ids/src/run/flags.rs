@@ -1,4 +1,4 @@
-//! yaraus's command line: single dashes and Go's way of writing lengths of time.
+//! yaraus's command line: single dashes and Go's notation of durations.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub fn with_two_dashes(arguments: Vec<OsString>) -> Vec<OsString> {
     out
 }
 
-/// A flag of yaraus with two dashes, and whether its value is the next argument.
+/// Writes a flag of yaraus with two dashes; returns it and whether its value is the next argument.
 fn known_flag(argument: &str) -> Option<(OsString, bool)> {
     let single = argument.strip_prefix('-')?;
     let bare = single.strip_prefix('-').unwrap_or(single);
@@ -59,12 +59,12 @@ fn known_flag(argument: &str) -> Option<(OsString, bool)> {
     Some((text.into(), *takes_value && value.is_none()))
 }
 
-/// Why a text is not a length of time.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a length of time such as 500ms, 1.5s or 1h30m")]
 pub struct BadDuration(String);
 
-/// Reads a length of time as Go writes it: numbers with units, one after the other.
+/// Parses a duration in Go's notation: numbers with units, one after the other.
 pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
     let bad = || BadDuration(text.to_owned());
     if text == "0" {

@@ -2,11 +2,11 @@
 //!
 //! The command gets a process group of its own. When its number is lost, or was not renewed in time,
 //! the group is asked to end (TERM) early enough that it can be made to (KILL) before the number may
-//! be anybody else's. Nothing checks the command's single ids: this holds while the supervisor gets
-//! to run, and what the command writes elsewhere is protected by the fence it is told.
+//! be another holder's. The command's single ids are not checked: this holds while the supervisor is
+//! scheduled, and what the command writes elsewhere is protected by the fence that it gets.
 //!
-//! At the end nobody is left: descendants that outlive the command, even those that left its group,
-//! come back to the supervisor (it is their subreaper) and are ended too, before the number is given
+//! At the end no process is left: descendants that outlive the command, even those that left its
+//! group, are reparented to the supervisor (their subreaper) and ended too, before the number is given
 //! back.
 
 mod arguments;

@@ -11,13 +11,13 @@ use nagaya_process::{Group, Signal, Signals, orphans};
 use tokio::process::{Child, Command};
 
 use super::arguments::replace;
-use crate::clock::{BootClock, BootTime};
-use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, Window, Wish};
+use crate::lease::{End, Holder, HolderOptions, LockScope, StateError, Timing, TimingOptions, Window};
 use crate::permit::Permit;
 use crate::pool::Pool;
+use nagaya_clock::{BootClock, BootTime};
 
-/// Kept between the last KILL and the end of the window: for the kernel to do it, and for us to be
-/// scheduled late.
+/// The time between the last KILL and the end of the window: for the kernel to end the processes, and
+/// for late scheduling.
 const MARGIN: Duration = Duration::from_millis(250);
 /// How often the command's processes are checked, whose end the kernel does not announce.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
@@ -35,7 +35,7 @@ const FORWARDED: [Signal; 6] = [
 const NUMBER_VARIABLE: &str = "NAGAYA_ID";
 const FENCE_VARIABLE: &str = "NAGAYA_FENCE";
 
-/// What to run and how.
+/// The command and its options.
 #[derive(Clone)]
 pub struct RunOptions {
     /// The program and its arguments; at least the program.
@@ -67,7 +67,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The exit code, as shells have it: 127 for a program that is not there, 126 for one that
+    /// Returns the exit code, as in shells: 127 for a program that is not there, 126 for one that
     /// cannot be run, 2 for wrong usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -79,17 +79,18 @@ impl RunError {
     }
 }
 
-/// Lengths that leave a command its grace inside the window and still bear two failed renewals.
-pub fn run_timing(wish: Wish, grace: Duration) -> (Timing, Vec<String>) {
+/// Derives durations that leave a command its grace period inside the window and still allow two failed
+/// renewals.
+pub fn run_timing(options: TimingOptions, grace: Duration) -> (Timing, Vec<String>) {
     let base = Timing::default();
-    let interval = wish.interval.unwrap_or(base.interval);
-    let use_for = wish.use_for.or(Some(interval * 3 + grace + MARGIN));
-    Timing::from_wish(Wish { use_for, ..wish }, base)
+    let interval = options.interval.unwrap_or(base.interval);
+    let use_for = options.use_for.or(Some(interval * 3 + grace + MARGIN));
+    Timing::from_options(TimingOptions { use_for, ..options }, base)
 }
 
 /// Runs the command with a number and returns its exit code, 128 + n if signal n ended it.
 ///
-/// Meant to be the whole of its program: it takes over signals and adopts orphans for the process.
+/// It must have the process to itself: it takes over signals and adopts orphans.
 /// The number is given back on every way out.
 pub async fn run(pool: Pool, options: RunOptions) -> Result<u8, RunError> {
     if options.command.is_empty() {
@@ -221,7 +222,7 @@ impl Supervisor {
             } else {
                 Signal::TERM
             };
-            // TERM once; KILL again and again, for those that are orphaned by the last one.
+            // TERM once; KILL repeatedly, for processes that the last one has orphaned.
             if sent != Some(signal) || signal == Signal::KILL {
                 // The group, and the descendants that left it and were orphaned.
                 group.signal(signal);
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_commands_window_has_room_for_its_grace_and_three_renewals() {
-        let (timing, changes) = run_timing(Wish::default(), Duration::from_secs(1));
+        let (timing, changes) = run_timing(TimingOptions::default(), Duration::from_secs(1));
         assert_eq!(timing.use_for, Duration::from_millis(4250));
         assert!(changes.is_empty(), "{changes:?}");
         assert!(timing.delay >= timing.delay_min());

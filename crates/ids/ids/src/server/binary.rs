@@ -39,7 +39,7 @@ struct Request<'a> {
     value: &'a [u8],
 }
 
-/// Answers the first request in `input`, if it is all there.
+/// Answers the first request in `input`, if it is complete.
 pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
     let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>() else {
         return match input.first() {
@@ -81,7 +81,7 @@ pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
     }
 }
 
-/// False when the client said goodbye.
+/// Returns false if the client ends the connection.
 fn execute(request: &Request<'_>, answers: &mut Answers<'_>) -> bool {
     match request.opcode {
         opcode::GET | opcode::GETQ | opcode::GETK | opcode::GETKQ => get(request, answers),
@@ -148,9 +148,9 @@ fn respond(request: &Request<'_>, status: u16, extras: &[u8], key: &[u8], value:
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::testing::Bench;
+    use super::super::connection::testing::TestSession;
 
-    /// A request with the opaque 01 02 03 04.
+    /// Returns a request with the opaque 01 02 03 04.
     fn request(opcode: u8, key: &[u8]) -> Vec<u8> {
         let mut bytes = vec![
             0x80,
@@ -179,19 +179,19 @@ mod tests {
 
     #[test]
     fn a_get_is_answered_with_flags_and_an_id() {
-        let mut bench = Bench::new();
-        let answer = bench.raw(&request(0x00, b"id"));
+        let mut session = TestSession::new();
+        let answer = session.raw(&request(0x00, b"id"));
         assert_eq!(answer[..24], header(0x00, 0, 4, 0, 4 + 19));
         assert_eq!(answer[24..28], [0; 4]);
         let id: u64 = std::str::from_utf8(&answer[28..]).unwrap().parse().unwrap();
-        assert_eq!(bench.mint.layout().decode(id).unwrap().worker, 5);
+        assert_eq!(session.mint.layout().decode(id).unwrap().worker, 5);
     }
 
     #[test]
     fn getk_returns_the_key_and_quiet_gets_are_hits_too() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         for (opcode, key) in [(0x09, ""), (0x0c, "id"), (0x0d, "id")] {
-            let answer = bench.raw(&request(opcode, b"id"));
+            let answer = session.raw(&request(opcode, b"id"));
             assert_eq!(
                 answer[..24],
                 header(opcode, key.len() as u8, 4, 0, 23 + key.len() as u8)
@@ -202,17 +202,17 @@ mod tests {
 
     #[test]
     fn version_and_noop_are_answered() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let mut expected = header(0x0b, 0, 0, 0, 3);
         expected.extend(b"9.9");
-        assert_eq!(bench.raw(&request(0x0b, b"")), expected);
-        assert_eq!(bench.raw(&request(0x0a, b"")), header(0x0a, 0, 0, 0, 0));
+        assert_eq!(session.raw(&request(0x0b, b"")), expected);
+        assert_eq!(session.raw(&request(0x0a, b"")), header(0x0a, 0, 0, 0, 0));
     }
 
     #[test]
     fn stat_ends_with_an_empty_answer() {
-        let mut bench = Bench::new();
-        let answer = bench.raw(&request(0x10, b"items"));
+        let mut session = TestSession::new();
+        let answer = session.raw(&request(0x10, b"items"));
         let pid = std::process::id().to_string();
         assert_eq!(answer[..24], header(0x10, 3, 0, 0, 3 + pid.len() as u8));
         assert_eq!(&answer[24..27], b"pid");
@@ -221,75 +221,78 @@ mod tests {
 
     #[test]
     fn unknown_commands_are_refused_in_the_protocols_own_form() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let mut expected = header(0x01, 0, 0, 0x81, 15);
         expected.extend(b"Unknown command");
-        assert_eq!(bench.raw(&request(0x01, b"id")), expected);
-        assert!(!bench.closed);
+        assert_eq!(session.raw(&request(0x01, b"id")), expected);
+        assert!(!session.closed);
     }
 
     #[test]
     fn a_get_without_a_key_or_with_extras_is_refused() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.raw(&request(0x00, b""))[..24], header(0x00, 0, 0, 0x04, 17));
+        let mut session = TestSession::new();
+        assert_eq!(
+            session.raw(&request(0x00, b""))[..24],
+            header(0x00, 0, 0, 0x04, 17)
+        );
         let mut with_extras = request(0x00, b"abcdef");
         (with_extras[3], with_extras[4]) = (2, 4);
-        assert_eq!(bench.raw(&with_extras)[..24], header(0x00, 0, 0, 0x04, 17));
-        assert!(!bench.closed);
+        assert_eq!(session.raw(&with_extras)[..24], header(0x00, 0, 0, 0x04, 17));
+        assert!(!session.closed);
     }
 
     #[test]
     fn a_header_cannot_make_us_reserve_memory() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let mut huge = request(0x00, b"");
         huge[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
-        assert_eq!(bench.raw(&huge)[..24], header(0x00, 0, 0, 0x03, 9));
-        assert!(bench.closed);
+        assert_eq!(session.raw(&huge)[..24], header(0x00, 0, 0, 0x03, 9));
+        assert!(session.closed);
     }
 
     #[test]
     fn lengths_that_contradict_each_other_end_the_connection() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let mut bad = request(0x00, b"");
         bad[3] = 1;
-        assert_eq!(bench.raw(&bad)[..24], header(0x00, 0, 0, 0x04, 17));
-        assert!(bench.closed);
+        assert_eq!(session.raw(&bad)[..24], header(0x00, 0, 0, 0x04, 17));
+        assert!(session.closed);
     }
 
     #[test]
     fn a_missing_id_is_a_temporary_failure() {
-        let mut bench = Bench::new();
-        bench.mint.set_permit(None);
-        let answer = bench.raw(&request(0x00, b"id"));
+        let mut session = TestSession::new();
+        session.mint.set_permit(None);
+        let answer = session.raw(&request(0x00, b"id"));
         assert_eq!(answer[..24], header(0x00, 0, 0, 0x86, 28));
         assert_eq!(&answer[24..], b"no worker number is held yet");
     }
 
     #[test]
     fn requests_may_arrive_byte_by_byte_or_many_at_once() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let two = [request(0x0a, b""), request(0x00, b"id")].concat();
         let mut answer = Vec::new();
-        two.iter().for_each(|byte| answer.extend(bench.raw(&[*byte])));
+        two.iter().for_each(|byte| answer.extend(session.raw(&[*byte])));
         assert_eq!(answer.len(), 24 + 24 + 4 + 19);
-        assert_eq!(bench.raw(&two).len(), 24 + 24 + 4 + 19);
+        assert_eq!(session.raw(&two).len(), 24 + 24 + 4 + 19);
     }
 
     #[test]
     fn quit_is_answered_quitq_is_not() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.raw(&request(0x07, b"")), header(0x07, 0, 0, 0, 0));
-        assert!(bench.closed);
-        let mut bench = Bench::new();
-        assert_eq!(bench.raw(&request(0x17, b"")), b"");
-        assert!(bench.closed);
+        let mut session = TestSession::new();
+        assert_eq!(session.raw(&request(0x07, b"")), header(0x07, 0, 0, 0, 0));
+        assert!(session.closed);
+        let mut session = TestSession::new();
+        assert_eq!(session.raw(&request(0x17, b"")), b"");
+        assert!(session.closed);
     }
 
     #[test]
     fn another_magic_in_mid_stream_ends_the_connection() {
-        let mut bench = Bench::new();
-        bench.raw(&request(0x0a, b""));
-        assert_eq!(bench.raw(b"get a\r\n"), b"");
-        assert!(bench.closed);
+        let mut session = TestSession::new();
+        session.raw(&request(0x0a, b""));
+        assert_eq!(session.raw(b"get a\r\n"), b"");
+        assert!(session.closed);
     }
 }

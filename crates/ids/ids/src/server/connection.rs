@@ -6,15 +6,15 @@ use nagaya_reactor::Transport;
 
 use super::stats::{GetCounts, ServerStats, Stats};
 use super::{ServerConfig, binary, text};
-use crate::clock::BootTime;
 use crate::mint::{Mint, MintError};
+use nagaya_clock::BootTime;
 
-/// Answers are written out when there is this much of them; the rest of the input waits.
+/// Bytes of answers at which they are written out; the rest of the input waits.
 const OUT_BYTES_MAX: usize = 256 << 10;
-/// Buffers larger than this are given back once they are empty.
+/// Buffers larger than this, in bytes, are freed once they are empty.
 const KEEP_BYTES_MAX: usize = 64 << 10;
 
-/// What a request may use: ids, counters, and the place for its answer.
+/// What a request may use: ids, counters, and the buffer for its answer.
 pub(super) struct Answers<'a> {
     pub(super) config: &'a ServerConfig,
     pub(super) mint: &'a Mint,
@@ -25,14 +25,14 @@ pub(super) struct Answers<'a> {
     pub(super) out: &'a mut Vec<u8>,
 }
 
-/// What a protocol made of the input.
+/// The outcome of parsing the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// A request of so many bytes was answered.
+    /// A request of this many bytes was answered.
     Bytes(usize),
-    /// The request is not all there yet.
+    /// The request is not complete yet.
     More,
-    /// The connection is over once the answers so far are out.
+    /// The connection ends once the answers so far are sent.
     Close,
 }
 
@@ -48,7 +48,7 @@ impl Answers<'_> {
         result
     }
 
-    /// The counters, this turn's included.
+    /// Returns the counters, those of this turn included.
     pub(super) fn snapshot(&mut self) -> ServerStats {
         self.stats.count_gets(std::mem::take(self.counts));
         self.stats.snapshot(self.mint)
@@ -61,7 +61,7 @@ enum Protocol {
     Binary,
 }
 
-/// The state of a conversation, without its socket.
+/// The state of a connection, without its socket.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// Known from the first byte on.
@@ -76,21 +76,21 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Answers what has arrived, as far as it is complete; true when any request was.
-    fn receive(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> bool {
+    /// Answers the complete requests that have arrived. Returns whether there was one.
+    fn receive(&mut self, bytes: &[u8], context: &mut TurnContext<'_>) -> bool {
         if self.input.is_empty() {
-            let taken = self.process(bytes, tools);
+            let taken = self.process(bytes, context);
             self.input.extend_from_slice(&bytes[taken..]);
             return taken > 0;
         }
         self.input.extend_from_slice(bytes);
-        self.resume(tools)
+        self.resume(context)
     }
 
-    /// Goes on with input that was put aside; true when any request was answered.
-    fn resume(&mut self, tools: &mut Tools<'_>) -> bool {
+    /// Continues with input that was kept. Returns whether a request was answered.
+    fn resume(&mut self, context: &mut TurnContext<'_>) -> bool {
         let mut input = std::mem::take(&mut self.input);
-        let taken = self.process(&input, tools);
+        let taken = self.process(&input, context);
         input.drain(..taken);
         if !input.is_empty() || input.capacity() <= KEEP_BYTES_MAX {
             self.input = input;
@@ -98,15 +98,15 @@ impl Session {
         taken > 0
     }
 
-    /// Returns how many bytes are done with.
-    fn process(&mut self, input: &[u8], tools: &mut Tools<'_>) -> usize {
+    /// Returns how many bytes were consumed.
+    fn process(&mut self, input: &[u8], context: &mut TurnContext<'_>) -> usize {
         let mut taken = 0;
         while !self.closing && taken < input.len() && self.out.len() < OUT_BYTES_MAX {
             let protocol = *self.protocol.get_or_insert(match input[taken] {
                 binary::REQUEST_MAGIC => Protocol::Binary,
                 _ => Protocol::Text,
             });
-            let mut answers = tools.answers(&mut self.out);
+            let mut answers = context.answers(&mut self.out);
             let result = match protocol {
                 Protocol::Text => text::answer(&input[taken..], &mut answers),
                 Protocol::Binary => binary::answer(&input[taken..], &mut answers),
@@ -121,19 +121,19 @@ impl Session {
     }
 }
 
-/// What the thread lends to each of its connections in turn.
-pub(super) struct Tools<'a> {
+/// What the thread shares with the connection that it serves.
+pub(super) struct TurnContext<'a> {
     pub(super) config: &'a ServerConfig,
     pub(super) mint: &'a Mint,
     pub(super) stats: &'a Stats,
     pub(super) ids: &'a mut Vec<u64>,
     pub(super) counts: &'a mut GetCounts,
-    /// Where to read to.
+    /// The buffer for reads.
     pub(super) scratch: &'a mut [u8],
     pub(super) now: BootTime,
 }
 
-impl Tools<'_> {
+impl TurnContext<'_> {
     fn answers<'b>(&'b mut self, out: &'b mut Vec<u8>) -> Answers<'b> {
         Answers {
             config: self.config,
@@ -146,11 +146,11 @@ impl Tools<'_> {
     }
 }
 
-/// Whether a connection lives on, and for what it waits.
+/// Whether a connection stays open, and what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Read,
-    /// The client is slow to take its answers: nothing more is read from it until it did.
+    /// The client reads its answers slowly: nothing more is read from it until it has.
     Write,
     Close,
 }
@@ -175,31 +175,31 @@ impl Connection {
         }
     }
 
-    /// Reads once and answers with one write what came.
-    pub(super) fn on_readable(&mut self, tools: &mut Tools<'_>) -> Next {
-        let scratch = std::mem::take(&mut tools.scratch);
+    /// Reads once and answers what has arrived with one write.
+    pub(super) fn on_readable(&mut self, context: &mut TurnContext<'_>) -> Next {
+        let scratch = std::mem::take(&mut context.scratch);
         let received = self.transport.read(scratch);
         let next = match received {
             Ok(0) => Next::Close,
             Ok(count) => {
-                if self.session.receive(&scratch[..count], tools) {
-                    self.active = tools.now;
+                if self.session.receive(&scratch[..count], context) {
+                    self.active = context.now;
                 }
-                self.settle(tools)
+                self.settle(context)
             }
             Err(error) if is_passing(&error) => Next::Read,
             Err(_) => Next::Close,
         };
-        tools.scratch = scratch;
+        context.scratch = scratch;
         next
     }
 
-    /// Sends what is left, then goes on with input that waited for it.
-    pub(super) fn on_writable(&mut self, tools: &mut Tools<'_>) -> Next {
-        self.settle(tools)
+    /// Sends the rest, then continues with the input that waited.
+    pub(super) fn on_writable(&mut self, context: &mut TurnContext<'_>) -> Next {
+        self.settle(context)
     }
 
-    fn settle(&mut self, tools: &mut Tools<'_>) -> Next {
+    fn settle(&mut self, context: &mut TurnContext<'_>) -> Next {
         loop {
             match self.flush() {
                 Ok(true) => {}
@@ -209,14 +209,14 @@ impl Connection {
             if self.session.closing {
                 return Next::Close;
             }
-            if self.session.input.is_empty() || !self.session.resume(tools) {
+            if self.session.input.is_empty() || !self.session.resume(context) {
                 return Next::Read;
             }
-            self.active = tools.now;
+            self.active = context.now;
         }
     }
 
-    /// True when everything is sent.
+    /// Writes what the socket takes. Returns whether everything is sent.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         let Session { out, sent, .. } = &mut self.session;
         while *sent < out.len() {
@@ -248,12 +248,12 @@ pub(super) mod testing {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id_clock::RunningClock;
     use crate::layout::Layout;
     use crate::permit::FixedPermit;
-    use crate::running_clock::RunningClock;
 
     /// A session whose client is the test: worker 5, version 9.9.
-    pub(in super::super) struct Bench {
+    pub(in super::super) struct TestSession {
         pub(in super::super) config: ServerConfig,
         pub(in super::super) mint: Mint,
         pub(in super::super) closed: bool,
@@ -261,11 +261,11 @@ pub(super) mod testing {
         session: Session,
     }
 
-    impl Bench {
-        pub(in super::super) fn new() -> Bench {
+    impl TestSession {
+        pub(in super::super) fn new() -> TestSession {
             let mint = Mint::new(Layout::default(), RunningClock::system());
             mint.set_permit(Some(Arc::new(FixedPermit::new(5))));
-            Bench {
+            TestSession {
                 config: ServerConfig::default(),
                 stats: Stats::new(&mint, "9.9"),
                 mint,
@@ -277,7 +277,7 @@ pub(super) mod testing {
         /// Sends bytes and returns the answer's.
         pub(in super::super) fn raw(&mut self, bytes: &[u8]) -> Vec<u8> {
             let (mut ids, mut counts) = (Vec::new(), GetCounts::default());
-            let mut tools = Tools {
+            let mut context = TurnContext {
                 config: &self.config,
                 mint: &self.mint,
                 stats: &self.stats,
@@ -286,7 +286,7 @@ pub(super) mod testing {
                 scratch: &mut [],
                 now: BootTime::ZERO,
             };
-            self.session.receive(bytes, &mut tools);
+            self.session.receive(bytes, &mut context);
             self.stats.count_gets(counts);
             self.closed = self.session.closing;
             std::mem::take(&mut self.session.out)
@@ -314,12 +314,12 @@ pub(super) mod testing {
 
     #[test]
     fn a_flood_is_answered_in_portions() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         let flood = b"get a\r\n".repeat(10_000);
         let mut answered = 0;
         let mut input: &[u8] = &flood;
         loop {
-            let answer = bench.raw(input);
+            let answer = session.raw(input);
             input = &[];
             assert!(answer.len() < OUT_BYTES_MAX + 100);
             if answer.is_empty() {
@@ -358,7 +358,7 @@ pub(super) mod testing {
             pieces in prop::collection::vec(piece(), 0..20), cuts in prop::collection::vec(1usize..50, 1..20)
         ) {
             let whole = pieces.concat();
-            let (mut at_once, mut in_portions) = (Bench::new(), Bench::new());
+            let (mut at_once, mut in_portions) = (TestSession::new(), TestSession::new());
             let expected = at_once.raw(&whole);
             let (mut got, mut rest, mut cuts) = (Vec::new(), &whole[..], cuts.iter().cycle());
             while !rest.is_empty() && !in_portions.closed {

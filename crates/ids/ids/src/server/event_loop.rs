@@ -10,19 +10,19 @@ use nagaya_reactor::{
 };
 
 use super::Shared;
-use super::connection::{Connection, Next, Tools};
+use super::connection::{Connection, Next, TurnContext};
 use super::stats::GetCounts;
-use crate::clock::BootTime;
+use nagaya_clock::BootTime;
 
 /// Bytes read from a connection per turn: enough for a deep pipeline, few enough to be fair.
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 256;
-/// Connections accepted per turn and listener, so that a rush does not stop the serving.
+/// Connections accepted per turn and listener: a burst must not delay the connected clients.
 const ACCEPT_MAX: usize = 64;
-/// How often idle connections are looked for, and a failed accept is tried again.
+/// The interval of the search for idle connections, and of retries after a failed accept.
 const TICK: Duration = Duration::from_secs(1);
-/// What memcached says above its limit.
+/// memcached's own text above its limit.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
 /// The token of wake-ups: reserved token 0.
@@ -36,7 +36,7 @@ const fn listener_token(listener: usize) -> u64 {
 pub(super) struct EventLoop {
     shared: Arc<Shared>,
     own: usize,
-    /// Of all threads; connections are dealt to them in turn.
+    /// The inboxes of all threads; they get new connections in turn.
     inboxes: Vec<Arc<Inbox<Transport>>>,
     next_inbox: usize,
     listeners: Vec<Listener>,
@@ -90,7 +90,7 @@ impl EventLoop {
         self.turn(&mut events, Duration::ZERO);
         for key in self.connections.keys() {
             if let Some(connection) = self.connections.get_mut(key) {
-                // Slow readers lose what their socket does not take at once.
+                // A slow reader loses what its socket does not take at once.
                 connection.flush().ok();
                 self.close(key);
             }
@@ -124,7 +124,7 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        let mut tools = Tools {
+        let mut context = TurnContext {
             config: &self.shared.config,
             mint: &self.shared.mint,
             stats: &self.shared.stats,
@@ -134,9 +134,9 @@ impl EventLoop {
             now,
         };
         let next = if ready.is_writable() {
-            connection.on_writable(&mut tools)
+            connection.on_writable(&mut context)
         } else {
-            connection.on_readable(&mut tools)
+            connection.on_readable(&mut context)
         };
         let watch = match next {
             Next::Close => return self.close(key),
@@ -161,7 +161,7 @@ impl EventLoop {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of descriptors, mostly: the listener stays readable, so do not spin.
+                    // Mostly the process is out of descriptors. The listener stays readable, so a pause is needed.
                     tracing::warn!(%error, "could not accept a connection");
                     self.accept_paused = true;
                     return self.watch_listeners(Interest::NONE);

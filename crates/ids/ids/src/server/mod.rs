@@ -1,8 +1,8 @@
 //! The memcached server: text and binary protocol on one port, an id per key.
 //!
-//! A few threads, each with its own epoll set; a connection stays with its thread. The first
-//! thread accepts and deals connections out in turn. Whatever a client has sent is answered
-//! with one write. Everything a client can make us hold has a limit in [`ServerConfig`].
+//! A few threads, each with its own poller; a connection stays with its thread. The first
+//! thread accepts and hands the connections to all threads in turn. The requests of one read are
+//! answered with one write. All memory that a client can occupy is limited by [`ServerConfig`].
 
 mod binary;
 mod connection;
@@ -31,7 +31,7 @@ pub struct ServerConfig {
     pub threads: usize,
     /// A connection that completes no request for this long is closed; zero: never.
     pub idle_timeout: Duration,
-    /// Connections above this number are told so and closed.
+    /// Connections above this number get an error and are closed.
     pub connections_max: usize,
     /// The longest text command; a longer one ends the connection.
     pub line_bytes_max: usize,
@@ -54,7 +54,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// What all serving threads share.
+/// State shared by the serving threads.
 struct Shared {
     config: ServerConfig,
     mint: Arc<Mint>,
@@ -111,7 +111,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The TCP addresses listened on, with the ports the system chose.
+    /// Returns the TCP addresses listened on, with the ports the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

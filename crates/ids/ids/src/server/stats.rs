@@ -1,9 +1,9 @@
-//! What the server has done, under memcached's names.
+//! Counters of the server, under memcached's names.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::clock::BootTime;
 use crate::mint::Mint;
+use nagaya_clock::BootTime;
 
 /// Counters shared by every way to fetch ids.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct ServerStats {
 }
 
 impl Stats {
-    /// Counters at zero. `version` is told to clients.
+    /// Makes counters at zero. `version` is reported to clients.
     pub fn new(mint: &Mint, version: impl Into<String>) -> Stats {
         Stats {
             started: mint.clock().boot(),
@@ -61,7 +61,7 @@ impl Stats {
         &self.version
     }
 
-    /// Counts requests and what came of them.
+    /// Counts requests and their outcomes.
     pub fn count_gets(&self, counts: GetCounts) {
         if counts != GetCounts::default() {
             self.cmd_get.fetch_add(counts.commands, Relaxed);

@@ -1,6 +1,6 @@
 //! The text protocol: `get`, `gets`, `stats`, `version`, `quit`; anything else is `ERROR`.
 //!
-//! As katsubushi speaks it: any key is good, each key gets an id, `gets` answers without the
+//! As katsubushi speaks it: any key is accepted, each key gets an id, `gets` answers without the
 //! number that memcached adds (katsubushi's own client refuses a line that has it). Unlike
 //! there, an id that cannot be made is a `SERVER_ERROR` with the reason.
 
@@ -10,10 +10,10 @@ use super::connection::{Answers, Taken};
 
 /// memcached's limit, in bytes.
 const KEY_BYTES_MAX: usize = 250;
-/// What a value has beside its key: words, flags, length, an id, line ends.
+/// Bytes of a value besides its key: words, flags, length, an id, line ends.
 const VALUE_BYTES_MAX: usize = 6 + 3 + 2 + 2 + 20 + 2;
 
-/// Answers the first command in `input`, if it is all there.
+/// Answers the first command in `input`, if it is complete.
 pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
     let line_max = answers.config.line_bytes_max;
     let Some(end) = memchr(b'\n', input) else {
@@ -44,7 +44,7 @@ pub(super) fn answer(input: &[u8], answers: &mut Answers<'_>) -> Taken {
     Taken::Bytes(end + 1)
 }
 
-/// Where the next line begins is unknown, so the connection ends with the answer.
+/// Refuses a line that is too long. Where the next one begins is unknown, so the connection ends.
 fn refuse_line(answers: &mut Answers<'_>) -> Taken {
     answers.out.extend_from_slice(b"CLIENT_ERROR line too long\r\n");
     Taken::Close
@@ -121,21 +121,21 @@ fn is_space(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::testing::{Bench, ids_of};
+    use super::super::connection::testing::{TestSession, ids_of};
 
     #[test]
     fn each_key_gets_an_id() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         assert_eq!(
-            bench.text("get a\r\nGETS b c\r\n"),
+            session.text("get a\r\nGETS b c\r\n"),
             "VALUE a 0 19\r\n<0>\r\nEND\r\nVALUE b 0 19\r\n<1>\r\nVALUE c 0 19\r\n<2>\r\nEND\r\n"
         );
     }
 
     #[test]
     fn ids_rise_from_request_to_request() {
-        let mut bench = Bench::new();
-        let answer = bench.raw(b"get a a a\r\nget a\r\n");
+        let mut session = TestSession::new();
+        let answer = session.raw(b"get a a a\r\nget a\r\n");
         let ids = ids_of(&answer);
         assert_eq!(ids.len(), 4);
         assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
@@ -143,73 +143,73 @@ mod tests {
 
     #[test]
     fn lines_may_end_without_a_carriage_return_and_have_more_spaces() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         assert_eq!(
-            bench.text("  get   a\t \nversion\n"),
+            session.text("  get   a\t \nversion\n"),
             "VALUE a 0 19\r\n<0>\r\nEND\r\nVERSION 9.9\r\n"
         );
     }
 
     #[test]
     fn what_is_unknown_is_an_error_and_nothing_worse() {
-        let mut bench = Bench::new();
+        let mut session = TestSession::new();
         for line in ["set a 0 0 1", "1", "", "get", "gets ", "incr a 1", "g\u{e9}t a"] {
-            assert_eq!(bench.text(&format!("{line}\r\n")), "ERROR\r\n", "{line:?}");
+            assert_eq!(session.text(&format!("{line}\r\n")), "ERROR\r\n", "{line:?}");
         }
-        assert!(!bench.closed);
+        assert!(!session.closed);
     }
 
     #[test]
     fn an_unfinished_line_waits_for_its_rest() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.text("vers"), "");
-        assert_eq!(bench.text("ion\r"), "");
-        assert_eq!(bench.text("\nversion\r\n"), "VERSION 9.9\r\nVERSION 9.9\r\n");
+        let mut session = TestSession::new();
+        assert_eq!(session.text("vers"), "");
+        assert_eq!(session.text("ion\r"), "");
+        assert_eq!(session.text("\nversion\r\n"), "VERSION 9.9\r\nVERSION 9.9\r\n");
     }
 
     #[test]
     fn limits_hold_at_their_edges() {
-        let mut bench = Bench::new();
-        bench.config.keys_max = 3;
-        bench.config.line_bytes_max = 300;
-        assert_eq!(bench.raw(b"get a b c\r\n").len(), 3 * (14 + 21) + 5);
-        assert_eq!(bench.text("get a b c d\r\n"), "CLIENT_ERROR too many keys\r\n");
+        let mut session = TestSession::new();
+        session.config.keys_max = 3;
+        session.config.line_bytes_max = 300;
+        assert_eq!(session.raw(b"get a b c\r\n").len(), 3 * (14 + 21) + 5);
+        assert_eq!(session.text("get a b c d\r\n"), "CLIENT_ERROR too many keys\r\n");
         assert!(
-            bench
+            session
                 .raw(format!("get {}\r\n", "k".repeat(250)).as_bytes())
                 .ends_with(b"END\r\n")
         );
         let long_key = format!("get {}\r\n", "k".repeat(251));
-        assert_eq!(bench.text(&long_key), "CLIENT_ERROR key too long\r\n");
-        assert_eq!(bench.text(&"x".repeat(300)), "");
-        assert_eq!(bench.text("x"), "CLIENT_ERROR line too long\r\n");
-        assert!(bench.closed);
+        assert_eq!(session.text(&long_key), "CLIENT_ERROR key too long\r\n");
+        assert_eq!(session.text(&"x".repeat(300)), "");
+        assert_eq!(session.text("x"), "CLIENT_ERROR line too long\r\n");
+        assert!(session.closed);
     }
 
     #[test]
     fn a_long_line_that_arrives_at_once_is_refused_too() {
-        let mut bench = Bench::new();
-        bench.config.line_bytes_max = 10;
-        assert_eq!(bench.text("get abcdefgh\r\n"), "CLIENT_ERROR line too long\r\n");
-        assert!(bench.closed);
+        let mut session = TestSession::new();
+        session.config.line_bytes_max = 10;
+        assert_eq!(session.text("get abcdefgh\r\n"), "CLIENT_ERROR line too long\r\n");
+        assert!(session.closed);
     }
 
     #[test]
     fn without_a_number_the_reason_is_told() {
-        let mut bench = Bench::new();
-        bench.mint.set_permit(None);
+        let mut session = TestSession::new();
+        session.mint.set_permit(None);
         assert_eq!(
-            bench.text("get a b\r\n"),
+            session.text("get a b\r\n"),
             "SERVER_ERROR no worker number is held yet\r\n"
         );
-        assert!(bench.text("stats\r\n").contains("STAT get_misses 1\r\n"));
+        assert!(session.text("stats\r\n").contains("STAT get_misses 1\r\n"));
     }
 
     #[test]
     fn stats_are_katsubushis_first() {
-        let mut bench = Bench::new();
-        bench.raw(b"get a b\r\n");
-        let answer = bench.text("stats\r\n");
+        let mut session = TestSession::new();
+        session.raw(b"get a b\r\n");
+        let answer = session.text("stats\r\n");
         let names: Vec<&str> = answer.lines().filter_map(|line| line.split(' ').nth(1)).collect();
         let expected = [
             "pid",
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn quit_ends_the_connection_and_what_follows_it() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.text("version\r\nquit\r\nversion\r\n"), "VERSION 9.9\r\n");
-        assert!(bench.closed);
+        let mut session = TestSession::new();
+        assert_eq!(session.text("version\r\nquit\r\nversion\r\n"), "VERSION 9.9\r\n");
+        assert!(session.closed);
     }
 }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use nagaya_ids::clock::{BootClock, SystemBootClock};
+use nagaya_clock::BootTime;
+use nagaya_clock::{BootClock, SystemClock};
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
-use nagaya_ids::{BootTime, Ceiling, Permit, Stop};
+use nagaya_ids::{Ceiling, Permit, Stop};
 use nagaya_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -71,7 +72,7 @@ fn child_of_the_freeze() {
     let server = Server::start(vec![listener], ServerConfig::default(), mint, stats).unwrap();
     println!("\nlistening {}", server.addresses()[0]);
     for _ in std::io::stdin().lines().map_while(Result::ok) {
-        let until = SystemBootClock.now() + WINDOW;
+        let until = SystemClock.now() + WINDOW;
         window.until_nanos.store(until.as_nanos(), Ordering::SeqCst);
         println!("\nrenewed");
     }

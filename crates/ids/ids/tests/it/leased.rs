@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::lease::{End, Holder, HolderOptions};
 use nagaya_ids::lease_follower::follow;
 use nagaya_ids::mint::{Mint, MintError};
 use nagaya_ids::permit::{Permit, Stop};
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_testkit::{Redis, wait};
 
 use crate::stage::{PATIENCE, opened, options};

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nagaya_clock::{BootClock, BootTime};
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::{DEFAULT_EPOCH_MS, Layout};
 use nagaya_ids::mint::{Mint, Step};
-use nagaya_ids::running_clock::RunningClock;
-use nagaya_ids::{BootClock, BootTime, Ceiling, IdClock, Permit, Stop};
+use nagaya_ids::{Ceiling, IdClock, Permit, Stop};
 use proptest::prelude::*;
 
 const START_MS: u64 = 1_794_700_800_000;

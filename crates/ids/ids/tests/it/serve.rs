@@ -9,33 +9,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_ids::FixedPermit;
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::layout::Layout;
 use nagaya_ids::mint::Mint;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 
 /// Long enough for a loaded machine; a test that waits for it has failed.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A server of worker 7 on a port of its own.
-pub(crate) struct House {
+pub(crate) struct TestServer {
     pub(crate) server: Server,
     pub(crate) mint: Arc<Mint>,
     pub(crate) stats: Arc<Stats>,
 }
 
-impl House {
-    pub(crate) fn start(config: ServerConfig) -> House {
-        House::listening(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), config)
+impl TestServer {
+    pub(crate) fn start(config: ServerConfig) -> TestServer {
+        TestServer::listening(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), config)
     }
 
-    fn listening(address: &ListenAddress, config: ServerConfig) -> House {
+    fn listening(address: &ListenAddress, config: ServerConfig) -> TestServer {
         let mint = Arc::new(Mint::new(Layout::default(), RunningClock::system()));
         mint.set_permit(Some(Arc::new(FixedPermit::new(7))));
         let stats = Arc::new(Stats::new(&mint, "1.2.3"));
         let listener = Listener::bind(address).unwrap();
         let server = Server::start(vec![listener], config, Arc::clone(&mint), Arc::clone(&stats)).unwrap();
-        House { server, mint, stats }
+        TestServer { server, mint, stats }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -72,11 +72,11 @@ fn ids_in(answer: &[u8]) -> Vec<u64> {
 
 #[test]
 fn text_and_binary_share_a_port() {
-    let house = House::start(ServerConfig::default());
-    let mut text = house.connect();
+    let server = TestServer::start(ServerConfig::default());
+    let mut text = server.connect();
     let answer = ask(&mut text, b"get id\r\n", "VALUE id 0 19\r\n".len() + 21 + 5);
     assert!(answer.starts_with(b"VALUE id 0 19\r\n") && answer.ends_with(b"\r\nEND\r\n"));
-    let mut binary = house.connect();
+    let mut binary = server.connect();
     let mut request = vec![0x80, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 2, 9, 9, 9, 9];
     request.extend([0; 8]);
     request.extend(b"id");
@@ -85,13 +85,13 @@ fn text_and_binary_share_a_port() {
     let from_text = ids_in(&ask(&mut text, b"get id\r\n", 41))[0];
     let from_binary: u64 = String::from_utf8_lossy(&answer[28..]).parse().unwrap();
     assert!(from_text > from_binary);
-    assert_eq!(house.mint.layout().decode(from_text).unwrap().worker, 7);
+    assert_eq!(server.mint.layout().decode(from_text).unwrap().worker, 7);
 }
 
 #[test]
 fn a_pipeline_is_answered_in_order_and_whole() {
-    let house = House::start(ServerConfig::default());
-    let mut stream = house.connect();
+    let server = TestServer::start(ServerConfig::default());
+    let mut stream = server.connect();
     let pipeline = b"get a b c d e f g h i j\r\nversion\r\n".repeat(3000);
     let writer = {
         let mut stream = stream.try_clone().unwrap();
@@ -115,9 +115,9 @@ fn a_pipeline_is_answered_in_order_and_whole() {
 
 #[test]
 fn many_connections_get_different_ids() {
-    let house = House::start(ServerConfig::default());
+    let server = TestServer::start(ServerConfig::default());
     let fetch = || {
-        let mut stream = house.connect();
+        let mut stream = server.connect();
         let ids: Vec<u64> = (0..200)
             .flat_map(|_| ids_in(&ask(&mut stream, b"get a b\r\n", 2 * 35 + 5)))
             .collect();
@@ -132,7 +132,7 @@ fn many_connections_get_different_ids() {
     });
     assert_eq!(all.len(), 8000);
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), 8000);
-    let stats = house.stats.snapshot(&house.mint);
+    let stats = server.stats.snapshot(&server.mint);
     assert_eq!(
         (stats.cmd_get, stats.get_hits, stats.total_connections),
         (4000, 8000, 20)
@@ -145,21 +145,24 @@ fn connections_above_the_limit_are_told_so() {
         connections_max: 2,
         ..ServerConfig::default()
     };
-    let house = House::start(config);
-    let mut kept: Vec<TcpStream> = (0..2).map(|_| house.connect()).collect();
+    let server = TestServer::start(config);
+    let mut kept: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
     for stream in &mut kept {
         ask(stream, b"version\r\n", 15);
     }
-    assert_eq!(rest(&mut house.connect()), b"ERROR Too many open connections\r\n");
+    assert_eq!(
+        rest(&mut server.connect()),
+        b"ERROR Too many open connections\r\n"
+    );
     // A place that becomes free is given away again.
     kept.pop();
     let refused_until_free = || {
-        let mut stream = house.connect();
+        let mut stream = server.connect();
         stream.write_all(b"version\r\nquit\r\n").ok();
         rest(&mut stream) == b"VERSION 1.2.3\r\n"
     };
     assert!((0..1000).any(|_| refused_until_free()));
-    assert!(house.stats.snapshot(&house.mint).rejected_connections >= 1);
+    assert!(server.stats.snapshot(&server.mint).rejected_connections >= 1);
 }
 
 #[test]
@@ -168,13 +171,13 @@ fn a_connection_that_asks_nothing_is_closed() {
         idle_timeout: Duration::from_millis(100),
         ..ServerConfig::default()
     };
-    let house = House::start(config);
-    let mut silent = house.connect();
-    let mut half = house.connect();
+    let server = TestServer::start(config);
+    let mut silent = server.connect();
+    let mut half = server.connect();
     half.write_all(b"get a").unwrap();
     assert_eq!(rest(&mut silent), b"");
     assert_eq!(rest(&mut half), b"");
-    assert_eq!(house.stats.snapshot(&house.mint).total_connections, 2);
+    assert_eq!(server.stats.snapshot(&server.mint).total_connections, 2);
 }
 
 #[test]
@@ -183,8 +186,8 @@ fn a_client_that_does_not_read_is_not_read_from() {
         threads: 1,
         ..ServerConfig::default()
     };
-    let house = House::start(config);
-    let mut greedy = house.connect();
+    let server = TestServer::start(config);
+    let mut greedy = server.connect();
     greedy
         .set_write_timeout(Some(Duration::from_millis(300)))
         .unwrap();
@@ -196,7 +199,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
         assert!(sent < 1 << 30, "the server takes everything");
     }
     // Others are served meanwhile, by the same thread.
-    let mut other = house.connect();
+    let mut other = server.connect();
     assert_eq!(ask(&mut other, b"version\r\n", 15), b"VERSION 1.2.3\r\n");
     greedy.shutdown(Shutdown::Write).unwrap();
     let mut ids = 0;
@@ -212,20 +215,20 @@ fn a_unix_socket_serves_and_is_removed_in_the_end() {
     let path = Path::new(folder.path()).join("ids.sock");
     // One that a killed process left behind.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let house = House::listening(&ListenAddress::Unix(path.clone()), ServerConfig::default());
+    let server = TestServer::listening(&ListenAddress::Unix(path.clone()), ServerConfig::default());
     let mut stream = UnixStream::connect(&path).unwrap();
     assert_eq!(ids_in(&ask(&mut stream, b"get a\r\n", 40)).len(), 1);
     // One that is in use stays.
     assert!(Listener::bind(&ListenAddress::Unix(path.clone())).is_err());
-    drop(house);
+    drop(server);
     assert!(!path.exists());
 }
 
 #[test]
 fn stopping_answers_what_has_arrived_and_closes() {
-    let house = House::start(ServerConfig::default());
-    let mut stream = house.connect();
+    let server = TestServer::start(ServerConfig::default());
+    let mut stream = server.connect();
     ask(&mut stream, b"version\r\n", 15);
-    assert_eq!(house.server.stop(), 1);
+    assert_eq!(server.server.stop(), 1);
     assert_eq!(rest(&mut stream), b"");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nagaya_ids::server::ServerConfig;
 use nagaya_testkit::{Folder, Launch, Process};
 
-use crate::serve::House;
+use crate::serve::TestServer;
 
 /// Longer than any scenario takes on a loaded machine.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(60);
@@ -22,10 +22,10 @@ fn check(name: &str) {
         "{} has no pymemcache; run scripts/clients",
         installed.display()
     );
-    let house = House::start(ServerConfig::default());
+    let server = TestServer::start(ServerConfig::default());
     let launch = Launch::new("python3", "python3")
         .args([here.join("tests/it/pymemcache_ids.py")])
-        .args([house.address().port().to_string(), name.to_owned()])
+        .args([server.address().port().to_string(), name.to_owned()])
         .env("PYTHONPATH", installed)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let folder = Folder::new("pymemcache");

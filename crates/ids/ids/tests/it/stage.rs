@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nagaya_clock::{BootClock, SystemClock};
 use nagaya_ids::lease::{Holder, HolderOptions, Status, Window};
 use nagaya_ids::permit::Permit;
 use nagaya_ids::pool::Pool;
-use nagaya_ids::{BootClock, SystemBootClock};
 use nagaya_testkit::{Direction, Redis, TcpProxy, wait};
 use tokio::sync::watch;
 
@@ -154,7 +154,7 @@ pub(crate) async fn reaches(holder: &Holder, what: &str, condition: impl FnMut(&
 }
 
 pub(crate) fn is_usable(window: &Window) -> bool {
-    window.check(SystemBootClock.now()).is_ok()
+    window.check(SystemClock.now()).is_ok()
 }
 
 /// Looks all the time whether two holders may use one number.
@@ -209,7 +209,7 @@ impl Watchman {
 }
 
 fn check_exclusive(windows: &[Arc<Window>]) {
-    let now = SystemBootClock.now();
+    let now = SystemClock.now();
     let open: Vec<_> = windows
         .iter()
         .filter(|window| window.check(now).is_ok())

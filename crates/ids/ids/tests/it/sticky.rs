@@ -1,9 +1,10 @@
 //! Names that come back, and what they remember.
 
-use nagaya_ids::clock::SystemBootClock;
+use nagaya_clock::BootClock;
+use nagaya_clock::SystemClock;
+use nagaya_ids::IdClock;
 use nagaya_ids::lease::{End, Holder, HolderOptions, StateError, Status};
 use nagaya_ids::permit::{Permit, Stop};
-use nagaya_ids::{BootClock, IdClock};
 use nagaya_testkit::{Folder, Redis};
 
 use crate::stage::{Watchman, is_usable, opened, options, reaches};
@@ -17,7 +18,7 @@ fn with_state(name: &str, folder: &Folder) -> HolderOptions {
 }
 
 fn now_ms() -> u64 {
-    IdClock::start(&SystemBootClock).unix_ms(SystemBootClock.now())
+    IdClock::start(&SystemClock).unix_ms(SystemClock.now())
 }
 
 async fn first_status(holder: &Holder) -> Status {
@@ -34,13 +35,13 @@ fn a_crashed_process_returns_at_once_above_the_last_time_it_used() {
         let first = Holder::start(pool.clone(), with_state("a", &folder)).unwrap();
         let window = opened(&first).await;
         let last_ms = now_ms();
-        window.check(SystemBootClock.now()).unwrap();
+        window.check(SystemClock.now()).unwrap();
         window.note_issued(last_ms).unwrap();
         let busy = Holder::start(pool.clone(), with_state("a", &folder));
         assert!(matches!(busy, Err(StateError::Busy { .. })), "{busy:?}");
         // A drop gives nothing back, as a crash does not.
         drop(first);
-        assert_eq!(window.check(SystemBootClock.now()), Err(Stop::Lost));
+        assert_eq!(window.check(SystemClock.now()), Err(Stop::Lost));
         drop(window);
         let again = loop {
             // The task's end lets the lock go.

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nagaya_ids::lease::{Held, Machine, Renewal, Step, Times, Timing};
+use nagaya_clock::BootTime;
+use nagaya_ids::IdClock;
+use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Renewal, Times, Timing};
 use nagaya_ids::pool::Phase;
-use nagaya_ids::{BootTime, IdClock};
 use proptest::prelude::*;
 
 use crate::model::store::{Caller, Store};
@@ -64,7 +65,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 struct Process {
     caller: Caller,
-    machine: Machine<u8>,
+    lease_state: LeaseState<u8>,
     clock: IdClock,
     floor_ms: u64,
     ceil_ms: u64,
@@ -112,7 +113,7 @@ impl Stage {
         };
         Process {
             caller: Caller { name, token, proof },
-            machine: Machine::new(&timing),
+            lease_state: LeaseState::new(&timing),
             clock: IdClock::at(truth_ms.saturating_add_signed(wall_off_ms), self.now),
             floor_ms: 0,
             ceil_ms: 0,
@@ -127,13 +128,13 @@ impl Stage {
     fn act(&mut self, at: usize, there_ms: u64, back_ms: u64) {
         let sent = self.now;
         let process = &self.processes[at];
-        let step = process.machine.next(sent);
+        let action = process.lease_state.next(sent);
         let ceil_ms = process.clock.unix_ms(sent) + USE_MS;
         let caller = process.caller;
-        let held = process.machine.held().cloned();
+        let held = process.lease_state.held().cloned();
         self.pass(there_ms);
-        match (step, held) {
-            (Step::Get, _) => {
+        match (action, held) {
+            (LeaseAction::Get, _) => {
                 let given = self.store.get(caller, 1, 0, self.offered, false);
                 let stored = &mut self.ceilings[usize::from(given.number)];
                 let floor_ms = *stored;
@@ -150,11 +151,11 @@ impl Stage {
                     at_once: given.at_once,
                     run: 1,
                 };
-                process.machine.granted(held, times);
+                process.lease_state.granted(held, times);
                 (process.floor_ms, process.last_ms) = (floor_ms, floor_ms);
                 process.ceil_ms = floor_ms.max(ceil_ms);
             }
-            (Step::Extend(phase), Some(held)) => {
+            (LeaseAction::Extend(phase), Some(held)) => {
                 let number = u8::try_from(held.number).unwrap();
                 let fence = u32::try_from(held.fence).unwrap();
                 let answer = self.store.extend(caller, 1, 1, (number, fence), phase);
@@ -189,7 +190,7 @@ impl Stage {
             }
             Err(refusal) => Renewal::Refused(refusal),
         };
-        process.machine.renewed(phase, renewal, times, times.received);
+        process.lease_state.renewed(phase, renewal, times, times.received);
     }
 
     /// Clock first, window second, as the order is.
@@ -197,7 +198,7 @@ impl Stage {
         let time_ms = self.processes[at].clock.unix_ms(self.now);
         self.pass(frozen_ms);
         let process = &mut self.processes[at];
-        let Some((held, until)) = process.machine.window() else {
+        let Some((held, until)) = process.lease_state.window() else {
             return Ok(());
         };
         let fits = time_ms > process.last_ms && time_ms > process.floor_ms && time_ms <= process.ceil_ms;
@@ -216,7 +217,7 @@ impl Stage {
 
     fn release(&mut self, at: usize) {
         let process = &self.processes[at];
-        let Some(held) = process.machine.held() else {
+        let Some(held) = process.lease_state.held() else {
             return;
         };
         let (number, fence) = (
@@ -252,7 +253,7 @@ proptest! {
             }
             let mut users = Vec::new();
             for process in &stage.processes {
-                if let Some((held, until)) = process.machine.window() && stage.now < until {
+                if let Some((held, until)) = process.lease_state.window() && stage.now < until {
                     prop_assert!(!users.contains(&held.number), "number {} has two users", held.number);
                     users.push(held.number);
                 }

@@ -4,7 +4,7 @@
 //! then be short or empty and still have a cursor.
 
 use nagaya_jobs::limits::PAGE_MAX;
-use nagaya_jobs::store::JobStore;
+use nagaya_jobs::store::JobReader;
 use nagaya_jobs::view::{JobFilter, JobSummary, Page};
 use nagaya_jobs::{Error, JobId};
 
@@ -13,7 +13,7 @@ const PAGES_MAX: usize = 10;
 
 /// Reads a page of the jobs that match a filter and a text.
 pub(super) async fn page(
-    store: &dyn JobStore,
+    store: &dyn JobReader,
     filter: JobFilter,
     words: Option<&str>,
     mut before: Option<JobId>,

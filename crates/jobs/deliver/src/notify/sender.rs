@@ -7,7 +7,7 @@ use std::time::Duration;
 use nagaya_jobs::QueueName;
 use nagaya_jobs::request::{ClaimRequest, ClaimedJob, Completion, Failure};
 use nagaya_jobs::state::FailureTerms;
-use nagaya_jobs::store::JobStore;
+use nagaya_jobs::store::JobQueue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -82,7 +82,7 @@ pub(super) struct Tries {
 }
 
 pub(super) struct Sender {
-    store: Arc<dyn JobStore>,
+    store: Arc<dyn JobQueue>,
     routes: Arc<Routes>,
     tries: Arc<Tries>,
     poll_interval: Duration,
@@ -96,7 +96,7 @@ enum End {
 
 impl Sender {
     pub(super) fn new(
-        store: Arc<dyn JobStore>,
+        store: Arc<dyn JobQueue>,
         routes: Arc<Routes>,
         tries: Arc<Tries>,
         poll_interval: Duration,

@@ -2,7 +2,7 @@
 //!
 //! Each tenant has its own: a receiver that can verify one tenant's signatures cannot forge another's.
 
-use nagaya_jobs::store::JobStore;
+use nagaya_jobs::store::StoreControl;
 use nagaya_jobs::{Error, TenantId};
 
 use super::signature::Secret;
@@ -16,14 +16,14 @@ pub struct Secrets(Vec<Secret>);
 
 impl Secrets {
     /// Reads a tenant's secrets, creating the first one if there is none.
-    pub async fn of(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
+    pub async fn of(store: &dyn StoreControl, tenant: &TenantId) -> Result<Secrets, Error> {
         let first = Secret::random().reveal().into_bytes();
         let text = store.metadata_or_insert(metadata_key(tenant), first).await?;
         Secrets::read(&text)
     }
 
     /// Adds a new secret and keeps the previous one for receivers that have not switched yet.
-    pub async fn rotate(store: &dyn JobStore, tenant: &TenantId) -> Result<Secrets, Error> {
+    pub async fn rotate(store: &dyn StoreControl, tenant: &TenantId) -> Result<Secrets, Error> {
         let mut secrets = Secrets::of(store, tenant).await?.0;
         secrets.insert(0, Secret::random());
         secrets.truncate(KEPT);

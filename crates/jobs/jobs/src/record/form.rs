@@ -223,9 +223,10 @@ impl From<QueueSettings> for queue::QueueSettings {
             },
             depth_max: form.depth_max,
             rate: form.rate.map(|(jobs, per)| rate::Rate { jobs, per: span(per) }),
-            events: match form.only_ends {
-                true => queue::EventDetail::Ends,
-                false => queue::EventDetail::All,
+            events: if form.only_ends {
+                queue::EventDetail::Ends
+            } else {
+                queue::EventDetail::All
             },
             webhook: form.webhook.map(Into::into),
             push: form.push.map(|push| queue::Push {

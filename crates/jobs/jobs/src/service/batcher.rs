@@ -1,7 +1,7 @@
 //! Joins the calls of many clients into batches.
 //!
-//! One batch is out at a time. While it is, calls gather; when it returns, all that have gathered go out
-//! together. Nobody waits for others to come: with nothing out, a call goes at once.
+//! One batch is in flight at a time. Calls that arrive meanwhile form the next batch. With nothing in flight a
+//! call is sent at once; no call waits for others to arrive.
 //!
 //! Items about one job never share a batch, so that a store may treat a batch as a set.
 
@@ -22,15 +22,15 @@ use crate::request::{Completion, Extension, Failure, LogReport, ProgressReport};
 
 type Answers<T> = Result<Vec<Result<T, Error>>, Error>;
 
-/// What a lane must know of an item.
+/// An item of a batch.
 pub(super) trait Item: Send + 'static {
-    /// The job it is about, when it is about one.
+    /// The job that it concerns, if any.
     fn job(&self) -> Option<JobId>;
-    /// About how much there is of it.
+    /// Its approximate size in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// How much a lane carries.
+/// Limits of a batcher.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Most items in a batch, unless a single call has more.
@@ -52,13 +52,13 @@ pub(super) struct Batcher<I, T> {
 }
 
 impl<I: Item, T: Send + 'static> Batcher<I, T> {
-    /// Starts the task that sends batches out. It ends when the lane is closed and empty.
+    /// Starts the task that sends batches. It ends when the batcher is closed and empty.
     pub(super) fn start<F, R>(bounds: Bounds, meter: Meter, tasks: &TaskTracker, send: F) -> Batcher<I, T>
     where
         F: Fn(Vec<I>) -> R + Send + 'static,
         R: Future<Output = Answers<T>> + Send + 'static,
     {
-        // A call has an item at least, so the bound on items is met first.
+        // A call has at least one item, so the limit on items is reached first.
         let (calls, received) = mpsc::channel(bounds.waiting_max.max(1) * 2);
         let waiting = Arc::new(AtomicUsize::new(0));
         tasks.spawn(run(bounds, meter, Arc::clone(&waiting), received, send));
@@ -69,9 +69,9 @@ impl<I: Item, T: Send + 'static> Batcher<I, T> {
         }
     }
 
-    /// Sends items along with those of others and returns what became of each.
+    /// Submits items as part of a batch and returns the result of each.
     ///
-    /// Not cancel safe: a caller that goes away does not take its items back.
+    /// Not cancel safe: a caller that goes away does not withdraw its items.
     pub(super) async fn submit(&self, items: Vec<I>) -> Answers<T> {
         if items.is_empty() {
             return Ok(Vec::new());
@@ -148,12 +148,12 @@ struct Batch<I, T> {
     items: Vec<I>,
     bytes: usize,
     jobs: HashSet<JobId>,
-    /// Who is to hear of how many items, in order.
+    /// The number of items of each caller and its reply channel, in order.
     replies: Vec<(usize, oneshot::Sender<Answers<T>>)>,
 }
 
 impl<I: Item, T> Batch<I, T> {
-    /// The first call is taken whatever its size; its own repeats of a job are the store's to judge.
+    /// The first call is accepted whatever its size. Repeats of a job inside of one call are left to the store.
     fn new(call: Call<I, T>) -> Batch<I, T> {
         Batch {
             bytes: call.items.iter().map(Item::bytes).sum(),
@@ -167,7 +167,7 @@ impl<I: Item, T> Batch<I, T> {
         self.items.len() < bounds.items_max && self.bytes < bounds.bytes_max
     }
 
-    /// Takes a call along, or gives it back when it does not fit.
+    /// Adds a call, or returns it when it does not fit.
     fn add(&mut self, call: Call<I, T>, bounds: &Bounds) -> Result<(), Call<I, T>> {
         let bytes: usize = call.items.iter().map(Item::bytes).sum();
         let fits =
@@ -188,7 +188,7 @@ impl<I: Item, T> Batch<I, T> {
     }
 }
 
-/// Gives each caller its part of the answers. Nobody listens when a caller has gone away.
+/// Sends each caller its part of the answers. A caller may have gone away.
 fn answer<T>(replies: Vec<(usize, oneshot::Sender<Answers<T>>)>, answers: Answers<T>) {
     match answers {
         Ok(answers) => {
@@ -285,7 +285,7 @@ mod tests {
 
     struct TestBatcher {
         batcher: Batcher<Extension, i64>,
-        /// The batches that went out, and permits for them to return.
+        /// The batches that were sent, and permits for them to return.
         batches: Arc<Mutex<Vec<Vec<i64>>>>,
         gate: Arc<tokio::sync::Semaphore>,
         tasks: TaskTracker,

@@ -1,8 +1,8 @@
-//! Workers that wait for jobs.
+//! Claims that wait for jobs.
 //!
-//! One task asks the store for all of them: new requests at once, waiting ones when their queue may have got
-//! jobs, in the order in which they came. While an answer is out, requests gather for the next. News can be
-//! missed (another server's, a lost message), so now and then everybody who waits is asked for again.
+//! One task claims for all waiting workers: new requests at once, waiting ones when their queue may have new
+//! jobs, in order of arrival. Requests that arrive during a store call form the next one. Notifications can be
+//! missed (from another server, or a lost message), so all waiting requests are retried at an interval.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Waiting {
     request: ClaimRequest,
     until: Instant,
     reply: Reply,
-    /// Its queue may have something.
+    /// One of its queues may have jobs.
     may_have_jobs: bool,
 }
 
@@ -97,7 +97,7 @@ fn stopped() -> Error {
     }
 }
 
-/// The runtime's clock, which tests can hold still.
+/// The runtime's clock, which tests can pause.
 fn now() -> Instant {
     Instant::now()
 }
@@ -166,7 +166,7 @@ impl ClaimBroker {
         self.waiting.push_back(request);
     }
 
-    /// Marks those whose queue may have got jobs.
+    /// Marks the requests whose queue may have new jobs.
     fn note_ready(&mut self) {
         let ready: HashSet<QueueName> = self.wakeups.take_ready().into_iter().collect();
         if ready.is_empty() {
@@ -177,7 +177,7 @@ impl ClaimBroker {
         }
     }
 
-    /// Asks the store for the first of those who have hope. Those behind them keep theirs.
+    /// Claims for the first marked requests. The others stay marked.
     async fn ask(&mut self) {
         let mut rest = VecDeque::with_capacity(self.waiting.len());
         let (mut asked, mut requests, mut jobs) = (Vec::new(), Vec::new(), 0);
@@ -211,11 +211,11 @@ impl ClaimBroker {
                 }
             }
         }
-        // Those who go on waiting came first.
+        // Requests that keep waiting came first.
         self.waiting.append(&mut rest);
     }
 
-    /// Returns the leases of jobs whose worker has gone away meanwhile.
+    /// Returns the leases of jobs whose worker disconnected meanwhile.
     fn hand_out(&mut self, asked: Vec<Waiting>, answers: Vec<Vec<ClaimedJob>>) -> Vec<Lease> {
         let at = now();
         let mut unclaimed = Vec::new();
@@ -233,7 +233,8 @@ impl ClaimBroker {
         unclaimed
     }
 
-    /// Lets jobs that nobody took wait again, instead of until their leases end. It counts as an attempt.
+    /// Makes jobs ready again whose worker disconnected, instead of waiting for their leases to expire. It
+    /// counts as an attempt.
     async fn give_back(&self, unclaimed: Vec<Lease>) {
         if unclaimed.is_empty() {
             return;
@@ -247,11 +248,11 @@ impl ClaimBroker {
             },
         });
         if let Err(error) = self.store.fail(reports.collect()).await {
-            tracing::warn!(%error, "jobs could not be given back; their leases will end");
+            tracing::warn!(%error, "jobs of a disconnected worker could not be released; their leases will expire");
         }
     }
 
-    /// Answers those who have waited for long enough.
+    /// Answers requests whose wait is over.
     fn answer_expired(&mut self) {
         let at = now();
         let (home, stay): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)

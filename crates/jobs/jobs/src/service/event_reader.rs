@@ -1,8 +1,8 @@
-//! Follows the log for all who read it.
+//! Reads the log and wakes its followers.
 //!
-//! One task reads what is new and wakes those whose filter it may concern; they then read from the store by
-//! their own cursor. So ten thousand readers of single jobs cost nothing while other jobs run, a slow reader
-//! holds nothing up, and none can miss an event: what it has not read is still in the log.
+//! One task reads new events and wakes the followers whose filter may match; each then reads from the store
+//! with its own cursor. So ten thousand readers of single jobs cost nothing while other jobs run. A slow reader
+//! blocks no other. No reader can miss an event: what it has not read is still in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::id::JobId;
 use crate::state::State;
 use crate::store::{EventLog, JobReader};
 
-/// Events that the task reads at a time.
+/// Events per read of the task.
 const PAGE: usize = 1_000;
 
 pub(super) struct EventReader {
@@ -44,7 +44,7 @@ impl EventReader {
         }
     }
 
-    /// Waits until a job has ended, the time is over, or the server goes down.
+    /// Waits until a job has ended, the wait is over, or the server shuts down.
     pub(super) async fn wait_until_ended(
         &self,
         store: &dyn JobReader,
@@ -56,7 +56,7 @@ impl EventReader {
             job: Some(id),
             ..EventFilter::default()
         };
-        // The place is taken before the first look, so that nothing falls between.
+        // Registered before the first read, so that no event falls between.
         let wakeup = self.wakeups.wait_for(&filter);
         loop {
             let state = store.states(vec![id]).await?.into_iter().next().flatten();
@@ -64,7 +64,7 @@ impl EventReader {
             if over || state.is_none_or(State::has_ended) {
                 return Ok(state);
             }
-            // Looking now and then as well: news are hints.
+            // Polls as well, because notifications are only hints.
             let look = until.min(Instant::now() + self.poll * 4);
             timeout_at(look, wakeup.wake.notified()).await.ok();
         }
@@ -85,29 +85,29 @@ async fn run(store: Arc<dyn EventLog>, wakeups: Arc<Wakeups>, poll: Duration, sh
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the log of events could not be read"),
+            Err(error) => tracing::warn!(%error, "event log could not be read"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
-            // A server of another process may have written.
+            // Another server may have written.
             _ = timeout(poll, head.changed()) => (),
         }
     }
 }
 
-/// What a reader of the log comes to.
+/// The next step of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Events(Vec<Event>),
-    /// Events up to here were cut off before they were read. Look at the jobs themselves; then go on.
+    /// Events up to here were trimmed before they were read. Read the jobs themselves, then continue.
     Gap {
         trimmed: u64,
     },
-    /// Nothing came in time.
+    /// No event arrived in time.
     Nothing,
 }
 
-/// A reader of the log with a cursor of its own.
+/// A reader of the log with its own cursor.
 pub struct Follower {
     store: Arc<dyn EventLog>,
     wakeup: WakeupGuard,
@@ -133,7 +133,7 @@ impl Follower {
         }
     }
 
-    /// The position up to which everything has been read, also what the filter left out.
+    /// The position up to which everything was read, including what the filter left out.
     pub fn position(&self) -> u64 {
         self.after
     }

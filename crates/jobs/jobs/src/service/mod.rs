@@ -1,8 +1,8 @@
-//! Jobs as a server runs them: many callers, one store.
+//! The job service: many callers, one store.
 //!
-//! [`Jobs`] is the handle that everything in front of it shares: REST, gRPC, workers, webhooks. Calls of many
-//! clients are joined into batches, workers wait for jobs without asking again and again, readers follow the
-//! log, and upkeep runs beside them. Any number of servers may do so on one store.
+//! [`Jobs`] is the handle that REST, gRPC, workers and webhooks share. Calls of many clients are joined into
+//! batches, workers wait for jobs without polling, readers follow the log, and maintenance runs beside them.
+//! Any number of servers may do so on one store.
 
 mod batcher;
 mod claims;
@@ -40,25 +40,25 @@ use maintenance::MaintenanceTasks;
 use stats::{Counts, Meter};
 use wakeups::Wakeups;
 
-/// How a server runs its jobs.
+/// Settings of the service.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub limits: Limits,
-    /// Most registrations that share a commit.
+    /// Most registrations per commit.
     pub enqueue_batch_max: usize,
-    /// Most claims and most reports that share a commit. Larger ones cost PostgreSQL more than they save.
+    /// Most claims and most reports per commit. Larger batches cost PostgreSQL more than they save.
     pub report_batch_max: usize,
-    /// Most bytes that share a commit, unless a single call has more.
+    /// Most bytes per commit, unless a single call has more.
     pub batch_bytes_max: usize,
-    /// How many batches may wait before callers are told that the store is busy.
+    /// How many batches may wait before calls fail as busy.
     pub batches_waiting_max: usize,
-    /// Most workers that wait for jobs at a time.
+    /// Most claims that wait at a time.
     pub waiting_claims_max: usize,
-    /// How often waiting workers and readers look without having been told, at most.
+    /// Longest interval at which waiting workers and readers poll without a notification.
     pub poll: Duration,
     /// How long events are kept.
     pub events_retention: Duration,
-    /// Whether this server runs upkeep. All may; one is enough.
+    /// Whether this server runs maintenance. All may; one is enough.
     pub upkeep: bool,
 }
 
@@ -104,7 +104,7 @@ struct Inner {
 }
 
 impl Jobs {
-    /// Starts the tasks around a store. Reads the secret of its tokens, or makes it.
+    /// Starts the tasks around a store. Reads the secret of its tokens, or creates it.
     pub async fn start(store: Arc<dyn JobStore>, config: Config) -> Result<Jobs, Error> {
         let key = token_key(&*store).await?;
         let head = store.log_bounds().await?.head;
@@ -142,7 +142,7 @@ impl Jobs {
         })
     }
 
-    /// The store itself, for what needs no joining.
+    /// The store itself, for calls that need no batching.
     pub fn store(&self) -> &Arc<dyn JobStore> {
         &self.inner.store
     }
@@ -156,7 +156,7 @@ impl Jobs {
         self.inner.key.mint(lease)
     }
 
-    /// Reads a token; it must be of that job, when one is named.
+    /// Verifies a token. It must belong to the given job, if any.
     pub fn lease(&self, token: &str, id: Option<JobId>) -> Result<Lease, Error> {
         let lease = self.inner.key.verify(token);
         lease
@@ -176,9 +176,10 @@ impl Jobs {
             .zip(&checked)
             .filter(|(_, checked)| checked.is_ok());
         let fine: Vec<NewJob> = fine.map(|(job, _)| job).collect();
-        let mut answers = match fine.is_empty() {
-            true => Vec::new().into_iter(),
-            false => self.inner.enqueues.submit(fine).await?.into_iter(),
+        let mut answers = if fine.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            self.inner.enqueues.submit(fine).await?.into_iter()
         };
         let mut scheduled = false;
         let merged = checked.into_iter().map(|checked| {
@@ -193,8 +194,8 @@ impl Jobs {
         Ok(merged)
     }
 
-    /// Claims jobs for a worker; waits for the first one up to `wait`. When the caller goes away while the
-    /// store answers, the jobs wait again.
+    /// Claims jobs for a worker; waits for the first one up to `wait`. When the caller disconnects while the
+    /// store answers, the jobs become ready again.
     pub async fn claim(&self, request: ClaimRequest, wait: Duration) -> Result<Vec<Claimed>, Error> {
         let jobs = self.inner.claims.claim(request, wait).await?;
         let token = |job: crate::request::ClaimedJob| Claimed {
@@ -247,7 +248,7 @@ impl Jobs {
         self.inner.logs.submit(reports).await
     }
 
-    /// Waits until a job has ended, up to `wait`. Returns its state then; nothing when it is not there.
+    /// Waits until a job has ended, up to `wait`. Returns its state then; `None` when it does not exist.
     pub async fn wait_until_ended(&self, id: JobId, wait: Duration) -> Result<Option<State>, Error> {
         self.inner
             .event_reader
@@ -255,7 +256,7 @@ impl Jobs {
             .await
     }
 
-    /// Follows the log from a position on.
+    /// Follows the log from a position.
     pub fn follow(&self, after: u64, filter: EventFilter) -> Follower {
         Follower::new(
             self.inner.store.clone(),
@@ -266,23 +267,23 @@ impl Jobs {
         )
     }
 
-    /// How many workers wait for jobs of each queue on this server.
+    /// Returns how many workers wait for jobs of a queue on this server.
     pub fn waiting_workers(&self, queue: &crate::QueueName) -> usize {
         self.inner.wakeups.waiting_workers(queue)
     }
 
-    /// What this server has counted since its start.
+    /// Returns what this server has counted since its start.
     pub fn stats(&self) -> ServiceStats {
         let (head, read) = self.inner.wakeups.log_positions();
         self.inner.counts.read(head, read)
     }
 
-    /// Answers workers who wait for jobs, and lets none wait from now on: their connections are to be closed.
+    /// Answers all waiting claims, and lets none wait from now on: their connections are about to be closed.
     pub fn release_waiting_workers(&self) {
         self.inner.wakeups.draining.cancel();
     }
 
-    /// Ends what waits, finishes what is under way, and ends the tasks. The store stays open.
+    /// Ends all waits, finishes calls in progress, and ends the tasks. The store stays open.
     pub async fn stop(&self) {
         self.inner.shutdown.cancel();
         self.inner.enqueues.close();
@@ -297,7 +298,7 @@ impl Jobs {
     }
 }
 
-/// Reads the secret that all servers of a store share, or makes it.
+/// Reads the secret that all servers of a store share, or creates it.
 async fn token_key(store: &dyn StoreControl) -> Result<TokenKey, Error> {
     let fresh = TokenKey::random().secret().to_vec();
     let secret = store
@@ -309,7 +310,7 @@ async fn token_key(store: &dyn StoreControl) -> Result<TokenKey, Error> {
     Ok(TokenKey::new(secret))
 }
 
-/// Makes the lanes: which calls are joined, and how many.
+/// Creates the batchers with their limits.
 struct Batchers<'a> {
     store: Arc<dyn JobQueue>,
     config: &'a Config,

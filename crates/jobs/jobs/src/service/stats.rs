@@ -1,7 +1,7 @@
-//! What one server counts about its own part in the jobs.
+//! Counters of one server process.
 //!
-//! How many jobs there are and what became of them is the store's to tell ([`crate::queue::Throughput`]), the same to
-//! every server. Here is what only this process sees: how calls were joined, and how long jobs took.
+//! The store counts jobs and their endings ([`crate::queue::Throughput`]), the same for every server. This
+//! module has what only this process sees: how calls were batched, and how long jobs took.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::id::JobId;
 use crate::request::ClaimedJob;
 use crate::token::Lease;
 
-/// Upper ends of the buckets, in milliseconds: from a job that somebody waits for to one that takes an hour.
+/// Upper bounds of the buckets, in milliseconds: from an interactive job to one that takes an hour.
 const BOUNDS_MS: [u64; 17] = [
     1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 60_000, 300_000, 1_800_000, 3_600_000,
 ];
-/// Starts that are remembered in each of two generations. An attempt that is never reported on is forgotten
-/// when so many others have begun.
+/// Starts kept in each of two generations. An attempt that is never reported is dropped after this many others
+/// have begun.
 const STARTS_MAX: usize = 32_768;
 
-/// The calls that are joined.
+/// The calls that are batched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     Enqueue,
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// How often a call went to the store, and with how much.
+/// How many batches and items of a call went to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallStats {
     pub call: Call,
@@ -67,22 +67,22 @@ pub struct CallStats {
     pub items: u64,
 }
 
-/// Counts by upper end in seconds, the last one without end; and the sum.
+/// Counts by upper bound in seconds, the last one unbounded; and the sum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     pub buckets: Vec<(f64, u64)>,
     pub seconds: f64,
 }
 
-/// The figures at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceStats {
     pub calls: Vec<CallStats>,
-    /// From registration to the beginning of the first attempt, also of jobs that were for later.
+    /// From registration to the beginning of the first attempt, including the delay of scheduled jobs.
     pub until_start: Times,
     /// From claim to report, of attempts that were claimed and reported here.
     pub run: Times,
-    /// Positions of the log that this server has not passed on to those who wait.
+    /// Positions of the log that this server has not passed to its waiting readers.
     pub log_lag: u64,
     pub log_head: u64,
 }
@@ -96,7 +96,7 @@ pub(super) struct Counts {
     starts: Mutex<Starts>,
 }
 
-/// When attempts began, in two generations so that there is a bound.
+/// When attempts began, in two generations, which bounds the memory.
 #[derive(Default)]
 struct Starts {
     young: HashMap<JobId, (u32, Instant)>,
@@ -123,7 +123,7 @@ impl Counts {
         }
     }
 
-    /// Notes how long attempts took when they began here.
+    /// Records the duration of attempts that began here.
     pub(super) fn reported(&self, leases: &[Lease]) {
         let now = Instant::now();
         let mut starts = self.starts.lock();
@@ -169,7 +169,7 @@ impl Starts {
     }
 }
 
-/// Counts what goes to the store by one call.
+/// Counts the batches of one call.
 #[derive(Clone)]
 pub(super) struct Meter {
     pub(super) call: Call,

@@ -1,4 +1,4 @@
-//! Where the store's news arrive and those who wait for them are found.
+//! Wakes tasks that wait for jobs or events when the store notifies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::id::JobId;
 use crate::name::QueueName;
 use crate::request::Listener;
 
-/// Who waits, and for what. One lock for each map, none held while another is taken.
+/// The waiting tasks. There is one lock per map, and none is held while another is taken.
 pub(super) struct Wakeups {
-    /// Queues that may have jobs; the task of the claims takes them.
+    /// Queues that may have jobs; read by the task that claims.
     ready: Mutex<Vec<QueueName>>,
     pub(super) claims: Notify,
-    /// The last position of the log that is known.
+    /// The last known position of the log.
     head: watch::Sender<u64>,
-    /// The position up to which those who wait have been woken.
+    /// The position up to which followers were woken.
     read: AtomicU64,
     /// The end of the log when it was last read.
     seen: AtomicU64,
     followers: Mutex<Followers>,
     numbers: AtomicU64,
     waiting_workers: Mutex<HashMap<QueueName, usize>>,
-    /// Nobody waits for jobs any more.
+    /// Cancelled when claims may no longer wait.
     pub(super) draining: CancellationToken,
 }
 
@@ -38,7 +38,7 @@ struct Followers {
     of_all: HashMap<u64, Arc<Notify>>,
 }
 
-/// A place among those who are woken by events. Given up when dropped.
+/// A registration for event wake-ups; dropping it unregisters.
 pub(super) struct WakeupGuard {
     wakeups: Arc<Wakeups>,
     number: u64,
@@ -61,7 +61,7 @@ impl Wakeups {
         }
     }
 
-    /// Takes the queues that may have got jobs since the last time.
+    /// Takes the queues that may have new jobs since the last call.
     pub(super) fn take_ready(&self) -> Vec<QueueName> {
         std::mem::take(&mut *self.ready.lock())
     }
@@ -70,7 +70,7 @@ impl Wakeups {
         self.head.subscribe()
     }
 
-    /// Notes that everything up to a position was passed on, in a log that reached up to `head` then.
+    /// Records that everything up to a position was passed on, in a log that reached `head` then.
     pub(super) fn passed_on(&self, position: u64, head: u64) {
         self.read.fetch_max(position, Ordering::Relaxed);
         self.seen.fetch_max(head, Ordering::Relaxed);
@@ -83,7 +83,8 @@ impl Wakeups {
         (head.max(read), read)
     }
 
-    /// Waits for events that a filter lets through; the narrowest part of it decides who wakes.
+    /// Registers for events that match a filter. The narrowest part of the filter selects the group that is
+    /// woken.
     pub(super) fn wait_for(self: &Arc<Self>, filter: &EventFilter) -> WakeupGuard {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let wake = Arc::new(Notify::new());
@@ -103,7 +104,7 @@ impl Wakeups {
         }
     }
 
-    /// Wakes those who wait for events like these.
+    /// Wakes the followers of these events.
     pub(super) fn wake_for(&self, events: &[Event]) {
         let followers = self.followers.lock();
         if events.is_empty() {
@@ -158,7 +159,7 @@ impl Wakeups {
         self.waiting_workers.lock().get(queue).copied().unwrap_or(0)
     }
 
-    /// Wakes everybody, so that they see that the server is going down.
+    /// Wakes all tasks, so that they see the shutdown.
     pub(super) fn close(&self) {
         self.claims.notify_one();
         let followers = self.followers.lock();

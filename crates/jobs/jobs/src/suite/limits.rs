@@ -53,7 +53,7 @@ pub async fn a_place_is_given_back_whatever_the_end(h: &Harness) {
     h.fail_for_good(h.take().await).await;
     h.cancel(h.take().await.id).await.unwrap();
     h.check().await;
-    // One that is ready, and one that waits for a place.
+    // One that is ready, and one that waits for a slot.
     let ready = h.store.list(Default::default(), None, 10).await.unwrap();
     let waiting: Vec<_> = ready
         .items

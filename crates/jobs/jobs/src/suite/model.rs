@@ -43,7 +43,7 @@ impl Model {
         self.jobs.iter().find(|(_, job)| holds(job)).map(|(id, _)| *id)
     }
 
-    /// Notes that a store gave out a job, and tells what is wrong with that.
+    /// Records that a store handed out a job, and returns what is wrong with that.
     pub fn claimed(&mut self, lease: Lease, now_ms: i64) -> Result<(), String> {
         let job = self
             .jobs

@@ -318,7 +318,7 @@ impl Run<'_> {
     }
 }
 
-/// What several workers were told, all together.
+/// The answers that several workers got, all together.
 #[derive(Default)]
 struct Told {
     registered: BTreeSet<JobId>,

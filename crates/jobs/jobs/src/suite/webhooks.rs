@@ -45,7 +45,7 @@ pub async fn an_ending_makes_a_delivery(h: &Harness) {
     assert_eq!(delivery.webhook, Webhook::to("https://example.test/hook"));
     assert_eq!(h.view(id).await.delivery_state(), Some(DeliveryState::Pending));
     assert_eq!(h.view(plain).await.delivery_state(), None);
-    // A queue's webhook is told of jobs without one, of what it asks for.
+    // A queue's webhook receives the events that it asks for, of jobs without their own.
     let mut webhook = Webhook::to("http://queue.test/");
     webhook.events = vec![EventKind::Retrying];
     let settings = QueueSettings {

@@ -1,7 +1,7 @@
 -- Checks of the invariants; each returns what violates one.
 
 -- name: places
--- Jobs that are in no place, or in several.
+-- Jobs in no table, or in several.
 SELECT 'job ' || job.id || ' is in ' || count(place.id) || ' places'
 FROM jobs_job job
 LEFT JOIN (
@@ -12,7 +12,7 @@ GROUP BY job.id HAVING count(place.id) <> 1
 LIMIT 100
 
 -- name: strays
--- Rows of jobs that are not there.
+-- Rows of tables whose job does not exist.
 SELECT 'job ' || place.id || ' is in a place but has no row'
 FROM (
     SELECT id FROM jobs_ready UNION ALL SELECT id FROM jobs_delayed UNION ALL SELECT id FROM jobs_blocked
@@ -22,7 +22,7 @@ WHERE NOT EXISTS (SELECT FROM jobs_job WHERE jobs_job.id = place.id)
 LIMIT 100
 
 -- name: taken
--- Places under concurrency keys: those counted against the jobs that hold them, and against the limit.
+-- Concurrency keys whose count of taken slots is not the number of jobs that hold one.
 SELECT 'key ' || place.key || ' counts ' || place.taken || ' places taken of ' || place.most || ', jobs hold '
        || holders.jobs
 FROM jobs_place place
@@ -36,7 +36,7 @@ WHERE place.taken <> holders.jobs
 LIMIT 100
 
 -- name: blocked
--- Jobs that wait for others: how many they count against how many there are.
+-- Jobs whose number of pending dependencies is wrong.
 SELECT 'job ' || blocked.id || ' waits for ' || blocked.pending || ' jobs, ' || parents.jobs || ' are known'
 FROM jobs_blocked blocked
 CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM jobs_dependency WHERE dependent = blocked.id) parents
@@ -44,7 +44,7 @@ WHERE blocked.pending <> parents.jobs
 LIMIT 100
 
 -- name: attempts
--- Attempts too many, counted in any place.
+-- Jobs with more attempts than allowed, in any table.
 SELECT 'job ' || id || ' is at attempt ' || attempt || ' of ' || attempt_max
 FROM (
     SELECT id, attempt, attempt_max FROM jobs_running UNION ALL SELECT id, attempt, attempt_max FROM jobs_done
@@ -56,7 +56,8 @@ WHERE attempt > attempt_max
 LIMIT 100
 
 -- name: endings
--- Endings that the log tells twice without a retry in between, or not at all while it goes back far enough.
+-- Jobs with two endings in a row without a retry in between, or without an event of their ending while the log
+-- is complete.
 SELECT 'job ' || job || ' has ended twice in a row, at ' || before || ' and ' || seq
 FROM (
     SELECT job, kind, seq, lag(kind) OVER told AS kind_before, lag(seq) OVER told AS before

@@ -1,19 +1,19 @@
 -- Concurrency keys: their slots, and the jobs that wait for one.
 
 -- name: find_or_insert
--- Finds the row of a concurrency key, or makes it. An existing limit stays: only a registration changes it.
+-- Finds or inserts the row of a concurrency key. An existing limit stays: only a registration changes it.
 INSERT INTO jobs_place (queue, key, most, taken) VALUES ($1, $2, $3, 0)
 ON CONFLICT (queue, key) DO UPDATE SET key = excluded.key
 RETURNING id
 
 -- name: set_limit
--- Finds the row of a concurrency key, or makes it, with the limit of the newest registration.
+-- Finds or inserts the row of a concurrency key, with the limit of the newest registration.
 INSERT INTO jobs_place (queue, key, most, taken) VALUES ($1, $2, $3, 0)
 ON CONFLICT (queue, key) DO UPDATE SET most = excluded.most
 RETURNING id
 
 -- name: grant
--- Frees $2::int4 places of a key and gives what is free to those that wait, in turn.
+-- Releases $2::int4 slots of a key and grants the free ones to waiting jobs, in order.
 WITH place AS MATERIALIZED (
     SELECT id, greatest(taken - $2::int4, 0) AS taken, most FROM jobs_place WHERE id = $1::int8 FOR UPDATE
 ), freed AS (

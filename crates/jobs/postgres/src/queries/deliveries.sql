@@ -7,7 +7,7 @@ FROM json_populate_recordset(NULL::jobs_delivery, $1::text::json)
 ORDER BY seq
 
 -- name: claim
--- Hands out deliveries whose try is due; each is due again at $3 unless a report comes before.
+-- Hands out deliveries whose try is due; each is due again at $3 unless it is reported before.
 WITH due AS MATERIALIZED (
     SELECT id FROM jobs_delivery WHERE state = 0 AND next_try_ms <= $1::int8
     ORDER BY next_try_ms, id LIMIT $2::int8 FOR UPDATE SKIP LOCKED
@@ -23,7 +23,7 @@ FROM unnest($1::int8[], $2::int4[], $3::int8[]) AS item (id, tries, at_ms)
 WHERE d.id = item.id AND d.tries = item.tries AND d.state = 0
 
 -- name: report
--- Notes a try, if it is the next one of its delivery.
+-- Records a try, if it is the next one of its delivery.
 WITH taken AS (
     UPDATE jobs_delivery SET state = $3::int2, tries = tries + 1, next_try_ms = coalesce($4::int8, next_try_ms)
     WHERE id = $1::int8 AND tries + 1 = $2::int4

@@ -4,7 +4,7 @@
 INSERT INTO jobs_done SELECT * FROM json_populate_recordset(NULL::jobs_done, $1::text::json)
 
 -- name: take
--- Takes a job out of the ended ones; whoever waited for its ending waits for the next.
+-- Removes and returns an ended job; its dependents wait for its next ending.
 WITH gone AS (
     DELETE FROM jobs_done WHERE id = $1
     RETURNING id, queue, tenant, attempt, attempt_max, flags, nonce, worker, started_ms, ended_ms
@@ -16,8 +16,8 @@ SELECT gone.id, gone.queue, gone.tenant, job.rank, attempt, attempt_max, flags, 
 FROM gone JOIN jobs_job job ON job.id = gone.id
 
 -- name: purge
--- Removes jobs whose retention is over, with all that is kept of them. One with a pending delivery stays, and one
--- whose ending others have not been told of: without it nobody could say how it ended.
+-- Removes jobs whose retention is over, with all their rows. A job with a pending delivery stays, and one with
+-- unresolved dependents, which need to know how it ended.
 WITH old AS MATERIALIZED (
     SELECT id FROM jobs_done done
     WHERE purge_at_ms <= $1::int8

@@ -1,7 +1,7 @@
 -- The log of events, and subscriptions to it.
 
 -- name: insert
--- Numbers events behind the gate. Nothing but the commit may come after.
+-- Numbers events behind the gate. Only the commit may follow.
 WITH gate AS MATERIALIZED (SELECT pg_advisory_xact_lock(7953761907321733121))
 INSERT INTO jobs_event (seq, kind, job, queue, tenant, attempt, at_ms, data)
 SELECT nextval('jobs_event_seq'), kind, job, queue, tenant, attempt, at_ms, data
@@ -14,7 +14,7 @@ FROM (
 RETURNING seq
 
 -- name: after
--- The body of an ending is the job's own row, as long as that is the ending it tells of.
+-- The body of an ending is in the row of the job, as long as that is the ending of the event.
 SELECT event.seq, event.kind, event.job, event.queue, event.tenant, event.attempt, event.data, job.kind,
        done.error, done.content_type, done.result, event.at_ms
 FROM (

@@ -1,9 +1,9 @@
 -- The jobs themselves: registration, reading, listings.
 
 -- name: enqueue
--- Registers plain jobs, also ones with an idempotency key that nobody holds; those whose key is held are left
--- out of the answer. Events are numbered behind the gate, after all other work. A job without a time ($7) is put
--- in no place: the caller's transaction does that.
+-- Registers jobs without constraints, including ones with a free idempotency key; those whose key is held are
+-- left out of the result. Events are numbered behind the gate, after all other work. A job without a time ($7)
+-- is inserted into no other table: the transaction of the caller does that.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($2::int8[], $3::int4[], $4::int4[], $5::text[], $6::int2[], $7::int8[], $8::int8[],
                          $9::int4[], $10::text[], $11::text[], $12::bytea[], $13::int2[], $14::text[],
@@ -44,9 +44,9 @@ WITH given AS MATERIALIZED (
 SELECT id, (SELECT max(seq) FROM logged) FROM taken
 
 -- name: insert
--- Writes one job with its keys and dependencies. An idempotency key whose window is over, or whose job is gone, is
--- replaced if it is still that one's ($16); false when somebody else was faster. A unique key that is held is a
--- violation.
+-- Writes one job with its keys and dependencies. An idempotency key that expired, or whose job is gone, is
+-- replaced if that job ($16) still holds it; the result is false when another registration was faster. A unique
+-- key that is held is a violation.
 WITH job AS (
     INSERT INTO jobs_job (id, queue, tenant, kind, rank, created_ms, lease_ms, max_retries, options, content_type,
                           payload)
@@ -85,7 +85,7 @@ LEFT JOIN jobs_blocked blocked ON blocked.id = job.id
 WHERE job.id = ANY ($1::int8[])
 
 -- name: states
--- 1 scheduled, 2 waiting, 3 running, else the ending; nothing for a job that is not there.
+-- 1 scheduled, 2 waiting, 3 running, otherwise the ending; NULL for a job that does not exist.
 SELECT CASE
     WHEN job.id IS NULL THEN NULL
     ELSE coalesce(

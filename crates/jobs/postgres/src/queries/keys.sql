@@ -21,7 +21,7 @@ SELECT count(*) FROM gone
 SELECT id FROM jobs_unique WHERE queue = $1 AND tenant = $2 AND key = $3
 
 -- name: hold_unique
--- Takes a unique key, or tells who holds it.
+-- Takes a unique key, or returns its holder.
 INSERT INTO jobs_unique (queue, tenant, key, id) VALUES ($1, $2, $3, $4)
 ON CONFLICT (queue, tenant, key) DO UPDATE SET key = excluded.key
 RETURNING id

@@ -7,7 +7,7 @@ SELECT value FROM jobs_fact WHERE name = $1
 INSERT INTO jobs_fact (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 -- name: get_or_set
--- Whoever comes first sets it; the update that changes nothing makes a rival's row visible.
+-- The first caller sets the value. The update without effect makes the row of a concurrent caller visible.
 INSERT INTO jobs_fact AS old (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = old.value
 RETURNING value

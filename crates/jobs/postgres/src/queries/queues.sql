@@ -4,7 +4,7 @@
 SELECT id, name, settings, paused, created_ms, version, rate_horizon_us, last_claim_ms FROM jobs_queue
 
 -- name: find_or_insert
--- Finds a queue by name or makes it. The update that changes nothing makes the row of a rival visible.
+-- Finds or inserts a queue. The update without effect makes the row of a concurrent caller visible.
 INSERT INTO jobs_queue (name, settings, created_ms) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING id, name, settings, paused, created_ms, version, rate_horizon_us, last_claim_ms
@@ -16,7 +16,7 @@ UPDATE jobs_queue SET settings = $2, version = version + 1 WHERE name = $1
 UPDATE jobs_queue SET paused = $2, version = version + 1 WHERE name = $1
 
 -- name: set_claims
--- A row that somebody holds is passed over: the next claim will be noted.
+-- A locked row is skipped: the next claim is recorded.
 UPDATE jobs_queue SET last_claim_ms = greatest(coalesce(last_claim_ms, 0), one.at_ms)
 FROM (
     SELECT queue.id, given.at_ms
@@ -32,7 +32,7 @@ SELECT rate_horizon_us FROM jobs_queue WHERE id = $1 FOR UPDATE
 UPDATE jobs_queue SET rate_horizon_us = $2 WHERE id = $1
 
 -- name: unstarted
--- Counts jobs of a queue that have not started, no further than a bound.
+-- Counts jobs of a queue that have not started, up to a bound.
 SELECT count(*) FROM (
     (SELECT FROM jobs_ready WHERE queue = $1::int4 LIMIT $2::int8)
     UNION ALL (SELECT FROM jobs_delayed WHERE queue = $1::int4 LIMIT $2::int8)
@@ -40,7 +40,7 @@ SELECT count(*) FROM (
 ) part
 
 -- name: depths
--- Jobs of queues by place, ready ones up to a bound, and when the first of the ready ones was registered.
+-- Jobs of queues by table, ready ones up to a bound, and when the first ready one was registered.
 SELECT queue.id,
        (SELECT count(*) FROM jobs_delayed WHERE jobs_delayed.queue = queue.id),
        (SELECT count(*) FROM (SELECT FROM jobs_ready WHERE jobs_ready.queue = queue.id LIMIT $2::int8) part),

@@ -1,8 +1,8 @@
 -- Jobs that can be claimed.
 
 -- name: claim
--- Moves ready jobs of one queue to running, for tenants with their shares, each from a place in its order.
--- The n-th of them goes to the n-th worker, with that worker's lease (0: the job's own).
+-- Moves ready jobs of one queue to running, for tenants with their shares, each from a position in its order.
+-- The n-th job goes to the n-th worker, with that worker's lease (0: the job's own).
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest($3::int4[], $4::int4[], $5::int2[], $6::int8[]) AS one (tenant, most, rank_0, pos_0)
 ), picked AS MATERIALIZED (
@@ -48,9 +48,9 @@ FROM numbered
 ORDER BY slot
 
 -- name: tenants
--- Finds the tenants with ready jobs in a queue, and how many each has, up to a bound ($2). Those in $3 are looked
--- for from a place in their order ($4, $5), the others by hops through the index, in the stretches between them
--- ($6 to $7, both left out).
+-- Finds the tenants with ready jobs in a queue, and how many each has, up to a bound ($2). Those in $3 are
+-- scanned from a position in their order ($4, $5). The others are found by skipping through the index, in the
+-- ranges between them ($6 to $7, both exclusive).
 WITH RECURSIVE hop AS (
     SELECT stretch.below, (SELECT ready.tenant FROM jobs_ready ready
                            WHERE ready.queue = $1::int4 AND ready.tenant > stretch.above
@@ -79,7 +79,7 @@ WHERE bounded.jobs > 0
 ORDER BY party.tenant
 
 -- name: insert
--- Makes jobs ready, and notes where they are now.
+-- Makes jobs ready, and records their positions.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_populate_recordset(NULL::jobs_ready, $1::text::json)
 ), moved AS (

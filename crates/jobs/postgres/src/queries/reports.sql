@@ -4,7 +4,7 @@
 INSERT INTO jobs_attempt SELECT * FROM json_populate_recordset(NULL::jobs_attempt, $1::text::json)
 
 -- name: find_attempt
--- How an attempt ended: its end, its error, and for a success that is still the job's ending, the result.
+-- The end of an attempt, its error, and for a success that is still the ending of the job, the result.
 SELECT ending, error, NULL::bool, NULL::text, NULL::bytea FROM jobs_attempt
 WHERE id = $1::int8 AND number = $2::int4 AND nonce = $3::int8
 UNION ALL
@@ -15,7 +15,7 @@ WHERE id = $1::int8 AND attempt = $2::int4 AND nonce = $3::int8
 SELECT number, worker, started_ms, ended_ms, ending, error FROM jobs_attempt WHERE id = $1 ORDER BY number
 
 -- name: put_progress
--- Notes how far a running job has come; tells of it, and whether it is time for an event.
+-- Stores the progress of a running job; returns the job, and whether an event is due.
 WITH lease AS (
     SELECT id, queue, tenant, rank, attempt, attempt_max, flags FROM jobs_running
     WHERE id = $2::int8 AND nonce = $3::int8 AND attempt = $4::int4
@@ -37,7 +37,7 @@ FROM lease JOIN jobs_job job ON job.id = lease.id
 SELECT per_mille, message, data, at_ms FROM jobs_progress WHERE id = $1
 
 -- name: insert_log_lines
--- Adds log lines to a running job, $6::int8 of which were too many to begin with, and keeps only the newest.
+-- Appends log lines to a running job, after $6::int8 lines that exceeded the limit, and keeps only the newest.
 WITH lease AS (
     SELECT id FROM jobs_running WHERE id = $2::int8 AND nonce = $3::int8 AND attempt = $4::int4 FOR NO KEY UPDATE
 ), last AS (
@@ -56,7 +56,7 @@ SELECT id FROM lease
 SELECT number, at_ms, attempt, text FROM jobs_log WHERE id = $1 AND number > $2 ORDER BY number LIMIT $3
 
 -- name: insert_late_report
--- Notes a late report on its job, if that is there, and keeps only the newest.
+-- Records a late report on its job, if that exists, and keeps only the newest.
 WITH job AS (
     SELECT id, queue FROM jobs_job WHERE id = $1::int8
 ), numbered AS (

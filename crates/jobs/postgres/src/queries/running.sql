@@ -1,9 +1,8 @@
 -- Jobs that a worker holds under a lease.
 
 -- name: complete
--- Ends jobs as succeeded that need nothing but that: of queues in $7 (kept for $8), without special flags. The
--- fence is written so that only a lookup by key is possible. Ids are distinct. What is missing in the answer
--- was not ended here.
+-- Ends jobs as succeeded that have no special flags, of queues in $7 (kept for $8). The fence is written so
+-- that only a lookup by key is possible. Ids are distinct. Jobs missing in the result were not ended here.
 WITH gone AS (
     DELETE FROM jobs_running
     WHERE id = ANY ($2::int8[]) AND nonce = ($3::int8[])[array_position($2::int8[], id)]

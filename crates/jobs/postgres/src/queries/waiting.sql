@@ -42,7 +42,7 @@ SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags,
 FROM gone JOIN jobs_job job ON job.id = gone.id
 
 -- name: release_dependents
--- Tells dependents of a success; those that wait for nothing more are taken out.
+-- Applies a success to dependents; those without further dependencies are removed and returned.
 WITH told AS (
     DELETE FROM jobs_dependency WHERE on_job = $1 RETURNING dependent
 ), less AS MATERIALIZED (
@@ -64,7 +64,7 @@ FROM (SELECT * FROM lowered UNION ALL SELECT * FROM freed) one JOIN jobs_job job
 ORDER BY one.id
 
 -- name: take_dependents
--- Takes out the jobs that wait for one that did not succeed.
+-- Removes and returns the jobs that depend on one that did not succeed.
 WITH gone AS (
     DELETE FROM jobs_blocked
     WHERE id IN (SELECT dependent FROM jobs_dependency WHERE on_job = $1)
@@ -92,7 +92,7 @@ SELECT DISTINCT on_job FROM jobs_dependency JOIN jobs_done ON jobs_done.id = on_
 ON CONFLICT DO NOTHING
 
 -- name: lock_resolving
--- Endings that others wait for, with how they ended; nothing for a job that runs again.
+-- Ended jobs with dependents, and how they ended; NULL for a job that runs again.
 SELECT resolve.id, (SELECT state FROM jobs_done WHERE jobs_done.id = resolve.id)
 FROM jobs_resolve resolve ORDER BY resolve.id LIMIT $1 FOR UPDATE SKIP LOCKED
 

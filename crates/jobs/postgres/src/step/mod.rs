@@ -1,7 +1,7 @@
 //! A transaction that changes the state of jobs in ways that one statement cannot.
 //!
-//! Changes are gathered row by row and written table by table in [`Step::finish`], events last, behind the gate.
-//! The transaction's owner commits and then passes on what is to be told.
+//! Changes are collected row by row and written table by table in [`Step::finish`], events last, behind the
+//! gate. The caller commits the transaction and then publishes the [`AfterCommit`].
 
 mod rows;
 mod write;
@@ -19,15 +19,16 @@ use nagaya_jobs::queue::EventDetail;
 use nagaya_jobs::record::{self, JobOptions};
 use nagaya_jobs::state::{AttemptEnd, Next, State, Tries};
 use nagaya_jobs::token::Lease;
-use nagaya_postgres_client::{Row, Session};
+use nagaya_postgres_client::{Param, Session};
 
 use crate::error::damaged;
 use crate::flags;
+use crate::rows::{RunningRow, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::store::Inner;
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
 
-/// A job wherever it rests: what all tables say of it.
+/// The columns that every job table shares.
 #[derive(Clone, Debug)]
 pub(crate) struct JobPosition {
     pub(crate) id: JobId,
@@ -40,43 +41,51 @@ pub(crate) struct JobPosition {
     pub(crate) options: JobOptions,
 }
 
-/// A job that was running, taken out of its table.
+/// A job that was taken out of `jobs_running`.
 #[derive(Clone, Debug)]
-pub(crate) struct RunningRow {
+pub(crate) struct RunningJob {
     pub(crate) position: JobPosition,
     pub(crate) nonce: i64,
     pub(crate) worker: String,
     pub(crate) started_ms: i64,
 }
 
-impl RunningRow {
+impl RunningJob {
+    pub(crate) fn of(row: RunningRow) -> Result<RunningJob, Error> {
+        Ok(RunningJob {
+            position: row.position()?,
+            nonce: row.nonce,
+            worker: row.worker,
+            started_ms: row.started_ms,
+        })
+    }
+
     pub(crate) fn tries(&self) -> Tries {
-        let number = |number: i32| u32::try_from(number).unwrap_or(0);
         Tries {
-            attempt: number(self.position.attempt),
-            attempt_max: number(self.position.attempt_max),
+            attempt: unsigned_32(self.position.attempt),
+            attempt_max: unsigned_32(self.position.attempt_max),
         }
     }
 }
 
-/// How a job ends.
+/// The ending of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Ending {
     pub(crate) state: State,
     /// The attempt that succeeded.
-    pub(crate) success: Option<RunningRow>,
+    pub(crate) success: Option<RunningJob>,
     pub(crate) error: Option<String>,
     pub(crate) result: Option<Body>,
 }
 
-/// What to tell after the commit.
+/// What to count and to notify about after the commit.
 #[derive(Debug, Default)]
 pub(crate) struct AfterCommit {
     pub(crate) ready: Vec<(i32, i32, i16, QueueName)>,
     pub(crate) head: Option<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
     pub(crate) counts: Vec<(i32, Count)>,
-    /// Endings that other jobs wait for.
+    /// Whether other jobs depend on an ending.
     pub(crate) resolves: bool,
 }
 
@@ -100,21 +109,21 @@ pub(crate) struct Step<'a> {
     events: Vec<EventRow>,
     deliveries: Vec<(usize, DeliveryRow)>,
     released_unique: Vec<i64>,
-    /// What is to be done about concurrency keys, by queue and key: the order in which every step locks them,
-    /// so that two cannot wait for each other.
+    /// Changes of concurrency keys, by queue and key. Every step locks them in this order, so that two steps
+    /// cannot deadlock.
     keys: BTreeMap<(i32, String), SlotChange>,
     after_commit: AfterCommit,
 }
 
-/// What a step does about one concurrency key.
+/// The change of one concurrency key.
 #[derive(Debug, Default)]
 struct SlotChange {
     most: i32,
-    /// A registration sets the limit for all; others only use theirs when the key is new.
+    /// A registration sets the limit; other changes use theirs only for a new key.
     sets_limit: bool,
-    /// Jobs that give back their place.
+    /// Slots that are released.
     left: i32,
-    /// Jobs that want one.
+    /// Jobs that wait for a slot.
     waiting: Vec<BlockedRow>,
 }
 
@@ -137,22 +146,23 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Takes jobs out of running whose leases are these; those of other leases stay and are left out.
-    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningRow>, Error> {
+    /// Removes and returns the running jobs of these leases. Jobs under other leases stay.
+    pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningJob>, Error> {
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
         let attempts: Vec<i32> = leases
             .iter()
             .map(|lease| i32::try_from(lease.attempt).unwrap_or(i32::MAX))
             .collect();
+        let values: [Param<'_>; 3] = [&ids, &nonces, &attempts];
         let rows = self
             .session
-            .rows(query!(running.take_leased), &[&ids, &nonces, &attempts])
+            .all(query!(running.take_leased), &values, RunningRow::read)
             .await?;
-        rows.iter().map(running).collect()
+        rows.into_iter().map(RunningJob::of).collect()
     }
 
-    /// Ends a job. Whoever calls this has taken it from where it was, and left its place.
+    /// Ends a job. The caller has removed it from its table and has released its slot.
     pub(crate) async fn end(&mut self, position: JobPosition, ending: Ending) -> Result<(), Error> {
         let queue = self.store.names.queue_of(self.session, position.queue).await?;
         let retention = match (position.options.retention, ending.state) {
@@ -196,25 +206,25 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Follows an attempt that did not succeed: back to waiting, later, or the job's end.
+    /// Applies what follows an attempt that did not succeed: ready again, scheduled, or ended.
     pub(crate) async fn finish_attempt(
         &mut self,
-        row: RunningRow,
+        job: RunningJob,
         end: AttemptEnd,
         error: &str,
         next: Next,
     ) -> Result<(), Error> {
         self.after_commit
             .counts
-            .push((row.position.queue, Count::AttemptFailed));
+            .push((job.position.queue, Count::AttemptFailed));
         if end == AttemptEnd::LeaseLost {
             self.after_commit
                 .counts
-                .push((row.position.queue, Count::LeaseLost));
-            self.event(&row.position, EventKind::LeaseLost, None).await?;
+                .push((job.position.queue, Count::LeaseLost));
+            self.event(&job.position, EventKind::LeaseLost, None).await?;
         }
-        self.record_attempt(&row, end, Some(error));
-        self.release_slot(&row.position)?;
+        self.record_attempt(&job, end, Some(error));
+        self.release_slot(&job.position)?;
         let run_at_ms = match next {
             Next::Failed => {
                 let ending = Ending {
@@ -223,7 +233,7 @@ impl<'a> Step<'a> {
                     error: Some(error.to_owned()),
                     result: None,
                 };
-                return self.end(row.position, ending).await;
+                return self.end(job.position, ending).await;
             }
             Next::Waiting => self.now_ms,
             Next::Scheduled { at_ms } => at_ms,
@@ -233,29 +243,29 @@ impl<'a> Step<'a> {
             run_at_ms,
         };
         self.event(
-            &row.position,
+            &job.position,
             EventKind::Retrying,
             record::write_event_data(&data),
         )
         .await?;
-        self.place(row.position, run_at_ms).await
+        self.place(job.position, run_at_ms).await
     }
 
-    /// Keeps an attempt that is over.
-    pub(crate) fn record_attempt(&mut self, row: &RunningRow, end: AttemptEnd, error: Option<&str>) {
+    /// Stores an attempt that is over.
+    pub(crate) fn record_attempt(&mut self, job: &RunningJob, end: AttemptEnd, error: Option<&str>) {
         self.attempts.push(AttemptRow {
-            id: row.position.id.get(),
-            number: row.position.attempt,
-            nonce: row.nonce,
-            worker: row.worker.clone(),
-            started_ms: row.started_ms,
+            id: job.position.id.get(),
+            number: job.position.attempt,
+            nonce: job.nonce,
+            worker: job.worker.clone(),
+            started_ms: job.started_ms,
             ended_ms: self.now_ms,
             ending: rows::end_code(end),
             error: error.map(Into::into),
         });
     }
 
-    /// Puts a job where it belongs that may run from `run_at_ms` on.
+    /// Makes a job ready, or delays it until `run_at_ms`.
     pub(crate) async fn place(&mut self, position: JobPosition, run_at_ms: i64) -> Result<(), Error> {
         if run_at_ms > self.now_ms {
             self.delayed.push(DelayedRow::of(&position, run_at_ms));
@@ -270,19 +280,19 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// How many jobs this step registers in a queue and has not written yet.
+    /// Returns how many jobs this step registers in a queue.
     pub(crate) fn registered(&self, queue: i32) -> u64 {
         let is_one = |(of, count): &&(i32, Count)| *of == queue && matches!(count, Count::Enqueued);
         self.after_commit.counts.iter().filter(is_one).count() as u64
     }
 
-    /// Lets a job wait for others.
+    /// Blocks a job until its dependencies have succeeded.
     pub(crate) fn wait_for_dependencies(&mut self, position: &JobPosition, pending: i32, run_at_ms: i64) {
         self.blocked
             .push(BlockedRow::for_jobs(position, pending, run_at_ms));
     }
 
-    /// Keeps the attempt that succeeded, of a job that is to run again.
+    /// Stores the attempt that succeeded, of a job that is retried.
     pub(crate) fn record_success(&mut self, row: PastAttempt) {
         self.attempts.push(row);
     }
@@ -301,7 +311,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Adds an event to the log, and its deliveries.
+    /// Adds an event, and its delivery.
     pub(crate) async fn event(
         &mut self,
         position: &JobPosition,
@@ -349,7 +359,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Gives back the place under a job's concurrency key, if it has one.
+    /// Releases the slot of a job, if it has a concurrency key.
     pub(crate) fn release_slot(&mut self, position: &JobPosition) -> Result<(), Error> {
         if position.flags & flags::CONCURRENCY != 0 {
             self.key_of(position)?.left += 1;
@@ -357,7 +367,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Sets the limit of a job's concurrency key: the newest registration's holds for all.
+    /// Sets the limit of a job's concurrency key: that of the newest registration applies to all.
     pub(crate) fn set_limit(&mut self, position: &JobPosition) -> Result<(), Error> {
         if let Some(concurrency) = &position.options.concurrency {
             let most = i32::try_from(concurrency.limit).unwrap_or(i32::MAX);
@@ -384,42 +394,17 @@ impl<'a> Step<'a> {
         Ok(work)
     }
 
-    /// The queues that got ready jobs, once each.
+    /// Returns the queues with new ready jobs, once each.
     pub(crate) fn ready_queues(after_commit: &AfterCommit) -> Vec<QueueName> {
         let names: BTreeSet<&QueueName> = after_commit.ready.iter().map(|(_, _, _, name)| name).collect();
         names.into_iter().cloned().collect()
     }
 }
 
-/// Reads a row of [`RunningRow`]: id, queue, tenant, rank, attempt, attempt_max, flags, options, nonce, worker,
-/// started_ms.
-pub(crate) fn running(row: &Row) -> Result<RunningRow, Error> {
-    Ok(RunningRow {
-        position: position(row)?,
-        nonce: row.get(8),
-        worker: row.get(9),
-        started_ms: row.get(10),
-    })
-}
-
-/// Reads the first eight columns of a row as a [`JobPosition`].
-pub(crate) fn position(row: &Row) -> Result<JobPosition, Error> {
-    Ok(JobPosition {
-        id: JobId::new(row.get(0)).ok_or_else(|| damaged("a job id is not positive"))?,
-        queue: row.get(1),
-        tenant: row.get(2),
-        rank: row.get(3),
-        attempt: row.get(4),
-        attempt_max: row.get(5),
-        flags: row.get(6),
-        options: JobOptions::read(row.get(7))?,
-    })
-}
-
 pub(crate) use rows::{AttemptRow as PastAttempt, end_of, state_of};
 
 impl Inner {
-    /// Passes on what a step has done, after its commit.
+    /// Counts and notifies after the commit of a step.
     pub(crate) fn publish(&self, after_commit: AfterCommit) {
         for (queue, count) in &after_commit.counts {
             self.throughput.count(*queue, |throughput| match count {

@@ -1,4 +1,4 @@
-//! Rows as they are written, with the names of their columns: PostgreSQL takes them as JSON.
+//! Rows to insert, with the names of their columns: PostgreSQL reads them as JSON.
 
 use std::fmt::Write;
 
@@ -76,7 +76,7 @@ pub(super) struct BlockedRow {
     flags: i16,
     pending: i32,
     run_at_ms: i64,
-    /// Set when the row of its key is known.
+    /// Set once the row of its concurrency key is known.
     pub(super) place: Option<i64>,
     pos: Option<i64>,
 }
@@ -159,7 +159,7 @@ pub(super) struct DeliveryRow {
     pub(super) next_try_ms: i64,
 }
 
-/// Returns the number that rows carry for an ending. Never changed.
+/// Returns the stored number of an ending. Never changed.
 pub(crate) fn state_code(state: State) -> i16 {
     match state {
         State::Succeeded => 4,
@@ -197,7 +197,7 @@ pub(crate) fn end_of(code: i16) -> AttemptEnd {
     }
 }
 
-/// Writes bytes as PostgreSQL reads them from text.
+/// Encodes bytes as PostgreSQL reads them from text.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 + bytes.len() * 2);
     text.push_str("\\x");

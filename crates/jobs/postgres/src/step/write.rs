@@ -1,14 +1,15 @@
-//! Writing down what a step has gathered.
+//! Writes the collected changes of a step.
 
 use nagaya_jobs::error::Error;
 use nagaya_postgres_client::Session;
 use serde::Serialize;
 
-use super::{AfterCommit, Step, position};
+use super::{AfterCommit, Step};
+use crate::rows::PositionRow;
 use crate::sql::{Queries, query};
 
 impl Step<'_> {
-    /// Writes everything and returns what to tell after the commit. Nothing may follow but the commit: the gate
+    /// Writes everything and returns what to do after the commit. Only the commit may follow, because the gate
     /// is held.
     pub(crate) async fn finish(mut self) -> Result<AfterCommit, Error> {
         let session = self.session;
@@ -31,23 +32,27 @@ impl Step<'_> {
         Ok(self.after_commit)
     }
 
-    /// Hands out the places of concurrency keys, to those that wait for them, in turn. A key's row is locked by
-    /// a statement of its own, so that the next one sees everything that was done under the lock before.
+    /// Grants the slots of concurrency keys to waiting jobs, in order. The row of a key is locked by its own
+    /// statement, so that the next one sees everything that was done under the lock before.
     async fn grant_slots(&mut self) -> Result<(), Error> {
         for ((queue, key), mut work) in std::mem::take(&mut self.keys) {
-            let find = match work.sets_limit {
-                true => query!(concurrency.set_limit),
-                false => query!(concurrency.find_or_insert),
+            let find = if work.sets_limit {
+                query!(concurrency.set_limit)
+            } else {
+                query!(concurrency.find_or_insert)
             };
-            let row = self.session.row(find, &[&queue, &key, &work.most]).await?;
-            let place: i64 = row.get(0);
+            let place: i64 = self.session.scalar(find, &[&queue, &key, &work.most]).await?;
             for waiting in &mut work.waiting {
                 waiting.place = Some(place);
             }
             insert(self.session, query!(waiting.insert_blocked), &work.waiting).await?;
             let grant = query!(concurrency.grant);
-            for row in &self.session.rows(grant, &[&place, &work.left]).await? {
-                self.make_ready(&position(row)?).await?;
+            let granted = self
+                .session
+                .all(grant, &[&place, &work.left], PositionRow::read)
+                .await?;
+            for row in granted {
+                self.make_ready(&row.position()?).await?;
             }
         }
         Ok(())
@@ -57,11 +62,10 @@ impl Step<'_> {
         if self.events.is_empty() {
             return Ok(());
         }
-        let rows = self
+        let mut seqs: Vec<i64> = self
             .session
-            .rows(query!(events.insert), &[&json(&self.events)])
+            .scalars(query!(events.insert), &[&json(&self.events)])
             .await?;
-        let mut seqs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         seqs.sort_unstable();
         self.after_commit.head = seqs.last().copied();
         let deliveries: Vec<_> = std::mem::take(&mut self.deliveries)

@@ -27,7 +27,7 @@ const EMPTY: &str = r"
         END LOOP;
     END $$";
 
-/// Returns the URL of a database that nobody uses and that holds no jobs.
+/// Returns the URL of an unused database without jobs.
 fn empty_database() -> String {
     let used = USED.lock().unwrap_or_else(PoisonError::into_inner).pop();
     match used {

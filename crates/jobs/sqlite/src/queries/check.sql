@@ -1,7 +1,7 @@
 -- Checks of the invariants; each returns what violates one.
 
 -- name: places
--- Jobs that are in no place, or in more than one.
+-- Jobs in no table, or in more than one.
 SELECT j.id, count(p.id)
 FROM jobs j
 LEFT JOIN (
@@ -13,7 +13,7 @@ HAVING count(p.id) <> 1
 LIMIT 10
 
 -- name: strays
--- Rows of places without their job.
+-- Rows of tables whose job does not exist.
 SELECT p.place, p.id
 FROM (
     SELECT 'ready' AS place, id FROM ready UNION ALL SELECT 'delayed', id FROM delayed
@@ -24,7 +24,7 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE id = p.id)
 LIMIT 10
 
 -- name: taken
--- Places under keys whose count is not the number of jobs that hold one.
+-- Concurrency keys whose count of taken slots is not the number of jobs that hold one.
 WITH holders AS (
     SELECT j.queue AS queue, json_extract(j.options, '$.concurrency[0]') AS key, count(*) AS n
     FROM jobs j
@@ -41,14 +41,14 @@ WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.queue = h.queue AND p.key = h.k
 LIMIT 10
 
 -- name: held
--- Jobs that wait for a place though one is free.
+-- Jobs that wait for a slot though one is free.
 SELECT h.id, h.key FROM held h
 LEFT JOIN places p ON p.queue = h.queue AND p.key = h.key
 WHERE p.key IS NULL OR p.taken < p.places
 LIMIT 10
 
 -- name: blocked
--- Jobs that wait for another number of jobs than they depend on.
+-- Jobs whose number of pending dependencies is wrong.
 SELECT b.id, b.pending, count(d.parent)
 FROM blocked b LEFT JOIN dependencies d ON d.child = b.id
 GROUP BY b.id
@@ -56,7 +56,7 @@ HAVING b.pending <> count(d.parent)
 LIMIT 10
 
 -- name: counters
--- Counts that are not what there is.
+-- Counters that differ from the tables.
 WITH there AS (
     SELECT j.queue AS queue, j.tenant AS tenant,
         count(w.id) AS scheduled, count(x.id) AS running,
@@ -77,8 +77,8 @@ WHERE c.scheduled <> coalesce(t.scheduled, 0) OR c.running <> coalesce(t.running
 LIMIT 10
 
 -- name: endings
--- Endings less retries by hand must be one for a job that has ended and none for another. Only jobs whose
--- events are all there. Kinds: 4 retrying, 5 to 7 endings; a retry by hand has no error.
+-- Endings minus retries by an operator must be one for an ended job and zero for another. Only jobs whose
+-- events are all in the log. Kinds: 4 retrying, 5 to 7 endings; a retry by an operator has no error.
 SELECT j.id, count(e.seq) FILTER (WHERE e.kind IN (5, 6, 7)) AS endings,
     count(e.seq) FILTER (WHERE e.kind = 4 AND json_extract(e.data, '$.error') IS NULL) AS revivals,
     EXISTS (SELECT 1 FROM done d WHERE d.id = j.id) AS ended

@@ -4,7 +4,7 @@
 INSERT INTO events (seq, job, queue, tenant, kind, attempt, at_ms, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 
 -- name: after
--- The body of an ending is the job's own row, as long as that is the ending it tells of.
+-- The body of an ending is in the row of the job, as long as that is the ending of the event.
 SELECT e.seq, e.job, e.queue, e.tenant, e.kind, e.attempt, e.at_ms, e.data, j.kind, d.error, d.content_type, d.result
 FROM (SELECT * FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2) e
 LEFT JOIN jobs j ON j.id = e.job

@@ -13,7 +13,7 @@ DELETE FROM jobs WHERE id = ?1
 SELECT queue, tenant, priority, max_retries, run_at_ms, options FROM jobs WHERE id = ?1
 
 -- name: highest_id
--- The highest number that was given to a job or to a position.
+-- The highest number in use as a job id or a position.
 SELECT max(
     coalesce((SELECT max(id) FROM jobs), 0),
     coalesce((SELECT max(pos) FROM positions), 0),

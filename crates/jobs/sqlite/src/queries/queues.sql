@@ -16,7 +16,7 @@ UPDATE queues SET paused = ?2 WHERE num = ?1
 UPDATE queues SET rate_horizon_us = ?2, last_claim_ms = ?3 WHERE num = ?1
 
 -- name: oldest_ready
--- The lowest position of each tenant and rank; walks from group to group, never through one.
+-- The lowest position of each tenant and rank; skips from group to group instead of scanning each.
 WITH RECURSIVE spot (tenant, rank, pos) AS (
     SELECT * FROM (SELECT tenant, rank, pos FROM ready WHERE queue = ?1 ORDER BY tenant, rank, pos LIMIT 1)
     UNION ALL

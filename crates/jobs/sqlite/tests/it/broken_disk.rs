@@ -1,7 +1,7 @@
 //! A disk that fails in the middle of a write.
 //!
-//! A limit on the size of files makes the kernel refuse a write that is not for want of room, which SQLite
-//! cannot tell from a broken disk.
+//! A limit on the size of files makes the kernel refuse a write with another error than a full disk, which
+//! SQLite cannot distinguish from a broken one.
 
 use std::io::Write;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn write_until_it_breaks(path: &Path) {
                 Err(error) => panic!("{error:?}"),
             }
         }
-        // Not even what would fit is taken: nobody can know what is on the disk.
+        // Not even a small write is accepted: the state on disk is unknown.
         for _ in 0..3 {
             let answer = store.enqueue(vec![job(1)]).await;
             assert!(matches!(answer, Err(Error::Stopped { .. })));

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use nagaya_clock::SystemClock;
 use nagaya_fanout::{Fanout, FanoutConfig, IdSource, RequestIdKind, Server, StoreKind, open_store};
 use nagaya_ids::mint::Mint;
 use nagaya_redis_client::RedisUrl;
-use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::{Flag, Loaded, Raw, Secret, Value};
 use nagaya_fanout::serinin::{self, Imported, Overrides};
 use nagaya_fanout::{EndpointConfig, FanoutConfig, IdSource, NodeChoice, RequestIdKind, StoreKind};
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::FixedPermit;
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 

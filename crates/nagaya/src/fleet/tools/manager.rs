@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Loaded;
 use nagaya_fleet::manager::ManagerOptions;
 use nagaya_fleet::timing::{Timing, TimingOptions};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::info;

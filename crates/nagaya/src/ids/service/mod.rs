@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
-use nagaya_ids::clock::{BootClock, SystemBootClock};
+use nagaya_clock::boot_now;
+use nagaya_clock::{Clock, SystemClock};
+use nagaya_ids::id_clock::RunningClock;
 use nagaya_ids::lease::{Holder, HolderOptions, Status, pool_options};
 use nagaya_ids::metrics::IdsStats;
 use nagaya_ids::mint::Mint;
 use nagaya_ids::permit::{FixedPermit, Permit};
 use nagaya_ids::pool::{Error as PoolError, Pool};
-use nagaya_ids::running_clock::RunningClock;
 use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -370,7 +370,7 @@ impl Front {
                     info!(number, fence, "ids are made with this number");
                     self.use_number(window.clone())?;
                 }
-                match window.check(SystemBootClock.now()) {
+                match window.check(boot_now()) {
                     Ok(_) => {
                         self.ready.ready();
                         self.ready.set_detail(format!("number {number}, fence {fence}"));
@@ -393,7 +393,7 @@ impl Front {
                 } else {
                     self.ready.ready()
                 }
-                let left = opens_after.since(SystemBootClock.now()).as_secs_f64();
+                let left = opens_after.since(boot_now()).as_secs_f64();
                 self.ready.set_detail(format!(
                     "number {number}, fence {fence}, to be used in {left:.1} s"
                 ));
@@ -412,7 +412,8 @@ impl Front {
     /// Makes ids with a number from now on, and begins to serve if it is the first.
     fn use_number(&mut self, permit: Arc<dyn Permit>) -> anyhow::Result<()> {
         self.mint.set_permit(Some(permit));
-        self.held_since_ms.store(SystemClock.unix_ms(), Ordering::Relaxed);
+        self.held_since_ms
+            .store(SystemClock.unix_ms().unsigned_abs(), Ordering::Relaxed);
         self.opened.send_replace(true);
         if let Some((listener, config)) = self.unstarted.take() {
             let (mint, stats) = (Arc::clone(&self.mint), Arc::clone(&self.stats));
@@ -440,7 +441,7 @@ impl Front {
             let usable = match &status {
                 None => true,
                 Some(status) => {
-                    matches!(&*status.borrow(), Status::Open(window) if window.check(SystemBootClock.now()).is_ok())
+                    matches!(&*status.borrow(), Status::Open(window) if window.check(boot_now()).is_ok())
                 }
             };
             IdsStats {

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Loaded;
 use nagaya_ids::audit::{AuditOptions, Progress, Report, Source};
 use nagaya_ids::layout::Layout;
 use nagaya_ids::{audit as auditing, decode as decoding};
-use nagaya_telemetry::{Clock, SystemClock};
 
 use super::admin::{print, print_json};
 use super::args::{AuditArgs, DecodeArgs};
@@ -21,7 +21,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn decode(loaded: &Loaded, args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let layout = layout(loaded)?;
-    let now_ms = SystemClock.unix_ms();
+    let now_ms = SystemClock.unix_ms().unsigned_abs();
     let mut decoded = Vec::new();
     for text in &args.ids {
         let id = decoding::parse_id(text)?;
@@ -35,7 +35,7 @@ pub(super) fn decode(loaded: &Loaded, args: &DecodeArgs) -> anyhow::Result<ExitC
 }
 
 pub(super) fn audit(loaded: &Loaded, args: AuditArgs) -> anyhow::Result<ExitCode> {
-    let mut options = AuditOptions::new(layout(loaded)?, SystemClock.unix_ms());
+    let mut options = AuditOptions::new(layout(loaded)?, SystemClock.unix_ms().unsigned_abs());
     options.memory_bytes = args.memory.as_usize();
     options.named_max = args.named;
     if args.log || args.field.is_some() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use nagaya_config::Loaded;
-use nagaya_ids::lease::{End, HolderOptions, Wish};
+use nagaya_ids::lease::{End, HolderOptions, TimingOptions};
 use nagaya_ids::run::{RunError, RunOptions, run as supervise, run_timing};
 use nagaya_telemetry::{Telemetry, TelemetryConfig};
 
@@ -31,7 +31,7 @@ pub(super) fn run(loaded: &Loaded, args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_with(ids: &IdsConfig, target: &Target, args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (timing, changes) = run_timing(wish(&args.holder), args.grace);
+    let (timing, changes) = run_timing(timing_options(&args.holder), args.grace);
     for change in changes {
         tracing::warn!("{change}");
     }
@@ -66,8 +66,8 @@ pub(super) fn holder_options(ids: &IdsConfig, args: HolderArgs) -> HolderOptions
     }
 }
 
-pub(super) fn wish(args: &HolderArgs) -> Wish {
-    Wish {
+pub(super) fn timing_options(args: &HolderArgs) -> TimingOptions {
+    TimingOptions {
         interval: args.interval,
         delay: args.delay,
         reserve: args.expire,

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::{Listen, Loaded};
-use nagaya_ids::lease::{HolderOptions, Timing, Wish};
+use nagaya_ids::lease::{HolderOptions, Timing, TimingOptions};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -148,12 +148,12 @@ fn refuse_open(flag: &str, listen: Listen, house: &HouseConfig) -> anyhow::Resul
 
 /// The lengths of time that the flags ask for, over the settings.
 fn timing(ids: &IdsConfig, args: &HolderArgs) -> (Timing, Vec<String>) {
-    let wish = Wish {
+    let timing_options = TimingOptions {
         interval: Some(args.interval.unwrap_or(ids.interval)),
         delay: args.delay.or(ids.delay),
         reserve: Some(args.expire.unwrap_or(ids.expire)),
         use_for: Some(ids.use_for).filter(|_| args.interval.is_none()),
         without_guards: true,
     };
-    Timing::from_wish(wish, Timing::default())
+    Timing::from_options(timing_options, Timing::default())
 }

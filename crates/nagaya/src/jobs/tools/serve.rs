@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Flag;
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 

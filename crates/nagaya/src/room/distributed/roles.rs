@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::{Flag, Listen};
 use nagaya_telemetry::metrics::Metrics;
-use nagaya_telemetry::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 

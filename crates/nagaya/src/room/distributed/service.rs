@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use nagaya_cluster::hot_tier::RedisHotTier;
 use nagaya_cluster::metrics::TiersStats;
 use nagaya_cluster::proxy::{self, Error};
-use nagaya_cluster::roles::{
-    AccessConfig, AccessDesk, CleanConfig, ColdKeysDesk, ColdOutlet, Collector, CollectorConfig,
-    CollectorOutlet, LoadConfig, LoadDesk, TagDesk, Tasks, TasksConfig,
+use nagaya_cluster::workers::{
+    AccessConfig, AccessLog, ColdKeyService, ColdTierSink, Collector, CollectorConfig, CollectorSink,
+    EvictConfig, LoadConfig, LoadPool, TagService, Tasks, TasksConfig,
 };
-use nagaya_cluster::tier::RedisHotTier;
 use nagaya_redis_client::{Client, Options, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_tiering::hot::HotTier;
@@ -51,13 +51,13 @@ pub(crate) struct TieredRoom {
     roles: Roles,
     front: Option<Front>,
     collector: Option<Collector>,
-    accesses: Arc<AccessDesk>,
+    accesses: Arc<AccessLog>,
     metrics: Arc<Metrics>,
 }
 
 struct Front {
     service: proxy::Service,
-    loads: Arc<LoadDesk>,
+    loads: Arc<LoadPool>,
 }
 
 impl TieredRoom {
@@ -129,7 +129,7 @@ impl TieredRoom {
 }
 
 impl Front {
-    fn bind(backends: &Backends, tiers: &Tiers, accesses: &Arc<AccessDesk>) -> anyhow::Result<Front> {
+    fn bind(backends: &Backends, tiers: &Tiers, accesses: &Arc<AccessLog>) -> anyhow::Result<Front> {
         let loader = Loader::new(
             Arc::new(tiers.hot.clone()),
             Arc::clone(&tiers.cold),
@@ -141,14 +141,14 @@ impl Front {
             ..LoadConfig::default()
         };
         let loads =
-            LoadDesk::start(loader, Arc::clone(&tiers.clock), config).context("cannot start threads")?;
+            LoadPool::start(loader, Arc::clone(&tiers.clock), config).context("cannot start threads")?;
         let loads = Arc::new(loads);
-        let cold_keys = ColdKeysDesk::start(
+        let cold_keys = ColdKeyService::start(
             tiers.hot.clone(),
             Arc::clone(&tiers.cold),
             Arc::clone(&tiers.clock),
         );
-        let keeper = TagDesk::new(
+        let tag_admin = TagService::new(
             tiers.hot.clone(),
             Arc::clone(&tiers.cold),
             Arc::clone(&tiers.clock),
@@ -174,7 +174,7 @@ impl Front {
                 loads: Arc::clone(&loads) as _,
                 accesses: Arc::clone(accesses) as _,
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
-                keeper: Arc::new(keeper),
+                tag_admin: Arc::new(tag_admin),
             }),
             ..proxy::Config::new(room.listen.0, backends.redis.clone())
         };
@@ -193,12 +193,12 @@ impl Front {
 }
 
 /// Starts the delivery of access news.
-fn accesses(backends: &Backends, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessDesk>> {
+fn accesses(backends: &Backends, tiers: &Tiers, runtime: Handle) -> anyhow::Result<Arc<AccessLog>> {
     let (clock, config) = (Arc::clone(&tiers.clock), AccessConfig::default());
-    let desk = match backends.tiers.collector {
+    let log = match backends.tiers.collector {
         None => {
             let cold = Arc::clone(&tiers.cold);
-            AccessDesk::start(ColdOutlet { cold }, clock, config)
+            AccessLog::start(ColdTierSink { cold }, clock, config)
         }
         Some(collector) => {
             let mut url = RedisUrl::single(collector.0.ip().to_string(), collector.0.port());
@@ -208,10 +208,10 @@ fn accesses(backends: &Backends, tiers: &Tiers, runtime: Handle) -> anyhow::Resu
                 ..Options::default()
             };
             let client = Client::new(url, options).context("`tiers.collector` cannot be used")?;
-            AccessDesk::start(CollectorOutlet { client, runtime }, clock, config)
+            AccessLog::start(CollectorSink { client, runtime }, clock, config)
         }
     };
-    Ok(Arc::new(desk.context("cannot start threads")?))
+    Ok(Arc::new(log.context("cannot start threads")?))
 }
 
 impl Service for TieredRoom {
@@ -283,14 +283,14 @@ fn start(
                 max_staleness: backends.room.max_staleness,
                 ..SaverConfig::default()
             },
-            clean: CleanConfig {
+            evict: EvictConfig {
                 idle_after: backends.idle_after(),
                 every: backends
                     .idle_after()
                     .clamp(Duration::from_secs(1), Duration::from_secs(10)),
                 memory_percent: backends.tiers.memory_percent,
                 memory_bytes: (memory > 0).then_some(memory),
-                ..CleanConfig::default()
+                ..EvictConfig::default()
             },
             savers: backends.tiers.savers,
             shard_lease: SHARD_LEASE,
@@ -346,8 +346,8 @@ fn worker_name() -> String {
 struct StatsReader {
     handle: Option<proxy::Handle>,
     tasks: Option<Arc<Tasks>>,
-    loads: Option<Arc<LoadDesk>>,
-    accesses: Arc<AccessDesk>,
+    loads: Option<Arc<LoadPool>>,
+    accesses: Arc<AccessLog>,
 }
 
 impl StatsReader {
@@ -368,13 +368,13 @@ impl StatsReader {
             figures.waits = metrics.waits.get();
         }
         if let Some(loads) = &self.loads {
-            let loads = loads.figures();
+            let loads = loads.stats();
             figures.loaded = loads.loaded;
             figures.loads_failed = loads.failed;
             figures.loads_waiting = loads.waiting;
         }
         if let Some(tasks) = &self.tasks {
-            let tasks = tasks.figures();
+            let tasks = tasks.stats();
             figures.shards = tasks.shards;
             figures.saved = tasks.saves;
             figures.saves_refused = tasks.refused;
@@ -383,7 +383,7 @@ impl StatsReader {
             figures.task_errors = tasks.save_errors + tasks.evict_errors;
             figures.staleness = tasks.staleness;
         }
-        let accesses = self.accesses.figures();
+        let accesses = self.accesses.stats();
         figures.news_delivered = accesses.delivered;
         figures.news_dropped = accesses.dropped;
         figures

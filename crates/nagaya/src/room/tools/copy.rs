@@ -1,8 +1,8 @@
 //! A current copy of the data in the cold tier.
 
 use anyhow::Context;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cold::sqlite::{Options, SqliteCold};
-use nagaya_telemetry::{Clock, SystemClock};
 
 use super::client::Client;
 use super::room_data::{DataUse, RoomData, written_at_ms};
@@ -58,7 +58,7 @@ pub(super) fn wait_until_saved(client: &mut Client) -> anyhow::Result<()> {
 fn age_of(room_data: &RoomData) -> String {
     match written_at_ms(&room_data.cold_file()) {
         Some(at_ms) => {
-            let age_ms = SystemClock.unix_ms().saturating_sub(at_ms);
+            let age_ms = SystemClock.unix_ms().unsigned_abs().saturating_sub(at_ms);
             format!("the copy on disk was last written {} s ago", age_ms / 1000)
         }
         None => "nobody knows how old the copy on disk is".to_owned(),

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cold::sqlite::SqliteCold;
 use nagaya_cold::{base64, bytes_as_json, value_as_json};
-use nagaya_telemetry::{Clock, SystemClock};
 use nagaya_tiering::cold::{ColdTier, Row, TagRow};
 use nagaya_tiering::tag::tag_of;
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ fn export_to(cold: &SqliteCold, args: &ExportArgs, out: impl Write) -> anyhow::R
         cold,
         out,
         payload: args.payload,
-        now_ms: SystemClock.unix_ms() as i64,
+        now_ms: SystemClock.unix_ms(),
         counts: Counts::default(),
         bar: bar(keys),
     };

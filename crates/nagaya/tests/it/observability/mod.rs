@@ -6,8 +6,8 @@ mod promql;
 
 use super::*;
 use exposition::{Families, parse, series};
+use nagaya_clock::SystemClock;
 use nagaya_cluster::metrics::TiersStats;
-use nagaya_telemetry::SystemClock;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_testkit::wait;
 use std::collections::BTreeSet;

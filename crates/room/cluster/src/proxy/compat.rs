@@ -1,9 +1,9 @@
-//! What the proxy says in COMPAT.md.
+//! The proxy's part of COMPAT.md.
 
 use nagaya_commands::compat::OnRedis;
 use nagaya_commands::table::Command;
 
-use super::routes::{Gather, Route, Routes, Script, Split};
+use super::model::routes::{NodeMerge, Route, Routes, Script, TagMerge};
 
 /// The column and the notes for data on Redis servers.
 pub const ON_REDIS: OnRedis = OnRedis {
@@ -31,9 +31,9 @@ fn served(command: &Command) -> &'static str {
     }
     match Routes::new().of(command) {
         Route::Refused(_) => "no",
-        Route::Split(Split::Pairs) => "yes, one tag",
-        Route::Split(Split::Values | Split::Sum) => "yes, tag by tag",
-        Route::Everywhere(Gather::Scan) => "yes, node by node",
+        Route::Split(TagMerge::Pairs) => "yes, one tag",
+        Route::Split(TagMerge::Values | TagMerge::Sum) => "yes, tag by tag",
+        Route::Everywhere(NodeMerge::Scan) => "yes, node by node",
         Route::Everywhere(_)
         | Route::Script(Script::Load | Script::Flush | Script::Exists | Script::FunctionLoad) => {
             "yes, on all nodes"
@@ -41,7 +41,7 @@ fn served(command: &Command) -> &'static str {
         Route::Script(Script::FunctionRestore) => "no",
         Route::Anywhere => "yes, on any node",
         Route::Keys
-        | Route::Room(_)
+        | Route::Tags(_)
         | Route::Script(Script::Eval | Script::EvalSha)
         | Route::Here
         | Route::HereInTurn

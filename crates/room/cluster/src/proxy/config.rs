@@ -1,4 +1,4 @@
-//! What a proxy is told at its start.
+//! The configuration of a proxy.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use nagaya_tiering::access::Use;
 use nagaya_tiering::cold::Kind;
 use rustls::ServerConfig;
 
-use super::keeper::Keeper;
+use super::tag_admin::TagAdmin;
 
 /// How a proxy serves its clients and talks to the servers behind it.
 #[derive(Clone)]
 pub struct Config {
     /// Where clients connect; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// A unix socket for clients on this machine, beside the address above.
+    /// A unix socket for clients on this machine, besides the address above.
     pub unix_socket: Option<PathBuf>,
-    /// A second address, spoken to through TLS.
+    /// A second address for clients with TLS.
     pub tls_listen: Option<TlsListen>,
-    /// How long a client may be idle before its connection is closed; zero for ever.
+    /// How long a client may be idle before its connection is closed; zero: without limit.
     pub idle_timeout: Duration,
     /// The servers: one, those of a Sentinel, or a Cluster.
     pub redis: RedisUrl,
@@ -29,9 +29,9 @@ pub struct Config {
     pub password: Option<String>,
     /// Threads that serve connections.
     pub io_threads: usize,
-    /// Most clients at a time; further ones are told so and closed.
+    /// Most clients at a time; further ones get an error and are closed.
     pub max_clients: u32,
-    /// Replies that may wait for a client that does not read them, before its connection is closed.
+    /// Unread reply bytes of a client before its connection is closed.
     pub output_bytes_max: usize,
     /// Requests of one client that may be under way; more are not read until some are answered.
     pub pipeline_max: usize,
@@ -39,23 +39,22 @@ pub struct Config {
     pub connect_limit: Duration,
     /// For each reply of a server. A connection that takes longer is given up.
     pub reply_limit: Duration,
-    /// How long a command that surely did not run is tried again before its client gets the error.
+    /// How long a command that surely did not run is retried before its client gets the error.
     pub retry_for: Duration,
-    /// How often the layout of a cluster is read without a reason.
+    /// How often the layout of a cluster is read without a hint that it has changed.
     pub refresh_every: Duration,
-    /// Let MSET write keys of several tags, one tag after the other: others may see a part of it.
+    /// Let MSET write keys of several tags, tag by tag: other clients may see a part of it.
     pub allow_split_mset: bool,
     /// Refuse keys without a hash tag in braces.
     pub require_hash_tag: bool,
-    /// Beginnings of names that are nobody's business, though they lie on the same servers: KEYS, SCAN and
-    /// RANDOMKEY leave them out.
+    /// Prefixes of keys of other services on the same servers. KEYS, SCAN and RANDOMKEY leave them out.
     pub hidden: Vec<Vec<u8>>,
-    /// The tiering protocol. None: every tag is taken for resident.
+    /// The tiering protocol. None: every tag is resident.
     pub tiering: Option<Tiering>,
 }
 
 impl Config {
-    /// Plain forwarding to these servers, with the usual limits.
+    /// Returns a configuration without tiers and with the usual limits.
     pub fn new(listen: SocketAddr, redis: RedisUrl) -> Config {
         Config {
             listen,
@@ -80,50 +79,50 @@ impl Config {
     }
 }
 
-/// Where clients connect through TLS, and what they are shown.
+/// The address for clients with TLS, and its certificate.
 #[derive(Clone)]
 pub struct TlsListen {
     pub address: SocketAddr,
     pub config: Arc<ServerConfig>,
 }
 
-/// What the tiering protocol needs of its surroundings.
+/// The parts of the tiering protocol outside of the proxy.
 #[derive(Clone)]
 pub struct Tiering {
     /// L: how long a lease runs from the sending of its touch. Every server of one hot tier uses the same.
     pub lease: Duration,
-    /// How much earlier than that a server stops using it, for clocks that drift.
+    /// How much earlier a server stops using a lease, because clocks drift.
     pub margin: Duration,
     /// M: the longest delay of a command. Replies later than this after the lease's end are errors.
     pub allowance: Duration,
     pub loads: Arc<dyn Loads>,
     pub accesses: Arc<dyn Accesses>,
     pub cold_keys: Arc<dyn ColdKeys>,
-    pub keeper: Arc<dyn Keeper>,
+    pub tag_admin: Arc<dyn TagAdmin>,
 }
 
-/// Brings tags into memory.
+/// Loads tags into memory.
 pub trait Loads: Send + Sync {
     /// Starts a load, or joins the one under way, and returns at once; `done` is called from any thread.
     fn load(&self, tag: &[u8], done: LoadDone);
 }
 
-/// Called with the end of a load: nothing, or why the tag cannot be had now.
+/// Called with the result of a load, or why the tag cannot be loaded now.
 pub type LoadDone = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// Takes note of the uses of tags.
+/// Records accesses to tags.
 pub trait Accesses: Send + Sync {
-    /// Notes that a tag was used a short while ago. Never blocks; what it cannot keep it drops.
+    /// Notes that a tag was used a short while ago. Never blocks; it may drop the note.
     fn note(&self, tag: &[u8], used: Use);
 }
 
-/// Tells of keys that no node can tell of by itself.
+/// Lists keys that nodes do not know.
 pub trait ColdKeys: Send + Sync {
-    /// Lists about `count` keys that are only in the cold tier, from a cursor, zero at the start; returns the
-    /// next one, zero at the end.
+    /// Lists about `count` keys that are only in the cold tier, from a cursor, which is 0 at the start;
+    /// returns the next cursor, 0 at the end.
     fn scan(&self, cursor: u64, count: usize, kinds: Kinds, done: ScanDone);
 
-    /// Counts the keys of both tiers, our own left out.
+    /// Counts the keys of both tiers without reserved ones.
     fn count(&self, done: CountDone);
 }
 
@@ -132,7 +131,7 @@ pub trait ColdKeys: Send + Sync {
 pub enum Kinds {
     All,
     Only(Kind),
-    /// Those of a type that there is not.
+    /// Keys of an unknown type: there are none.
     None,
 }
 

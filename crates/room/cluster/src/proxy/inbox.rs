@@ -1,110 +1,59 @@
 //! How other threads reach a worker.
-//!
-//! A bounded amount of work per item: push to a vector and, only if the worker
-//! is asleep, write to its eventfd.
 
-use std::os::fd::OwnedFd;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nagaya_commands::client::{Mailbox, Message};
-use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
+use nagaya_reactor::Transport;
 
-use super::keeper::Outcome;
-use super::slots::Layout;
-use super::transport::Transport;
+use super::model::layout::Layout;
+use super::tag_admin::Outcome;
 
-/// Something for a worker to do.
+/// An item for a worker.
 pub(crate) enum Item {
-    /// A new client to serve, with its number.
+    /// A new client, with its number.
     Connection(u64, Box<Transport>),
     /// A message for one of its clients.
     Message(u64, Message),
-    /// The primaries and their slots, fresh.
+    /// A new layout.
     Layout(Arc<Layout>),
-    /// The layout could not be had, and why.
+    /// Why the layout could not be read.
     LayoutFailed(String),
-    /// A load that was asked for is over.
+    /// The end of a load.
     Loaded {
         tag: Vec<u8>,
         ending: Result<(), String>,
     },
-    /// What came of a client's request about tags.
-    Errand {
+    /// The outcome of a client's command about tags.
+    TagCommand {
         client: u64,
         outcome: Result<Outcome, String>,
     },
-    /// The answer to a question to the cold tier, for the one who waits under this number.
+    /// An answer of the cold tier to the question with this number.
     Cold(u64, Result<ColdAnswer, String>),
 }
 
-/// What the cold tier knows of its keys.
+/// An answer of the cold tier.
 pub(crate) enum ColdAnswer {
     Page { next: u64, keys: Vec<Vec<u8>> },
     Count(u64),
 }
 
-/// The mailbox of one worker.
-pub(crate) struct Inbox {
-    items: Mutex<Vec<Item>>,
-    /// Whether there is anything in `items`; read without the lock.
-    pending: AtomicBool,
-    asleep: AtomicBool,
-    wake: OwnedFd,
-}
+/// The inbox of one worker, as a mailbox of its clients.
+pub(crate) struct Inbox(nagaya_reactor::Inbox<Item>);
 
 impl Inbox {
     pub(crate) fn new() -> std::io::Result<Inbox> {
-        Ok(Inbox {
-            items: Mutex::default(),
-            pending: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-        })
+        nagaya_reactor::Inbox::new().map(Inbox)
     }
+}
 
-    /// The descriptor that becomes readable when a sleeping worker has something to do.
-    pub(crate) fn wake_fd(&self) -> &OwnedFd {
-        &self.wake
-    }
+impl Deref for Inbox {
+    type Target = nagaya_reactor::Inbox<Item>;
 
-    pub(crate) fn push(&self, item: Item) {
-        self.items.lock().push(item);
-        self.pending.store(true, Ordering::SeqCst);
-        if self.asleep.swap(false, Ordering::SeqCst) {
-            self.wake();
-        }
-    }
-
-    /// Wakes the worker whatever it does (shutdown).
-    pub(crate) fn wake(&self) {
-        // Full means that a wake-up is pending already.
-        rustix::io::write(&self.wake, &1u64.to_ne_bytes()).ok();
-    }
-
-    pub(crate) fn take(&self) -> Vec<Item> {
-        if !self.pending.swap(false, Ordering::SeqCst) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *self.items.lock())
-    }
-
-    /// Says that the worker is about to sleep; false when something arrived meanwhile.
-    pub(crate) fn go_to_sleep(&self) -> bool {
-        self.asleep.store(true, Ordering::SeqCst);
-        !self.pending.load(Ordering::SeqCst)
-    }
-
-    /// Says that the worker is awake and will look by itself.
-    pub(crate) fn awake(&self) {
-        self.asleep.store(false, Ordering::SeqCst);
-    }
-
-    /// Empties the eventfd after it woke the worker.
-    pub(crate) fn drain_wake(&self) {
-        let mut count = [0; 8];
-        rustix::io::read(&self.wake, &mut count).ok();
+    #[inline]
+    fn deref(&self) -> &nagaya_reactor::Inbox<Item> {
+        &self.0
     }
 }
 

@@ -1,21 +1,21 @@
-//! What a proxy counts.
+//! Counters of a proxy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters since the start, written by the workers and read by anybody.
+/// Counters since the start, written by the workers.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests that clients sent.
     pub commands: Counter,
     /// MOVED and ASK that were followed.
     pub redirects: Counter,
-    /// Commands that were sent again because they surely had not run.
+    /// Commands that were retried because they surely had not run.
     pub retries: Counter,
-    /// Commands whose connection broke under them.
+    /// Commands whose connection was lost before the reply.
     pub lost: Counter,
     /// Connections to servers that were opened.
     pub connects: Counter,
-    /// Layouts that were taken over.
+    /// Layouts that were read.
     pub layouts: Counter,
     pub touches: Counter,
     pub leases_granted: Counter,
@@ -23,7 +23,7 @@ pub struct Metrics {
     pub loads: Counter,
     /// Commands that had to wait for their tag.
     pub waits: Counter,
-    /// Replies that came too late to be told as such.
+    /// Replies that came too late to be delivered.
     pub late: Counter,
 }
 

@@ -1,49 +1,24 @@
-//! Forwards what clients say to the node that holds their tag.
+//! Forwards the requests of clients to the nodes that hold their tags.
 //!
 //! Clients see one Redis. Behind it are the nodes of a Cluster, or one server that a
-//! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop;
-//! [`front`] looks at requests, [`routes`] says what to do with each command, [`aim`]
-//! where it goes; [`send`] and [`replies`] take it there and back, [`holds`] keeps the
-//! order when something has to wait. [`gate`], [`touch`] and [`residency`] are the
-//! tiering protocol's part.
+//! Sentinel names, or just one. Suggested reading order: [`worker`] is the loop, and with
+//! [`clients`] and [`frontend`] the only place that knows all parts. [`model`] has the plain
+//! types: [`model::routes`] says what to do with each command, [`model::target`] where it
+//! goes. [`forwarder`] takes requests to their nodes, through [`upstream`] and, under the
+//! tiering protocol, [`leases`]. [`features`] is everything that is more than one request
+//! to one node.
+
+mod model;
 
 mod clients;
+mod frontend;
 mod worker;
 
-mod aim;
-mod front;
-mod routes;
-
-mod flight;
-mod holds;
-mod replies;
-mod send;
-
-mod block;
-mod burst;
-mod cold_names;
-mod ears;
-mod hub;
-mod keeper;
-mod room;
-mod script_guard;
-mod scripts;
-mod split;
-mod transaction;
-mod watch;
-
-mod gate;
-mod residency;
-mod touch;
-mod unregistered;
-
-mod backend;
-mod nodes;
-mod ring;
-mod session;
-mod slab;
-mod slots;
-mod transport;
+mod env;
+mod features;
+mod forwarder;
+mod leases;
+mod upstream;
 
 mod acceptor;
 mod inbox;
@@ -54,12 +29,13 @@ mod config;
 mod error;
 mod metrics;
 mod service;
+mod tag_admin;
 
 pub use compat::ON_REDIS;
 pub use config::{
     Accesses, ColdKeys, Config, CountDone, Kinds, LoadDone, Loads, ScanDone, Tiering, TlsListen,
 };
 pub use error::Error;
-pub use keeper::{Errand, ErrandDone, Keeper, ListedTag, Outcome, TagOrder, TagQuery, TagStatus};
 pub use metrics::{Counter, Metrics};
 pub use service::{Handle, Proxy, Service};
+pub use tag_admin::{ListedTag, Outcome, TagAdmin, TagCallback, TagCommand, TagOrder, TagQuery, TagStatus};

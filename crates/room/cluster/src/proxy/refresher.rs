@@ -1,20 +1,21 @@
-//! Keeps the layout of the servers fresh.
+//! Keeps the layout of the servers up to date.
 //!
-//! Workers ask when a redirect or a lost connection tells them that something has
-//! changed; those who ask while it is being read share that reading. It runs on a
-//! thread of its own because names are resolved and sockets opened on the way.
+//! Workers ask when a redirect or a lost connection shows that something has
+//! changed. Requests that come during a reading share it. It runs on its own
+//! thread because it resolves names and opens sockets.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_reactor::Address;
 use nagaya_redis_client::{Client, Endpoint};
 use parking_lot::{Condvar, Mutex};
 
 use super::inbox::{Inbox, Item};
-use super::slots::{Layout, NodeInfo, Place};
+use super::model::layout::{Layout, NodeInfo};
 
-/// The shortest time between two readings, so that a broken cluster is not flooded.
+/// The shortest time between two readings, so that a broken cluster is not flooded with them.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How workers ask for a new layout.
@@ -31,7 +32,7 @@ struct Asked {
 }
 
 impl Refresher {
-    /// Asks for a new layout. It comes to all workers.
+    /// Asks for a new layout, which all workers get.
     pub(crate) fn ask(&self) {
         let mut asked = self.asked.lock();
         if !asked.refresh {
@@ -45,7 +46,7 @@ impl Refresher {
         self.wake.notify_all();
     }
 
-    /// Reads the layout until told to stop; once at the start, when asked, and from time to time.
+    /// Reads the layout until told to stop: at the start, when asked, and at intervals.
     pub(crate) fn run(&self, client: &Client, every: Duration, inboxes: &[Arc<Inbox>]) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = match runtime {
@@ -112,7 +113,7 @@ fn node(owner: &Endpoint, name: String) -> Result<NodeInfo, String> {
         Endpoint::Unix(path) => Ok(NodeInfo {
             host: name.clone(),
             name,
-            place: Place::Unix(path.clone()),
+            address: Address::Unix(path.clone()),
         }),
         Endpoint::Tcp { host, port } => {
             let addresses = (host.as_str(), *port).to_socket_addrs();
@@ -121,7 +122,7 @@ fn node(owner: &Endpoint, name: String) -> Result<NodeInfo, String> {
             Ok(NodeInfo {
                 name,
                 host: host.clone(),
-                place: Place::Tcp(address),
+                address: Address::Tcp(address),
             })
         }
     }

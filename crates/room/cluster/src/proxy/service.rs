@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nagaya_commands::clock::SystemClock;
 use nagaya_commands::config::Config as TableConfig;
@@ -12,59 +11,20 @@ use nagaya_commands::executor::Core;
 use nagaya_commands::reclaim::ReclaimInline;
 use nagaya_commands::server::Server;
 use nagaya_commands::table::registry;
-use nagaya_redis_client::{Client, Options, Topology};
+use nagaya_reactor::{Listener, Waker};
+use nagaya_redis_client::{Client, Options};
 use nagaya_tiering::protocol::Tokens;
-use rustls::ClientConfig;
 
-use super::acceptor::{self, Listener};
-use super::aim::{Reach, Rules};
+use super::acceptor;
 use super::config::Config;
-use super::ears::Ears;
+use super::env::Shared;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
+use super::model::listeners::ListenerCounts;
+use super::model::script_guard::ScriptCache;
 use super::refresher::Refresher;
-use super::script_guard::Book;
 use super::worker::Worker;
-
-/// What the threads of a proxy share.
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    /// An engine without data: it knows connections, users, settings and the command table.
-    pub(crate) server: Server,
-    pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) metrics: Metrics,
-    pub(crate) refresher: Refresher,
-    pub(crate) tokens: Tokens,
-    /// Clients' scripts, guarded.
-    pub(crate) scripts: Book,
-    /// What the workers listen to.
-    pub(crate) ears: Ears,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) next_client_id: AtomicU64,
-    /// Nodes that the first worker has a connection to.
-    pub(crate) open_nodes: AtomicUsize,
-}
-
-impl Shared {
-    /// What requests are held to.
-    pub(crate) fn rules(&self) -> Rules {
-        Rules {
-            require_hash_tag: self.config.require_hash_tag,
-            reach: match (&self.config.tiering, &self.config.redis.topology) {
-                (Some(_), _) => Reach::OneTag,
-                (None, Topology::Cluster { .. }) => Reach::OneSlot,
-                (None, _) => Reach::Anywhere,
-            },
-        }
-    }
-
-    /// How long sent bytes may stay unacknowledged: no longer than a command may take.
-    pub(crate) fn unheard_limit(&self) -> Duration {
-        let allowance = self.config.tiering.as_ref().map(|tiering| tiering.allowance);
-        allowance.unwrap_or(self.config.reply_limit)
-    }
-}
 
 /// A proxy that is bound to its address and does not serve yet.
 pub struct Service {
@@ -80,12 +40,12 @@ pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    acceptor_wake: Arc<Inbox>,
+    acceptor_waker: Arc<Waker>,
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A view of a proxy that outlives it.
+/// A handle to the counters of a proxy. It may outlive the proxy.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -106,29 +66,37 @@ impl Handle {
         self.shared.open_nodes.load(Ordering::Relaxed)
     }
 
-    /// Returns the engine without data: users, settings, counters of commands that were answered here.
+    /// Returns the engine without data: users, settings, and counters of commands that are answered here.
     pub fn server(&self) -> &Server {
         &self.shared.server
     }
 }
 
 impl Service {
-    /// Takes the address of the settings, or says why it cannot be had. The servers are not asked yet.
+    /// Binds the addresses of the configuration. The servers are not contacted yet.
     pub fn bind(config: Config) -> Result<Service, Error> {
-        let mut listeners = vec![Listener::tcp(config.listen, None)?];
-        let address = listeners[0].address().unwrap_or(config.listen);
+        let listen =
+            |address, tls| Listener::tcp(address, tls).map_err(|source| Error::Bind { address, source });
+        let mut listeners = vec![listen(config.listen, None)?];
+        let address = listeners[0].tcp_address().unwrap_or(config.listen);
         let mut tls_address = None;
         if let Some(tls) = &config.tls_listen {
-            let listener = Listener::tcp(tls.address, Some(Arc::clone(&tls.config)))?;
-            tls_address = listener.address();
+            let listener = listen(tls.address, Some(Arc::clone(&tls.config)))?;
+            tls_address = listener.tcp_address();
             listeners.push(listener);
         }
         if let Some(path) = &config.unix_socket {
-            listeners.push(Listener::unix(path)?);
+            let bound = Listener::unix(path).map_err(|source| Error::BindUnix {
+                path: path.to_owned(),
+                source,
+            });
+            listeners.push(bound?);
         }
-        let tls = match config.redis.tls {
-            false => None,
-            true => Some(nagaya_redis_client::tls::config(config.redis.ca.as_deref()).map_err(Error::Tls)?),
+        let tls = if config.redis.tls {
+            let ca = config.redis.ca.as_deref();
+            Some(Arc::new(nagaya_net::tls::client_config(ca).map_err(Error::Tls)?))
+        } else {
+            None
         };
         let options = Options {
             connect_limit: config.connect_limit,
@@ -139,7 +107,7 @@ impl Service {
         let settings = TableConfig {
             requirepass: config.password.clone().unwrap_or_default(),
             maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET tells it; a part of one is not for ever.
+            // Whole seconds, as in CONFIG GET. Rounded up: 0 would mean no limit.
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: address.port(),
             bind: address.ip().to_string(),
@@ -149,7 +117,7 @@ impl Service {
             registry(),
             1,
             settings,
-            Arc::new(SystemClock::default()),
+            Arc::new(SystemClock),
             Box::new(ReclaimInline),
         );
         Ok(Service {
@@ -163,8 +131,8 @@ impl Service {
                 metrics: Metrics::default(),
                 refresher: Refresher::default(),
                 tokens: Tokens::default(),
-                scripts: Book::default(),
-                ears: Ears::default(),
+                scripts: ScriptCache::default(),
+                listeners: ListenerCounts::default(),
                 connections: AtomicUsize::new(0),
                 next_client_id: AtomicU64::new(1),
                 open_nodes: AtomicUsize::new(0),
@@ -194,7 +162,7 @@ impl Service {
             shared: self.shared,
             address: self.address,
             stop: Arc::default(),
-            acceptor_wake: Arc::new(Inbox::new().map_err(Error::Poll)?),
+            acceptor_waker: Arc::new(Waker::new().map_err(Error::Poll)?),
             inboxes: Vec::new(),
             threads: Vec::new(),
         };
@@ -207,13 +175,13 @@ impl Service {
             shared.refresher.run(&client, every, &inboxes)
         })?;
         let (shared, inboxes) = (Arc::clone(&proxy.shared), proxy.inboxes.clone());
-        let (wake, stop, listeners) = (
-            Arc::clone(&proxy.acceptor_wake),
+        let (waker, stop, listeners) = (
+            Arc::clone(&proxy.acceptor_waker),
             Arc::clone(&proxy.stop),
             self.listeners,
         );
         proxy.spawn("room-accept".to_owned(), move || {
-            acceptor::run(&shared, &listeners, &inboxes, &wake, &stop);
+            acceptor::run(&shared, &listeners, &inboxes, &waker, &stop);
         })?;
         Ok(proxy)
     }
@@ -247,7 +215,7 @@ impl Proxy {
     fn end(&mut self) -> usize {
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
-        self.acceptor_wake.wake();
+        self.acceptor_waker.wake();
         self.inboxes.iter().for_each(|inbox| inbox.wake());
         self.shared.refresher.stop();
         for thread in self.threads.drain(..) {
@@ -269,7 +237,7 @@ impl Proxy {
         self.spawn(format!("room-io-{number}"), move || {
             let stats = Core::new_stats(&shared.server);
             let core = Core::new(&shared.server, &stats);
-            match Worker::new(&shared, core, own, stop) {
+            match Worker::new(&shared, core, &own, stop) {
                 Ok(mut worker) => worker.run(),
                 Err(error) => tracing::error!(%error, "could not set up a worker"),
             }
@@ -277,7 +245,7 @@ impl Proxy {
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = std::thread::Builder::new().name(name).spawn(work);
+        let thread = nagaya_reactor::spawn(name, work);
         self.threads.push(thread.map_err(Error::Thread)?);
         Ok(())
     }

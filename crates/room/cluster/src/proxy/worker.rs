@@ -1,395 +1,534 @@
-//! One thread of the proxy: clients, nodes and everything between them.
+//! One thread of the proxy: its clients, its connections to nodes and everything between them.
 //!
-//! A turn of the loop takes what the kernel, the other threads and the clock have to
-//! tell, and writes to each node and each client once at its end. That one write per
+//! A turn of the loop takes what the kernel, the other threads and the clock report,
+//! and writes to each node and each client once at its end. That one write per
 //! node and turn is what makes the proxy cheap: requests of many clients share it.
 //!
-//! A client is taken out of its place while its requests are looked at; what would be
-//! told to it meanwhile waits in `outcomes`. Nodes' connections stay in place, because
-//! a reply may cause requests on the same connection.
+//! A session is taken out of its place while its requests are handled; replies to it
+//! wait in the outbox meanwhile. Connections to nodes stay in place, because a reply may
+//! cause requests on the same connection.
+//!
+//! Only the worker knows all parts: upstream reports events, leases and slot queues hand out
+//! what may be sent, and the worker passes each to the feature it concerns. Events are
+//! processed before anything else is sent.
 //!
 //! Sockets are watched for changes (edge-triggered): a read that fills its buffer is
 //! repeated in the next turn, a shorter one has emptied the socket, unless the kernel
-//! says with the bytes that the other end has closed it.
+//! reports with the bytes that the other end has closed it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nagaya_commands::executor::Core;
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use nagaya_reactor::{Event, Events, Key, Poller, Ready, reserved_token};
 
-use super::aim::Rules;
-use super::backend::Backend;
-use super::burst::Burst;
-use super::flight::{Held, Origin};
-use super::gate::Gate;
-use super::holds::SlotHold;
-use super::hub::Hub;
+use super::env::{Env, Shared};
+use super::features::{Features, pubsub, scripts, tag_commands, watch};
+use super::forwarder::Forwarder;
 use super::inbox::{Inbox, Item};
-use super::nodes::Nodes;
-use super::routes::Routes;
-use super::service::Shared;
-use super::session::{Hold, Session};
-use super::slab::{Key, Slab};
-use super::split::Join;
-use super::transport::Transport;
+use super::leases::{Leases, ReplyCheck};
+use super::model::in_flight::{InFlight, Origin, Pending, QueuedRequest};
+use super::model::outbox::Outbox;
+use super::model::routes::Routes;
+use super::model::session::ReadPause;
+use super::model::sessions::Sessions;
+use super::upstream::{NodeRead, NodeReply, Purpose, Upstream, UpstreamEvent};
 
 /// Bytes read from a connection per turn: large enough for a deep pipeline, small enough to be fair.
 pub(super) const READ_BYTES: usize = 64 << 10;
-/// Events taken from the kernel per turn.
+/// Events taken from the kernel per turn; more wait for the next one.
 const EVENTS_MAX: usize = 512;
-/// How often the slow duties run.
+/// How often the slow duties run: well below every time limit that they watch.
 const TICK_US: u64 = 50_000;
-/// How long answers are waited for at the end.
+/// How long replies are waited for at the end: longer than nearly all commands take.
 const DRAIN_US: u64 = 1_000_000;
 /// The token of the wake-up descriptor.
-const WAKE: u64 = u64::MAX;
-/// Replies waiting beyond this stop the reading of further requests.
-pub(crate) const OUTPUT_SOFT_BYTES: usize = 1 << 20;
-
-pub(crate) type Map<K, V> = HashMap<K, V, ahash::RandomState>;
+const WAKE: u64 = reserved_token(0);
 
 pub(crate) struct Worker<'s> {
-    pub(super) shared: &'s Shared,
-    pub(super) core: Core<'s>,
+    pub(super) env: Env<'s>,
+    /// Runs the commands that are answered here.
+    pub(super) executor: Core<'s>,
     pub(super) routes: Routes,
-    pub(super) rules: Rules,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) epoll: OwnedFd,
-    pub(super) clients: Slab<Box<Session>>,
-    pub(super) by_id: Map<u64, Key>,
-    pub(super) backends: Slab<Box<Backend>>,
-    pub(super) nodes: Nodes,
-    /// What waits for slots that are on their way to another node, or whose node refuses them for now.
-    pub(super) slot_holds: Map<u16, SlotHold>,
-    /// What is to be sent, by when.
-    pub(super) delayed: BTreeMap<(u64, u64), Held>,
-    pub(super) delayed_count: u64,
-    pub(super) joins: Slab<Join>,
-    pub(super) bursts: Slab<Box<Burst>>,
-    pub(super) gate: Option<Gate>,
-    pub(super) hub: Hub,
-    pub(super) questions: super::cold_names::Questions,
-    /// What is to be told to clients that are out of their places.
-    pub(super) outcomes: VecDeque<(Origin, Vec<u8>)>,
-    /// Clients whose next request may be looked at again.
-    pub(super) runnable: Vec<Key>,
-    pub(super) dirty_clients: Vec<Key>,
-    pub(super) dirty_backends: Vec<Key>,
-    /// Tokens to read from again, although the kernel has nothing new to tell.
+    pub(super) poller: Rc<Poller>,
+    pub(super) sessions: Sessions,
+    pub(super) io: Forwarder,
+    pub(super) features: Features,
+    /// Tokens to read from again without a new event.
     pub(super) again: Vec<u64>,
-    /// When waits of blocking commands end.
-    pub(super) wake_ups: BTreeSet<(u64, Key)>,
+    /// The buffer that sockets are read into.
     pub(super) scratch: Vec<u8>,
-    /// The steady time at the start of this turn.
-    pub(super) now_us: u64,
-    pub(super) next_tick_us: u64,
-    pub(super) stop: Arc<AtomicBool>,
+    next_tick_us: u64,
+    stop: Arc<AtomicBool>,
 }
 
 impl<'s> Worker<'s> {
     pub(crate) fn new(
         shared: &'s Shared,
-        core: Core<'s>,
-        inbox: Arc<Inbox>,
+        executor: Core<'s>,
+        inbox: &'s Arc<Inbox>,
         stop: Arc<AtomicBool>,
     ) -> std::io::Result<Worker<'s>> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let wake = epoll::EventData::new_u64(WAKE);
-        epoll::add(&epoll, inbox.wake_fd(), wake, epoll::EventFlags::IN)?;
+        let poller = Rc::new(Poller::new()?);
+        inbox.watch(&poller, WAKE)?;
         Ok(Worker {
-            shared,
-            core,
+            env: Env::new(shared, inbox),
+            executor,
             routes: Routes::new(),
-            rules: shared.rules(),
-            inbox,
-            epoll,
-            clients: Slab::default(),
-            by_id: Map::default(),
-            backends: Slab::default(),
-            nodes: Nodes::default(),
-            slot_holds: Map::default(),
-            delayed: BTreeMap::new(),
-            delayed_count: 0,
-            joins: Slab::default(),
-            bursts: Slab::default(),
-            gate: shared.config.tiering.as_ref().map(Gate::new),
-            hub: Hub::default(),
-            questions: Default::default(),
-            outcomes: VecDeque::new(),
-            runnable: Vec::new(),
-            dirty_clients: Vec::new(),
-            dirty_backends: Vec::new(),
+            sessions: Sessions::default(),
+            io: Forwarder {
+                upstream: Upstream::new(Rc::clone(&poller)),
+                leases: shared.config.tiering.as_ref().map(Leases::new),
+                outbox: Outbox::default(),
+            },
+            poller,
+            features: Features::default(),
             again: Vec::new(),
-            wake_ups: BTreeSet::new(),
             scratch: vec![0; READ_BYTES],
-            now_us: shared.server.clock.steady_us(),
             next_tick_us: 0,
             stop,
         })
     }
 
-    /// Serves until told to stop; then takes no more requests, waits a little for the answers to those that
-    /// are under way, and closes every connection.
+    /// Serves until told to stop. Then it reads no more requests, waits a little for the replies to those
+    /// that are under way, and closes every connection.
     pub(crate) fn run(&mut self) {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.stop.load(Ordering::Relaxed) {
             self.turn(&mut events);
         }
-        let deadline_us = self.now_us + DRAIN_US;
-        while self.now_us < deadline_us && self.is_any_under_way() {
+        let deadline_us = self.env.now_us + DRAIN_US;
+        while self.env.now_us < deadline_us && self.is_any_under_way() {
             self.turn(&mut events);
         }
-        for key in self.clients.keys() {
-            if let Some(mut session) = self.clients.take(key) {
+        for key in self.sessions.keys() {
+            if let Some(mut session) = self.sessions.take(key) {
                 session.flush();
                 self.close_client(key, session);
             }
         }
     }
 
-    /// Holds every client back; tells whether any of them is still owed a reply.
+    /// Stops reading from every client; returns whether any of them is still owed a reply.
     fn is_any_under_way(&mut self) -> bool {
         let mut is_any = false;
-        for key in self.clients.keys() {
-            if let Some(session) = self.clients.get_mut(key) {
+        for key in self.sessions.keys() {
+            if let Some(session) = self.sessions.get_mut(key) {
                 session.closing = true;
                 is_any |= !session.ring.is_empty();
-                self.mark_client(key);
+                self.sessions.mark(key);
             }
         }
         is_any
     }
 
-    fn turn(&mut self, events: &mut Vec<epoll::Event>) {
-        let awaited = self.inbox.go_to_sleep() && self.again.is_empty() && self.runnable.is_empty();
-        let timeout_us = if awaited { self.timeout_us() } else { 0 };
-        let timeout = Timespec {
-            tv_sec: (timeout_us / 1_000_000) as i64,
-            tv_nsec: (timeout_us % 1_000_000 * 1000) as _,
-        };
-        events.clear();
-        // An interrupted wait is a turn without events.
-        epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)).ok();
-        self.inbox.awake();
-        self.now_us = self.shared.server.clock.steady_us();
-        self.core.begin_batch();
+    fn turn(&mut self, events: &mut Events) {
+        let inbox = self.env.inbox;
+        let may_wait = self.again.is_empty() && !self.sessions.has_runnable();
+        let timeout_us = if may_wait { self.timeout_us() } else { 0 };
+        inbox.wait(&self.poller, events, Duration::from_micros(timeout_us));
+        self.env.now_us = self.env.shared.server.clock.steady_us();
+        self.executor.begin_batch();
         let again = std::mem::take(&mut self.again);
         for token in again {
-            self.on_event(token, epoll::EventFlags::IN);
+            let ready = Ready::READ;
+            self.on_event(Event { token, ready });
         }
-        for event in events.drain(..) {
-            if event.data.u64() == WAKE {
-                self.inbox.drain_wake();
-            } else {
-                self.on_event(event.data.u64(), event.flags);
-            }
+        for event in events.iter().filter(|event| event.token != WAKE) {
+            self.on_event(event);
         }
-        for item in self.inbox.take() {
-            self.on_item(item);
-        }
+        let mut items = Vec::new();
+        inbox.take(&mut items);
+        items.into_iter().for_each(|item| self.on_item(item));
         self.on_time();
         loop {
             self.settle();
-            self.leave_topics();
-            self.send_due();
-            self.send_touches();
-            self.flush_backends();
-            self.flush_clients();
-            if self.outcomes.is_empty() && self.dirty_clients.is_empty() && self.dirty_backends.is_empty() {
+            self.end_turn();
+            let has_work = !self.io.outbox.is_empty() || self.io.upstream.has_work();
+            if !has_work && !self.sessions.has_dirty() {
                 break;
             }
         }
     }
 
-    fn on_event(&mut self, token: u64, flags: epoll::EventFlags) {
-        let (key, is_backend) = Key::of_token(token);
-        let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        if flags.contains(epoll::EventFlags::OUT) {
-            if is_backend {
-                self.mark_backend(key);
+    /// Sends what this turn has made ready, and writes to nodes and clients.
+    fn end_turn(&mut self) {
+        let env = self.env;
+        let upstream = &mut self.io.upstream;
+        self.features
+            .subscriptions
+            .leave_topics(upstream, &self.sessions, &env);
+        self.send_due();
+        if let Some(leases) = &mut self.io.leases {
+            leases.send_touches(&mut self.io.upstream, &env);
+        }
+        self.io.upstream.flush(&env);
+        self.pump();
+        self.flush_clients();
+    }
+
+    fn on_event(&mut self, Event { token, ready }: Event) {
+        let (key, is_node) = Key::from_token(token);
+        if ready.is_writable() {
+            if is_node {
+                self.io.upstream.mark(key);
             } else {
-                self.mark_client(key);
+                self.sessions.mark(key);
             }
         }
-        if !flags.intersects(over | epoll::EventFlags::IN) {
+        if !ready.is_readable() {
             return;
         }
-        let is_over = flags.intersects(over);
-        let more = if is_backend {
-            self.read_backend(key)
+        let is_over = ready.is_hung_up();
+        let more = if is_node {
+            self.read_node(key)
         } else {
             self.read_client(key, is_over)
         };
-        if more || is_over && self.is_open(key, is_backend) {
+        if more || is_over && self.is_read(key, is_node) {
             self.again.push(token);
         }
     }
 
-    fn is_open(&self, key: Key, is_backend: bool) -> bool {
-        if is_backend {
-            self.backends.is_live(key)
+    /// Returns whether a connection is open and read from. A paused client is read when its pause ends.
+    fn is_read(&self, key: Key, is_node: bool) -> bool {
+        if is_node {
+            self.io.upstream.is_open(key)
         } else {
-            // One that is held back is looked at again when it goes on.
-            let session = self.clients.get(key);
-            session.is_some_and(|session| session.hold == Hold::No && !session.closing)
+            let session = self.sessions.get(key);
+            session.is_some_and(|session| session.pause == ReadPause::None && !session.closing)
         }
     }
 
+    /// Delivers replies and handles the requests that may go on because of them.
     fn settle(&mut self) {
         loop {
-            while let Some((origin, reply)) = self.outcomes.pop_front() {
+            self.pump();
+            while let Some((origin, reply)) = self.io.outbox.pop() {
                 self.deliver(origin, &reply);
             }
-            let runnable = std::mem::take(&mut self.runnable);
-            if runnable.is_empty() {
+            self.pump();
+            let runnable = self.sessions.take_runnable();
+            if runnable.is_empty() && self.io.outbox.is_empty() {
                 return;
             }
             runnable.into_iter().for_each(|key| self.resume(key));
         }
     }
 
-    /// Gives a reply to whoever waits for it.
-    #[inline]
-    pub(super) fn deliver(&mut self, origin: Origin, reply: &[u8]) {
-        match origin {
-            Origin::Client { client, place } => {
-                let Some(session) = self.clients.get_mut(client) else {
-                    if self.clients.is_live(client) {
-                        self.outcomes.push_back((origin, reply.to_vec()));
-                    }
-                    return;
-                };
-                session.fill(place, reply);
-                if !session.in_dirty {
-                    session.in_dirty = true;
-                    self.dirty_clients.push(client);
-                }
-                if session.hold != Hold::No {
-                    self.look_whether_released(client);
+    /// Processes the events of upstream, then sends what waited and may go now. Called after everything that
+    /// upstream or leases have done, before other requests are handled.
+    pub(super) fn pump(&mut self) {
+        loop {
+            while let Some(event) = self.io.upstream.next_event() {
+                self.on_upstream_event(event);
+            }
+            match self.io.next_released(&self.env) {
+                Some(pending) => self.send_pending(pending),
+                None => break,
+            }
+        }
+        if let Some(leases) = &mut self.io.leases {
+            for (pending, text) in leases.take_failed() {
+                self.fail_pending(&pending, &text);
+            }
+        }
+    }
+
+    fn on_upstream_event(&mut self, event: UpstreamEvent) {
+        let env = &self.env;
+        match event {
+            UpstreamEvent::Failed { origin, text } => self.io.outbox.fail(origin, &text),
+            UpstreamEvent::Ready => {
+                if let Some(leases) = &mut self.io.leases {
+                    leases.on_ready();
                 }
             }
-            other => self.deliver_slowly(other, reply),
+            UpstreamEvent::LayoutChanged => {
+                self.sessions.release_those_without_nodes();
+                let subscriptions = &mut self.features.subscriptions;
+                subscriptions.on_layout_changed(&mut self.io.upstream, env);
+            }
+            UpstreamEvent::Lost {
+                connection,
+                node,
+                purpose,
+            } => match purpose {
+                Purpose::PubSub => {
+                    let node = self.io.upstream.nodes.name(node);
+                    let subscriptions = &mut self.features.subscriptions;
+                    subscriptions.on_connection_lost(env, connection, node);
+                }
+                Purpose::Dedicated {
+                    client: Some(client), ..
+                } => watch::on_connection_lost(&mut self.sessions, client, connection),
+                Purpose::Dedicated { client: None, .. } | Purpose::Shared { .. } => {}
+            },
+            UpstreamEvent::Unsent { transaction } => {
+                let transactions = &mut self.features.transactions;
+                transactions.on_unsent(&mut self.io, &mut self.sessions, transaction);
+            }
+            UpstreamEvent::Dropped { transaction } => self.features.transactions.remove(transaction),
         }
     }
 
-    fn deliver_slowly(&mut self, origin: Origin, reply: &[u8]) {
-        match origin {
-            Origin::Client { .. } | Origin::Nobody => {}
-            Origin::Part { join, part } => self.join(join, part as usize, reply),
-            Origin::Burst { burst } => self.on_burst(burst, reply),
-            Origin::Blocked { client } => self.on_blocked(client, reply),
-            Origin::Errand { client } => self.end_errand(client, reply),
-            Origin::Watched { client } => self.on_watched(client, reply),
-            Origin::Touch { batch } => self.on_touched(batch, reply),
-            Origin::RunId { batch } => self.on_run_id(batch, reply),
-            Origin::ReplicationId { batch } => self.on_replication_id(batch, reply),
-            Origin::Register { tag } => self.on_registered(tag, reply),
-            Origin::Again { parked } => self.on_registered_again(parked, reply),
+    /// Sends what had to wait.
+    fn send_pending(&mut self, pending: Pending) {
+        let (io, sessions, env) = (&mut self.io, &mut self.sessions, &self.env);
+        match pending {
+            Pending::Request(queued) => {
+                if sessions.awaits(queued.delivery.origin) {
+                    io.resubmit(env, queued);
+                }
+            }
+            Pending::Transaction(key) => self.features.transactions.send(io, sessions, env, key),
+            Pending::Blocked(client) => self.features.blocking.send(io, sessions, env, client),
+            Pending::Watch(client) => watch::send(io, sessions, env, client),
         }
     }
 
-    /// Tells an error to whoever waits for a reply.
-    pub(super) fn fail(&mut self, origin: Origin, text: &str) {
-        self.outcomes
-            .push_back((origin, format!("-{text}\r\n").into_bytes()));
-    }
-
-    /// Gives a reply to whoever waits for it, once everybody is in their place.
-    pub(super) fn deliver_later(&mut self, origin: Origin, reply: Vec<u8>) {
-        self.outcomes.push_back((origin, reply));
-    }
-
-    pub(super) fn mark_backend(&mut self, key: Key) {
-        if let Some(backend) = self.backends.get_mut(key)
-            && !backend.in_dirty
-        {
-            backend.in_dirty = true;
-            self.dirty_backends.push(key);
+    /// Fails something that waited and cannot be sent.
+    fn fail_pending(&mut self, pending: &Pending, text: &str) {
+        let outbox = &mut self.io.outbox;
+        match *pending {
+            Pending::Request(ref queued) => outbox.fail(queued.delivery.origin, text),
+            Pending::Blocked(client) => outbox.fail(Origin::Blocked { client }, text),
+            Pending::Watch(client) => outbox.fail(Origin::Watched { client }, text),
+            Pending::Transaction(key) => {
+                let transactions = &mut self.features.transactions;
+                transactions.fail(&mut self.io, &mut self.sessions, key, text);
+            }
         }
     }
 
-    fn flush_backends(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty_backends);
-        if dirty.is_empty() {
+    /// Sends what was put off to a time that has come.
+    fn send_due(&mut self) {
+        while let Some(pending) = self.io.upstream.next_due(&self.env) {
+            self.send_pending(pending);
+        }
+    }
+
+    /// Reads from a node once and delivers its replies; returns whether there may be more to read.
+    fn read_node(&mut self, key: Key) -> bool {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let read = self.io.upstream.read(&self.env, key, &mut scratch);
+        let more = match read {
+            NodeRead::Nothing => false,
+            NodeRead::Interrupted => true,
+            NodeRead::Input {
+                mut input,
+                read,
+                more,
+            } => {
+                if self.env.has_tiers() {
+                    // Whether a reply is late is judged by when it is read.
+                    self.env.now_us = self.env.shared.server.clock.steady_us();
+                }
+                if input.is_empty() {
+                    let consumed = self.take_replies(key, &scratch[..read]);
+                    input.extend_from_slice(&scratch[consumed..read]);
+                } else {
+                    let consumed = self.take_replies(key, &input);
+                    input.drain(..consumed);
+                    if input.is_empty() {
+                        input = Vec::new();
+                    }
+                }
+                self.io.upstream.end_read(key, input);
+                more
+            }
+        };
+        self.scratch = scratch;
+        self.pump();
+        more
+    }
+
+    /// Delivers the complete replies at the start of `bytes`; returns how many bytes they took.
+    fn take_replies(&mut self, key: Key, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let Some(reply) = self.io.upstream.next_reply(&self.env, key, bytes, &mut at) {
+            match reply {
+                NodeReply::Reply(in_flight, reply) => self.on_reply(key, &in_flight, reply),
+                NodeReply::Message(message) => {
+                    let subscriptions: &mut pubsub::Subscriptions = &mut self.features.subscriptions;
+                    subscriptions.on_message(
+                        &mut self.executor,
+                        &self.io.upstream,
+                        &mut self.sessions,
+                        &self.env,
+                        key,
+                        message,
+                    );
+                }
+            }
+        }
+        at
+    }
+
+    #[inline]
+    fn on_reply(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) {
+        if reply[0] == b'-' && self.is_sent_again(key, in_flight, reply) {
             return;
         }
-        let now_us = match self.gate {
-            Some(_) => self.shared.server.clock.steady_us(),
-            None => self.now_us,
-        };
-        for key in dirty {
-            if self.gate.is_some() {
-                self.call_back_stale(key, now_us);
+        if in_flight.tag.is_some()
+            && let Some(leases) = &mut self.io.leases
+        {
+            match leases.check_reply(&mut self.io.upstream, &self.env, in_flight, key, reply) {
+                ReplyCheck::Deliver => {}
+                ReplyCheck::HeldBack => return,
+                ReplyCheck::Fail(text) => return self.io.outbox.fail(in_flight.delivery.origin, text),
             }
-            let Some(backend) = self.backends.get_mut(key) else {
-                continue;
+        }
+        self.deliver(in_flight.delivery.origin, reply);
+    }
+
+    /// Sends a request again if the error reply says that it did not run; returns false if its client is to
+    /// see the error.
+    fn is_sent_again(&mut self, key: Key, in_flight: &InFlight, reply: &[u8]) -> bool {
+        let origin = in_flight.delivery.origin;
+        if !matches!(origin, Origin::Client { .. } | Origin::Part { .. }) {
+            return false;
+        }
+        let is_awaited = self.sessions.awaits(origin);
+        if self.env.has_tiers() && reply.starts_with(b"-NOSCRIPT") {
+            let bytes = self.io.upstream.bytes_of(key, in_flight);
+            let Some(bytes) = bytes.and_then(|bytes| scripts::as_eval(&self.env, bytes)) else {
+                return false;
             };
-            backend.in_dirty = false;
-            if let Err(error) = backend.flush() {
-                self.lose(key, &error.to_string());
+            let delivery = in_flight.delivery.next_attempt();
+            if is_awaited {
+                self.io
+                    .resubmit_first(&self.env, QueuedRequest { bytes, delivery });
             }
+            return true;
+        }
+        self.io
+            .follow_redirect(&self.env, key, in_flight, reply, is_awaited)
+    }
+
+    /// Delivers a reply to its receiver.
+    #[inline]
+    fn deliver(&mut self, origin: Origin, reply: &[u8]) {
+        match origin {
+            Origin::Client { client, place } => {
+                let pipeline_max = self.env.shared.config.pipeline_max;
+                if !self.sessions.fill(client, place, reply, pipeline_max) {
+                    self.io.outbox.push(origin, reply.to_vec());
+                }
+            }
+            other => self.deliver_to_feature(other, reply),
+        }
+    }
+
+    fn deliver_to_feature(&mut self, origin: Origin, reply: &[u8]) {
+        let (io, sessions, env) = (&mut self.io, &mut self.sessions, &self.env);
+        match origin {
+            Origin::Client { .. } | Origin::Nobody => {}
+            Origin::Part { gather, part } => {
+                let scatter = &mut self.features.scatter;
+                scatter.on_part(io, env, gather, part as usize, reply);
+            }
+            Origin::Transaction { transaction } => {
+                let transactions = &mut self.features.transactions;
+                transactions.on_reply(io, sessions, env, transaction, reply);
+            }
+            Origin::Blocked { client } => {
+                let blocking = &mut self.features.blocking;
+                blocking.on_reply(io, sessions, env, client, reply);
+            }
+            Origin::TagCommand { client } => tag_commands::end(&mut io.outbox, sessions, client, reply),
+            Origin::Watched { client } => watch::on_reply(io, sessions, env, client, reply),
+            Origin::Touch { .. }
+            | Origin::RunId { .. }
+            | Origin::ReplicationId { .. }
+            | Origin::Register { .. }
+            | Origin::RegisterAgain { .. } => self.deliver_to_leases(origin, reply),
+        }
+    }
+
+    fn deliver_to_leases(&mut self, origin: Origin, reply: &[u8]) {
+        let Some(leases) = &mut self.io.leases else {
+            return;
+        };
+        let (upstream, outbox, env) = (&mut self.io.upstream, &mut self.io.outbox, &self.env);
+        match origin {
+            Origin::Touch { batch } => leases.on_touched(upstream, env, batch, reply),
+            Origin::RunId { batch } => leases.on_run_id(batch, reply),
+            Origin::ReplicationId { batch } => {
+                leases.on_replication_id(upstream, env, batch, reply);
+                // What waited for these tags goes before anything that comes for them later.
+                self.pump();
+            }
+            Origin::Register { tag } => leases.on_registered(upstream, tag, reply),
+            Origin::RegisterAgain { parked } => leases.on_registered_again(outbox, env, parked, reply),
+            _ => {}
         }
     }
 
     fn on_item(&mut self, item: Item) {
+        let env = self.env;
         match item {
             Item::Connection(id, transport) => self.open_client(id, *transport),
             Item::Message(id, message) => self.on_message(id, message),
-            Item::Layout(layout) => self.take_layout(&layout),
-            Item::LayoutFailed(reason) => self.layout_failed(&reason),
-            Item::Loaded { tag, ending } => self.on_loaded(&tag, ending),
-            Item::Cold(number, answer) => self.on_cold(number, answer),
-            Item::Errand { client, outcome } => self.on_errand(client, outcome),
+            Item::Layout(layout) => {
+                self.io.upstream.take_layout(&env, &layout);
+                self.pump();
+            }
+            Item::LayoutFailed(reason) => {
+                self.io.upstream.layout_failed(&reason);
+                self.sessions.release_those_without_nodes();
+            }
+            Item::Loaded { tag, ending } => {
+                if let Some(leases) = &mut self.io.leases {
+                    leases.on_loaded(&tag, ending);
+                }
+            }
+            Item::Cold(number, answer) => {
+                let outbox = &mut self.io.outbox;
+                self.features.cold_keys.on_answer(outbox, &env, number, answer);
+            }
+            Item::TagCommand { client, outcome } => {
+                let outbox = &mut self.io.outbox;
+                let erase = tag_commands::on_outcome(outbox, &mut self.sessions, client, outcome);
+                if let Some(erase) = erase {
+                    let scatter = &mut self.features.scatter;
+                    scatter.delete(&mut self.io, &env, erase.client, &erase.names);
+                }
+            }
         }
     }
 
-    /// Has the kernel tell of a socket.
-    pub(super) fn watch(&self, transport: &Transport, token: u64) -> bool {
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, transport, epoll::EventData::new_u64(token), flags).is_ok()
-    }
-
-    /// What is due by the clock.
+    /// Does what is due by the clock.
     fn on_time(&mut self) {
+        let env = self.env;
         self.send_due();
-        self.release_holds();
-        while let Some(&(due_us, key)) = self.wake_ups.first()
-            && due_us <= self.now_us
-        {
-            self.wake_ups.pop_first();
-            self.blocked_too_long(key);
+        self.pump();
+        let blocking = &mut self.features.blocking;
+        blocking.check_deadlines(&mut self.io, &self.sessions, &env);
+        if let Some(leases) = &mut self.io.leases {
+            leases.tick(&env);
         }
-        self.tick_gate();
-        if self.now_us < self.next_tick_us {
+        self.pump();
+        if env.now_us < self.next_tick_us {
             return;
         }
-        self.next_tick_us = self.now_us + TICK_US;
-        self.check_deadlines();
-        self.tick_hub();
+        self.next_tick_us = env.now_us + TICK_US;
+        self.io.upstream.check_deadlines(&env);
+        self.pump();
+        let upstream = &mut self.io.upstream;
+        self.features
+            .subscriptions
+            .tick(upstream, &mut self.sessions, &env);
+        self.pump();
         self.close_idle();
     }
 
-    fn send_due(&mut self) {
-        while let Some(due) = self.delayed.first_entry()
-            && due.key().0 <= self.now_us
-        {
-            let held = due.remove();
-            self.send_held(held);
-        }
-    }
-
     fn timeout_us(&self) -> u64 {
-        let delayed = self.delayed.keys().next().map_or(u64::MAX, |(due_us, _)| *due_us);
-        let wake_up = self.wake_ups.first().map_or(u64::MAX, |(due_us, _)| *due_us);
-        let tag = self.gate.as_ref().map_or(u64::MAX, Gate::next_due_us);
-        let next = self.next_tick_us.min(delayed).min(wake_up).min(tag);
-        let next = next.min(self.next_release_us());
-        match next.saturating_sub(self.now_us) {
+        let deadline_us = self.features.blocking.next_deadline_us();
+        let next = self.next_tick_us.min(deadline_us).min(self.io.next_wake_us());
+        match next.saturating_sub(self.env.now_us) {
             0 => 0,
             // A millisecond at least, so that rounding does not make the loop spin.
             left => left.clamp(1000, TICK_US),

@@ -4,5 +4,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod flaky;
-mod roles;
-mod tier;
+mod hot_tier;
+mod workers;

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use nagaya_cluster::hot_tier::keys;
+use nagaya_cluster::hot_tier::run::RunDigest;
+use nagaya_cluster::hot_tier::scripts::{self, Call, Form};
 use nagaya_cluster::proxy::{
-    Accesses, ColdKeys, Config, CountDone, Errand, ErrandDone, Keeper, Kinds, LoadDone, Loads, Outcome,
-    Proxy, ScanDone, Tiering,
+    Accesses, ColdKeys, Config, CountDone, Kinds, LoadDone, Loads, Outcome, Proxy, ScanDone, TagAdmin,
+    TagCallback, TagCommand, Tiering,
 };
-use nagaya_cluster::tier::keys;
-use nagaya_cluster::tier::run::ShortRun;
-use nagaya_cluster::tier::scripts::{self, Call, Form};
 use nagaya_redis_client::Run;
 use nagaya_testkit::{Redis, RedisCluster, Reply, RespClient, wait};
 use nagaya_tiering::access::Use;
@@ -85,7 +85,7 @@ fn call(node: &mut RespClient, call: &Call) -> Reply {
     node.cmd(&call.words(Form::Source)).unwrap()
 }
 
-fn run_of(node: &mut RespClient) -> ShortRun {
+fn run_of(node: &mut RespClient) -> RunDigest {
     let mut field = |section: &str, name: &str| {
         let info = node.cmd(&["INFO", section]).unwrap().text();
         let line = info
@@ -95,7 +95,7 @@ fn run_of(node: &mut RespClient) -> ShortRun {
             .to_owned();
         line.split(':').nth(1).unwrap().trim().to_owned()
     };
-    ShortRun::from(&Run {
+    RunDigest::from(&Run {
         run_id: field("server", "run_id"),
         replication_id: field("replication", "master_replid:"),
     })
@@ -145,11 +145,11 @@ impl ColdKeys for Shared {
     }
 }
 
-impl Keeper for Shared {
-    fn ask(&self, errand: Errand, wanted: Weak<()>, done: ErrandDone) {
-        match errand {
-            Errand::Names { .. } => done(Ok(Outcome::Names(vec![b"{h}k".to_vec(), b"{h}none".to_vec()]))),
-            Errand::WaitCold { limit: None } => {
+impl TagAdmin for Shared {
+    fn ask(&self, command: TagCommand, wanted: Weak<()>, done: TagCallback) {
+        match command {
+            TagCommand::Names { .. } => done(Ok(Outcome::Names(vec![b"{h}k".to_vec(), b"{h}none".to_vec()]))),
+            TagCommand::WaitCold { limit: None } => {
                 self.0.waits.lock().unwrap().push(wanted);
             }
             _ => done(Err("ERR not kept here".to_owned())),
@@ -169,7 +169,7 @@ fn tiered(url: &str, loads: &Arc<FakeLoads>) -> Config {
         loads: shared.clone(),
         accesses: shared.clone(),
         cold_keys: shared.clone(),
-        keeper: shared,
+        tag_admin: shared,
     });
     config
 }
@@ -531,7 +531,7 @@ fn cold_names_are_listed_after_the_hot_ones() {
 }
 
 #[test]
-fn a_tag_is_erased_by_the_names_that_the_keeper_knows() {
+fn a_tag_is_erased_by_the_names_that_the_tag_admin_knows() {
     let one = one_server(with_long_leases);
     let mut client = connect(&one.proxy);
     client.expect("SET {h}k 1", "+OK");

@@ -1,4 +1,4 @@
-//! Looking for damage: what tags say of their keys, keys without a tag, and the sums.
+//! Looking for damage: recorded sizes of tags, keys without a tag, and the totals.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ const CLEAR_TOTALS: &str = block(include_str!("queries/totals.sql"), "clear");
 const RECOUNT_TOTALS: &str = block(include_str!("queries/totals.sql"), "recount");
 const LOCK_ALL: &str = block(include_str!("queries/tags.sql"), "lock_all");
 
-/// Findings after which a check stops: more would not help anybody.
+/// Findings after which a check stops. More of them would not change what an operator does.
 const FINDINGS_MAX: i64 = 100;
-/// Every row is read.
+/// Time limit of one statement, which reads every row.
 const LIMIT: Duration = Duration::from_secs(3600);
 const REMEDY: &str = "let the sizes be counted anew; no value is lost by it";
 
-/// Looks at everything as it was at one moment: others may be writing.
+/// Checks everything in one snapshot: other processes may be writing.
 pub(super) async fn check(session: &Session) -> Result<Vec<Finding>, Failure> {
     session
         .batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -76,7 +76,7 @@ pub(super) async fn check(session: &Session) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// Removes orphans and counts everything anew.
+/// Removes orphans and recounts everything.
 pub(super) async fn recount(session: &Session) -> Result<(), Failure> {
     session.batch("BEGIN").await?;
     session.batch(ANY_PLAN).await?;

@@ -1,4 +1,4 @@
-//! What PostgreSQL's failures mean to the room.
+//! What PostgreSQL's errors mean to the tiering protocol.
 
 use nagaya_postgres_client::{Error, Kind, ParseError};
 use nagaya_tiering::cold::ColdError;
@@ -33,7 +33,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Two transactions got in each other's way, and this one was undone.
+    /// Returns whether the transaction was undone because of a conflict with another.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Failure::Server(error) if error.kind() == Kind::Conflict)
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::decode::{base64, decode};
 
-/// Returns the value of a payload as JSON text, or nothing when it is too large or cannot be read.
+/// Returns the value of a payload as JSON text, or `None` when it is too large or cannot be read.
 pub(super) fn for_column(payload: &[u8]) -> Option<String> {
     let text = decode(payload)?;
     if !text.contains("\\u0000") {
@@ -22,9 +22,12 @@ fn without_zeros(json: Json) -> Json {
         Json::String(text) if text.contains('\0') => json!({"base64": base64(text.as_bytes())}),
         Json::Array(items) => items.into_iter().map(without_zeros).collect(),
         Json::Object(members) => {
-            let name = |name: String| match name.contains('\0') {
-                true => format!("base64:{}", base64(name.as_bytes())),
-                false => name,
+            let name = |name: String| {
+                if name.contains('\0') {
+                    format!("base64:{}", base64(name.as_bytes()))
+                } else {
+                    name
+                }
             };
             let members = members
                 .into_iter()

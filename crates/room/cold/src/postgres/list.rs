@@ -1,4 +1,4 @@
-//! Rows and facts one by one and in lists.
+//! Rows one by one and in lists, and named values.
 
 use nagaya_postgres_client::{Session, scalar};
 use nagaya_sql::block;
@@ -58,7 +58,7 @@ pub(super) async fn fact(session: &Session, name: &str) -> Result<Option<Vec<u8>
     Ok(row.as_ref().map(scalar))
 }
 
-/// Keeps a named value.
+/// Stores a named value.
 pub(super) async fn set_fact(session: &Session, name: &str, value: &[u8]) -> Result<(), Failure> {
     session.execute(SET_FACT, &[&name, &value]).await?;
     Ok(())

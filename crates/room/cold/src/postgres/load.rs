@@ -1,4 +1,4 @@
-//! Reading what rests of a tag, with and without claiming it.
+//! Reading the stored keys of a tag, with and without claiming it.
 
 use futures_util::future::join4;
 use nagaya_postgres_client::Session;

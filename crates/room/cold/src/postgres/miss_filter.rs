@@ -1,28 +1,28 @@
-//! Knowing without asking that a tag has no row, in many processes at once.
+//! Knowing without a query that a tag has no row, in many processes at once.
 //!
 //! A server that is asked for an unknown tag would read PostgreSQL twice (the base of
 //! a load, and the claim that finds no row), so a walk over absent names costs two
-//! reads each. A filter of all tags in memory answers most of them, but others make
-//! rows too, and a wrong "absent" loses data: the load would install an empty tag
+//! reads each. A filter of all tags in memory answers most of them, but other processes
+//! make rows too, and a wrong "absent" loses data: the load would install an empty tag
 //! beside a row that holds values.
 //!
 //! What makes "absent" certain is a bound on how far a filter may be behind, the
-//! *lag*, which everybody who shares the database knows:
+//! *lag*, which every process that shares the database knows:
 //!
 //! 1. A filter is refreshed by reading the tags that were made since the last read. It
 //!    says "absent" only for [`TRUST`] of the lag after such a read was *sent*, and
 //!    "ask" after that. The bits are looked at first and the clock second.
-//! 2. Whoever makes a row, or finds one that was never saved, waits for the lag after
-//!    the row was surely there, and only then takes the first snapshot. That wait is
+//! 2. A process that makes a row, or finds one that was never saved, waits for the lag after
+//!    the row was certainly there, and only then takes the first snapshot. That wait is
 //!    [`ColdTier::ensure`](nagaya_tiering::cold::ColdTier::ensure), which comes before the
 //!    first snapshot anyway.
-//! 3. Whoever finds a row that was never saved waits the same time before claiming it.
+//! 3. A process that finds a row that was never saved waits the same time before claiming it.
 //!
 //! So when a filter says "absent" at a time *t*, every row that it does not know was
-//! made less than the lag before *t*, and until *t* nobody has taken a snapshot under
+//! made less than the lag before *t*, and until *t* no process has taken a snapshot under
 //! that row or moved its generation: it is a row of generation 1 with nothing in it,
 //! and a load that goes on without it is one that read just before the row was made.
-//! The room's protocol allows exactly that: a snapshot taken later is of this load's
+//! The tiering protocol allows exactly that: a snapshot taken later is of this load's
 //! residency or of a later one, and has generation 1 like the row.
 //!
 //! Waiting is done on each process's own steady clock. Two such clocks may differ in
@@ -34,18 +34,19 @@
 //! notes the oldest transaction still under way; every row of an earlier one was
 //! visible to it. The next read begins there. A standby that becomes the primary may
 //! give numbers of transactions once more, but never a timeline; on a new one the
-//! filter is built anew.
+//! filter is rebuilt.
 //!
-//! Rows that are removed stay in the filter until it is built anew; that only costs
-//! questions.
+//! Rows that are removed stay in the filter until it is rebuilt; that only costs
+//! queries.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_postgres_client::{Error, Pool, Session, scalar};
 use nagaya_sql::block;
 use nagaya_tiering::filter::{Existence, Filter};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
 use super::error::Failure;
@@ -58,22 +59,22 @@ const LIST_FIRST: &str = block(include_str!("queries/miss_filter.sql"), "list_fi
 const LIST_AFTER: &str = block(include_str!("queries/miss_filter.sql"), "list_after");
 const KNOWN: &str = block(include_str!("queries/tags.sql"), "known");
 
-/// The part of the lag for which a filter is trusted, as a fraction: the rest is for clocks of other speeds.
+/// The fraction of the lag for which a filter is trusted. The rest allows for clocks that run at other speeds.
 const TRUST: (u32, u32) = (3, 4);
-/// How often a filter is refreshed within the lag.
+/// Refreshes per lag: with three quarters of it trusted, two may fail in a row.
 const REFRESHES: u32 = 5;
-/// After a failed refresh the next comes no later than this.
+/// Longest pause after a failed refresh, so that the filter is trusted again soon.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// Tags listed at a time.
+/// Tags listed per query while a filter is built.
 const PAGE: usize = 20_000;
-/// Rows whose age a process remembers. Beyond that it forgets all and waits once more than it had to.
+/// Rows whose age a process remembers. Beyond that it forgets all, which costs one extra wait per row.
 const SEEN_MAX: usize = 100_000;
 
-/// What this process knows of tags without rows, and of rows that others may not know.
+/// Answers for tags without rows, and tracks rows that other processes may not know yet.
 pub(super) struct MissFilter {
     lag: Duration,
     filter: Arc<SharedFilter>,
-    /// Rows that were never saved, and since when they were surely there.
+    /// Rows that were never saved, and since when they were certainly there.
     seen: Mutex<HashMap<Vec<u8>, Instant>>,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct SharedFilter {
 #[derive(Clone)]
 struct Current {
     filter: Arc<Filter>,
-    /// Nothing before the first build is complete.
+    /// `None` before the first build is complete.
     until: Option<Instant>,
 }
 
@@ -110,24 +111,24 @@ impl MissFilter {
         self.filter.clone()
     }
 
-    /// Whether anybody who shares the database may keep a filter.
+    /// Returns whether a process that shares the database may keep a filter.
     pub(super) fn is_used(&self) -> bool {
         !self.lag.is_zero()
     }
 
-    /// Whether the tag surely has no row that matters at some time during this call.
+    /// Returns whether the tag certainly has no row that matters at some time during this call.
     pub(super) fn is_certain(&self, tag: &[u8]) -> bool {
         self.filter.is_certain(tag)
     }
 
-    /// Notes that these tags have rows that were never saved. Returns when everybody can know of all of them,
-    /// unless that is now.
+    /// Records that these tags have rows that were never saved. Returns when every process knows of all of them,
+    /// or `None` if that is now.
     pub(super) fn seen(&self, unsaved: &[&[u8]]) -> Option<Instant> {
         if !self.is_used() {
             return None;
         }
         let now = Instant::now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.len() + unsaved.len() > SEEN_MAX {
             seen.clear();
         }
@@ -138,7 +139,7 @@ impl MissFilter {
         Some(since + self.lag).filter(|until| *until > now)
     }
 
-    /// For a tag with a row that was never saved: when everybody can know of it. Nothing for other tags.
+    /// Returns when every process knows of a tag whose row was never saved, or `None` for other tags.
     pub(super) async fn known_to_all_at(
         &self,
         session: &Session,
@@ -162,7 +163,7 @@ impl SharedFilter {
         current.filter.ask(tag) == Existence::Absent && Instant::now() < until
     }
 
-    /// Puts a filter that knows every tag made before a read that was sent at this time.
+    /// Publishes a filter that has every tag made before a read that was sent at this time.
     fn put(&self, filter: &Arc<Filter>, sent: Instant) {
         *self.current() = Current {
             filter: filter.clone(),
@@ -175,11 +176,11 @@ impl SharedFilter {
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock()
     }
 }
 
-/// Builds the filter and keeps it fresh, for ever; its runtime ends it.
+/// Builds the filter and keeps it fresh until its runtime ends.
 pub(super) async fn keep_up(pool: Pool, shared: Arc<SharedFilter>) {
     let mut known: Option<Known> = None;
     loop {
@@ -191,7 +192,7 @@ pub(super) async fn keep_up(pool: Pool, shared: Arc<SharedFilter>) {
         match step {
             Ok(Step::Fresh) => (),
             Ok(Step::Replaced) => {
-                tracing::info!("the cold tier has another primary; its filter is built anew");
+                tracing::info!("the cold tier has another primary; its filter is rebuilt");
                 shared.distrust();
                 known = None;
             }
@@ -217,7 +218,7 @@ struct Known {
 }
 
 impl Known {
-    /// Takes in what was made since the last time.
+    /// Adds the tags that were made since the last refresh.
     async fn refresh(&mut self, pool: &Pool, shared: &SharedFilter) -> Result<Step, Error> {
         let session = pool.get().await?;
         let sent = Instant::now();

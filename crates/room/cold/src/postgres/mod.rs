@@ -33,7 +33,7 @@ pub use open::Options;
 use error::{Failure, cold_error};
 use miss_filter::MissFilter;
 
-/// How often a transaction is run again that got in another one's way.
+/// How often a transaction is retried after a conflict with another.
 const CONFLICTS_MAX: u32 = 5;
 
 /// A cold tier in a PostgreSQL database.
@@ -51,20 +51,19 @@ impl PostgresCold {
         open::open(url, options)
     }
 
-    /// Brings a database that nobody uses to another schema, for a program older than this one.
+    /// Brings a database that is not in use to another schema, for a program older than this one.
     /// Going down loses what the older schema has no place for; schema 0 loses everything.
     pub fn migrate_to(url: &str, schema: u32) -> Result<(), OpenError> {
         open::migrate_to(url, schema)
     }
 
-    /// Removes keys without a tag and counts keys and bytes of all tags anew: the remedy for what a check
-    /// finds wrong with them. Reads every row and lets nobody write meanwhile.
+    /// Removes keys without a tag and recounts keys and bytes of all tags: the remedy for what a check
+    /// finds wrong with them. Reads every row and blocks writers meanwhile.
     pub fn recount(&self) -> Result<(), ColdError> {
         self.run(async |session| check::recount(session).await)
     }
 
-    /// Runs work on a connection; again when another transaction got in its way, for then nothing of it
-    /// happened.
+    /// Runs work on a connection, and again after a conflict with another transaction, which undid all of it.
     fn run<T>(&self, work: impl AsyncFn(&Session) -> Result<T, Failure>) -> Result<T, ColdError> {
         let runtime = self
             .runtime

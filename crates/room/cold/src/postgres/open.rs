@@ -13,7 +13,7 @@ use super::{PostgresCold, list};
 /// How the database is used.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to keep each value as JSON beside its payload, for people.
+    /// Whether to keep each value as JSON beside its payload, for operators.
     pub decode: bool,
     pub connections_max: usize,
     /// How long a call waits for a connection, a server that is away included.
@@ -24,7 +24,7 @@ pub struct Options {
     /// answered from there.
     pub filter: bool,
     /// How long such a filter may be behind, and how long the first save of a tag waits for that reason. The
-    /// first process that opens a database settles it for all; nothing means that nobody keeps a filter.
+    /// first process that opens a database decides it for all; `None` means that no process keeps a filter.
     pub filter_lag: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ fn pool(url: &PostgresUrl, options: &Options) -> Result<Pool, OpenError> {
     Ok(Pool::new(url, options)?)
 }
 
-/// Returns how far filters may be behind in this database; settles it if nobody has.
+/// Returns how far filters may be behind in this database; sets it if no process has.
 async fn filter_lag(pool: &Pool, wanted: Option<Duration>) -> Result<Duration, OpenError> {
     let session = pool.get().await?;
     let wanted = wanted.unwrap_or_default().as_millis().to_string();

@@ -1,4 +1,4 @@
-//! Taking rows out: one tag, all tags, and what has had its time.
+//! Removing rows: one tag, all tags, expired keys, old tombstones and empty tags.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const EXPIRED: &str = block(include_str!("queries/keys.sql"), "expired");
 const BURIED: &str = block(include_str!("queries/keys.sql"), "buried");
 const ANY_PLAN: &str = block(include_str!("queries/check.sql"), "any_plan");
 
-/// A wipe may have everything to remove.
+/// Time limit of one statement of a wipe, which may remove every row.
 const WIPE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Removes a tag with all it has; returns how many keys with a value those were.
@@ -115,7 +115,7 @@ pub(super) async fn purge(
 }
 
 /// Removes the empty tags among those that were made next after transaction `from`; returns how many, and
-/// the transaction to go on from.
+/// the transaction to continue from.
 pub(super) async fn forget_empty(
     session: &Session,
     up_to: Version,

@@ -125,7 +125,7 @@ row! {
 
 row! {
     postgres;
-    /// TotalsDelta over many tags that were counted.
+    /// Totals of many tags that were counted.
     pub(super) struct CountedTotals {
         tags as "count": i64,
         keys as "coalesce": i64,
@@ -253,12 +253,12 @@ pub(super) fn columns_of(version: Version) -> Result<(i64, i64), Failure> {
     ))
 }
 
-/// Brings a number down to what a column can hold; nothing there is larger.
+/// Clamps a number to what a column can hold; no stored number is larger.
 pub(super) fn bounded(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// SQL takes no limit above this; nobody counts so far.
+/// Clamps a limit to the largest that SQL takes.
 pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

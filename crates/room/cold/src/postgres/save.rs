@@ -26,7 +26,7 @@ const UPSERT: &str = block(include_str!("queries/keys.sql"), "upsert");
 
 /// Payload bytes that one statement takes, so that neither side holds a large commit twice.
 const STATEMENT_BYTES: usize = 4 << 20;
-/// Losing one of these in a crash of the server costs nothing that anybody decides by.
+/// Begins a transaction whose commit is not synced. A crash of the server may lose it; no decision depends on it.
 const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// Makes rows for tags that have none. Returns the time to wait for until every server can know of those
@@ -111,12 +111,12 @@ pub(super) async fn commit(
     Ok(outcomes)
 }
 
-/// Notes what became of tags.
+/// Records the status of tags.
 pub(super) async fn set_status(session: &Session, tags: &[&[u8]], status: Status) -> Result<(), Failure> {
     unsynced(session, SET_STATUS, &[&tags, &numbers::of_status(status)]).await
 }
 
-/// Notes uses of tags.
+/// Records uses of tags.
 pub(super) async fn note_access(session: &Session, accesses: &[Access]) -> Result<(), Failure> {
     // The statement would take one of several uses of a tag, any of them.
     let mut latest: BTreeMap<&[u8], (Option<i64>, Option<i64>)> = BTreeMap::new();
@@ -146,7 +146,7 @@ async fn unsynced(session: &Session, sql: &str, params: &[Param<'_>]) -> Result<
     Ok(committed?)
 }
 
-/// Adds to the sums and commits.
+/// Adds to the totals and commits.
 pub(super) async fn finish(
     session: &Session,
     change: TotalsDelta,
@@ -156,7 +156,7 @@ pub(super) async fn finish(
     Ok(session.batch("COMMIT").await?)
 }
 
-/// What a call writes of one tag: all its snapshots that enter, the later over the earlier.
+/// What a call writes for one tag: all its accepted snapshots, the later over the earlier.
 struct Save<'a> {
     generation: u64,
     saved: Version,
@@ -234,7 +234,7 @@ impl<'a> KeyColumns<'a> {
         Ok(())
     }
 
-    /// Writes the rows and takes from the tags' sums what was there before.
+    /// Writes the rows and subtracts from the tags' totals what they replaced.
     async fn write(
         self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! TotalsDelta over the whole tier, moved along with what they sum up.
+//! Totals over the whole tier, changed in the same transaction as the rows they count.
 
 use nagaya_postgres_client::{Error, Session, scalar};
 use nagaya_sql::block;
@@ -12,7 +12,7 @@ const GET: &str = block(include_str!("queries/totals.sql"), "get");
 const NEWEST: &str = block(include_str!("queries/totals.sql"), "newest");
 const DISK: &str = block(include_str!("queries/totals.sql"), "disk");
 
-/// TotalsDelta, or how a transaction changes them.
+/// Totals, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TotalsDelta {
     pub(super) tags: i64,

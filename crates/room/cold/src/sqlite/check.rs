@@ -1,5 +1,5 @@
-//! Looking for damage: the file itself, what tags say of their keys, payloads
-//! that no longer restore, keys without a tag, and the sums.
+//! Looking for damage: the file itself, recorded sizes of tags, payloads that no
+//! longer restore, keys without a tag, and the totals.
 
 use nagaya_sql::block;
 use nagaya_sqlite_client::scalar;
@@ -22,7 +22,7 @@ const DELETE_ORPHANS: &str = block(include_str!("queries/check.sql"), "delete_or
 const RECOUNT_TAGS: &str = block(include_str!("queries/check.sql"), "recount_tags");
 const RECOUNT_TOTALS: &str = block(include_str!("queries/totals.sql"), "recount");
 
-/// Findings after which a check stops: more would not help anybody.
+/// Findings after which a check stops. More of them would not change what an operator does.
 const FINDINGS_MAX: usize = 100;
 
 /// How much of a file to look at.
@@ -30,16 +30,16 @@ const FINDINGS_MAX: usize = 100;
 pub enum Scope {
     /// Everything.
     Whole,
-    /// About so many tags, evenly spread over their age. Leaves out what would read the whole file.
+    /// About this many tags, evenly spread over their age. Leaves out what would read the whole file.
     Sample { tags: u64 },
 }
 
 /// What to do about payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payloads {
-    /// Rows are looked at, what is in them is not.
+    /// Checks rows without their payloads.
     Skip,
-    /// Each is restored as if it were loaded, and dropped.
+    /// Restores each payload as a load would, and drops the value.
     Restore,
 }
 
@@ -51,7 +51,7 @@ pub struct Progress {
     pub tags_total: u64,
 }
 
-/// Looks for damage and reports progress now and then.
+/// Looks for damage and reports progress after every thousand tags.
 pub(super) fn check(
     connection: &Connection,
     scope: Scope,
@@ -65,7 +65,7 @@ pub(super) fn check(
             return Ok(findings);
         }
     }
-    // One moment for all the rest: the house may be writing.
+    // The rest is read in one snapshot: the server may be writing.
     let transaction = connection.unchecked_transaction()?;
     check_tags(connection, scope, payloads, progress, &mut findings)?;
     if scope == Scope::Whole {
@@ -76,7 +76,7 @@ pub(super) fn check(
     Ok(findings)
 }
 
-/// Removes orphans and counts everything anew.
+/// Removes orphans and recounts everything.
 pub(super) fn recount(connection: &Connection) -> Result<()> {
     connection.execute(DELETE_ORPHANS, [])?;
     connection.execute(RECOUNT_TAGS, [])?;

@@ -1,4 +1,4 @@
-//! What SQLite's failures mean to the room.
+//! What SQLite's errors mean to the tiering protocol.
 
 use std::path::{Path, PathBuf};
 

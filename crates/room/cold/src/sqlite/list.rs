@@ -1,4 +1,4 @@
-//! Rows for people and for walks over everything.
+//! Rows one by one and in lists, and named values.
 
 use nagaya_sql::block;
 use nagaya_sqlite_client::scalar;
@@ -69,7 +69,7 @@ pub(super) fn fact(connection: &Connection, name: &str) -> Result<Option<Vec<u8>
         .optional()
 }
 
-/// Keeps a named value.
+/// Stores a named value.
 pub(super) fn set_fact(connection: &Connection, name: &str, value: &[u8]) -> Result<()> {
     connection
         .prepare_cached(SET_FACT)?
@@ -77,7 +77,7 @@ pub(super) fn set_fact(connection: &Connection, name: &str, value: &[u8]) -> Res
     Ok(())
 }
 
-/// SQL takes no limit above this; nobody counts so far.
+/// Clamps a limit to the largest that SQL takes.
 pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Reading what rests of a tag, with and without claiming it.
+//! Reading the stored keys of a tag, with and without claiming it.
 
 use nagaya_sql::{block, position};
 use nagaya_sqlite_client::{scalar, strange_value};

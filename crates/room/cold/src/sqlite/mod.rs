@@ -2,7 +2,7 @@
 //!
 //! One connection writes and a few read, all in write-ahead-log mode: reads never
 //! wait for commits. A commit that has returned is synced to the disk. Other
-//! processes may open the same file; tools do so while the house is running.
+//! processes may open the same file; tools do so while the server is running.
 
 mod check;
 mod error;
@@ -43,7 +43,7 @@ use writer::Writer;
 pub struct SqliteCold {
     path: PathBuf,
     readers: Readers,
-    /// Nothing when opened for reading only.
+    /// `None` when opened for reading only.
     writer: Option<Writer>,
     decode: bool,
 }
@@ -62,7 +62,7 @@ impl SqliteCold {
         })
     }
 
-    /// Opens an existing file for a tool that changes nothing, also while the house is running.
+    /// Opens an existing file for a tool that changes nothing, also while the server is running.
     /// Calls that write fail.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<SqliteCold, OpenError> {
         let path = path.as_ref();
@@ -74,7 +74,7 @@ impl SqliteCold {
         })
     }
 
-    /// Brings a file that nobody uses to another schema, for a program older than this one.
+    /// Brings a file that is not in use to another schema, for a program older than this one.
     /// Going down loses what the older schema has no place for; schema 0 loses everything.
     pub fn migrate_to(path: impl AsRef<Path>, schema: u32) -> Result<(), OpenError> {
         let path = path.as_ref();
@@ -91,13 +91,13 @@ impl SqliteCold {
         self.read_one(|connection| check::check(connection, scope, Payloads::Restore, progress))
     }
 
-    /// Removes keys without a tag and counts keys and bytes of all tags anew: the remedy for what a check
+    /// Removes keys without a tag and recounts keys and bytes of all tags: the remedy for what a check
     /// finds wrong with them. Reads every row.
     pub fn recount(&self) -> Result<(), ColdError> {
         self.write(0, check::recount)
     }
 
-    /// Removes what is left of a tag without keys: its tombstones and its row. Tells whether anything is
+    /// Removes what is left of a tag without keys: its tombstones and its row. Returns whether anything is
     /// left: a tag with keys stays, and so does one whose last save is after `checkpoint`, because the log
     /// would be replayed on it.
     pub fn forget(&self, tag: &[u8], checkpoint: u64) -> Result<bool, ColdError> {
@@ -105,7 +105,7 @@ impl SqliteCold {
     }
 
     /// Moves everything from SQLite's own write-ahead log to the file and empties the log, so that no
-    /// earlier state of a page is left in it. Fails as unavailable while somebody reads an old state.
+    /// earlier state of a page is left in it. Fails as unavailable while a reader uses an old state.
     pub fn empty_wal(&self) -> Result<(), ColdError> {
         match &self.writer {
             Some(writer) => writer.empty_wal().map_err(cold_error),

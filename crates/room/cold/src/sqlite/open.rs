@@ -15,7 +15,7 @@ use super::wal_limit::{AUTOCHECKPOINT_PAGES, KEPT_BYTES};
 /// How the file is used.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to keep each value as JSON beside its payload, for people.
+    /// Whether to keep each value as JSON beside its payload, for operators.
     pub decode: bool,
     /// Connections that read; as many reads run at once.
     pub readers: usize,
@@ -45,11 +45,11 @@ impl Default for Options {
     }
 }
 
-/// Statements that each connection keeps prepared; more than there are.
+/// Prepared statements that each connection keeps: more than there are, so that none is evicted.
 const STATEMENTS: usize = 64;
-/// Memory for pages of a reader, beside what it maps.
+/// Page cache of a reader in bytes. Small, because readers map the file.
 const READER_CACHE_BYTES: u64 = 8 << 20;
-/// How often and after which pause another process is asked again to let the file become ours.
+/// How often, and after which pause, opening is retried while another process holds the file: five seconds in all.
 const PREPARE_TRIES: u32 = 250;
 const PREPARE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -70,7 +70,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
     }
 }
 
-/// Opens a connection of the house that only reads.
+/// Opens a connection of the server that only reads.
 pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     // Not opened read-only: only then can it recover the log after a crash.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -80,7 +80,7 @@ pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, OpenE
     Ok(connection)
 }
 
-/// Opens a connection of a tool that may run beside the house and must not change anything.
+/// Opens a connection of a tool that may run beside the server and must not change anything.
 pub(super) fn read_only(path: &Path, options: &Options) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =

@@ -9,7 +9,7 @@ pub(super) struct Readers {
     returned: Condvar,
 }
 
-/// A borrowed connection that goes back when dropped, also by a panic.
+/// A borrowed connection that returns to the pool when dropped, also by a panic.
 struct Borrowed<'a> {
     pool: &'a Readers,
     connection: Option<Connection>,
@@ -33,8 +33,8 @@ impl Readers {
         work(connection)
     }
 
-    /// Runs work of several statements that must all see one moment, or of so many that taking the read
-    /// lock once is worth it.
+    /// Runs work of several statements that must all see one moment, or of enough statements that taking the
+    /// read lock once pays off.
     pub(super) fn run_at_once<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,

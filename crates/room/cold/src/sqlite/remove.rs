@@ -1,4 +1,4 @@
-//! Taking rows out: one tag, all tags, and what has had its time.
+//! Removing rows: one tag, all tags, expired keys, old tombstones and empty tags.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn erase(connection: &Connection, tag: &[u8]) -> Result<u64> {
     Ok(gone.keys.unsigned_abs())
 }
 
-/// Removes a tag that has no keys and was not saved after the checkpoint; tells whether anything is left.
+/// Removes a tag that has no keys and was not saved after the checkpoint; returns whether anything is left.
 pub(super) fn forget(connection: &Connection, tag: &[u8], checkpoint: u64) -> Result<bool> {
     match list::tag(connection, tag)? {
         None => Ok(false),
@@ -105,8 +105,8 @@ pub(super) fn purge(
     Ok(rows.len())
 }
 
-/// Removes the empty tags among those whose numbers follow on `from`; returns how many, and the number to go
-/// on from.
+/// Removes the empty tags among the next ones after number `from`; returns how many, and the number to continue
+/// from.
 pub(super) fn forget_empty(
     connection: &Connection,
     up_to: Version,

@@ -74,7 +74,7 @@ row! {
 
 row! {
     sqlite;
-    /// TotalsDelta over many tags.
+    /// Totals of many tags.
     pub(super) struct CountedTotals {
         tags as "count(*)": i64,
         keys as "coalesce(sum(keys), 0)": i64,

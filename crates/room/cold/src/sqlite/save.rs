@@ -57,7 +57,7 @@ pub(super) fn commit(
     Ok(outcomes)
 }
 
-/// Notes what became of tags.
+/// Records the status of tags.
 pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status) -> Result<()> {
     let mut update = connection.prepare_cached(SET_STATUS)?;
     for at in in_order(tags, |tag| tag) {
@@ -66,7 +66,7 @@ pub(super) fn set_status(connection: &Connection, tags: &[&[u8]], status: Status
     Ok(())
 }
 
-/// Notes uses of tags.
+/// Records uses of tags.
 pub(super) fn note_access(connection: &Connection, accesses: &[Access]) -> Result<()> {
     let mut update = connection.prepare_cached(NOTE_ACCESS)?;
     for at in in_order(accesses, |access| &access.tag) {
@@ -147,7 +147,7 @@ impl<'a> Save<'a> {
         self.fence.query_row([tag], FenceRow::read).optional()
     }
 
-    /// Returns the size of a row's payload, nothing in it for a tombstone, or nothing without a row.
+    /// Returns the size of a row's payload in bytes, `Some(None)` for a tombstone, or `None` without a row.
     fn size_of(&mut self, tag_id: i64, key: &[u8]) -> Result<Option<Option<i64>>> {
         self.size.query_row(params![tag_id, key], scalar).optional()
     }

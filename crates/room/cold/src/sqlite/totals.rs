@@ -1,4 +1,4 @@
-//! TotalsDelta over the whole tier, moved along with what they sum up.
+//! Totals over the whole tier, changed in the same transaction as the rows they count.
 
 use nagaya_sql::block;
 use nagaya_tiering::cold::Version;
@@ -10,7 +10,7 @@ const ADD: &str = block(include_str!("queries/totals.sql"), "add");
 const RAISE_NEWEST: &str = block(include_str!("queries/totals.sql"), "raise_newest");
 const GET: &str = block(include_str!("queries/totals.sql"), "get");
 
-/// TotalsDelta, or how a transaction changes them.
+/// Totals, or how a transaction changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TotalsDelta {
     pub(super) tags: i64,
@@ -26,7 +26,7 @@ impl TotalsDelta {
         self.count_row(key, payload_bytes, 1);
     }
 
-    /// Takes back what [`TotalsDelta::add_row`] counted.
+    /// Subtracts what [`TotalsDelta::add_row`] counted.
     pub(super) fn remove_row(&mut self, key: &[u8], payload_bytes: Option<i64>) {
         self.count_row(key, payload_bytes, -1);
     }
@@ -67,14 +67,14 @@ pub(super) fn add(connection: &Connection, change: TotalsDelta) -> Result<()> {
     Ok(())
 }
 
-/// Notes that a tag was saved with this version.
+/// Raises the newest saved version.
 pub(super) fn raise_newest(connection: &Connection, version: Version) -> Result<()> {
     let values = params![version.generation, version.snap];
     connection.prepare_cached(RAISE_NEWEST)?.execute(values)?;
     Ok(())
 }
 
-/// Reads the sums and the newest version.
+/// Reads the totals and the newest version.
 pub(super) fn get(connection: &Connection) -> Result<(TotalsDelta, Version)> {
     let row = connection.prepare_cached(GET)?.query_row([], TotalsRow::read)?;
     let sums = TotalsDelta {

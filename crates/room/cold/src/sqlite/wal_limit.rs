@@ -60,7 +60,7 @@ impl WalLimit {
         };
     }
 
-    /// Empties the log; tells whether it could.
+    /// Empties the log; returns whether it could.
     pub(super) fn empty(&self, connection: &Connection) -> rusqlite::Result<bool> {
         connection.busy_timeout(PATIENCE)?;
         let row = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], CheckpointRow::read);

@@ -26,7 +26,7 @@ const GROUP_CALLS_MAX: usize = 64;
 const GROUP_ROWS_MAX: usize = 20_000;
 
 pub(super) struct Writer {
-    /// Calls that want the connection. Each of them will get it and see to the open transaction.
+    /// Calls that wait for the connection. Each of them will get it and take care of the open transaction.
     waiting: AtomicUsize,
     state: Mutex<WriterState>,
     settled: Condvar,
@@ -40,9 +40,9 @@ struct WriterState {
     /// Calls whose work is in the open transaction; none when none is open.
     calls: usize,
     rows: usize,
-    /// Those of the calls that wait to hear how it ended.
+    /// The calls that wait for its outcome.
     listeners: usize,
-    /// How groups ended, while somebody has yet to hear it.
+    /// How groups ended, until every listener has read it.
     outcomes: BTreeMap<u64, Outcome>,
 }
 
@@ -52,10 +52,10 @@ struct Outcome {
     listeners: usize,
 }
 
-/// How a try in a shared transaction ended.
+/// How an attempt in a shared transaction ended.
 enum Shared<T> {
     Done(Result<T>),
-    /// It failed, perhaps because of the others: nothing of it is left.
+    /// It failed, perhaps because of the other calls; all of it was rolled back.
     Undone,
 }
 
@@ -92,12 +92,13 @@ impl Writer {
         if state.calls > 0 {
             self.commit(&mut state)?;
         }
-        match state.wal_limit.empty(&state.connection)? {
-            true => Ok(()),
-            false => Err(rusqlite::Error::SqliteFailure(
+        if state.wal_limit.empty(&state.connection)? {
+            Ok(())
+        } else {
+            Err(rusqlite::Error::SqliteFailure(
                 ffi::Error::new(ffi::SQLITE_BUSY),
                 None,
-            )),
+            ))
         }
     }
 
@@ -117,10 +118,11 @@ impl Writer {
         };
         state.calls += 1;
         state.rows += rows;
-        if self.somebody_waits() && state.calls < GROUP_CALLS_MAX && state.rows < GROUP_ROWS_MAX {
-            return match self.listen(state) {
-                true => Shared::Done(Ok(value)),
-                false => Shared::Undone,
+        if self.has_waiting_calls() && state.calls < GROUP_CALLS_MAX && state.rows < GROUP_ROWS_MAX {
+            return if self.listen(state) {
+                Shared::Done(Ok(value))
+            } else {
+                Shared::Undone
             };
         }
         let calls = state.calls;
@@ -134,7 +136,7 @@ impl Writer {
     fn run_alone<T>(&self, work: &impl Fn(&Connection) -> Result<T>) -> Result<T> {
         let mut state = self.enter();
         if state.calls > 0 {
-            // Those who wait for it hear how it ended; it is not our result.
+            // Its listeners get the outcome; it is not this call's result.
             self.commit(&mut state).ok();
         }
         state.open()?;
@@ -151,7 +153,7 @@ impl Writer {
         state
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn has_waiting_calls(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
@@ -166,9 +168,11 @@ impl Writer {
             self.settle(state, false);
             resume_unwind(panic)
         });
-        let result = result.and_then(|value| match shared {
-            true => state.connection.execute_batch("RELEASE call").map(|()| value),
-            false => Ok(value),
+        let result = result.and_then(|value| {
+            if shared {
+                state.connection.execute_batch("RELEASE call")?;
+            }
+            Ok(value)
         });
         if result.is_err() {
             let undone = shared
@@ -185,10 +189,10 @@ impl Writer {
         result
     }
 
-    /// Sees to the others' transaction, if it is still open, after a failed step.
+    /// Commits the group's transaction, if it is still open and no call waits, after a failed step.
     fn leave(&self, state: &mut WriterState) {
-        if state.calls > 0 && !self.somebody_waits() {
-            // Those who wait for it hear how it ended; it is not our result.
+        if state.calls > 0 && !self.has_waiting_calls() {
+            // Its listeners get the outcome; it is not this call's result.
             self.commit(state).ok();
         }
     }
@@ -205,7 +209,7 @@ impl Writer {
         result
     }
 
-    /// Tells all calls of the group how it ended and starts the next one.
+    /// Wakes all calls of the group with its outcome and starts the next group.
     fn settle(&self, state: &mut WriterState, committed: bool) {
         if state.listeners > 0 {
             let outcome = Outcome {
@@ -221,7 +225,7 @@ impl Writer {
         state.listeners = 0;
     }
 
-    /// Waits until somebody has committed the group; tells whether that worked.
+    /// Waits until another call has committed the group; returns whether that worked.
     fn listen(&self, mut state: MutexGuard<'_, WriterState>) -> bool {
         let group = state.group;
         state.listeners += 1;
@@ -321,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_fails_takes_nobody_with_it() {
+    fn a_call_that_fails_fails_no_other() {
         let writer = writer();
         let results = insert_together(&writer, [1, 2, 1, 3]);
         assert_eq!(results.map(|result| result.is_ok()), [true, true, false, true]);

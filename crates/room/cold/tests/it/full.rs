@@ -106,7 +106,7 @@ fn calls_that_meet_a_full_database_together_are_each_whole_or_not_there() {
 #[cfg(target_os = "linux")]
 #[test]
 fn calls_that_meet_a_full_disk_together_are_each_whole_or_not_there() {
-    // Only root may mount; the bound of the database above is the same case for everybody else.
+    // Only root may mount; the bound of the database above is the same case for other users.
     let Some(mount) = Mount::new("8m") else {
         return;
     };
@@ -118,7 +118,7 @@ fn calls_that_meet_a_full_disk_together_are_each_whole_or_not_there() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_fails_the_commit_whole_and_works_again_with_room() {
-    // Only root may mount; the bound of the database above is the same case for everybody else.
+    // Only root may mount; the bound of the database above is the same case for other users.
     let Some(mount) = Mount::new("4m") else {
         return;
     };

@@ -16,20 +16,20 @@ fn what_was_saved_is_there_after_reopening() {
 }
 
 #[test]
-fn a_tool_reads_while_the_house_writes_and_cannot_write() {
+fn a_tool_reads_while_the_server_writes_and_cannot_write() {
     let place = Place::new();
-    let house = place.open();
-    save(&house, b"t", 1, vec![put(b"k", b"v")]);
+    let server = place.open();
+    save(&server, b"t", 1, vec![put(b"k", b"v")]);
     let tool = SqliteCold::open_read_only(place.path(), Options::default()).unwrap();
     assert_eq!(rows(&tool, b"t").len(), 1);
-    save(&house, b"t", 2, vec![put(b"l", b"v")]);
+    save(&server, b"t", 2, vec![put(b"l", b"v")]);
     assert_eq!(rows(&tool, b"t").len(), 2);
     assert!(matches!(tool.ensure(&[b"x"]), Err(ColdError::Failed(_))));
     assert_sound(&tool);
 }
 
 #[test]
-fn a_tool_reads_a_file_that_no_house_has_open() {
+fn a_tool_reads_a_file_that_no_server_has_open() {
     let place = Place::new();
     save(&place.open(), b"t", 1, vec![put(b"k", b"v")]);
     let tool = SqliteCold::open_read_only(place.path(), Options::default()).unwrap();

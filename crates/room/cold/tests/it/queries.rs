@@ -22,13 +22,13 @@ const ONLY_SQLITE: &[&str] = &[
     // Keys carry their tag, so one statement goes on anywhere.
     "keys/list_after_tag",
     "keys/list_in_tag",
-    // The statement that writes tells what was there before.
+    // The statement that writes returns what it replaced.
     "keys/size",
     // Part of adding.
     "totals/raise_newest",
 ];
 const ONLY_POSTGRES: &[&str] = &[
-    // Nobody else changes a SQLite file.
+    // No other process changes a SQLite file.
     "miss_filter/horizon",
     "miss_filter/list_after",
     "miss_filter/list_first",

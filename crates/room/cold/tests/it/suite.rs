@@ -32,7 +32,7 @@ mod decoding {
     nagaya_tiering::cold_suite!(with_sqlite);
 }
 
-/// On PostgreSQL, with nobody else around.
+/// On PostgreSQL, without another process.
 mod postgres {
     use nagaya_cold::postgres::Options;
     use nagaya_tiering::cold::ColdTier;

@@ -58,7 +58,7 @@ enum TokenKind<'a> {
 }
 
 impl TokenKind<'_> {
-    /// The name that error texts use.
+    /// Returns the name that error texts use.
     fn name(&self) -> &'static str {
         match self {
             TokenKind::ObjectBegin => "T_OBJ_BEGIN",
@@ -170,7 +170,7 @@ impl<'l> Parser<'l> {
         Ok(())
     }
 
-    /// The byte `ahead` of the current one; past the end it is zero, which ends the text as it does in C.
+    /// Returns the byte `ahead` of the current one; past the end it is zero, which ends the text as it does in C.
     fn peek(&self, ahead: usize) -> u8 {
         self.data.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -240,7 +240,7 @@ impl<'l> Parser<'l> {
         TokenKind::Number(number)
     }
 
-    /// True for what C reads as a number but JSON does not: a plus sign, hexadecimal, leading zeros, inf, nan.
+    /// Returns true for what C reads as a number but JSON does not: a plus sign, hexadecimal, leading zeros, inf, nan.
     fn is_invalid_number(&self) -> bool {
         if self.peek(0) == b'+' {
             return true;

@@ -39,7 +39,7 @@ impl Encoder<'_> {
         let lua = self.lua;
         match lua.kind(-1) {
             Kind::String => {
-                self.append_string(lua.bytes(-1).unwrap_or_default());
+                lua.lend(|lua| self.append_string(lua.bytes(-1).unwrap_or_default()));
                 // Many references to one string take no memory in Lua, but do here.
                 lua.context().check_room(self.out.len())?;
             }
@@ -66,7 +66,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Length of the table on top as an array; `None` when it has other keys or too many holes.
+    /// Returns the length of the table on top as an array; `None` when it has other keys or too many holes.
     fn array_length(&self) -> Result<Option<i32>, Raise> {
         let lua = self.lua;
         let (mut most, mut items) = (0i32, 0i32);
@@ -134,7 +134,7 @@ impl Encoder<'_> {
                     self.out.extend_from_slice(b"\":");
                 }
                 Kind::String => {
-                    self.append_string(lua.bytes(-2).unwrap_or_default());
+                    lua.lend(|lua| self.append_string(lua.bytes(-2).unwrap_or_default()));
                     self.out.push(b':');
                 }
                 _ => return Err(self.refuse(-2, "table key must be a number or string")),

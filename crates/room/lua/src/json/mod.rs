@@ -116,7 +116,7 @@ fn integer_option_up_to(
     Ok(())
 }
 
-/// Position of the argument among `names`; booleans stand for the first two.
+/// Returns the position of the argument among `names`; booleans stand for the first two.
 fn choice(lua: Lua<'_>, argument: i32, names: &[&str]) -> Result<Option<usize>, Raise> {
     match lua.kind(argument) {
         Kind::Nil => Ok(None),

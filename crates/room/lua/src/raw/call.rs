@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use mlua::ffi::{self, lua_Debug, lua_State};
 
+use super::handle::Scope;
 use super::{CFunction, Context, Lua, Mode, Raise};
 use crate::host::Host;
 
@@ -32,6 +33,7 @@ pub(crate) unsafe fn enter(state: *mut lua_State, body: fn(Lua<'_>) -> Result<i3
     // SAFETY: the caller's promise.
     let context = unsafe { context_of(state) };
     let outer = context.unbounded.replace(true);
+    let scope = Scope::frame(&context.lent);
     let lua = Lua::new(state, context);
     let raise = match catch_unwind(AssertUnwindSafe(|| body(lua))) {
         Ok(Ok(results)) if !context.over_limit() => {
@@ -42,7 +44,10 @@ pub(crate) unsafe fn enter(state: *mut lua_State, body: fn(Lua<'_>) -> Result<i3
         Ok(Err(raise)) => raise,
         Err(payload) => keep_panic(context, payload),
     };
+    // The body is gone, and what it was lent with it.
+    scope.release();
     let throw = push_raise(lua, raise);
+    drop(scope);
     context.unbounded.set(outer);
     // SAFETY: nothing in this frame needs dropping from here on, so Lua may jump over it.
     unsafe {
@@ -143,7 +148,7 @@ pub(super) unsafe fn context_of<'a>(state: *mut lua_State) -> &'a Context {
     }
 }
 
-/// Lua calls this every so many instructions, and on every one once the script is to die.
+/// The instruction hook: Lua calls it at an interval of instructions, and on every one once the script is killed.
 pub(super) unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     // SAFETY: only ever set on our own states.
     let context = unsafe { context_of(state) };
@@ -155,7 +160,9 @@ pub(super) unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_D
     // Every instruction from now on: a script that catches the error meets it again at once.
     context.arm_hook(state, killed);
     if killed {
+        let scope = Scope::frame(&context.lent);
         push_killed(Lua::new(state, context));
+        drop(scope);
     } else {
         collect_when_tight(state, context);
     }
@@ -182,9 +189,12 @@ impl Lua<'_> {
     /// On failure exactly the error value is pushed.
     pub(crate) fn call(self, arguments: i32, results: i32, handler: i32) -> RunStatus {
         let context = self.context();
+        self.give_up(arguments + 1);
+        let scope = Scope::frame(&context.lent);
         let outer = context.unbounded.replace(false);
         // SAFETY: errors end at this call; the function and its arguments are on the stack.
         let status = unsafe { ffi::lua_pcall(self.state, arguments, results, handler) };
+        drop(scope);
         context.unbounded.set(outer);
         if status == ffi::LUA_OK {
             RunStatus::Done
@@ -213,7 +223,7 @@ impl Lua<'_> {
     /// Compiles `source` and pushes the function, or pushes the message that says why not.
     ///
     /// Lua's compiler holds strings that its collector cannot see, so no collection happens meanwhile. Precompiled
-    /// code is refused: it is checked by nobody and can do anything. A leading blank makes the compiler read it as
+    /// code is refused: Lua does not check it, and it can do anything. A leading blank makes the compiler read it as
     /// text, which gives Redis's own message.
     pub(crate) fn compile(self, source: &[u8], name: &CStr) -> RunStatus {
         let context = self.context();
@@ -248,7 +258,7 @@ impl Lua<'_> {
         CString::new(&bytes[..end]).unwrap_or_default()
     }
 
-    /// Where the function `level` calls up stands; 0 is the running one.
+    /// Returns where the function `level` calls up stands; 0 is the running one.
     pub(crate) fn position(self, level: i32) -> Option<Position> {
         // SAFETY: plain data, filled in by Lua before it is read.
         unsafe {
@@ -265,11 +275,11 @@ impl Lua<'_> {
         }
     }
 
-    /// The `chunk:line: ` that Lua puts before messages, empty outside Lua code.
+    /// Returns the `chunk:line: ` that Lua puts before messages, empty outside Lua code.
     fn location(self, level: i32) -> Vec<u8> {
         // SAFETY: pushes one string, read and popped here.
         unsafe { ffi::luaL_where(self.state, level) };
-        let text = self.bytes(-1).unwrap_or_default().to_vec();
+        let text = self.lend(|lua| lua.bytes(-1).unwrap_or_default().to_vec());
         self.pop(1);
         text
     }

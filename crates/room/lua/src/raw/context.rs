@@ -11,6 +11,7 @@ use crate::random::Random;
 use crate::register::Loading;
 
 use super::Raise;
+use super::handle::Lent;
 
 /// What the state is busy with, which decides what `redis.*` allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) limit_bytes: usize,
     /// While above zero the allocator does not fail; see rule 1 of the folder.
     pub(super) unbounded: Cell<bool>,
+    pub(super) lent: Cell<Lent>,
     /// Bytes in use after the last full collection that the hook asked for.
     pub(super) collected_bytes: Cell<usize>,
     pub(super) host: Cell<Option<*mut (dyn Host + 'static)>>,
@@ -62,6 +64,7 @@ impl Context {
             used_bytes: Cell::new(0),
             limit_bytes: limits.memory_bytes,
             unbounded: Cell::new(true),
+            lent: Cell::default(),
             collected_bytes: Cell::new(0),
             host: Cell::new(None),
             main: Cell::new(std::ptr::null_mut()),
@@ -107,7 +110,7 @@ impl Context {
         Some(result)
     }
 
-    /// Asks the host whether to go on; remembers a refusal for the rest of the run.
+    /// Asks the host whether to continue; remembers a refusal for the rest of the run.
     pub(crate) fn tick(&self) -> Result<(), Raise> {
         if !self.is_killed() {
             match self.with_host(|host| host.tick()) {

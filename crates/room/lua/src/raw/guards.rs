@@ -46,7 +46,7 @@ impl Lua<'_> {
     }
 }
 
-/// The proxy at a stack slot, if the value there is one.
+/// Returns the proxy at a stack slot, if the value there is one.
 ///
 /// SAFETY: `state` is one of ours and `index` is valid.
 unsafe fn proxy_at(state: *mut lua_State, index: c_int) -> Option<Proxy> {

@@ -1,5 +1,6 @@
 //! Typed access to a Lua stack.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 
 use mlua::ffi::{self, lua_State};
@@ -11,6 +12,58 @@ use super::{CFunction, Context, Raise, StateRef};
 pub(crate) struct Lua<'a> {
     pub(super) state: *mut lua_State,
     context: &'a Context,
+    /// The scope that the handle belongs to; see [`Lent`].
+    scope: u32,
+}
+
+/// The stack slots whose strings are lent out as [`Slice`]s.
+///
+/// A slice is valid while its string stays on the stack. So a method that would take one of these slots away
+/// panics instead, and a slice cannot outlive the scope that it was lent in: the running library function, the
+/// body of [`Lua::lend`], or the owner's handle. Only a handle of the innermost scope lends, because the slots of a
+/// scope are released at its end, and a slice from an outer handle could live longer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lent {
+    scope: u32,
+    /// Slots from 1 up to this one must stay.
+    slots: i32,
+}
+
+/// A scope for lending; its end releases what was lent in it.
+pub(super) struct Scope<'a> {
+    lent: &'a Cell<Lent>,
+    outer: Lent,
+}
+
+impl<'a> Scope<'a> {
+    /// Begins a scope on the same stack frame: what is lent stays lent.
+    fn nested(lent: &'a Cell<Lent>) -> Scope<'a> {
+        Scope::begin(lent, lent.get().slots)
+    }
+
+    /// Begins a scope on a stack frame of its own, where nothing is lent.
+    pub(super) fn frame(lent: &'a Cell<Lent>) -> Scope<'a> {
+        Scope::begin(lent, 0)
+    }
+
+    /// Releases what was lent in the scope, once no slice of it is left.
+    pub(super) fn release(&self) {
+        let Lent { scope, .. } = self.lent.get();
+        self.lent.set(Lent { scope, slots: 0 });
+    }
+
+    fn begin(lent: &'a Cell<Lent>, slots: i32) -> Scope<'a> {
+        let outer = lent.get();
+        let scope = outer.scope + 1;
+        lent.set(Lent { scope, slots });
+        Scope { lent, outer }
+    }
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        self.lent.set(self.outer);
+    }
 }
 
 /// The type of a stack slot.
@@ -28,12 +81,27 @@ pub(crate) enum Kind {
     Thread,
 }
 
-/// Bytes of a Lua string. Valid while that string stays on the stack or in a table.
+/// Bytes of a Lua string that is on the stack.
 pub(crate) type Slice<'a> = &'a [u8];
 
 impl<'a> Lua<'a> {
+    /// Makes a handle of the innermost scope, which must last as long as the handle.
     pub(super) fn new(state: *mut lua_State, context: &'a Context) -> Lua<'a> {
-        Lua { state, context }
+        let scope = context.lent.get().scope;
+        Lua {
+            state,
+            context,
+            scope,
+        }
+    }
+
+    /// Makes a handle of the outermost scope.
+    pub(super) fn outermost(state: *mut lua_State, context: &'a Context) -> Lua<'a> {
+        Lua {
+            state,
+            context,
+            scope: 0,
+        }
     }
 
     pub(crate) fn context(self) -> &'a Context {
@@ -79,7 +147,7 @@ impl<'a> Lua<'a> {
         }
     }
 
-    /// Number in a slot; numeric strings count, everything else is 0.
+    /// Returns the number in a slot; numeric strings count, everything else is 0.
     pub(crate) fn number(self, index: i32) -> f64 {
         unsafe { ffi::lua_tonumber(self.state, index) }
     }
@@ -96,19 +164,56 @@ impl<'a> Lua<'a> {
         self.kind(index) == Kind::LightUserdata && unsafe { ffi::lua_touserdata(self.state, index).is_null() }
     }
 
-    /// Bytes of a string slot; numbers are converted in place, as Lua does. Not for keys during `next`.
+    /// Returns the bytes of a string slot; numbers are converted in place, as Lua does. Not for keys during `next`.
+    ///
+    /// The slot, and those below it, must stay on the stack until the handle's scope ends; see [`Lent`].
     pub(crate) fn bytes(self, index: i32) -> Option<Slice<'a>> {
+        let lent = self.context.lent.get();
+        assert_eq!(self.scope, lent.scope, "only the innermost scope lends strings");
+        let slot = self.slot(index);
+        assert!(slot > 0, "only strings on the stack are lent");
         let mut len = 0;
         let start = unsafe { ffi::lua_tolstring(self.state, index, &mut len) };
-        // SAFETY: Lua strings do not move; see `Slice` for how long they live.
-        (!start.is_null()).then(|| unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) })
+        if start.is_null() {
+            return None;
+        }
+        let slots = lent.slots.max(slot);
+        self.context.lent.set(Lent { slots, ..lent });
+        // SAFETY: Lua strings do not move, and this one stays on the stack while its slot is lent.
+        Some(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) })
+    }
+
+    /// Runs `body` with a handle of a scope of its own: what it lends is released at the end.
+    pub(crate) fn lend<R>(self, body: impl for<'s> FnOnce(Lua<'s>) -> R) -> R {
+        let scope = Scope::nested(&self.context.lent);
+        let result = body(Lua::new(self.state, self.context));
+        drop(scope);
+        result
+    }
+
+    /// Counts an index from the bottom of the stack.
+    fn slot(self, index: i32) -> i32 {
+        if index < 0 { self.top() + index + 1 } else { index }
+    }
+
+    /// Checks that the top `count` slots are not lent, because they are about to go.
+    pub(super) fn give_up(self, count: i32) {
+        self.keep_up_to(self.top() - count);
+    }
+
+    /// Checks that no slot above `slot` is lent, because those are about to go.
+    fn keep_up_to(self, slot: i32) {
+        assert!(
+            slot >= self.context.lent.get().slots,
+            "a string that is lent must stay on the stack"
+        );
     }
 
     pub(crate) fn length(self, index: i32) -> usize {
         unsafe { ffi::lua_objlen(self.state, index) }
     }
 
-    /// Address of a table, function or thread, to tell objects apart.
+    /// Returns the address of a table, function or thread, to tell objects apart.
     pub(crate) fn address(self, index: i32) -> usize {
         unsafe { ffi::lua_topointer(self.state, index) as usize }
     }
@@ -117,7 +222,7 @@ impl<'a> Lua<'a> {
         unsafe { ffi::lua_tocfunction(self.state, index) }
     }
 
-    /// Copy of the plain value stored in the running function's upvalue by [`Lua::push_block`].
+    /// Returns a copy of the plain value stored in the running function's upvalue by [`Lua::push_block`].
     pub(crate) fn block<T: Copy>(self, upvalue: i32) -> T {
         self.block_at(ffi::lua_upvalueindex(upvalue))
     }
@@ -126,7 +231,7 @@ impl<'a> Lua<'a> {
         self.set_block_at(ffi::lua_upvalueindex(upvalue), value);
     }
 
-    /// Copy of a plain value at a stack index, put there by [`Lua::push_block`] with the same type.
+    /// Returns a copy of a plain value at a stack index, put there by [`Lua::push_block`] with the same type.
     pub(crate) fn block_at<T: Copy>(self, index: i32) -> T {
         let block = unsafe { ffi::lua_touserdata(self.state, index) }.cast::<T>();
         assert!(!block.is_null(), "a block was put there");
@@ -146,6 +251,11 @@ impl<'a> Lua<'a> {
 impl<'a> Lua<'a> {
     pub(crate) fn check_bytes(self, argument: i32) -> Result<Slice<'a>, Raise> {
         self.bytes(argument).ok_or(Raise::Type(argument, c"string"))
+    }
+
+    /// Checks that an argument is a string or a number, and makes it a string.
+    pub(crate) fn check_string(self, argument: i32) -> Result<(), Raise> {
+        self.lend(|lua| lua.check_bytes(argument).map(|_| ()))
     }
 
     pub(crate) fn check_number(self, argument: i32) -> Result<f64, Raise> {
@@ -180,10 +290,12 @@ impl Lua<'_> {
     }
 
     pub(crate) fn set_top(self, index: i32) {
+        self.keep_up_to(self.slot(index));
         unsafe { ffi::lua_settop(self.state, index) }
     }
 
     pub(crate) fn pop(self, count: i32) {
+        self.give_up(count);
         unsafe { ffi::lua_settop(self.state, -count - 1) }
     }
 
@@ -192,14 +304,17 @@ impl Lua<'_> {
     }
 
     pub(crate) fn insert(self, index: i32) {
+        self.keep_up_to(self.slot(index) - 1);
         unsafe { ffi::lua_insert(self.state, index) }
     }
 
     pub(crate) fn replace(self, index: i32) {
+        self.keep_up_to(self.slot(index) - 1);
         unsafe { ffi::lua_replace(self.state, index) }
     }
 
     pub(crate) fn remove(self, index: i32) {
+        self.keep_up_to(self.slot(index) - 1);
         unsafe { ffi::lua_remove(self.state, index) }
     }
 
@@ -226,6 +341,7 @@ impl Lua<'_> {
 
     /// Pushes a function that keeps the top `upvalues` values, which are popped.
     pub(crate) fn push_function(self, function: CFunction, upvalues: i32) {
+        self.give_up(upvalues);
         unsafe { ffi::lua_pushcclosure(self.state, function, upvalues) }
     }
 
@@ -244,6 +360,7 @@ impl Lua<'_> {
     }
 
     pub(crate) fn replace_upvalue(self, upvalue: i32) {
+        self.give_up(1);
         unsafe { ffi::lua_replace(self.state, ffi::lua_upvalueindex(upvalue)) }
     }
 }
@@ -258,6 +375,7 @@ impl Lua<'_> {
 
     /// Pops a key and pushes its value.
     pub(crate) fn raw_get(self, table: i32) {
+        self.give_up(1);
         unsafe { ffi::lua_rawget_(self.state, table) }
     }
 
@@ -274,10 +392,12 @@ impl Lua<'_> {
 
     /// Pops a value, then a key. The key must be neither nil nor NaN.
     pub(crate) fn raw_set(self, table: i32) {
+        self.give_up(2);
         unsafe { ffi::lua_rawset(self.state, table) }
     }
 
     pub(crate) fn raw_set_index(self, table: i32, key: i32) {
+        self.give_up(1);
         unsafe { ffi::lua_rawseti_(self.state, table, key) }
     }
 
@@ -297,11 +417,13 @@ impl Lua<'_> {
 
     /// Pops a key and pushes the next key and value, if any. The key must come from this table.
     pub(crate) fn next(self, table: i32) -> bool {
+        self.give_up(1);
         unsafe { ffi::lua_next(self.state, table) != 0 }
     }
 
     /// Pops a table and makes it the metatable of the value at `index`.
     pub(crate) fn set_metatable(self, index: i32) {
+        self.give_up(1);
         unsafe { ffi::lua_setmetatable(self.state, index) };
     }
 
@@ -315,6 +437,7 @@ impl Lua<'_> {
 impl Lua<'_> {
     /// Pops a value and keeps it alive until [`Lua::forget`].
     pub(crate) fn keep(self) -> StateRef {
+        self.give_up(1);
         unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) }
     }
 
@@ -332,6 +455,93 @@ impl Lua<'_> {
 
     /// Pops a table and makes it the globals of this thread and of what it compiles from now on.
     pub(crate) fn set_globals(self) {
+        self.give_up(1);
         unsafe { ffi::lua_replace(self.state, ffi::LUA_GLOBALSINDEX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::Owner;
+    use super::*;
+    use crate::Limits;
+
+    /// Returns whether the body panics, on a stack with the strings "one", "two", "three".
+    fn panics(body: impl FnOnce(Lua<'_>)) -> bool {
+        let owner = Owner::open(&Limits::default()).unwrap();
+        let lua = owner.lua();
+        for text in ["one", "two", "three"] {
+            lua.push_bytes(text.as_bytes());
+        }
+        catch_unwind(AssertUnwindSafe(|| body(lua))).is_err()
+    }
+
+    #[test]
+    fn a_lent_string_cannot_leave_the_stack() {
+        let removals: [fn(Lua<'_>); 9] = [
+            |lua| lua.pop(2),
+            |lua| lua.set_top(1),
+            |lua| lua.set_top(-3),
+            |lua| lua.replace(2),
+            |lua| lua.remove(1),
+            |lua| lua.insert(1),
+            |lua| lua.raw_set(1),
+            |lua| {
+                lua.pop(1);
+                lua.keep();
+            },
+            |lua| {
+                lua.call(1, 0, 0);
+            },
+        ];
+        for (at, remove) in removals.into_iter().enumerate() {
+            let is_refused = panics(|lua| {
+                lua.lend(|lua| {
+                    let text = lua.bytes(2).unwrap();
+                    remove(lua);
+                    assert_eq!(text, b"two");
+                });
+            });
+            assert!(is_refused, "removal {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_above_or_no_longer_lent_may_go() {
+        let is_refused = panics(|lua| {
+            lua.lend(|lua| {
+                let text = lua.bytes(-2).unwrap();
+                lua.pop(1);
+                lua.push_nil();
+                lua.lend(|lua| assert_eq!(lua.bytes(1), Some(&b"one"[..])));
+                lua.insert(-1);
+                assert_eq!(text, b"two");
+            });
+            lua.set_top(0);
+            assert_eq!(lua.top(), 0);
+        });
+        assert!(!is_refused);
+    }
+
+    #[test]
+    fn an_outer_handle_does_not_lend_inside_of_a_scope() {
+        assert!(panics(|lua| assert!(lua.lend(|_| lua.bytes(1).is_some()))));
+    }
+
+    #[test]
+    fn a_panic_ends_its_scope() {
+        let owner = Owner::open(&Limits::default()).unwrap();
+        let lua = owner.lua();
+        lua.push_bytes(b"one");
+        let panic = || {
+            lua.lend(|lua| {
+                lua.bytes(1);
+                lua.pop(1);
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panic)).is_err());
+        lua.pop(1);
     }
 }

@@ -39,7 +39,7 @@ impl Owner {
     }
 
     pub(crate) fn lua(&self) -> Lua<'_> {
-        Lua::new(self.state.as_ptr(), self.context())
+        Lua::outermost(self.state.as_ptr(), self.context())
     }
 }
 

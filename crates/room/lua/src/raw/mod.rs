@@ -13,6 +13,9 @@
 //! `unsafe` stays inside this folder. The methods of [`Lua`] are safe to call under one condition that the type
 //! cannot express: a function has 20 stack slots, and must [`Lua::reserve`] before it uses more. Debug builds of
 //! the C library assert this on every push.
+//!
+//! A string that is lent out as a slice stays on the stack: a method that would remove it panics, and the slice
+//! cannot leave the library function or the [`Lua::lend`] that it was lent in. `handle.rs` has the rules.
 #![allow(unsafe_code)] // Reason: this folder is the boundary to the Lua C library.
 
 mod call;

@@ -45,7 +45,7 @@ pub(super) fn estimate(histogram: &[u32; 64]) -> u64 {
     (ALPHA * m * m / z).round() as u64
 }
 
-/// The correction for registers still at zero.
+/// Returns the correction for registers still at zero.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -62,7 +62,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// The correction for registers at their largest value.
+/// Returns the correction for registers at their largest value.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;

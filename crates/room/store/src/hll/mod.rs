@@ -45,7 +45,7 @@ pub fn empty() -> Vec<u8> {
     value
 }
 
-/// Tells whether a string looks like one of ours; the register runs are not checked.
+/// Returns whether a string looks like one of ours; the register runs are not checked.
 pub fn is_valid(value: &[u8]) -> bool {
     value.len() >= HEADER_BYTES
         && value.starts_with(b"HYLL")
@@ -56,7 +56,7 @@ pub fn is_valid(value: &[u8]) -> bool {
         }
 }
 
-/// Tells whether a valid value is dense.
+/// Returns whether a valid value is dense.
 pub fn is_dense(value: &[u8]) -> bool {
     value[ENCODING_AT] == DENSE
 }

@@ -58,12 +58,12 @@ impl NodeLimits {
         }
     }
 
-    /// Tells whether an element of `size` bytes is to be a node of its own.
+    /// Returns whether an element of `size` bytes is to be a node of its own.
     pub(super) fn is_plain(&self, size: usize) -> bool {
         size >= self.plain_bytes_min
     }
 
-    /// Tells whether `node` has room for an element of `size` bytes.
+    /// Returns whether `node` has room for an element of `size` bytes.
     #[inline]
     pub(super) fn has_room(&self, node: &Node, size: usize) -> bool {
         match &node.body {
@@ -74,7 +74,7 @@ impl NodeLimits {
         }
     }
 
-    /// Tells whether two neighbours would fit in one node.
+    /// Returns whether two neighbours would fit in one node.
     pub(super) fn may_join(&self, left: &Node, right: &Node) -> bool {
         match (&left.body, &right.body) {
             (Body::Packed(a), Body::Packed(b)) => {
@@ -115,12 +115,12 @@ impl Node {
         }
     }
 
-    /// A node of one element, in the form its size asks for.
+    /// Returns a node of one element, in the form its size asks for.
     pub(super) fn of_one(bytes: &[u8], limits: NodeLimits) -> Node {
         Node::of_one_with_capacity(bytes, limits, 0)
     }
 
-    /// A node of one element with room for `spare` bytes of entries.
+    /// Returns a node of one element with room for `spare` bytes of entries.
     pub(super) fn of_one_with_capacity(bytes: &[u8], limits: NodeLimits, spare: usize) -> Node {
         if limits.is_plain(bytes.len()) {
             return Node::plain(bytes);
@@ -195,7 +195,7 @@ impl Node {
         }
     }
 
-    /// Position of the element at `offset`, `None` in a plain node.
+    /// Returns the position of the element at `offset`, `None` in a plain node.
     pub(super) fn seek(&self, offset: usize) -> Option<Pos> {
         match &self.body {
             Body::Packed(pack) => pack.seek(offset as isize),
@@ -241,7 +241,7 @@ impl Node {
         }
     }
 
-    /// Bytes of the node if the element at `pos` became `size` bytes long.
+    /// Returns the bytes of the node if the element at `pos` became `size` bytes long.
     pub(super) fn size_after_replace(&self, pos: Option<Pos>, size: usize) -> usize {
         match (&self.body, pos) {
             (Body::Packed(pack), Some(pos)) => pack.bytes_len() - pack.entry_size(pos) + size + 16,

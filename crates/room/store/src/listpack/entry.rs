@@ -109,7 +109,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Size in the listpack, backlen included.
+    /// Returns the size in the listpack, backlen included.
     #[inline]
     pub(super) fn size(&self) -> usize {
         self.head_len as usize + self.body.len() + self.back_len as usize
@@ -154,7 +154,7 @@ fn encode_backlen(size: usize) -> ([u8; 5], usize) {
     (out, len)
 }
 
-/// How many bytes the backlen of `size` takes. The format leaves the largest
+/// Returns how many bytes the backlen of `size` takes. The format leaves the largest
 /// value of each width to the next one.
 #[inline]
 pub(super) fn backlen_size(size: usize) -> usize {
@@ -189,7 +189,7 @@ fn decode_wide_backlen(buf: &[u8], end: usize) -> usize {
     value
 }
 
-/// Size of the entry at `at` of a valid listpack, backlen included.
+/// Returns the size of the entry at `at` of a valid listpack, backlen included.
 #[inline]
 pub(super) fn entry_size(buf: &[u8], at: usize) -> usize {
     let first = buf[at];
@@ -223,7 +223,7 @@ fn long_len(buf: &[u8], at: usize) -> usize {
     u32::from_le_bytes([buf[at + 1], buf[at + 2], buf[at + 3], buf[at + 4]]) as usize
 }
 
-/// Size of the entry at `at` of untrusted bytes, or `None` when it does not end
+/// Returns the size of the entry at `at` of untrusted bytes, or `None` when it does not end
 /// before `end` or its backlen disagrees with its head.
 pub(super) fn checked_entry_size(buf: &[u8], at: usize, end: usize) -> Option<usize> {
     let lead = match *buf.get(at)? {

@@ -35,7 +35,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Tells whether the element's text is `other`.
+    /// Returns whether the element's text is `other`.
     #[inline]
     pub fn eq_bytes(&self, other: &[u8]) -> bool {
         match *self {
@@ -58,7 +58,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Length of the element's text.
+    /// Returns the length of the element's text.
     #[inline]
     pub fn text_len(&self) -> usize {
         match *self {
@@ -84,7 +84,7 @@ impl<'a> SearchItem<'a> {
         }
     }
 
-    /// Tells whether the item's text is the searched one.
+    /// Returns whether the item's text is the searched one.
     #[inline]
     pub fn matches(&self, item: Item<'_>) -> bool {
         match item {

@@ -13,7 +13,7 @@ fn texts(pack: &Listpack) -> Vec<Vec<u8>> {
     pack.iter().map(|item| item.to_vec()).collect()
 }
 
-/// An element of a random kind, so that every encoding turns up.
+/// Returns an element of a random kind, so that every encoding turns up.
 fn element(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
         0..4 => (rng.next_u64() as i64 >> rng.below(64)).to_string().into_bytes(),

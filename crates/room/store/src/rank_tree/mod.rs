@@ -57,7 +57,7 @@ impl<P: RankItem, const L: usize, const N: usize> RankTree<P, L, N> {
         self.len
     }
 
-    /// Tells whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -2,7 +2,7 @@
 
 use super::RankItem;
 
-/// Tells whether the pair (score, item) orders before (other, bytes).
+/// Returns whether the pair (score, item) orders before (other, bytes).
 pub(super) fn is_before<P: RankItem>(score: f64, item: &P, other: f64, bytes: &[u8]) -> bool {
     score < other || (score == other && item.bytes() < bytes)
 }
@@ -146,9 +146,10 @@ impl<P: RankItem, const L: usize> Leaf<P, L> {
             Some(previous) => is_before(self.scores[previous], &self.items[previous], new_score, bytes),
             None => side.first,
         };
-        let before_next = match at + 1 < self.len {
-            true => !is_before(self.scores[at + 1], &self.items[at + 1], new_score, bytes),
-            false => side.last,
+        let before_next = if at + 1 < self.len {
+            !is_before(self.scores[at + 1], &self.items[at + 1], new_score, bytes)
+        } else {
+            side.last
         };
         if after_previous && before_next {
             self.scores[at] = new_score;
@@ -362,10 +363,7 @@ impl<P: RankItem, const L: usize, const N: usize> Inner<P, L, N> {
             self.put(at + 1, right);
             return None;
         }
-        let half = match at + 1 == N && side.last {
-            true => N - 1,
-            false => N / 2,
-        };
+        let half = if at + 1 == N && side.last { N - 1 } else { N / 2 };
         let mut sibling = self.split_off(half);
         if at < half {
             self.put(at + 1, right);

@@ -50,7 +50,7 @@ thread_local! {
         RefCell::new(History { slots: vec![0; 1 << HASH_BITS].into_boxed_slice(), base: 0 });
 }
 
-/// Packs `input`, or returns nothing when that takes `limit` bytes or about as many.
+/// Packs `input`, or returns `None` when that takes `limit` bytes or about as many.
 pub(super) fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
     if input.len() < 3 || limit == 0 || u32::try_from(input.len()).is_err() {
         return None;
@@ -157,7 +157,7 @@ fn pack(input: &[u8], limit: usize, history: &mut History) -> Option<Vec<u8>> {
     Some(packer.out)
 }
 
-/// Length of the repeat of `from` at `at`, whose first three bytes are known to
+/// Returns the length of the repeat of `from` at `at`, whose first three bytes are known to
 /// agree. The odd bounds are the library's: near the end of the input it looks
 /// two bytes less far, unless at least 17 are left.
 fn repeat_length(input: &[u8], from: usize, at: usize) -> usize {
@@ -175,7 +175,7 @@ fn repeat_length(input: &[u8], from: usize, at: usize) -> usize {
     length
 }
 
-/// Unpacks exactly `len` bytes, or returns nothing when the packed form is broken
+/// Unpacks exactly `len` bytes, or returns `None` when the packed form is broken
 /// or stands for another length. Allocates no more than the input can justify.
 pub(super) fn decompress(mut packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len > packed.len().saturating_mul(EXPANSION_MAX) {

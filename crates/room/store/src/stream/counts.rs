@@ -24,7 +24,7 @@ impl Counts {
         }
     }
 
-    /// How many entries were added up to and with `id`: told at both ends, and as
+    /// Returns how many entries were added up to and with `id`: told at both ends, and as
     /// long as nothing was deleted behind the first entry.
     pub(super) fn entries_read_at(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
@@ -45,7 +45,7 @@ impl Counts {
         })
     }
 
-    /// Whether an entry between `start` and the end was deleted by name.
+    /// Returns whether an entry between `start` and the end was deleted by name.
     fn has_deleted_after(&self, start: StreamId) -> bool {
         self.len > 0
             && self.max_deleted_id != StreamId::MIN

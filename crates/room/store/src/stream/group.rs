@@ -1,4 +1,4 @@
-//! Consumer groups: who was given which entries and has not acknowledged them.
+//! Consumer groups: which consumer was given which entries and has not acknowledged them.
 //!
 //! A pending entry is listed twice: in the group, with its owner and delivery
 //! facts, and in the owner's own set of ids. Both always agree.
@@ -48,7 +48,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// A first delivery.
+    /// Returns a first delivery.
     pub fn new(owner: ConsumerId, delivered_ms: i64) -> Pending {
         Pending {
             delivered_ms,
@@ -83,7 +83,7 @@ impl Group {
         self.names.get(name).copied()
     }
 
-    /// Makes a consumer, or returns nothing when the name is taken.
+    /// Makes a consumer, or returns `None` when the name is taken.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
         if self.names.contains_key(name) {
             return None;
@@ -126,7 +126,7 @@ impl Group {
         self.consumers[index as usize].as_mut().expect(KNOWN)
     }
 
-    /// Number of entries that wait for their acknowledgement.
+    /// Returns the number of entries that wait for their acknowledgement.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -149,7 +149,7 @@ impl Group {
         self.pending.range(ids).map(|(&id, pending)| (id, pending))
     }
 
-    /// Lists an entry as pending, whoever had it before.
+    /// Lists an entry as pending, even if another consumer had it before.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
         if let Some(before) = self.pending.insert(id, pending)
             && before.owner != pending.owner
@@ -190,7 +190,7 @@ impl Consumer {
         &self.name
     }
 
-    /// Number of its entries that wait for their acknowledgement.
+    /// Returns the number of its entries that wait for their acknowledgement.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }

@@ -27,11 +27,13 @@ impl StreamId {
         seq: u64::MAX,
     };
 
+    #[inline]
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
 
     /// Returns the id right after this one; there is none after the highest.
+    #[inline]
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId::new(self.ms, seq)),
@@ -40,6 +42,7 @@ impl StreamId {
     }
 
     /// Returns the id right before this one; there is none before 0-0.
+    #[inline]
     pub fn prev(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId::new(self.ms, seq)),

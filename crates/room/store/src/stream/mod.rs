@@ -69,11 +69,13 @@ impl Stream {
         Stream::default()
     }
 
-    /// Number of entries, deleted ones not counted.
+    /// Returns the number of entries, deleted ones not counted.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.counts.len
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.counts.len == 0
     }
@@ -88,6 +90,7 @@ impl Stream {
     }
 
     /// Highest id ever given out. New entries come above it.
+    #[inline]
     pub fn last_id(&self) -> StreamId {
         self.counts.last_id
     }
@@ -97,7 +100,7 @@ impl Stream {
         self.counts.max_deleted_id
     }
 
-    /// How many entries were ever added.
+    /// Returns how many entries were ever added.
     pub fn entries_added(&self) -> u64 {
         self.counts.entries_added
     }
@@ -215,10 +218,12 @@ impl Stream {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
 
+    #[inline]
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(name)
     }
 
+    #[inline]
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.groups.get_mut(name)
     }
@@ -270,7 +275,7 @@ impl Stream {
         self.nodes.front().map(|node| node.id)
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -316,7 +321,7 @@ impl Stream {
         self.counts.first_id = first.map_or(StreamId::MIN, |entry| entry.id);
     }
 
-    /// Bytes held, allocations included, as an estimate.
+    /// Returns the bytes held, allocations included, as an estimate.
     pub fn mem_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(|node| node.pack.mem_bytes()).sum();
         let groups: usize = self
@@ -333,8 +338,8 @@ impl Stream {
         self.nodes.len() + groups
     }
 
-    /// How many nodes Redis's radix tree over the block ids would have, which
-    /// XINFO tells: a node per block, per branching and per shared stretch of bytes.
+    /// Returns how many nodes Redis's radix tree over the block ids would have, which
+    /// XINFO shows: a node per block, per branching and per shared stretch of bytes.
     pub fn radix_nodes(&self) -> usize {
         let keys: Vec<_> = self.nodes.iter().map(|node| node.id.to_bytes()).collect();
         if keys.is_empty() { 1 } else { radix_nodes(&keys, 0) }

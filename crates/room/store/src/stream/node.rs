@@ -240,7 +240,7 @@ fn skip(pack: &Listpack, mut at: Pos, count: usize) -> Option<Pos> {
 }
 
 impl<'a> Entry<'a> {
-    /// Number of field and value pairs.
+    /// Returns the number of field and value pairs.
     pub fn len(&self) -> usize {
         self.field_count
     }
@@ -268,7 +268,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Position of the element count that ends the entry.
+    /// Returns the position of the element count that ends the entry.
     fn end(&self) -> Pos {
         let data = if self.common_fields.is_some() {
             self.field_count

@@ -92,7 +92,7 @@ impl<'a> Iterator for Range<'a> {
     }
 }
 
-/// The last block that starts at or below `id`, or the first block.
+/// Returns the last block that starts at or below `id`, or the first block.
 pub(super) fn node_holding(nodes: &VecDeque<Node>, id: StreamId) -> usize {
     nodes.partition_point(|node| node.id <= id).saturating_sub(1)
 }

@@ -14,7 +14,7 @@ fn id(ms: u64) -> StreamId {
     StreamId::new(ms, 0)
 }
 
-/// A stream of entries 1-0, 2-0, ... with one field.
+/// Returns a stream of entries 1-0, 2-0, ... with one field.
 fn numbered(count: u64, per_node: usize) -> Stream {
     let mut stream = Stream::new();
     for ms in 1..=count {

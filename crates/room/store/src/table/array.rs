@@ -42,7 +42,7 @@ impl<T> Bucket<T> {
     }
 
     fn items(&self) -> usize {
-        // Dense: the highest byte in use tells how many slots are.
+        // Dense: the highest byte in use says how many slots are.
         ((71 - self.meta.leading_zeros() as usize) / 8).saturating_sub(1)
     }
 

@@ -20,7 +20,7 @@ impl ScoreRange {
         }
     }
 
-    /// Tells whether a score lies before the whole range.
+    /// Returns whether a score lies before the whole range.
     pub fn is_above(&self, score: f64) -> bool {
         if self.min_excluded {
             score <= self.min
@@ -29,7 +29,7 @@ impl ScoreRange {
         }
     }
 
-    /// Tells whether a score lies after the whole range.
+    /// Returns whether a score lies after the whole range.
     pub fn is_below(&self, score: f64) -> bool {
         if self.max_excluded {
             score >= self.max
@@ -75,7 +75,7 @@ pub struct LexRange<'a> {
 }
 
 impl LexRange<'_> {
-    /// Tells whether a member lies before the whole range.
+    /// Returns whether a member lies before the whole range.
     pub fn is_above(&self, member: &[u8]) -> bool {
         match self.min {
             LexBound::Lowest => false,
@@ -85,7 +85,7 @@ impl LexRange<'_> {
         }
     }
 
-    /// Tells whether a member lies after the whole range.
+    /// Returns whether a member lies after the whole range.
     pub fn is_below(&self, member: &[u8]) -> bool {
         match self.max {
             LexBound::Lowest => true,

@@ -123,7 +123,7 @@ fn ranks(
 
 /// Checks a listpack that came from elsewhere; `None` when it is not a sorted set.
 ///
-/// The inner flag tells whether the pairs are in order.
+/// The inner flag says whether the pairs are in order.
 pub(super) fn validate(pack: &Listpack) -> Option<bool> {
     if !pack.len().is_multiple_of(2) {
         return None;

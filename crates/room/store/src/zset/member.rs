@@ -14,7 +14,7 @@ const BYTES_AT: usize = LENGTH_AT + size_of::<u32>();
 /// Owns the block of a member.
 pub(super) struct MemberBox(MemberRef);
 
-/// Points to a block that someone else owns.
+/// Points to a block that is owned elsewhere.
 ///
 /// The tree of a sorted set holds these; its table owns the blocks. A block is
 /// freed only after its reference has left the tree.
@@ -62,7 +62,7 @@ impl MemberBox {
     }
 
     pub(super) fn set_score(&mut self, score: f64) {
-        // SAFETY: as in `score`; nobody else writes to the block.
+        // SAFETY: as in `score`; nothing else writes to the block.
         unsafe { self.0.0.cast::<f64>().write(score) }
     }
 

@@ -51,7 +51,7 @@ pub enum AddOutcome {
     Updated(f64),
     /// The member had this score already.
     Unchanged(f64),
-    /// A condition said no.
+    /// A condition was not met.
     Skipped,
     /// The given score or the sum is not a number; nothing was changed.
     NotANumber,
@@ -82,9 +82,10 @@ impl Zset {
     pub fn with_room(members: usize, longest_bytes: usize, limits: &EncodingLimits) -> Zset {
         let small =
             members <= limits.zset_max_listpack_entries && longest_bytes <= limits.zset_max_listpack_value;
-        match small {
-            true => Zset::new(),
-            false => Zset(Form::Large(Box::new(Large::with_capacity(members)))),
+        if small {
+            Zset::new()
+        } else {
+            Zset(Form::Large(Box::new(Large::with_capacity(members))))
         }
     }
 
@@ -113,6 +114,7 @@ impl Zset {
     }
 
     /// Returns the number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Form::Compact(pack) => pack.len() / 2,
@@ -120,7 +122,8 @@ impl Zset {
         }
     }
 
-    /// Tells whether there is no member.
+    /// Returns whether there is no member.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -151,6 +154,7 @@ impl Zset {
     }
 
     /// Returns a member's score.
+    #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
             Form::Compact(pack) => {
@@ -274,6 +278,7 @@ impl Zset {
     }
 
     /// Returns a member's rank, counted from the lowest score or, reversed, from the highest.
+    #[inline]
     pub fn rank(&self, member: &[u8], reverse: bool) -> Option<usize> {
         let rank = match &self.0 {
             Form::Compact(pack) => compact::rank(pack, member)?,
@@ -301,16 +306,19 @@ impl Zset {
     }
 
     /// Returns the member with this rank.
+    #[inline]
     pub fn get(&self, rank: usize) -> Option<Entry<'_>> {
         self.range(rank..rank.saturating_add(1), false).next()
     }
 
     /// Walks all members from the lowest score up.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.range(0..self.len(), false)
     }
 
     /// Walks a range of ranks, from its low end up or, reversed, from its high end down.
+    #[inline]
     pub fn range(&self, ranks: Range<usize>, reverse: bool) -> Iter<'_> {
         Iter(match &self.0 {
             Form::Compact(pack) => IterForm::Compact(compact::Iter::new(pack, ranks, reverse)),
@@ -318,7 +326,7 @@ impl Zset {
         })
     }
 
-    /// Shows some members and returns the cursor to go on with; 0 starts and ends.
+    /// Shows some members and returns the cursor to continue with; 0 starts and ends.
     ///
     /// A small set is shown whole. A member present during the whole scan is shown at least once.
     pub fn scan(&self, cursor: u64, mut seen: impl FnMut(Entry<'_>)) -> u64 {

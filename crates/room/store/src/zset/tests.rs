@@ -32,7 +32,7 @@ fn members(set: &Zset, ranks: Range<usize>, reverse: bool) -> Vec<String> {
         .collect()
 }
 
-/// The slow version: a map, sorted anew for each question.
+/// The slow version: a map, sorted again for each question.
 #[derive(Default)]
 struct Model(BTreeMap<Vec<u8>, f64>);
 

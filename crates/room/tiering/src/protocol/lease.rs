@@ -7,9 +7,9 @@ use super::state::{Run, State, TagState, Token};
 pub enum Touched {
     /// Not resident: load it.
     Cold,
-    /// Resident in an earlier life of the node: load it.
+    /// Resident in an earlier run of the node: load it.
     Suspect,
-    /// Somebody is loading it: wait.
+    /// It is being loaded: wait.
     Wait,
     /// The server holds a lease, counted from when it sent the touch. Registrations of the lease before do
     /// not carry over.

@@ -25,7 +25,7 @@ pub struct Part {
 /// What must happen to the keys for one chunk, in the same step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Install<K> {
-    /// The load is somebody else's by now: nothing.
+    /// Another loader has replaced this load: nothing was installed.
     Lost,
     /// The copy in memory is as new as the cold one: nothing, and the remaining chunks are not needed.
     Kept,
@@ -48,7 +48,7 @@ pub fn begin<K>(tag: &mut TagState<K>, run: Run, token: Token) -> LoadStart {
     };
     let is_suspect = meta.run != run;
     match meta.state {
-        // The one who loads may be dead: its token is replaced, and its claim and chunks will fail.
+        // The loader may be dead. Its token is replaced, so its claim and chunks will fail.
         State::Loading(_) => (),
         // Keys, dirty names, generation and snap stay until the cold copy was compared with them.
         State::Hot | State::Evicting(_) if is_suspect => meta.keep = true,

@@ -9,8 +9,8 @@
 //!
 //! Three roles meet here. *Servers* [`touch`] a tag for a lease and [`register`] keys
 //! ahead of their first write in it. *Savers* take a [`snapshot`], commit it to the
-//! cold tier, then [`remove`] what is surely saved. *Evictors* [`mark`] a tag, wait
-//! until no lease and no command from before can be alive, then [`confirm`].
+//! cold tier, then [`remove`] what is certainly saved. *Evictors* [`mark`] a tag, wait
+//! until no earlier lease and no earlier command is left, then [`confirm`].
 //! Loaders [`begin`], claim the tag in the cold tier, and [`install`] its rows.
 
 mod evict;

@@ -11,7 +11,7 @@ pub struct Taken<K> {
     pub keys: Vec<(K, Token)>,
 }
 
-/// Takes a snapshot; nothing when the tag is not resident or suspect.
+/// Takes a snapshot; `None` when the tag is not resident or suspect.
 pub fn snapshot<K: Clone>(tag: &mut TagState<K>, run: Run) -> Option<Taken<K>> {
     let meta = tag.meta_of(run)?;
     if let State::Loading(_) = meta.state {

@@ -10,7 +10,7 @@ use crate::cold::Version;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u128);
 
-/// Names one life of a hot node: new after every restart and every promotion.
+/// Names one run of a hot node: new after every restart and every promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run(pub u128);
 
@@ -51,7 +51,7 @@ pub enum State {
 /// What is kept about a tag that is resident or on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Meta {
-    /// The life of the node in which this was written. Another one makes the tag *suspect*: the node may
+    /// The run of the node in which this was written. Another one makes the tag *suspect*: the node may
     /// have lost the latest part of its history.
     pub run: Run,
     /// Which residency this is.
@@ -76,7 +76,7 @@ impl Meta {
 /// Everything the hot tier knows of one tag but the values of its keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TagState<K> {
-    /// Nothing while the tag is not resident.
+    /// `None` while the tag is not resident.
     pub meta: Option<Meta>,
     /// Keys that may differ from their cold rows, with the token of their last registration.
     pub dirty: BTreeMap<K, Token>,
@@ -95,7 +95,7 @@ impl<K> Default for TagState<K> {
 }
 
 impl<K> TagState<K> {
-    /// Returns the meta of a tag that this run may work on; nothing when it is missing or suspect.
+    /// Returns the meta of a tag that this run may work on; `None` when it is missing or suspect.
     pub(super) fn meta_of(&mut self, run: Run) -> Option<&mut Meta> {
         self.meta.as_mut().filter(|meta| meta.run == run)
     }

@@ -103,7 +103,7 @@ impl TagRows {
     }
 
     fn note(&mut self, read_at_ms: Option<i64>, written_at_ms: Option<i64>) {
-        // Nothing is less than every time.
+        // `None` orders before every time.
         self.read_at_ms = self.read_at_ms.max(read_at_ms);
         self.written_at_ms = self.written_at_ms.max(written_at_ms);
     }

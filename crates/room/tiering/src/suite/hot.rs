@@ -19,7 +19,7 @@ pub trait HotBench {
     /// Returns the string that memory holds under a key, whether its tag is resident or not.
     fn peek(&self, key: &[u8]) -> Option<Vec<u8>>;
 
-    /// Begins a new life of the node that loses nothing; returns whether this tier can.
+    /// Begins a new run of the node that loses nothing; returns whether this tier can.
     fn begin_new_life(&self) -> bool;
 }
 

@@ -2,16 +2,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::{Clock, ManualClock};
 use nagaya_tiering::cold::{ColdTier, Status};
 use nagaya_tiering::error::HotError;
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::{Chunk, DirtyPage, HotTier, Installed, SavedKeys, TagCopy};
 use nagaya_tiering::protocol::{LoadStart, Token, Touched};
-use nagaya_tiering::reference::{ManualClock, MemoryHot};
+use nagaya_tiering::reference::MemoryHot;
 use nagaya_tiering::timing::Timing;
 
-use crate::house::{House, SETTLE};
+use crate::tiers::{SETTLE, Tiers};
 
 /// A hot tier that does something in each probe, in the middle of an eviction.
 struct Meddling<F> {
@@ -57,115 +57,115 @@ impl<F: Fn() + Send + Sync + 'static> HotTier for Meddling<F> {
     }
 }
 
-fn meddling<F: Fn() + Send + Sync + 'static>(house: &House, meddle: F) -> Evictor {
+fn meddling<F: Fn() + Send + Sync + 'static>(tiers: &Tiers, meddle: F) -> Evictor {
     let hot = Meddling {
-        inner: house.hot.clone(),
+        inner: tiers.hot.clone(),
         meddle,
     };
-    Evictor::new(Arc::new(hot), house.cold.clone(), house.clock.clone())
+    Evictor::new(Arc::new(hot), tiers.cold.clone(), tiers.clock.clone())
 }
 
-fn saved_house() -> House {
-    let house = House::with_leases();
-    house.set(b"{a}x", b"1");
-    house.set(b"{a}y", b"1");
-    house.set(b"b", b"1");
-    house.save_all(&mut house.saver());
-    house
+fn saved_tiers() -> Tiers {
+    let tiers = Tiers::with_leases();
+    tiers.set(b"{a}x", b"1");
+    tiers.set(b"{a}y", b"1");
+    tiers.set(b"b", b"1");
+    tiers.save_all(&mut tiers.saver());
+    tiers
 }
 
 #[test]
 fn idle_tags_leave_memory_and_come_back_whole() {
-    let house = saved_house();
-    let start = house.clock.now();
-    let report = house.evictor().round(10, SETTLE).unwrap();
+    let tiers = saved_tiers();
+    let start = tiers.clock.steady();
+    let report = tiers.evictor().round(10, SETTLE).unwrap();
     assert_eq!((report.marked, report.evicted, report.called_off), (2, 2, 0));
-    assert_eq!(house.clock.now() - start, SETTLE, "both tags share one wait");
-    assert_eq!(house.hot.keys(), 0);
-    assert_eq!(house.cold.tag(b"a").unwrap().unwrap().status, Status::Cleaned);
+    assert_eq!(tiers.clock.steady() - start, SETTLE, "both tags share one wait");
+    assert_eq!(tiers.hot.keys(), 0);
+    assert_eq!(tiers.cold.tag(b"a").unwrap().unwrap().status, Status::Cleaned);
     assert_eq!(
-        (house.get(b"{a}x"), house.get(b"{a}y")),
+        (tiers.get(b"{a}x"), tiers.get(b"{a}y")),
         (Some(b"1".to_vec()), Some(b"1".to_vec()))
     );
 }
 
 #[test]
 fn a_tag_in_use_is_no_candidate() {
-    let house = saved_house();
-    house.set(b"b", b"2");
-    let report = house.evictor().round(10, SETTLE).unwrap();
+    let tiers = saved_tiers();
+    tiers.set(b"b", b"2");
+    let report = tiers.evictor().round(10, SETTLE).unwrap();
     assert_eq!(report.evicted, 1);
-    assert_eq!(house.hot.keys(), 1);
+    assert_eq!(tiers.hot.keys(), 1);
 }
 
 #[test]
 fn unsaved_changes_are_never_evicted() {
-    let house = House::with_leases();
-    house.set(b"a", b"1");
-    assert_eq!(house.evictor().evict(&[b"a"]).unwrap().marked, 0);
-    house.saver().flush().unwrap();
+    let tiers = Tiers::with_leases();
+    tiers.set(b"a", b"1");
+    assert_eq!(tiers.evictor().evict(&[b"a"]).unwrap().marked, 0);
+    tiers.saver().flush().unwrap();
     assert_eq!(
-        house.evictor().evict(&[b"a"]).unwrap().marked,
+        tiers.evictor().evict(&[b"a"]).unwrap().marked,
         0,
         "its token has not saved_keys"
     );
-    assert_eq!(house.hot.keys(), 1);
+    assert_eq!(tiers.hot.keys(), 1);
 }
 
 #[test]
 fn a_use_during_the_wait_calls_the_eviction_off() {
-    let house = saved_house();
-    let hot = house.hot.clone();
-    let evictor = meddling(&house, move || {
+    let tiers = saved_tiers();
+    let hot = tiers.hot.clone();
+    let evictor = meddling(&tiers, move || {
         hot.touch(&[b"b"]).unwrap();
     });
     let report = evictor.evict(&[b"a", b"b"]).unwrap();
     assert_eq!((report.marked, report.evicted, report.called_off), (2, 1, 1));
-    assert_eq!(house.hot.keys(), 1);
-    assert_eq!(house.get(b"b"), Some(b"1".to_vec()));
+    assert_eq!(tiers.hot.keys(), 1);
+    assert_eq!(tiers.get(b"b"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn a_slow_hot_tier_makes_the_wait_begin_again() {
-    let house = saved_house();
-    let clock: Arc<ManualClock> = house.clock.clone();
+    let tiers = saved_tiers();
+    let clock: Arc<ManualClock> = tiers.clock.clone();
     let probes = AtomicU32::new(0);
-    let evictor = meddling(&house, move || {
+    let evictor = meddling(&tiers, move || {
         if probes.fetch_add(1, Ordering::SeqCst) < 2 {
             clock.advance(Duration::from_secs(3));
         }
     });
-    let start = house.clock.now();
+    let start = tiers.clock.steady();
     let report = evictor.evict(&[b"a"]).unwrap();
     assert_eq!((report.evicted, report.delays), (1, 2));
-    assert_eq!(house.clock.now() - start, 3 * SETTLE + Duration::from_secs(6));
+    assert_eq!(tiers.clock.steady() - start, 3 * SETTLE + Duration::from_secs(6));
 }
 
 #[test]
 fn without_leases_nothing_waits() {
-    let house = House::embedded();
-    house.set(b"a", b"1");
-    house.saver().flush().unwrap();
-    let start = house.clock.now();
-    assert_eq!(house.evictor().round(10, Duration::ZERO).unwrap().evicted, 1);
-    assert_eq!(house.clock.now(), start);
-    assert_eq!(house.get(b"a"), Some(b"1".to_vec()));
+    let tiers = Tiers::embedded();
+    tiers.set(b"a", b"1");
+    tiers.saver().flush().unwrap();
+    let start = tiers.clock.steady();
+    assert_eq!(tiers.evictor().round(10, Duration::ZERO).unwrap().evicted, 1);
+    assert_eq!(tiers.clock.steady(), start);
+    assert_eq!(tiers.get(b"a"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn the_names_of_large_and_odd_tags_are_all_found() {
-    let house = House::embedded();
+    let tiers = Tiers::embedded();
     let many: Vec<Vec<u8>> = (0..2500)
         .map(|number| format!("{{many}}{number}").into_bytes())
         .collect();
     for key in &many {
-        house.set(key, b"1");
+        tiers.set(key, b"1");
     }
-    house.set(b"", b"empty");
-    house.set(b"{manyother}", b"1");
-    house.saver().flush().unwrap();
-    assert_eq!(house.evictor().evict(&[b"many", b""]).unwrap().evicted, 2);
-    assert_eq!(house.hot.keys(), 1);
-    assert_eq!(house.get(b""), Some(b"empty".to_vec()));
-    assert!(many.iter().all(|key| house.get(key) == Some(b"1".to_vec())));
+    tiers.set(b"", b"empty");
+    tiers.set(b"{manyother}", b"1");
+    tiers.saver().flush().unwrap();
+    assert_eq!(tiers.evictor().evict(&[b"many", b""]).unwrap().evicted, 2);
+    assert_eq!(tiers.hot.keys(), 1);
+    assert_eq!(tiers.get(b""), Some(b"empty".to_vec()));
+    assert!(many.iter().all(|key| tiers.get(key) == Some(b"1".to_vec())));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nagaya_tiering::cold::ColdTier;
 use proptest::prelude::*;
 
-use crate::house::House;
+use crate::tiers::Tiers;
 
 const KEYS: [&[u8]; 4] = [b"{a}x", b"{a}y", b"b", b""];
 
@@ -35,58 +35,58 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn cold_copy(house: &House) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn cold_copy(tiers: &Tiers) -> BTreeMap<Vec<u8>, Vec<u8>> {
     KEYS.iter()
-        .filter_map(|key| Some((key.to_vec(), house.cold_value(key)?)))
+        .filter_map(|key| Some((key.to_vec(), tiers.cold_value(key)?)))
         .collect()
 }
 
-fn check(house: &House, steps: &[Step]) {
-    let mut savers = [house.saver(), house.saver()];
-    let evictor = house.evictor();
+fn check(tiers: &Tiers, steps: &[Step]) {
+    let mut savers = [tiers.saver(), tiers.saver()];
+    let evictor = tiers.evictor();
     let mut truth = BTreeMap::new();
     for step in steps {
         match *step {
             Step::Set(key, value) => {
-                house.set(KEYS[key], &[value]);
+                tiers.set(KEYS[key], &[value]);
                 truth.insert(KEYS[key].to_vec(), vec![value]);
             }
             Step::Delete(key) => {
-                house.delete(KEYS[key]);
+                tiers.delete(KEYS[key]);
                 truth.remove(KEYS[key]);
             }
-            Step::Read(key) => assert_eq!(house.get(KEYS[key]), truth.get(KEYS[key]).cloned()),
+            Step::Read(key) => assert_eq!(tiers.get(KEYS[key]), truth.get(KEYS[key]).cloned()),
             Step::Save { saver } => drop(savers[saver].round().unwrap()),
             Step::Evict => drop(evictor.round(10, Duration::from_secs(3)).unwrap()),
-            Step::Pass { seconds } => house.pass(Duration::from_secs(seconds)),
-            Step::NewLife => house.hot.begin_new_life(),
+            Step::Pass { seconds } => tiers.pass(Duration::from_secs(seconds)),
+            Step::NewLife => tiers.hot.begin_new_life(),
             Step::LoseEverything => {
-                house.hot.lose_everything();
-                truth = cold_copy(house);
+                tiers.hot.lose_everything();
+                truth = cold_copy(tiers);
             }
         }
     }
     for key in KEYS {
         assert_eq!(
-            house.get(key),
+            tiers.get(key),
             truth.get(key).cloned(),
             "{}",
             String::from_utf8_lossy(key)
         );
     }
-    house.save_all(&mut savers[0]);
-    assert_eq!(cold_copy(house), truth, "everything can be saved in the end");
-    assert_eq!(house.cold.check().unwrap(), []);
+    tiers.save_all(&mut savers[0]);
+    assert_eq!(cold_copy(tiers), truth, "everything can be saved in the end");
+    assert_eq!(tiers.cold.check().unwrap(), []);
 }
 
 proptest! {
     #[test]
     fn with_leases_reads_find_the_last_write(steps in prop::collection::vec(step(), 0..60)) {
-        check(&House::with_leases(), &steps);
+        check(&Tiers::with_leases(), &steps);
     }
 
     #[test]
     fn without_leases_reads_find_the_last_write(steps in prop::collection::vec(step(), 0..60)) {
-        check(&House::embedded(), &steps);
+        check(&Tiers::embedded(), &steps);
     }
 }

@@ -11,7 +11,7 @@ use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::protocol::{LoadStart, Token, Touched};
 use nagaya_tiering::reference::MemoryCold;
 
-use crate::house::House;
+use crate::tiers::Tiers;
 
 /// A cold tier that counts claims and answers them only when the test lets it, or fails them.
 struct SlowCold {
@@ -87,7 +87,7 @@ impl ColdTier for SlowCold {
     }
 }
 
-fn saved_tag(house: &House) {
+fn saved_tag(tiers: &Tiers) {
     let changes = (0..10_u8).map(|number| {
         let value = StoredValue {
             kind: Kind::String,
@@ -109,16 +109,16 @@ fn saved_tag(house: &House) {
         read_at_ms: None,
         written_at_ms: None,
     };
-    house.cold.ensure(&[b"a"]).unwrap();
-    house.cold.commit(&[snapshot], 0).unwrap();
+    tiers.cold.ensure(&[b"a"]).unwrap();
+    tiers.cold.commit(&[snapshot], 0).unwrap();
 }
 
 /// Starts a load that waits inside the cold tier, lets others join it, and returns how all of them ended.
-fn load_together(house: &House, cold: &Arc<SlowCold>, callers: usize) -> Vec<bool> {
+fn load_together(tiers: &Tiers, cold: &Arc<SlowCold>, callers: usize) -> Vec<bool> {
     let loader = Loader::new(
-        house.hot.clone(),
+        tiers.hot.clone(),
         cold.clone(),
-        house.clock.clone(),
+        tiers.clock.clone(),
         LoaderConfig::default(),
     );
     let started = AtomicUsize::new(0);
@@ -149,84 +149,84 @@ fn load_together(house: &House, cold: &Arc<SlowCold>, callers: usize) -> Vec<boo
 
 #[test]
 fn a_load_in_many_chunks_brings_every_key() {
-    let house = House::with_leases();
-    saved_tag(&house);
-    house.loader.load(b"a").unwrap();
-    assert_eq!(house.hot.keys(), 10);
-    assert_eq!(house.get(b"{a}\x03"), Some(vec![3; 3]));
-    assert_eq!(house.cold.generations(&[b"a"]).unwrap(), [Some(2)]);
+    let tiers = Tiers::with_leases();
+    saved_tag(&tiers);
+    tiers.loader.load(b"a").unwrap();
+    assert_eq!(tiers.hot.keys(), 10);
+    assert_eq!(tiers.get(b"{a}\x03"), Some(vec![3; 3]));
+    assert_eq!(tiers.cold.generations(&[b"a"]).unwrap(), [Some(2)]);
 }
 
 #[test]
 fn first_requests_that_come_together_share_one_load() {
-    let house = House::with_leases();
-    saved_tag(&house);
+    let tiers = Tiers::with_leases();
+    saved_tag(&tiers);
     let cold = Arc::new(SlowCold {
-        inner: house.cold.clone(),
+        inner: tiers.cold.clone(),
         claims: AtomicUsize::new(0),
         fails: false,
         gate: Barrier::new(2),
     });
-    assert_eq!(load_together(&house, &cold, 16), [true; 16]);
+    assert_eq!(load_together(&tiers, &cold, 16), [true; 16]);
     assert_eq!(cold.claims.load(Ordering::SeqCst), 1);
-    assert_eq!(house.hot.keys(), 10);
+    assert_eq!(tiers.hot.keys(), 10);
 }
 
 #[test]
 fn a_failed_load_leaves_the_tag_for_the_next() {
-    let house = House::with_leases();
-    saved_tag(&house);
+    let tiers = Tiers::with_leases();
+    saved_tag(&tiers);
     let cold = Arc::new(SlowCold {
-        inner: house.cold.clone(),
+        inner: tiers.cold.clone(),
         claims: AtomicUsize::new(0),
         fails: true,
         gate: Barrier::new(2),
     });
-    assert_eq!(load_together(&house, &cold, 1), [false]);
+    assert_eq!(load_together(&tiers, &cold, 1), [false]);
     assert_eq!(
-        house.hot.touch(&[b"a"]).unwrap(),
+        tiers.hot.touch(&[b"a"]).unwrap(),
         [Touched::Wait],
         "it was left loading"
     );
     // The next one waits for its patience, then takes over.
-    house.loader.load(b"a").unwrap();
-    assert_eq!(house.hot.keys(), 10);
+    tiers.loader.load(b"a").unwrap();
+    assert_eq!(tiers.hot.keys(), 10);
 }
 
 #[test]
 fn a_tag_without_a_row_is_loaded_without_making_one() {
-    let house = House::with_leases();
-    assert_eq!(house.get(b"nobody"), None);
-    assert_eq!(house.hot.touch(&[b"nobody"]).unwrap(), [Touched::Granted]);
-    assert_eq!(house.cold.totals().unwrap().tags, 0);
+    let tiers = Tiers::with_leases();
+    assert_eq!(tiers.get(b"nobody"), None);
+    assert_eq!(tiers.hot.touch(&[b"nobody"]).unwrap(), [Touched::Granted]);
+    assert_eq!(tiers.cold.totals().unwrap().tags, 0);
 }
 
 #[test]
 fn a_loader_that_was_overtaken_starts_over() {
-    let house = House::with_leases();
-    saved_tag(&house);
-    let base = house.cold.generations(&[b"a"]).unwrap()[0];
-    assert_eq!(house.hot.begin(b"a", Token(1)).unwrap(), LoadStart::Begun);
-    house.loader.load(b"a").unwrap();
-    assert_eq!(house.cold.claim(b"a", base).unwrap(), Claimed::Moved);
+    let tiers = Tiers::with_leases();
+    saved_tag(&tiers);
+    let base = tiers.cold.generations(&[b"a"]).unwrap()[0];
+    assert_eq!(tiers.hot.begin(b"a", Token(1)).unwrap(), LoadStart::Begun);
+    tiers.loader.load(b"a").unwrap();
+    assert_eq!(tiers.cold.claim(b"a", base).unwrap(), Claimed::Moved);
     // The live residency can still save.
-    house.set(b"{a}\x03", b"new");
-    house.saver().flush().unwrap();
-    assert_eq!(house.cold_value(b"{a}\x03"), Some(b"new".to_vec()));
+    tiers.set(b"{a}\x03", b"new");
+    tiers.saver().flush().unwrap();
+    assert_eq!(tiers.cold_value(b"{a}\x03"), Some(b"new".to_vec()));
 }
 
 #[test]
 fn a_node_that_lost_everything_is_filled_again() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"{a}x", b"1");
-    house.delete(b"{a}y");
-    house.save_all(&mut saver);
-    house.hot.lose_everything();
-    assert_eq!(house.get(b"{a}x"), Some(b"1".to_vec()));
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"{a}x", b"1");
+    tiers.delete(b"{a}y");
+    tiers.save_all(&mut saver);
+    tiers.hot.lose_everything();
+    assert_eq!(tiers.get(b"{a}x"), Some(b"1".to_vec()));
     saver.flush().unwrap();
     assert_eq!(
-        house.cold_value(b"{a}x"),
+        tiers.cold_value(b"{a}x"),
         Some(b"1".to_vec()),
         "the backup is whole"
     );

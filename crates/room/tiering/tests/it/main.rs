@@ -4,7 +4,7 @@
 
 mod evictor;
 mod history;
-mod house;
 mod loader;
 mod model;
 mod saver;
+mod tiers;

@@ -4,47 +4,47 @@ use nagaya_tiering::cold::{ColdTier, Status};
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::saver::SaveReport;
 
-use crate::house::{House, SETTLE, STALENESS};
+use crate::tiers::{SETTLE, STALENESS, Tiers};
 
-fn is_dirty(house: &House) -> bool {
-    !house.hot.dirty_tags(None, 100).unwrap().tags.is_empty()
+fn is_dirty(tiers: &Tiers) -> bool {
+    !tiers.hot.dirty_tags(None, 100).unwrap().tags.is_empty()
 }
 
 #[test]
 fn a_change_is_saved_when_it_is_old_enough() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"a", b"1");
-    house.pass(STALENESS - Duration::from_millis(1));
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"a", b"1");
+    tiers.pass(STALENESS - Duration::from_millis(1));
     let early = saver.round().unwrap();
     assert_eq!((early.saved, early.waiting), (0, 1));
-    assert_eq!(house.cold_value(b"a"), None);
-    house.pass(Duration::from_millis(1));
+    assert_eq!(tiers.cold_value(b"a"), None);
+    tiers.pass(Duration::from_millis(1));
     let due = saver.round().unwrap();
     assert_eq!((due.saved, due.oldest), (1, STALENESS));
-    assert_eq!(house.cold_value(b"a"), Some(b"1".to_vec()));
+    assert_eq!(tiers.cold_value(b"a"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn with_leases_a_key_stays_dirty_until_its_token_has_settled() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"a", b"1");
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"a", b"1");
     saver.flush().unwrap();
-    house.pass(SETTLE - Duration::from_millis(1));
+    tiers.pass(SETTLE - Duration::from_millis(1));
     assert_eq!(saver.flush().unwrap().cleaned, 0);
-    assert!(is_dirty(&house));
-    house.pass(Duration::from_millis(1));
+    assert!(is_dirty(&tiers));
+    tiers.pass(Duration::from_millis(1));
     assert_eq!(saver.flush().unwrap().cleaned, 1);
-    assert!(!is_dirty(&house));
-    assert_eq!(house.cold.tag(b"a").unwrap().unwrap().status, Status::Synced);
+    assert!(!is_dirty(&tiers));
+    assert_eq!(tiers.cold.tag(b"a").unwrap().unwrap().status, Status::Synced);
 }
 
 #[test]
 fn without_leases_one_round_cleans() {
-    let house = House::embedded();
-    let mut saver = house.saver();
-    house.set(b"a", b"1");
+    let tiers = Tiers::embedded();
+    let mut saver = tiers.saver();
+    tiers.set(b"a", b"1");
     assert_eq!(
         saver.flush().unwrap(),
         SaveReport {
@@ -53,102 +53,102 @@ fn without_leases_one_round_cleans() {
             ..SaveReport::default()
         }
     );
-    assert!(!is_dirty(&house));
+    assert!(!is_dirty(&tiers));
 }
 
 #[test]
 fn a_tag_that_is_written_all_the_time_is_saved_all_the_same() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
     for number in 0..20_u8 {
-        house.set(b"a", &[number]);
-        house.pass(Duration::from_secs(1));
+        tiers.set(b"a", &[number]);
+        tiers.pass(Duration::from_secs(1));
         saver.round().unwrap();
-        let behind = house.cold_value(b"a").map_or(number, |value| number - value[0]);
+        let behind = tiers.cold_value(b"a").map_or(number, |value| number - value[0]);
         assert!(
             u64::from(behind) <= SETTLE.as_secs().max(STALENESS.as_secs()),
             "{behind} writes behind"
         );
     }
-    assert!(is_dirty(&house));
+    assert!(is_dirty(&tiers));
 }
 
 #[test]
 fn a_key_that_is_written_again_starts_its_wait_again() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"a", b"1");
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"a", b"1");
     saver.flush().unwrap();
-    house.pass(SETTLE);
-    house.set(b"a", b"2");
+    tiers.pass(SETTLE);
+    tiers.set(b"a", b"2");
     assert_eq!(saver.flush().unwrap().cleaned, 0);
-    assert_eq!(house.cold_value(b"a"), Some(b"2".to_vec()));
-    house.pass(SETTLE);
+    assert_eq!(tiers.cold_value(b"a"), Some(b"2".to_vec()));
+    tiers.pass(SETTLE);
     assert_eq!(saver.flush().unwrap().cleaned, 1);
 }
 
 #[test]
 fn many_tags_are_saved_in_batches() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
     for number in 0..20_u8 {
-        house.set(&[number], b"1");
+        tiers.set(&[number], b"1");
     }
     assert_eq!(saver.flush().unwrap().saved, 20);
-    house.pass(SETTLE);
+    tiers.pass(SETTLE);
     assert_eq!(saver.flush().unwrap().cleaned, 20);
-    assert_eq!(house.cold.totals().unwrap().keys, 20);
+    assert_eq!(tiers.cold.totals().unwrap().keys, 20);
 }
 
 #[test]
 fn a_saver_that_is_late_is_refused_and_says_so() {
-    let house = House::with_leases();
-    let (mut early, mut late) = (house.saver(), house.saver());
-    house.set(b"a", b"1");
+    let tiers = Tiers::with_leases();
+    let (mut early, mut late) = (tiers.saver(), tiers.saver());
+    tiers.set(b"a", b"1");
     early.flush().unwrap();
     // Another fleet member loads the tag anew: the cold row belongs to a later residency.
-    house.cold.claim(b"a", Some(1)).unwrap();
-    house.set(b"a", b"2");
+    tiers.cold.claim(b"a", Some(1)).unwrap();
+    tiers.set(b"a", b"2");
     let report = late.flush().unwrap();
     assert_eq!((report.saved, report.refused), (0, 1));
-    assert_eq!(house.cold_value(b"a"), Some(b"1".to_vec()));
+    assert_eq!(tiers.cold_value(b"a"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn a_saver_never_empties_the_backup_of_a_node_that_lost_everything() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"{a}x", b"1");
-    house.save_all(&mut saver);
-    house.set(b"{a}x", b"2");
-    house.hot.lose_everything();
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"{a}x", b"1");
+    tiers.save_all(&mut saver);
+    tiers.set(b"{a}x", b"2");
+    tiers.hot.lose_everything();
     saver.flush().unwrap();
-    assert_eq!(house.cold_value(b"{a}x"), Some(b"1".to_vec()));
+    assert_eq!(tiers.cold_value(b"{a}x"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn a_suspect_tag_is_skipped_until_it_is_loaded_again() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"a", b"1");
-    house.hot.begin_new_life();
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"a", b"1");
+    tiers.hot.begin_new_life();
     assert_eq!(saver.flush().unwrap().skipped, 1);
-    assert_eq!(house.get(b"a"), Some(b"1".to_vec()));
+    assert_eq!(tiers.get(b"a"), Some(b"1".to_vec()));
     assert_eq!(saver.flush().unwrap().saved, 1);
 }
 
 #[test]
 fn a_deleted_key_does_not_come_back() {
-    let house = House::with_leases();
-    let mut saver = house.saver();
-    house.set(b"{a}x", b"1");
-    house.set(b"{a}y", b"1");
-    house.save_all(&mut saver);
-    house.delete(b"{a}x");
-    house.save_all(&mut saver);
-    house.hot.lose_everything();
+    let tiers = Tiers::with_leases();
+    let mut saver = tiers.saver();
+    tiers.set(b"{a}x", b"1");
+    tiers.set(b"{a}y", b"1");
+    tiers.save_all(&mut saver);
+    tiers.delete(b"{a}x");
+    tiers.save_all(&mut saver);
+    tiers.hot.lose_everything();
     assert_eq!(
-        (house.get(b"{a}x"), house.get(b"{a}y")),
+        (tiers.get(b"{a}x"), tiers.get(b"{a}y")),
         (None, Some(b"1".to_vec()))
     );
 }

@@ -1,7 +1,7 @@
 //! A search through everything that can happen to a few holders and their Redis.
 //!
 //! Breadth first over all orders of sending, running, answering, losing, crashing, ticking and
-//! failing over, within bounds. The holders are the real [`Machine`](nagaya_ids::lease::Machine);
+//! failing over, within bounds. The holders are the real [`LeaseState`](nagaya_ids::lease::LeaseState);
 //! the scripts are a short copy in `store`, which a test compares with the real ones. In every state:
 //! never two holders inside their windows with one number, and whoever opens later has the higher
 //! fence.

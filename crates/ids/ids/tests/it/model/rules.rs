@@ -1,6 +1,6 @@
 //! What may happen in a search, and how often.
 
-use nagaya_ids::lease::Step;
+use nagaya_ids::lease::LeaseAction;
 
 /// What is modelled, and how much of it may happen. Lengths are ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ pub(super) enum Action {
     Start(u8),
     Crash(u8),
     Release(u8),
-    Send(u8, Step),
+    Send(u8, LeaseAction),
     GiveUp(u8),
     Run { process: u8, node: u8, pick: u8 },
     RunLate { node: u8, pick: u8 },

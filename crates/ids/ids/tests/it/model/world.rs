@@ -3,8 +3,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use nagaya_ids::BootTime;
-use nagaya_ids::lease::{Held, Machine, Renewal, Step, Times, Timing};
+use nagaya_clock::BootTime;
+use nagaya_ids::lease::{Held, LeaseAction, LeaseState, Renewal, Times, Timing};
 use nagaya_ids::pool::{Phase, Refusal};
 
 use super::rules::{Action, Rules};
@@ -68,7 +68,7 @@ struct Process {
     alive: bool,
     caller: Caller,
     clock: u8,
-    machine: Machine<u8>,
+    lease_state: LeaseState<u8>,
     flight: Option<Flight>,
 }
 
@@ -125,18 +125,18 @@ impl World {
                 alive: false,
                 caller,
                 clock: 1,
-                machine: world.new_machine(),
+                lease_state: world.new_lease_state(),
                 flight: None,
             });
         }
         let delay = rules.delay;
         world.start(0);
-        world = world.send(0, Step::Get).run(0, 0, 0).answer(0).unwrap();
+        world = world.send(0, LeaseAction::Get).run(0, 0, 0).answer(0).unwrap();
         for _ in 0..delay {
             world = world.ticked(|_| 1);
         }
         world = world
-            .send(0, Step::Extend(Phase::DelayOver))
+            .send(0, LeaseAction::Extend(Phase::DelayOver))
             .run(0, 0, 0)
             .answer(0)
             .unwrap();
@@ -156,14 +156,14 @@ impl World {
             let now = moment(process.clock);
             let left = |until: BootTime| until.since(now);
             (process.alive, process.caller).hash(&mut hasher);
-            process.machine.held().hash(&mut hasher);
+            process.lease_state.held().hash(&mut hasher);
             process
-                .machine
+                .lease_state
                 .window()
                 .map(|(_, until)| left(until))
                 .hash(&mut hasher);
-            process.machine.opens_after().map(left).hash(&mut hasher);
-            (process.machine.next(now) == Step::GiveUp).hash(&mut hasher);
+            process.lease_state.opens_after().map(left).hash(&mut hasher);
+            (process.lease_state.next(now) == LeaseAction::GiveUp).hash(&mut hasher);
             if let Some(flight) = &process.flight {
                 let age = (process.clock - flight.sent).min(self.rules.use_for);
                 (flight.request, age, &flight.stage).hash(&mut hasher);
@@ -172,9 +172,9 @@ impl World {
         hasher.finish()
     }
 
-    fn new_machine(&self) -> Machine<u8> {
+    fn new_lease_state(&self) -> LeaseState<u8> {
         let ticks = |count: u8| Duration::from_nanos(count.into());
-        Machine::new(&Timing {
+        LeaseState::new(&Timing {
             use_for: ticks(self.rules.use_for),
             // May renew and try again whenever it likes.
             interval: Duration::ZERO,
@@ -227,16 +227,16 @@ impl World {
         if self.next_token <= self.rules.starts {
             out.push((Action::Crash(at), self.crashed(at).checked()));
         }
-        if self.rules.releases > 0 && process.machine.held().is_some() && process.flight.is_none() {
+        if self.rules.releases > 0 && process.lease_state.held().is_some() && process.flight.is_none() {
             out.push((Action::Release(at), self.released(at).checked()));
         }
         let Some(flight) = &process.flight else {
-            let step = process.machine.next(moment(process.clock));
+            let action = process.lease_state.next(moment(process.clock));
             // A renewal during the delay changes nothing when it is accepted, and only hurries what
             // the one after the delay finds out anyway.
-            let waits = step == Step::Extend(Phase::Waiting);
-            if matches!(step, Step::Get | Step::Extend(_)) && !waits {
-                out.push((Action::Send(at, step), self.send(at, step).checked()));
+            let waits = action == LeaseAction::Extend(Phase::Waiting);
+            if matches!(action, LeaseAction::Get | LeaseAction::Extend(_)) && !waits {
+                out.push((Action::Send(at, action), self.send(at, action).checked()));
             }
             return;
         };
@@ -338,23 +338,23 @@ impl World {
     }
 
     fn start(&mut self, at: u8) {
-        let machine = self.new_machine();
+        let lease_state = self.new_lease_state();
         let process = &mut self.processes[usize::from(at)];
         process.alive = true;
         // The state directory names the process before, and its lock is free.
         process.caller.proof = process.caller.token;
         process.caller.token = self.next_token;
-        process.machine = machine;
+        process.lease_state = lease_state;
         self.next_token += 1;
     }
 
     fn crashed(&self, at: u8) -> World {
         let mut world = self.clone();
-        let machine = world.new_machine();
+        let lease_state = world.new_lease_state();
         let process = &mut world.processes[usize::from(at)];
         let flight = process.flight.take();
         process.alive = false;
-        process.machine = machine;
+        process.lease_state = lease_state;
         let caller = process.caller;
         world.keep_late(caller, flight);
         world
@@ -363,7 +363,7 @@ impl World {
     /// Stops the use, sends the release, and ends.
     fn released(&self, at: u8) -> World {
         let process = &self.processes[usize::from(at)];
-        let held = process.machine.held().unwrap();
+        let held = process.lease_state.held().unwrap();
         let (number, fence) = (
             u8::try_from(held.number).unwrap(),
             u32::try_from(held.fence).unwrap(),
@@ -380,13 +380,13 @@ impl World {
         }
     }
 
-    fn send(&self, at: u8, step: Step) -> World {
+    fn send(&self, at: u8, action: LeaseAction) -> World {
         let mut world = self.clone();
         let process = &mut world.processes[usize::from(at)];
-        let request = match step {
-            Step::Get => Request::Get,
-            Step::Extend(phase) => {
-                let held = process.machine.held().unwrap();
+        let request = match action {
+            LeaseAction::Get => Request::Get,
+            LeaseAction::Extend(phase) => {
+                let held = process.lease_state.held().unwrap();
                 Request::Extend {
                     number: u8::try_from(held.number).unwrap(),
                     fence: u32::try_from(held.fence).unwrap(),
@@ -411,8 +411,8 @@ impl World {
         let flight = process.flight.take().unwrap();
         let (now, times) = (moment(process.clock), times(&flight, process.clock));
         match flight.request {
-            Request::Get => process.machine.not_granted(now),
-            Request::Extend { phase, .. } => process.machine.renewed(phase, Renewal::Unknown, times, now),
+            Request::Get => process.lease_state.not_granted(now),
+            Request::Extend { phase, .. } => process.lease_state.renewed(phase, Renewal::Unknown, times, now),
             Request::Release { .. } => (),
         }
         let caller = process.caller;
@@ -485,10 +485,10 @@ impl World {
                     at_once: given.at_once,
                     run,
                 };
-                process.machine.granted(held, times);
+                process.lease_state.granted(held, times);
             }
             (Request::Extend { phase, .. }, Reply::Extended { changed, run }) => {
-                let known = process.machine.held().map(|held| held.run);
+                let known = process.lease_state.held().map(|held| held.run);
                 // The guard taken out: what the record does not say is not asked.
                 let run = if trust_record && !changed {
                     known.unwrap_or(run)
@@ -499,11 +499,11 @@ impl World {
                     run_changed: changed,
                     run,
                 };
-                process.machine.renewed(phase, renewal, times, now);
+                process.lease_state.renewed(phase, renewal, times, now);
             }
             (Request::Extend { phase, .. }, Reply::Refused(refusal)) => {
                 process
-                    .machine
+                    .lease_state
                     .renewed(phase, Renewal::Refused(refusal), times, now);
             }
             _ => (),
@@ -566,7 +566,7 @@ impl World {
     fn checked(mut self) -> Outcome {
         let mut users = Vec::new();
         for process in self.processes.iter().filter(|process| process.alive) {
-            if let Some((held, until)) = process.machine.window()
+            if let Some((held, until)) = process.lease_state.window()
                 && moment(process.clock) < until
             {
                 if users.contains(&held.number) {

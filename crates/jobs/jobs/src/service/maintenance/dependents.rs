@@ -1,4 +1,4 @@
-//! Carries endings to the jobs that depend on them, as far as the endings did not do so themselves.
+//! Applies endings to the jobs that depend on them, as far as the endings did not do so themselves.
 
 use super::{Interval, SWEEP_ROWS_MAX};
 use crate::store::Maintenance;

@@ -1,4 +1,4 @@
-//! Takes back jobs whose lease has run out.
+//! Takes back jobs whose lease has expired.
 
 use super::{Interval, SWEEP_ROWS_MAX};
 use crate::store::Maintenance;

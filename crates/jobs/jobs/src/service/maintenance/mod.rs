@@ -1,7 +1,7 @@
-//! Upkeep that runs beside the calls, each duty a file and a task.
+//! Maintenance tasks, one per file.
 //!
-//! Any server may run them; two that do share the work. A duty looks when the store says that something comes
-//! due, when it is nudged, and at least once in [`REST_MAX`].
+//! Any server may run them; two that do share the work. A task runs when the store says that something is due,
+//! when it is notified, and at least once per [`REST_MAX`].
 
 mod dependents;
 mod due_mover;
@@ -25,13 +25,13 @@ use crate::store::{JobStore, Maintenance};
 
 pub use schedule_clock::fire_due;
 
-/// Longest rest between two looks.
+/// Longest pause between two runs: bounds the delay of work that no notification announced.
 const REST_MAX: Duration = Duration::from_secs(1);
-/// Shortest, so that something that cannot be done does not keep a core busy.
+/// Shortest pause, so that work that cannot be done does not keep a core busy.
 const REST_MIN: Duration = Duration::from_millis(2);
-/// Rest after a failure of the store.
+/// Pause after a failure of the store.
 const REST_AFTER_ERROR: Duration = Duration::from_millis(500);
-/// Rows of one round: few enough that a claim does not wait for long behind it.
+/// Rows per run: few enough that a claim does not wait long behind it.
 const SWEEP_ROWS_MAX: usize = 256;
 
 pub(super) struct MaintenanceTasks {
@@ -73,13 +73,13 @@ impl MaintenanceTasks {
         maintenance
     }
 
-    /// Tells that a job may come due sooner than anybody expects.
+    /// Wakes the task that moves due jobs: a job may be due earlier than its last look said.
     pub(super) fn wake_due_mover(&self) {
         self.scheduled.notify_one();
     }
 }
 
-/// The rhythm of one duty.
+/// The interval at which one task runs.
 struct Interval {
     name: &'static str,
     store: Arc<dyn Maintenance>,
@@ -88,7 +88,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Repeats rounds of work until the server goes down. A round tells whether there is more at once.
+    /// Repeats runs until the server shuts down. A run returns whether more work is left.
     async fn repeat<'a, F, R>(&'a self, next: fn(&NextTimes) -> Option<i64>, sweep: F)
     where
         F: Fn(&'a dyn Maintenance) -> R,
@@ -100,7 +100,7 @@ impl Interval {
                 Ok(false) => self.rest(next).await,
                 Err(error) => {
                     if !self.shutdown.is_cancelled() {
-                        tracing::warn!(duty = self.name, %error, "upkeep of jobs failed, will try again");
+                        tracing::warn!(task = self.name, %error, "maintenance of jobs failed, will try again");
                     }
                     REST_AFTER_ERROR
                 }
@@ -117,7 +117,7 @@ impl Interval {
         }
     }
 
-    /// Returns how long nothing comes due.
+    /// Returns how long nothing is due.
     async fn rest(&self, next: fn(&NextTimes) -> Option<i64>) -> Duration {
         let times = async { Ok::<_, Error>((self.store.next_times().await?, self.store.now_ms().await?)) };
         match times.await {

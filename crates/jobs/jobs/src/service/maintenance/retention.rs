@@ -1,4 +1,4 @@
-//! Removes jobs, keys and events that have been kept for long enough.
+//! Removes jobs, keys and events whose retention is over.
 
 use std::time::Duration;
 
@@ -13,6 +13,6 @@ pub(super) async fn run(interval: Interval, events: Duration) {
         let trimmed = store.trim_events(before_ms, SWEEP_ROWS_MAX * 4).await?;
         Ok(purged.more || trimmed.more)
     };
-    // Nobody waits for it: looking once in a while is enough.
+    // No task waits for it, so polling is enough.
     interval.repeat(|_| None, sweep).await;
 }

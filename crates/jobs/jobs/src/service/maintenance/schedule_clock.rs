@@ -9,9 +9,9 @@ use crate::request::Firing;
 use crate::schedule::{Due, ScheduleView, Times, run_key};
 use crate::store::Schedules;
 
-/// Schedules of one round.
+/// Schedules per run.
 const SWEEP_SCHEDULES_MAX: usize = 64;
-/// When a schedule that cannot be read is looked at again, milliseconds.
+/// When an unreadable schedule is tried again, milliseconds.
 const UNREADABLE_MS: i64 = 3_600_000;
 
 pub(super) async fn run(interval: Interval, schedules: Arc<dyn Schedules>) {
@@ -42,8 +42,8 @@ fn firing(view: ScheduleView, now_ms: i64) -> Option<Firing> {
     let due = match Times::parse(&schedule.cron, &schedule.time_zone) {
         Ok(times) => times.due(next_run_was_ms, now_ms, schedule.missed),
         Err(error) => {
-            // It was checked when it was set up; the time zone database may have changed since.
-            tracing::warn!(schedule = %schedule.name, %error, "schedule cannot be read, it is passed over");
+            // It was checked when it was created; the time zone database may have changed since.
+            tracing::warn!(schedule = %schedule.name, %error, "schedule cannot be read, its runs are skipped");
             Due {
                 runs_ms: Vec::new(),
                 next_run_ms: Some(now_ms + UNREADABLE_MS),

@@ -1,4 +1,4 @@
-//! A snapshot that somebody holds while jobs come and go: dead rows cannot be cleaned away.
+//! An old snapshot that is held while jobs come and go: dead rows cannot be vacuumed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What clients were told, against what the store says in the end.
+//! The answers that clients got, compared with the final state of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -52,7 +52,7 @@ fn a_key_whose_window_is_over_makes_one_new_job_however_many_register_it() {
 
 #[test]
 fn calls_with_the_same_keys_in_another_order_do_not_wait_for_each_other() {
-    // So many that the calls overlap.
+    // Enough of them that the calls overlap.
     const JOBS: usize = 400;
     run(async {
         let url = shared::postgres().create_database();
@@ -107,7 +107,7 @@ fn an_ended_job_stays_until_those_that_wait_for_it_were_told() {
         child.depends_on = parent.clone();
         let child = enqueue(&store, vec![child]).await;
         let jobs = claim(&store, 1).await;
-        // Nobody can be told while this is held, as when the server dies after its commit.
+        // No dependent can be resolved while this is held, as when the server dies after its commit.
         let mut session = held::session(&url).await;
         let lock = session.transaction().await.unwrap();
         lock.batch("LOCK TABLE jobs_blocked IN EXCLUSIVE MODE")

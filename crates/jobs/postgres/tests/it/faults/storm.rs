@@ -27,7 +27,7 @@ const WORKERS: usize = 4;
 const MAX_RETRIES: u32 = 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Clients, workers and upkeep at one database, through one or more servers.
+/// Clients, workers and maintenance at one database, through one or more servers.
 struct Storm {
     ledger: Arc<Ledger>,
     stores: Vec<Arc<PgStore>>,
@@ -67,7 +67,7 @@ impl Storm {
         storm
     }
 
-    /// Waits until so many more jobs were registered and so many more ended.
+    /// Waits until this many more jobs were registered and ended.
     async fn advance(&self, jobs: usize) {
         let (made, ended) = (self.ledger.registrations() + jobs, self.ledger.ends() + jobs);
         let has_advanced = async || self.ledger.registrations() >= made && self.ledger.ends() >= ended;
@@ -166,7 +166,7 @@ async fn worker(store: Arc<PgStore>, ledger: Arc<Ledger>, is_done: Arc<AtomicBoo
     }
 }
 
-/// Reports until there is an answer; then once more, which must be told as a repeat.
+/// Reports until there is an answer; then once more, which must be answered as a repeat.
 async fn succeed(store: &PgStore, ledger: &Ledger, job: &ClaimedJob) {
     let report = async || store.complete(vec![done(job.lease)]).await?.remove(0);
     match insist_on_lease(report).await {
@@ -227,10 +227,12 @@ async fn follower(store: Arc<PgStore>, is_done: Arc<AtomicBool>) {
         let was_done = is_done.load(Ordering::Relaxed);
         let page = insist(|| store.events_after(after, EventFilter::default(), 500)).await;
         seen.extend(page.events.iter().map(|event| event.seq));
-        match page.next == after {
-            true if was_done => break,
-            true => sleep(PAUSE).await,
-            false => after = page.next,
+        if page.next != after {
+            after = page.next;
+        } else if was_done {
+            break;
+        } else {
+            sleep(PAUSE).await;
         }
     }
     let (mut after, mut all) = (0, BTreeSet::new());

@@ -178,7 +178,7 @@ fn a_first_save_waits_for_the_lag_and_later_ones_do_not() {
     };
     assert!(timed(&|| cold.ensure(&[b"t"]).unwrap()) >= LAG);
     assert!(timed(&|| cold.ensure(&[b"t"]).unwrap()) < LAG);
-    // Somebody else cannot know how old the row is.
+    // Another process cannot know how old the row is.
     let other = open_at(&url, slow());
     assert!(timed(&|| other.ensure(&[b"t"]).unwrap()) >= LAG);
     let one = snapshot(b"t", version(1, 1), vec![put(b"k", b"v")]);

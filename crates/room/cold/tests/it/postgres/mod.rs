@@ -19,7 +19,7 @@ use crate::support::{snapshot, version};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nobody keeps a filter, so nobody waits for one.
+/// No process keeps a filter, so none waits for one.
 pub(crate) fn unfiltered() -> Options {
     Options {
         filter: false,
@@ -37,7 +37,7 @@ pub(crate) fn filtered() -> Options {
 }
 
 /// Calls a case of the suite with an empty tier. Making a schema takes long, so tiers are emptied and used
-/// again by cases with the same options, which a name tells apart.
+/// again by cases with the same options, which a name distinguishes.
 pub(crate) fn with_tier(name: &'static str, options: Options, case: fn(&dyn ColdTier)) {
     type Tiers = HashMap<&'static str, Vec<(String, PostgresCold)>>;
     static TIERS: Mutex<Option<Tiers>> = Mutex::new(None);

@@ -82,7 +82,7 @@ fn a_claim_never_reads_rows_older_than_the_version_it_returns() {
 }
 
 #[test]
-fn an_older_snapshot_is_refused_whoever_commits_it() {
+fn an_older_snapshot_is_refused_from_any_process() {
     let url = shared::postgres().create_database();
     let savers: Vec<_> = (0..4).map(|_| open_at(&url, unfiltered())).collect();
     savers[0].ensure(&[b"t"]).unwrap();

@@ -1,4 +1,4 @@
-//! Rows, lists and sums: what the tier tells of itself.
+//! Rows, lists and totals.
 
 use std::collections::BTreeSet;
 

@@ -57,7 +57,7 @@ macro_rules! cold_suite {
                 a_wipe_spares_what_was_saved_after_it,
                 purge_removes_what_expired_and_was_buried_before,
                 purge_stops_at_its_limit,
-                empty_tags_are_forgotten_once_nobody_needs_their_version,
+                empty_tags_are_forgotten_once_their_version_is_not_needed,
                 a_purged_tag_keeps_its_generation,
                 facts_are_kept_and_replaced,
                 a_sound_tier_has_no_findings,

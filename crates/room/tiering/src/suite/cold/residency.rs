@@ -1,4 +1,4 @@
-//! Generations and claims: who may load a tag, and what it reads.
+//! Generations and claims: which process may load a tag, and what it reads.
 
 use std::thread;
 

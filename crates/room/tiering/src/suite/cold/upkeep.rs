@@ -86,7 +86,7 @@ pub fn purge_removes_what_expired_and_was_buried_before(tier: &dyn ColdTier) {
     assert_eq!((row.keys, row.bytes), (1, 5));
 }
 
-pub fn empty_tags_are_forgotten_once_nobody_needs_their_version(tier: &dyn ColdTier) {
+pub fn empty_tags_are_forgotten_once_their_version_is_not_needed(tier: &dyn ColdTier) {
     for (number, tag) in [b"a", b"b", b"c", b"d"].into_iter().enumerate() {
         save(tier, tag, 10 + number as u64, &[set(tag, b"v")]);
     }

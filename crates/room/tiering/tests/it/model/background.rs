@@ -18,7 +18,7 @@ pub(crate) struct Held {
     version: Version,
     cells: [Option<Cell>; 2],
     saved_keys: Vec<(u8, Token)>,
-    /// The life of the node that it was taken in, as nobody but the search can know.
+    /// The run of the node in which it was taken, which only the search knows.
     run: Run,
 }
 

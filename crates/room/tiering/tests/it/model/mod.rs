@@ -10,7 +10,7 @@
 //!
 //! `whole.rs` searches the protocol as it is and must find nothing. `guards.rs` takes
 //! one guard away at a time and must find what that guard prevents: a guard whose
-//! absence nobody notices would be decoration. A guard is taken away by telling the
+//! absence goes unnoticed would be decoration. A guard is taken away by telling the
 //! protocol function what it wants to hear, so the code under search is always the
 //! crate's own.
 //!

@@ -69,7 +69,7 @@ fn count_stuck(scenario: Scenario, guards: Guards) -> usize {
     };
     let (all, _) = walk(&model, World::new(&scenario), |_| false);
     let is_stuck = |world: &&World| {
-        // Nobody need touch the tag for it to be evicted.
+        // No client has to touch the tag for it to be evicted.
         let (_, can_evict) = walk(&model, start_anew((*world).clone(), 0), |world| {
             world.evictions > 0
         });

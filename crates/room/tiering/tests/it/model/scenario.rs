@@ -52,7 +52,7 @@ pub(crate) enum Start {
     New,
     /// There is no row, and the tag was just loaded.
     NewHot,
-    /// Key 0 was written long ago. Every saver has seen its token and saved it, and nobody has removed it.
+    /// Key 0 was written long ago. Every saver has seen its token and saved it, and none has removed it.
     Noted,
     /// The tag is clean and marked by an evictor that has died since.
     Marked,
@@ -118,7 +118,7 @@ pub(crate) enum Claim {
 }
 
 impl Claim {
-    /// Tells whether commits are compared with the row's generation.
+    /// Returns whether commits are compared with the row's generation.
     pub(crate) fn is_in_the_row(self) -> bool {
         matches!(self, Claim::FromBase | Claim::Blind)
     }

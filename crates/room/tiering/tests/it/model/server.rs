@@ -64,13 +64,13 @@ impl Server {
         self.lease_age.is_some_and(|age| age < scenario.lease)
     }
 
-    /// Tells whether a read that was sent under the lease may land now.
+    /// Returns whether a read that was sent under the lease may land now.
     pub(crate) fn may_read(&self, scenario: &Scenario) -> bool {
         self.lease_age
             .is_some_and(|age| age < scenario.lease + scenario.delay)
     }
 
-    /// Tells whether half a registration is still to land.
+    /// Returns whether half a registration is still to land.
     pub(crate) fn announces(&self) -> bool {
         self.line
             .iter()

@@ -19,7 +19,7 @@ const ONCE: Budget = Budget {
 const SET_OR_DELETE: &[Operation] = &[Operation::Set, Operation::Delete];
 const BOTH_KEYS: &[u8] = &[0, 1];
 
-/// Searches the small bounds, or the large ones for those who ask.
+/// Searches the small bounds, or the large ones on request.
 fn check(small: Scenario, large: Scenario) {
     let is_long = std::env::var_os("NAGAYA_TEST_LONG").is_some();
     let found = search(if is_long { large } else { small }, Guards::default(), None);

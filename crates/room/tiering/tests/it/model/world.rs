@@ -90,7 +90,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Tells whether clients may be served.
+    /// Returns whether clients may be served.
     pub(crate) fn is_live(&self, guards: &Guards) -> bool {
         let loads = |meta: &Meta| matches!(meta.state, State::Loading(_));
         self.tag
@@ -99,7 +99,7 @@ impl Node {
             .is_some_and(|meta| !self.is_suspect(meta, guards) && !loads(meta))
     }
 
-    /// Tells whether the tag is of an earlier life. Without runs nobody can know.
+    /// Returns whether the tag is of an earlier life. Without runs nobody can know.
     fn is_suspect(&self, meta: &Meta, guards: &Guards) -> bool {
         guards.run_everywhere && meta.run != self.run
     }
@@ -109,7 +109,7 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cold {
     pub(crate) row: Option<TagRow>,
-    /// What rests; an absent one keeps the number of the delete, as nobody but the search can know.
+    /// The stored value. An absent one keeps the number of the delete, which only the search knows.
     pub(crate) cells: [Cell; 2],
     pub(crate) tombstones: [bool; 2],
     /// The version of each key's row, for searches without the fence on the tag.

@@ -1,0 +1,25 @@
+//! What the proxy does beyond forwarding one request to one node.
+//!
+//! Each feature owns its own state. None names another one, but for transactions, which guard the
+//! scripts in them; the worker knows them all.
+
+pub(crate) mod blocking;
+pub(crate) mod cold_keys;
+pub(crate) mod local;
+pub(crate) mod publish;
+pub(crate) mod pubsub;
+pub(crate) mod scatter;
+pub(crate) mod scripts;
+pub(crate) mod tag_commands;
+pub(crate) mod transaction;
+pub(crate) mod watch;
+
+/// The state of all features of a worker.
+#[derive(Default)]
+pub(crate) struct Features {
+    pub(crate) blocking: blocking::Blocking,
+    pub(crate) cold_keys: cold_keys::ColdQuestions,
+    pub(crate) scatter: scatter::Scatter,
+    pub(crate) subscriptions: pubsub::Subscriptions,
+    pub(crate) transactions: transaction::Transactions,
+}

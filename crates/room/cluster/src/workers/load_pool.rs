@@ -1,0 +1,204 @@
+//! Loads tags into memory on a pool of threads.
+//!
+//! Concurrent requests for a tag share one load. Requests wait in a bounded queue; beyond it they are
+//! refused, so that a flood of cold tags cannot take all memory. Errors of the hot tier that pass by
+//! themselves, such as a slot that is being moved or a failover, are retried for a while, since they concern
+//! this tag alone. An error of the cold tier is reported at once.
+
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nagaya_clock::Sleep;
+use nagaya_redis_client::Backoff;
+use nagaya_tiering::error::TieringError;
+use nagaya_tiering::loader::{LoadCoalescer, Loader};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::stop::Stop;
+
+/// Called with the result of a load, or why the tag cannot be loaded now.
+pub type LoadDone = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// Limits of loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadConfig {
+    /// Concurrent loads.
+    pub threads: usize,
+    /// Tags that may wait in the queue.
+    pub waiting_max: usize,
+    /// How long passing errors of the hot tier are retried.
+    pub retry_for: Duration,
+}
+
+impl Default for LoadConfig {
+    fn default() -> LoadConfig {
+        LoadConfig {
+            threads: 16,
+            waiting_max: 100_000,
+            retry_for: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Counts since the start, and the state now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadStats {
+    pub loaded: u64,
+    pub failed: u64,
+    /// Requests that joined a load under way.
+    pub joined: u64,
+    /// Requests that were refused because the queue was full.
+    pub refused: u64,
+    pub waiting: u64,
+}
+
+/// The threads that load. They end when it is dropped; requests in the queue are refused then.
+pub struct LoadPool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    loader: Loader,
+    clock: Arc<dyn Sleep>,
+    config: LoadConfig,
+    orders: Mutex<Orders>,
+    has_order: Condvar,
+    stop: Stop,
+    loaded: AtomicU64,
+    failed: AtomicU64,
+    joined: AtomicU64,
+    refused: AtomicU64,
+}
+
+#[derive(Default)]
+struct Orders {
+    loads: LoadCoalescer<LoadDone>,
+    queue: VecDeque<Vec<u8>>,
+    is_closed: bool,
+}
+
+impl LoadPool {
+    pub fn start(loader: Loader, clock: Arc<dyn Sleep>, config: LoadConfig) -> std::io::Result<LoadPool> {
+        let shared = Arc::new(Shared {
+            loader,
+            clock,
+            config,
+            orders: Mutex::default(),
+            has_order: Condvar::new(),
+            stop: Stop::default(),
+            loaded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        });
+        let mut pool = LoadPool {
+            shared,
+            threads: Vec::new(),
+        };
+        for number in 0..config.threads.max(1) {
+            let shared = pool.shared.clone();
+            let thread = thread::Builder::new().name(format!("room-load-{number}"));
+            pool.threads.push(thread.spawn(move || shared.work())?);
+        }
+        Ok(pool)
+    }
+
+    /// Queues a load, or joins the one under way, and returns at once. `done` is called from any thread, also
+    /// from this one if the request is refused.
+    pub fn load(&self, tag: &[u8], done: LoadDone) {
+        let mut orders = self.shared.orders();
+        let is_full = orders.queue.len() >= self.shared.config.waiting_max;
+        if orders.is_closed || is_full && !orders.loads.is_under_way(tag) {
+            drop(orders);
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            return done(Err("too many tags wait to be loaded".into()));
+        }
+        if orders.loads.join(tag, done) {
+            orders.queue.push_back(tag.to_vec());
+            self.shared.has_order.notify_one();
+        } else {
+            self.shared.joined.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn stats(&self) -> LoadStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        LoadStats {
+            loaded: read(&self.shared.loaded),
+            failed: read(&self.shared.failed),
+            joined: read(&self.shared.joined),
+            refused: read(&self.shared.refused),
+            waiting: self.shared.orders().queue.len() as u64,
+        }
+    }
+}
+
+impl Drop for LoadPool {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        let mut orders = self.shared.orders();
+        orders.is_closed = true;
+        let waiting: Vec<Vec<u8>> = orders.queue.drain(..).collect();
+        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| orders.loads.finish(tag)).collect();
+        drop(orders);
+        self.shared.has_order.notify_all();
+        for done in waiters {
+            done(Err("the server is about to stop".into()));
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that loads has panicked");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        while let Some(tag) = self.next() {
+            // The callbacks are called even if a tier panics.
+            let ended = panic::catch_unwind(AssertUnwindSafe(|| self.load(&tag)));
+            let ended = ended.unwrap_or_else(|_| Err("the load has panicked".into()));
+            let counter = if ended.is_ok() { &self.loaded } else { &self.failed };
+            counter.fetch_add(1, Ordering::Relaxed);
+            let waiters = self.orders().loads.finish(&tag);
+            for done in waiters {
+                done(ended.clone());
+            }
+        }
+    }
+
+    /// Waits for a request; none when the pool ends.
+    fn next(&self) -> Option<Vec<u8>> {
+        let nothing_to_do = |orders: &mut Orders| orders.queue.is_empty() && !orders.is_closed;
+        let mut orders = self.orders();
+        self.has_order.wait_while(&mut orders, nothing_to_do);
+        orders.queue.pop_front()
+    }
+
+    fn load(&self, tag: &[u8]) -> Result<(), String> {
+        let start = self.clock.steady();
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
+        loop {
+            let error = match self.loader.load(tag) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let may_pass = matches!(&*error, TieringError::Hot(error) if error.is_retryable());
+            let is_over = self.clock.steady().saturating_sub(start) >= self.config.retry_for;
+            if !may_pass || is_over || self.stop.wait(backoff.next_wait()) {
+                tracing::debug!(error = %error, "a load failed");
+                return Err(error.to_string());
+            }
+        }
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock()
+    }
+}

@@ -1,0 +1,41 @@
+//! The write-ahead log as a journal of commands.
+
+use std::sync::Arc;
+
+use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_wal::{Log, LogError, SyncMode};
+
+pub(super) struct LogJournal(pub(super) Arc<Log>);
+
+impl Journal for LogJournal {
+    fn append(&self, record: &[u8]) -> Result<u64, JournalError> {
+        self.0
+            .append(record)
+            .map(|position| position.0)
+            .map_err(|error| refusal(&error))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes_on_disk()
+    }
+
+    #[inline]
+    fn wants_commit(&self) -> bool {
+        // Readers wait too: a value that they have seen must survive a crash.
+        self.0.mode() == SyncMode::Always && self.0.durable() < self.0.end()
+    }
+
+    fn commit(&self) -> Result<(), JournalError> {
+        self.0.commit(self.0.end()).map_err(|error| refusal(&error))
+    }
+
+    fn is_durable(&self, position: u64) -> bool {
+        self.0.mode() != SyncMode::Always || self.0.durable().0 >= position
+    }
+}
+
+fn refusal(error: &LogError) -> JournalError {
+    JournalError {
+        reason: error.to_string(),
+    }
+}

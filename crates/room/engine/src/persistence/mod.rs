@@ -1,0 +1,189 @@
+//! The cold tier and the write-ahead log behind the engine: opening them,
+//! recovery after a crash, and the threads that serve them.
+
+mod functions;
+mod journal;
+mod loader;
+mod recovery;
+mod saver;
+mod signal;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use nagaya_keyspace::residency::Tiering;
+use nagaya_tiering::cold::{ColdError, ColdTier};
+use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
+
+pub use recovery::{RecoveryError, checkpoint};
+
+use crate::config::{Fsync, RoomConfig};
+use crate::engine::Shared;
+use crate::error::Error;
+use journal::LogJournal;
+use saver::{Rules, Saver};
+use signal::Signal;
+
+/// Tags read per call while the filter is filled.
+const FILTER_PAGE: usize = 10_000;
+
+/// Where an engine keeps its data.
+pub struct Storage {
+    pub cold: Arc<dyn ColdTier>,
+    /// The folder of the write-ahead log, for this engine alone.
+    pub log_dir: PathBuf,
+    /// The file system that the log is on.
+    pub files: Arc<dyn Files>,
+}
+
+impl Storage {
+    /// Keeps the log in a folder of this machine.
+    pub fn new(cold: Arc<dyn ColdTier>, log_dir: PathBuf) -> Storage {
+        let files = Arc::new(OsFiles);
+        Storage { cold, log_dir, files }
+    }
+}
+
+/// The write-ahead log and the threads between memory and the cold tier.
+pub(crate) struct Persistence {
+    pub(crate) log: Arc<Log>,
+    signal: Arc<Signal>,
+    saver: JoinHandle<()>,
+    readers: Vec<JoinHandle<()>>,
+    filter: JoinHandle<()>,
+}
+
+impl Persistence {
+    /// Opens the log, replays it, and starts the threads. No client may be served before this.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        config: &RoomConfig,
+        storage: Storage,
+    ) -> Result<Persistence, Error> {
+        let Storage { cold, log_dir, files } = storage;
+        let cold_error = |source: ColdError| Error::Recovery(source.into());
+        let totals = cold.totals().map_err(cold_error)?;
+        let newest = cold.newest().map_err(cold_error)?;
+        let checkpoint = recovery::checkpoint(&*cold).map_err(cold_error)?;
+        let options = Options {
+            mode: sync_mode(config.fsync),
+            start_at_least: Position(newest.snap.max(checkpoint)),
+            ..Options::default()
+        };
+        let opened = Log::open(&log_dir, &options, files);
+        let (log, mut recovery) = opened.map_err(|source| Error::Recovery(source.into()))?;
+        let log = Arc::new(log);
+        if checkpoint > 0 {
+            let skipped = recovery.skip_to(Position(checkpoint));
+            skipped.map_err(|source| Error::Recovery(source.into()))?;
+        }
+        let signal = Arc::new(Signal::default());
+        // The position of memory while the log is replayed; after that, it is the end of the log.
+        let replayed = Arc::new(AtomicU64::new(checkpoint));
+        let (loads, orders) = mpsc::channel();
+        let log_end = {
+            let (log, replayed) = (Arc::clone(&log), Arc::clone(&replayed));
+            Box::new(move || match replayed.load(Ordering::Acquire) {
+                u64::MAX => log.end().0,
+                position => position,
+            })
+        };
+        let wake = Arc::clone(&signal);
+        let save_soon = Box::new(move || wake.save_soon());
+        let mut tiering = Tiering::new(Arc::clone(&cold), log_end, loads, totals, save_soon);
+        tiering.pinned = config.pinned_prefixes();
+        tiering.require_hash_tag = config.require_hash_tag;
+        tiering.reached(checkpoint, shared.server.clock.unix_us() / 1000);
+        if shared.server.keyspace.tiering.set(tiering).is_err() {
+            unreachable!("an engine starts once");
+        }
+        let rules = Rules {
+            max_staleness: config.max_staleness,
+            idle_after: config.idle_after,
+            log_bytes_max: config.log_max.0,
+        };
+        let mut saver = Saver::new(Arc::clone(shared), Arc::clone(&log), Arc::clone(&signal), rules);
+        let done = recovery::replay(&shared.server, &mut saver, &mut recovery, &replayed);
+        let done = done.map_err(Error::Recovery)?;
+        replayed.store(u64::MAX, Ordering::Release);
+        if done.records > 0 || recovery.torn_tail().is_some() {
+            tracing::info!(
+                records = done.records,
+                effects = done.effects,
+                tags = done.tags,
+                "the write-ahead log has been replayed"
+            );
+        }
+        shared.server.set_journal(Arc::new(LogJournal(Arc::clone(&log))));
+        let readers = loader::start(shared, orders).map_err(Error::Thread)?;
+        let filter = start_filter(shared, cold).map_err(Error::Thread)?;
+        let saver = std::thread::Builder::new()
+            .name("nagaya-save".to_owned())
+            .spawn(move || saver.run())
+            .map_err(Error::Thread)?;
+        Ok(Persistence {
+            log,
+            signal,
+            saver,
+            readers,
+            filter,
+        })
+    }
+
+    /// Saves everything and ends the threads. No client is served any more.
+    pub(crate) fn stop(self, shared: &Shared) -> Result<(), LogError> {
+        self.signal.end();
+        if let Some(tiering) = shared.server.keyspace.tiering.get() {
+            tiering.end_loads(self.readers.len());
+        }
+        let threads = self.readers.into_iter().chain([self.saver, self.filter]);
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a persistence thread panicked");
+            }
+        }
+        self.log.close()
+    }
+}
+
+/// Starts to add every tag of the cold tier to the filter, while the engine serves clients.
+fn start_filter(shared: &Arc<Shared>, cold: Arc<dyn ColdTier>) -> std::io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new()
+        .name("nagaya-filter".to_owned())
+        .spawn(move || {
+            if let Err(error) = fill_filter(&shared, &*cold) {
+                tracing::error!(%error, "could not list the tags: every absent key is looked up in the cold tier");
+            }
+        })
+}
+
+fn fill_filter(shared: &Shared, cold: &dyn ColdTier) -> Result<(), ColdError> {
+    let Some(tiering) = shared.server.keyspace.tiering.get() else {
+        return Ok(());
+    };
+    let mut last: Option<Vec<u8>> = None;
+    while !shared.is_stopping() {
+        let mut page = cold.tags_after(last.as_deref(), FILTER_PAGE)?;
+        page.iter().for_each(|row| tiering.note_cold_tag(&row.tag));
+        match page.pop() {
+            Some(row) => last = Some(row.tag),
+            None => {
+                tiering.filter_is_whole();
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sync_mode(fsync: Fsync) -> SyncMode {
+    match fsync {
+        Fsync::Always => SyncMode::Always,
+        Fsync::EverySec => SyncMode::EverySecond,
+        Fsync::No => SyncMode::No,
+    }
+}
