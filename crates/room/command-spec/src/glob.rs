@@ -5,12 +5,12 @@
 //! Redis 7, once a star's tail failed to match at every position, the stars
 //! before it need not be tried again.
 
-/// Tells whether `text` matches `pattern`.
+/// Returns whether `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match_from(pattern, text, false, &mut false)
 }
 
-/// Tells whether `text` matches `pattern`, letter case ignored.
+/// Returns whether `text` matches `pattern`, letter case ignored.
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     match_from(pattern, text, true, &mut false)
 }

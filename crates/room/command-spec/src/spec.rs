@@ -1,7 +1,7 @@
 //! What the table says about a command: name, arity, flags, keys, documents.
 //!
-//! The handler is not part of it: whoever executes commands pairs specs with
-//! handlers. Lookup, arity and ACL checks, locking, COMMAND, metrics and
+//! The handler is not part of it: the crate that executes commands pairs specs
+//! with handlers. Lookup, arity and ACL checks, locking, COMMAND, metrics and
 //! COMPAT.md read a command's spec.
 
 use nagaya_resp::Args;
@@ -20,7 +20,7 @@ pub struct CommandSpec {
     pub keys: &'static [KeySpec],
     /// Finds the keys that the key specs cannot describe (SORT's STORE, MIGRATE's KEYS).
     pub more_keys: Option<fn(&Args<'_>) -> Vec<usize>>,
-    /// Tells what the arguments make of a key whose spec says [`VARIABLE_FLAGS`].
+    /// Returns what the arguments make of a key whose spec says [`VARIABLE_FLAGS`].
     pub key_use: Option<fn(&Args<'_>) -> KeyFlags>,
     pub since: &'static str,
     pub summary: &'static str,
@@ -94,7 +94,8 @@ impl CommandSpec {
         self
     }
 
-    /// Tells whether an argument count (name included) fits.
+    /// Returns whether an argument count (name included) fits.
+    #[inline]
     pub fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 {
             count == self.arity as usize
@@ -110,11 +111,13 @@ pub struct Flags(pub u32);
 
 impl Flags {
     /// Joins two sets of flags.
+    #[inline]
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Tells whether any flag of `other` is set here.
+    /// Returns whether any flag of `other` is set here.
+    #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
@@ -239,11 +242,13 @@ impl Category {
     }
 
     /// Joins two sets.
+    #[inline]
     pub const fn and(self, other: Category) -> Category {
         Category(self.0 | other.0)
     }
 
-    /// Tells whether any category of `other` is in this set.
+    /// Returns whether any category of `other` is in this set.
+    #[inline]
     pub const fn has(self, other: Category) -> bool {
         self.0 & other.0 != 0
     }
@@ -284,11 +289,13 @@ pub struct KeyFlags(pub u16);
 
 impl KeyFlags {
     /// Joins two sets of flags.
+    #[inline]
     pub const fn and(self, other: KeyFlags) -> KeyFlags {
         KeyFlags(self.0 | other.0)
     }
 
-    /// Tells whether any flag of `other` is set here.
+    /// Returns whether any flag of `other` is set here.
+    #[inline]
     pub const fn has(self, other: KeyFlags) -> bool {
         self.0 & other.0 != 0
     }

@@ -103,6 +103,7 @@ impl CommandTable {
     }
 
     /// Returns how many commands and subcommands there are.
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }

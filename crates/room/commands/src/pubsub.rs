@@ -4,7 +4,7 @@ use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
-pub use nagaya_connections::pubsub::{Kind, Relayed};
+use nagaya_connections::pubsub::Kind;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::subscriptions;

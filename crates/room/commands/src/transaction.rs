@@ -2,7 +2,7 @@
 //!
 //! A transaction's commands are checked as they are queued and run at EXEC
 //! under the locks of all their keys together with the watched ones, so that
-//! nobody sees half of it and no watched key changes between the check and the
+//! no client sees half of it and no watched key changes between the check and the
 //! first command.
 
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Tells whether a watched key has changed; one that has expired since counts as changed.
+/// Returns whether a watched key has changed; one that has expired since counts as changed.
 fn watched_key_changed(ctx: &mut Ctx<'_, '_>) -> bool {
     let Some(watch) = &ctx.session.watch else {
         return false;

@@ -1,7 +1,7 @@
 //! Clients that wait for a key.
 //!
 //! A command that finds nothing and may wait leaves a [`Wait`] with every
-//! shard of its keys. Whoever changes such a key runs, after its own command,
+//! shard of its keys. A thread that changes such a key runs, after its own command,
 //! the commands of the waiters in the order in which they began to wait, on
 //! their behalf, under the locks of their keys; a waiter whose command now has
 //! a reply is taken out and the reply sent to its connection. A waiter can end
@@ -69,7 +69,7 @@ impl Wait {
         }
     }
 
-    /// Makes the caller the one who ends this wait; false when somebody else already has.
+    /// Claims the right to end this wait; false when another thread has it already.
     pub fn claim(&self) -> bool {
         !self.claimed.swap(true, Ordering::SeqCst)
     }
@@ -79,6 +79,7 @@ impl Wait {
         self.claimed.store(false, Ordering::SeqCst);
     }
 
+    #[inline]
     pub fn is_claimed(&self) -> bool {
         self.claimed.load(Ordering::SeqCst)
     }

@@ -47,7 +47,7 @@ pub struct Client {
     /// Set when the connection has ended; nothing is taken from a key for it any more.
     gone: AtomicBool,
     pub blocked: Mutex<Option<Arc<Wait>>>,
-    /// What the cold tier said to the question of the request at hand.
+    /// The cold tier's answer to the query of the current request.
     pub answers: Mutex<Answers>,
     /// Where in the journal the latest change is that another thread made for it.
     pub served_position: AtomicU64,
@@ -72,7 +72,7 @@ pub struct Client {
     pub output_bytes: AtomicUsize,
 }
 
-/// Something that is or is not so with a connection.
+/// A boolean attribute of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFlag(u32);
 
@@ -83,7 +83,7 @@ impl ClientFlag {
     pub const POSTPONED: ClientFlag = ClientFlag(1 << 1);
     /// It is about to be closed.
     pub const CLOSING: ClientFlag = ClientFlag(1 << 2);
-    /// It asked not to be closed for want of memory.
+    /// It must not be closed when memory runs short (CLIENT NO-EVICT).
     pub const NO_EVICT: ClientFlag = ClientFlag(1 << 3);
     /// Its request waits on another server.
     pub const WAITS_ELSEWHERE: ClientFlag = ClientFlag(1 << 4);
@@ -160,6 +160,7 @@ impl Client {
         *self.user.lock() = user;
     }
 
+    #[inline]
     pub fn set_flag(&self, flag: ClientFlag, on: bool) {
         if on {
             self.flags.fetch_or(flag.0, Ordering::Relaxed);
@@ -168,16 +169,17 @@ impl Client {
         }
     }
 
+    #[inline]
     pub fn has_flag(&self, flag: ClientFlag) -> bool {
         self.flags.load(Ordering::Relaxed) & flag.0 != 0
     }
 
-    /// Tells whether the connection came through a unix socket.
+    /// Returns whether the connection came through a unix socket.
     pub fn is_unix(&self) -> bool {
         self.peer.starts_with('/')
     }
 
-    /// Tells whether it waits, for a key or for the end of a pause.
+    /// Returns whether it waits, for a key or for the end of a pause.
     pub fn is_waiting(&self) -> bool {
         self.has_flag(ClientFlag::POSTPONED)
             || self.has_flag(ClientFlag::WAITS_ELSEWHERE)
@@ -193,11 +195,13 @@ impl Client {
         self.gone.store(true, Ordering::SeqCst);
     }
 
+    #[inline]
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
     /// Returns the protocol the connection speaks.
+    #[inline]
     pub fn proto(&self) -> Proto {
         if self.proto.load(Ordering::Relaxed) == 3 {
             Proto::Resp3

@@ -5,7 +5,7 @@
 
 use nagaya_tiering::cold::{KeyRow, TagRow};
 
-/// What a command wants to know.
+/// What a command asks the cold tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColdQuery {
     /// Some keys, after a place.
@@ -33,7 +33,7 @@ pub enum ColdQuery {
     Saved,
 }
 
-/// What the cold tier says.
+/// The cold tier's answer.
 #[derive(Debug)]
 pub enum ColdAnswer {
     Keys(Vec<KeyRow>),
@@ -43,19 +43,19 @@ pub enum ColdAnswer {
     Saved,
 }
 
-/// A question on its way, with its number among those of its client.
+/// A query on its way, with its number among those of its client.
 #[derive(Debug)]
 pub struct NumberedQuery {
     pub number: u64,
     pub query: ColdQuery,
 }
 
-/// What a client has asked and was told.
+/// The queries of a client and their answers.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// The number of the latest question.
     latest: u64,
-    /// The first question of the request at hand, while it has no answer.
+    /// The first query of the current request, while it has no answer.
     first: Option<u64>,
     got: Option<(u64, ColdAnswer)>,
 }
@@ -68,7 +68,7 @@ impl Answers {
         self.latest
     }
 
-    /// Takes the answer to the request at hand; one to a request before it is dropped.
+    /// Takes the answer to the current request; one to an earlier request is dropped.
     pub fn take(&mut self) -> Option<ColdAnswer> {
         let (number, answer) = self.got.take()?;
         if number < self.first? {

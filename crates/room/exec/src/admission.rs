@@ -121,7 +121,7 @@ impl Executor<'_> {
         })
     }
 
-    /// Tells whether a client may run a command, without a trace in the log (`redis.acl_check_cmd`).
+    /// Returns whether a client may run a command, without a trace in the log (`redis.acl_check_cmd`).
     pub fn may_run(&mut self, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
         if session.identity.free_at == self.turn.acl_version {
             return true;
@@ -130,7 +130,7 @@ impl Executor<'_> {
         session.identity.check(command, args).is_ok()
     }
 
-    /// Tells whether a client may run a command that reads keys which its arguments do not name.
+    /// Returns whether a client may run a command that reads keys which its arguments do not name.
     pub fn may_read_all_keys(
         &mut self,
         session: &mut Session,
@@ -145,7 +145,7 @@ impl Executor<'_> {
         rules.is_some_and(|rules| rules.allow_reading_all_keys(command, args))
     }
 
-    /// Tells whether a client has yet to authenticate before it may do anything, so that the sizes of
+    /// Returns whether a client has yet to authenticate before it may do anything, so that the sizes of
     /// its requests are to be limited.
     pub fn must_authenticate(&self, session: &mut Session) -> bool {
         if session.identity.free_at == self.turn.acl_version {
@@ -155,7 +155,7 @@ impl Executor<'_> {
         session.identity.must_authenticate
     }
 
-    /// Tells whether a client has authenticated, or did not have to when it came.
+    /// Returns whether a client has authenticated, or did not have to when it came.
     pub fn is_authenticated(&self, session: &mut Session) -> bool {
         session.identity.refresh(&self.server.acl, self.turn.acl_version);
         session.identity.authenticated

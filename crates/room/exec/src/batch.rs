@@ -18,7 +18,7 @@ impl Executor<'_> {
         }
         self.turn.acl_version = self.server.acl.version();
         self.turn.out_of_memory = self.turn.config.maxmemory > 0 && self.is_out_of_memory();
-        if self.server.deferred.is_any() && self.server.keyspace.shards.slow().is_none() {
+        if self.server.deferred.is_any() && self.server.keyspace.shards.long_script().is_none() {
             self.catch_up();
         }
     }
@@ -47,7 +47,7 @@ impl Executor<'_> {
         self.trim_tracking();
     }
 
-    /// Tells whether replies have to wait for [`Executor::commit`].
+    /// Returns whether replies have to wait for [`Executor::commit`].
     #[inline]
     pub fn wants_commit(&self) -> bool {
         self.server
@@ -72,7 +72,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells whether all that a client has written is durable, so that it can be answered though the journal
+    /// Returns whether all that a client has written is durable, so that it can be answered though the journal
     /// has failed.
     pub fn is_durable(&self, session: &Session) -> bool {
         let journal = self.server.journal();

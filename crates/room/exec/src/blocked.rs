@@ -1,6 +1,6 @@
-//! Serves those who wait for keys.
+//! Serves clients that wait for keys.
 //!
-//! A command that has to wait leaves a [`Waiter`] with each of its keys. Whoever
+//! A command that has to wait leaves a [`Waiter`] with each of its keys. A thread that
 //! changes such a key runs the waiter's command on its behalf after its own,
 //! longest waiting first, and mails the reply to its connection.
 
@@ -76,7 +76,7 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// Runs the commands of those who wait for the given keys, longest waiting first, until none of
+    /// Runs the commands of clients that wait for the given keys, longest waiting first, until none of
     /// them can go on. Keys that a slow script holds are left for later.
     pub fn serve(&mut self, mut ready: Vec<Vec<u8>>) {
         self.send_invalidations();

@@ -58,7 +58,7 @@ pub fn close_listeners_without_rights(server: &Server, account: &Arc<Account>, b
     }
 }
 
-/// Tells whether every channel rule from before is still there, so that nobody need be looked at.
+/// Returns whether every channel rule from before is still there, so that no connection has to be examined.
 fn still_allows_all(rules: &Rules, before: &Rules) -> bool {
     let all = |rules: &Rules| rules.selectors.iter().any(|selector| selector.all_channels);
     let channels = |selector: &Selector| selector.channels.clone();

@@ -30,15 +30,15 @@ pub fn ask(ctx: &mut Ctx<'_, '_>, query: ColdQuery) -> Result<Option<ColdAnswer>
 }
 
 impl Session {
-    /// The request at hand has ended: whatever comes for it now is for nobody.
+    /// Ends the current request: an answer that still comes for it is dropped.
     pub fn ends_asking(&mut self) {
         if std::mem::take(&mut self.asks) {
             self.shared.answers.lock().forget();
         }
     }
 
-    /// Tells whether everything that was written before this request is saved (SAVE); if not, the request
-    /// has to run again once the saver has gone round.
+    /// Returns whether everything that was written before this request is saved (SAVE); if not, the request
+    /// has to run again once the next save has ended.
     pub fn is_saved(&mut self, tiering: &Tiering) -> bool {
         let wanted = *self.save_up_to.get_or_insert_with(|| tiering.log_end());
         if tiering.checkpoint() >= wanted {

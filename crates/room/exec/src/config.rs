@@ -51,10 +51,10 @@ pub struct Config {
     pub tracking_table_max_keys: usize,
     /// How hard expired keys are looked for, from 1 to 10.
     pub active_expire_effort: u32,
-    /// Where the engine listens, for those who ask.
+    /// Where the engine listens, as CONFIG GET reports it.
     pub port: u16,
     pub bind: String,
-    /// Settings that are kept for those who ask and have no effect, when not as they were at first.
+    /// Settings without effect that CONFIG GET reports, where they differ from their defaults.
     pub without_effect: BTreeMap<&'static str, String>,
 }
 

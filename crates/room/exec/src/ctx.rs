@@ -1,4 +1,4 @@
-//! What a handler gets: its arguments, its keys, its reply, and who asks.
+//! What a handler gets: its arguments, its keys, its reply and its session.
 
 use std::sync::Arc;
 
@@ -46,6 +46,7 @@ pub struct KeyWait<'k> {
 
 impl<'s> Ctx<'_, 's> {
     /// Returns the table of all commands.
+    #[inline]
     pub fn table(&self) -> &'static CommandTable {
         &self.executor.server.registry.table
     }
@@ -63,6 +64,7 @@ impl<'s> Ctx<'_, 's> {
     }
 
     /// Returns the time of this batch in Unix microseconds.
+    #[inline]
     pub fn now_us(&self) -> i64 {
         self.executor.now_us()
     }
@@ -74,21 +76,25 @@ impl<'s> Ctx<'_, 's> {
     }
 
     /// Returns whether more memory is used than `maxmemory` allows.
+    #[inline]
     pub fn is_out_of_memory(&self) -> bool {
         self.executor.turn.out_of_memory
     }
 
     /// Returns the state that all threads share. For commands about the server itself.
+    #[inline]
     pub fn server(&self) -> &'s Server {
         self.executor.server
     }
 
     /// Returns the counters of this thread.
+    #[inline]
     pub fn stats(&self) -> &'s ThreadStats {
         self.executor.stats
     }
 
     /// Returns the thread that runs the command. For commands about the server itself.
+    #[inline]
     pub fn executor(&mut self) -> &mut Executor<'s> {
         self.executor
     }
@@ -131,21 +137,25 @@ impl<'c> Ctx<'c, '_> {
     }
 
     /// Returns an argument, or a syntax error when there are fewer.
+    #[inline]
     pub fn arg(&self, at: usize) -> Result<&'c [u8], CommandError> {
         self.args.get(at).ok_or(CommandError::Syntax)
     }
 
     /// Reads an argument as an integer.
+    #[inline]
     pub fn int(&self, at: usize) -> Result<i64, CommandError> {
         parse_i64(self.arg(at)?).ok_or(CommandError::NotInteger)
     }
 
     /// Reads an argument as a float.
+    #[inline]
     pub fn float(&self, at: usize) -> Result<f64, CommandError> {
         parse_f64(self.arg(at)?).ok_or(CommandError::NotFloat)
     }
 
-    /// Tells whether an argument is a word, letter case ignored.
+    /// Returns whether an argument is a word, letter case ignored.
+    #[inline]
     pub fn is(&self, at: usize, word: &str) -> bool {
         self.args
             .get(at)
@@ -153,6 +163,7 @@ impl<'c> Ctx<'c, '_> {
     }
 
     /// Returns how long a string may grow. What was written before is written again, whatever is set now.
+    #[inline]
     pub fn string_bytes_max(&self) -> usize {
         if self.db.replaying {
             usize::MAX
@@ -173,7 +184,8 @@ impl<'c> Ctx<'c, '_> {
         Ok(ms as i64)
     }
 
-    /// Tells whether this command may wait: not inside a transaction or script.
+    /// Returns whether this command may wait: not inside a transaction or script.
+    #[inline]
     pub fn may_wait(&self) -> bool {
         self.session.nesting == 0
     }
@@ -200,12 +212,12 @@ impl<'c> Ctx<'c, '_> {
 }
 
 impl Ctx<'_, '_> {
-    /// Says that the request is its own effect, although it counts as no change.
+    /// Records the request as its own effect, although it counts as no change.
     pub fn effect_verbatim(&mut self) {
         self.db.effect_iter(self.args.len(), self.args.iter());
     }
 
-    /// Says that the request is its own effect at the time it ran.
+    /// Records the request as its own effect with the time it ran.
     pub fn effect_verbatim_now(&mut self) {
         self.db.effect_now(self.args.len(), self.args.iter());
     }

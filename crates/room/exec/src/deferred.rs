@@ -1,6 +1,6 @@
 //! Work on keys that has to wait for a slow script to end.
 //!
-//! Nobody waits for a shard that a slow script holds. Requests are refused; but
+//! No thread waits for a shard that a slow script holds. Requests are refused; but
 //! some work cannot be: a connection that ends leaves its waits and watches, and
 //! a change may have made a key ready just before the script began. It is left
 //! here, for whichever thread begins a batch first once the script has ended.
@@ -15,7 +15,7 @@ use crate::session::Watch;
 
 /// Something to be done when the keys can be had again.
 pub enum Deferred {
-    /// Serve those who wait for a key.
+    /// Serve the clients that wait for a key.
     Serve(Vec<u8>),
     /// Take an ended wait out of its keys' queues.
     Forget(Arc<Wait>),
@@ -38,7 +38,7 @@ impl DeferredWork {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether there is anything; costs one load.
+    /// Returns whether there is anything; costs one load.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed)

@@ -137,7 +137,7 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// Tells whether a request has to wait for the end of a pause.
+    /// Returns whether a request has to wait for the end of a pause.
     #[cold]
     fn postpones(&mut self, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
         let postponed = holds_up(
@@ -173,7 +173,7 @@ impl<'s> Executor<'s> {
         }
         self.check_journal(session, command)?;
         session.check_subscribed_mode(command)?;
-        if let Some(slow) = self.server.keyspace.shards.slow()
+        if let Some(slow) = self.server.keyspace.shards.long_script()
             && !command.spec.flags.has(ALLOW_BUSY)
         {
             self.stats.commands[command.number].rejected.add(1);
@@ -200,8 +200,8 @@ impl<'s> Executor<'s> {
         Ok(command)
     }
 
-    /// Runs a command under the locks of `scope`, then whatever its changes have made possible for
-    /// those who wait. When it needs tags that are not in memory, it is left waiting for them instead.
+    /// Runs a command under the locks of `scope`, then the commands of blocked clients that its changes
+    /// have made possible. When it needs tags that are not in memory, it is left waiting for them instead.
     fn run(
         &mut self,
         session: &mut Session,
@@ -247,7 +247,12 @@ impl<'s> Executor<'s> {
             Ok(ready) => self.serve(ready),
             Err(Busy) => {
                 self.stats.commands[command.number].rejected.add(1);
-                let slow = self.server.keyspace.shards.slow().unwrap_or(LongScript::Script);
+                let slow = self
+                    .server
+                    .keyspace
+                    .shards
+                    .long_script()
+                    .unwrap_or(LongScript::Script);
                 self.refuse(session, &args, &busy_error(slow), out);
             }
         }
@@ -276,7 +281,7 @@ impl<'s> Executor<'s> {
             out.error(&error.to_string());
             return;
         }
-        // Neither inside of others nor on behalf of somebody who is blocked can one wait.
+        // A nested command, or one run for a blocked client, must not wait for a load.
         if (session.nesting > 0 || session.woken_by.is_some())
             && db.is_any_cold()
             && let Err(error) = load_in_place(command, &args, db)
@@ -348,7 +353,7 @@ impl<'s> Executor<'s> {
         );
     }
 
-    /// Locks a scope, runs `work` on it and returns the keys that somebody waits for. When a slow script
+    /// Locks a scope, runs `work` on it and returns the changed keys that clients wait for. When a slow script
     /// holds a part of it, nothing happens.
     pub fn with_db(
         &mut self,
@@ -383,7 +388,7 @@ impl<'s> Executor<'s> {
         Ok(db.ready)
     }
 
-    /// Tells which shards a request needs.
+    /// Returns which shards a request needs.
     pub fn scope(&self, command: &'static Command, args: &Args<'_>, session: &Session) -> LockScope {
         if let Some(at) = command.only_key {
             return LockScope::One(self.server.keyspace.shards.locate(&args[at]).shard);
@@ -411,7 +416,7 @@ impl<'s> Executor<'s> {
 /// The refusal of a command that could need more memory than there may be.
 pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-/// Tells whether a command, or one that EXEC would run, could need more memory.
+/// Returns whether a command, or one that EXEC would run, could need more memory.
 pub fn needs_memory(session: &Session, command: &Command) -> bool {
     if command.spec.name != "EXEC" {
         return command.spec.flags.has(DENYOOM);

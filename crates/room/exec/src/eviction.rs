@@ -28,10 +28,10 @@ impl Executor<'_> {
         }
     }
 
-    /// Removes keys until memory suffices or none is left to remove; tells whether it removed any.
+    /// Removes keys until memory suffices or none is left to remove; returns whether it removed any.
     ///
-    /// Under the policy `noeviction`, saved tags go to the cold tier instead: nobody can tell, so nobody is
-    /// told.
+    /// Under the policy `noeviction`, saved tags go to the cold tier instead: clients cannot observe it,
+    /// so no event is published.
     #[cold]
     pub fn free_memory(&mut self) -> bool {
         let policy = self.turn.config.maxmemory_policy;

@@ -122,7 +122,7 @@ impl Timer {
         self.rate.ns_between(started, self.ended_ticks)
     }
 
-    /// Says that time has passed since the last command ended, which is not part of the next one.
+    /// Forgets when the last command ended: time has passed that is not part of the next one.
     pub(crate) fn forget_end(&mut self) {
         self.ended_ticks = 0;
     }
@@ -237,23 +237,27 @@ impl<'s> Executor<'s> {
     }
 
     /// Counts a read from a socket.
+    #[inline]
     pub fn count_read(&self, bytes: usize) {
         self.stats.reads.add(1);
         self.stats.net_input_bytes.add(bytes as u64);
     }
 
     /// Counts writes to a socket.
+    #[inline]
     pub fn count_written(&self, bytes: usize) {
         self.stats.writes.add(1);
         self.stats.net_output_bytes.add(bytes as u64);
     }
 
     /// Returns the time of this batch in Unix milliseconds.
+    #[inline]
     pub fn now_ms(&self) -> i64 {
         self.turn.now_us / 1000
     }
 
     /// Returns the time of this batch in Unix microseconds.
+    #[inline]
     pub fn now_us(&self) -> i64 {
         self.turn.now_us
     }

@@ -22,7 +22,7 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    /// Tells whether anybody watches.
+    /// Returns whether any connection watches.
     #[inline]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0

@@ -30,7 +30,7 @@ pub(crate) fn holds_up(
     }
 }
 
-/// Tells whether a command may change something: EXEC does what its commands do, and a script may
+/// Returns whether a command may change something: EXEC does what its commands do, and a script may
 /// have promised not to.
 fn changes_data(scripts: &Scripts, session: &Session, command: &Command, args: &Args<'_>) -> bool {
     let changes = |command: &Command, args: &Args<'_>| {

@@ -32,7 +32,7 @@ pub enum ReplayError {
     Busy,
 }
 
-/// Nobody hears of what replay does.
+/// A mailbox that discards messages: replay notifies no client.
 struct Nobody;
 
 impl Mailbox for Nobody {

@@ -1,4 +1,4 @@
-//! What a request needs of the tiers before it may run.
+//! Checks before a request runs that the tags of its keys are resident.
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
@@ -72,7 +72,7 @@ pub(crate) fn waits_for_load(
     waits
 }
 
-/// Reads the tags that a command inside a script or transaction needs, since nobody can wait there.
+/// Reads the tags that a command inside a script or transaction needs, since they must not wait.
 pub(crate) fn load_in_place(command: &Command, args: &Args<'_>, db: &mut Db<'_>) -> Result<(), ColdError> {
     let mut result = Ok(());
     each_key(command.spec, args, |at, _| {

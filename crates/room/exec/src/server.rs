@@ -36,10 +36,10 @@ pub struct Server {
     pub monitors: Monitors,
     pub slowlog: SlowLog,
     pub latency: LatencyMonitor,
-    /// A client asked for the end (SHUTDOWN); whoever runs the engine looks here from time to time.
+    /// A client requested a shutdown (SHUTDOWN); the engine's owner polls this.
     pub shutdown_requested: AtomicBool,
     pub rates: Rates,
-    /// Expired keys are looked for even when nobody asks for them (DEBUG SET-ACTIVE-EXPIRE).
+    /// Expired keys are removed in the background (DEBUG SET-ACTIVE-EXPIRE).
     pub active_expire: AtomicBool,
     /// When the engine was made, in Unix microseconds.
     pub started_us: i64,
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
+    /// Returns whether any of the connections that `is_meant` names listens to a channel or pattern.
     pub fn is_heard(
         &self,
         kind: nagaya_connections::pubsub::Kind,
@@ -183,7 +183,7 @@ impl Server {
         Ok(())
     }
 
-    /// Tells those who keep a copy of a setting. The settings are still locked.
+    /// Updates the copies of settings that other parts keep. The settings are still locked.
     fn config_taken(&self, config: &Config) {
         self.keyspace
             .memory
@@ -191,6 +191,7 @@ impl Server {
         self.config_version.fetch_add(1, Ordering::Release);
     }
 
+    #[inline]
     pub fn config_version(&self) -> u64 {
         self.config_version.load(Ordering::Acquire)
     }

@@ -77,7 +77,7 @@ impl SlowLog {
     }
 
     /// Returns the number of entries.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.log.lock().entries.len()
     }
 

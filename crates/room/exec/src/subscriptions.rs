@@ -13,12 +13,12 @@ use nagaya_resp::Proto;
 use crate::session::Session;
 
 impl Session {
-    /// Tells whether the connection listens to anything.
+    /// Returns whether the connection listens to anything.
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions.is_some()
     }
 
-    /// Tells whether the connection is one of RESP2 that listens to something: it may send only a few
+    /// Returns whether the connection is one of RESP2 that listens to something: it may send only a few
     /// commands, since its replies could be taken for messages.
     #[inline]
     pub fn in_subscribed_mode(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A `Db` is made per command (or per transaction or script) over the locked
 //! shards of its keys. It hides where a key lives and what expiry means:
-//! an expired key is missing, whoever looks. Reads take `&self`, so that a
+//! an expired key is missing to every reader. Reads take `&self`, so that a
 //! command can look at several keys at once; the expired keys that they meet
 //! are removed when the command ends. Writes remove theirs at once.
 //!
@@ -65,21 +65,21 @@ pub struct Db<'s> {
     now_ms: i64,
     /// Keys whose expiry is earlier than this are gone.
     expired_before_ms: i64,
-    /// What was done before is done again: nobody is told, and no key expires.
+    /// Effects are being replayed: no client is notified, and no key expires.
     pub replaying: bool,
     /// What the commands did, for the journal.
     pub effects: Effects,
     /// How uses of keys are counted.
     pub recency: Recency,
     notify: Events,
-    /// The cold tier, which wants to know what changes.
+    /// The cold tier, for which changes are noted.
     pub tiering: Option<&'s Tiering>,
-    /// Whose command this is, for client-side caching.
+    /// The client that runs the command, for client-side caching; 0 for none.
     pub client_id: u64,
     /// Changes made, as Redis counts them for its persistence.
     pub dirty: u64,
     expired: RefCell<Vec<Vec<u8>>>,
-    /// Keys changed while somebody waits for them.
+    /// Changed keys that blocked clients wait for.
     pub ready: Vec<Vec<u8>>,
     /// Messages about changed keys that wait for the end of the command.
     pub changes: Option<Box<PendingInvalidations>>,
@@ -119,6 +119,7 @@ impl<'s> Db<'s> {
     }
 
     /// Returns the data that the locked shards are part of.
+    #[inline]
     pub fn data(&self) -> &'s Keyspace {
         self.data
     }
@@ -130,7 +131,7 @@ impl<'s> Db<'s> {
         self.replaying = true;
     }
 
-    /// Tells where a key of the request lives, which saves looking for it again and again.
+    /// Returns where a key of the request lives, which saves looking for it again and again.
     ///
     /// The request's bytes stay where they are while its command runs, so a key at the same address and
     /// of the same length is the same key.
@@ -141,6 +142,7 @@ impl<'s> Db<'s> {
 
     /// Returns the time at which the command (or the transaction or script around it) began, in Unix
     /// milliseconds.
+    #[inline]
     pub fn now_ms(&self) -> i64 {
         self.now_ms
     }
@@ -185,12 +187,14 @@ impl<'s> Db<'s> {
         Some(entry)
     }
 
-    /// Tells whether a key exists; not a use of it.
+    /// Returns whether a key exists; not a use of it.
+    #[inline]
     pub fn exists(&self, key: &[u8]) -> bool {
         self.live(key).is_some()
     }
 
     /// Returns the type of a key's value; not a use of it.
+    #[inline]
     pub fn kind(&self, key: &[u8]) -> Option<ValueKind> {
         self.live(key).map(Entry::kind)
     }
@@ -256,7 +260,7 @@ impl<'s> Db<'s> {
         entry.collection_mut().ok_or(CommandError::WrongType)
     }
 
-    /// Sets a key as `put` says, and tells the cold tier's keeper.
+    /// Sets a key by `put` and notes the change for the cold tier.
     #[inline]
     fn put(
         &mut self,
@@ -337,7 +341,8 @@ impl<'s> Db<'s> {
         self.discard(old);
     }
 
-    /// Removes a key; tells whether it was there. Large values are freed elsewhere.
+    /// Removes a key; returns whether it was there. Large values are freed on another thread.
+    #[inline]
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match self.take(key) {
             Some(entry) => {
@@ -349,6 +354,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes a key and returns its value with its expiry (RENAME).
+    #[inline]
     pub fn take(&mut self, key: &[u8]) -> Option<Entry> {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
@@ -361,7 +367,8 @@ impl<'s> Db<'s> {
         Some(entry)
     }
 
-    /// Tells the cold tier's keeper that a key is gone.
+    /// Notes for the cold tier that a key is gone.
+    #[inline]
     fn note_removed(&mut self, entry: &Entry, location: KeyLocation) {
         if self.tiering.is_some() {
             let tiers = &mut self.locked.get_mut(location.shard).tiers;
@@ -374,7 +381,7 @@ impl<'s> Db<'s> {
         }
     }
 
-    /// Removes a key whose collection has become empty, with its `del` event; tells whether it did.
+    /// Removes a key whose collection has become empty, with its `del` event; returns whether it did.
     /// Streams stay.
     pub fn remove_if_empty<T: Collection>(&mut self, key: &[u8]) -> bool {
         let empty = self
@@ -389,11 +396,13 @@ impl<'s> Db<'s> {
     }
 
     /// Returns when a key expires; outer nothing when the key is missing.
+    #[inline]
     pub fn expiry(&self, key: &[u8]) -> Option<Option<i64>> {
         self.live(key).map(Entry::expiry)
     }
 
     /// Sets or clears the expiry of a key; false when it is missing.
+    #[inline]
     pub fn set_expiry(&mut self, key: &[u8], at_ms: Option<i64>) -> bool {
         let location = self.locate(key);
         self.drop_if_expired(key, location);
@@ -408,20 +417,22 @@ impl<'s> Db<'s> {
         keys.set_expiry(location.hash, key, at_ms)
     }
 
-    /// Frees an entry, elsewhere when that takes long.
+    /// Frees an entry, on another thread when that takes long.
+    #[inline]
     pub fn discard(&self, entry: Entry) {
         if entry.free_effort() > FREE_EFFORT_MAX {
             self.data.reclaim(Reclaimable::Entry(entry), 1);
         }
     }
 
-    /// Tells everybody concerned that a key has changed: transactions that watch it, clients that wait
-    /// for it or cache it.
+    /// Notifies watching transactions, blocked clients and client-side caches of a changed key.
+    #[inline]
     pub fn modified(&mut self, key: &[u8]) {
         self.changed(key, self.client_id);
     }
 
-    /// Like [`Db::modified`], told of a change by the client `by`, or by nobody (0).
+    /// Like [`Db::modified`], for a change by the client `by`; 0 when the key expired.
+    #[inline]
     fn changed(&mut self, key: &[u8], by: u64) {
         self.dirty += 1;
         self.touch(key);
@@ -433,7 +444,8 @@ impl<'s> Db<'s> {
         }
     }
 
-    /// Tells the transactions that watch a key and the clients that wait for it.
+    /// Notifies the transactions that watch a key and the clients that wait for it.
+    #[inline]
     fn touch(&mut self, key: &[u8]) {
         let location = self.locate(key);
         let shard = self.locked.get_mut(location.shard);
@@ -476,7 +488,7 @@ impl<'s> Db<'s> {
         self.len() + self.tiering.map_or(0, |tiering| tiering.cold_keys() as usize)
     }
 
-    /// Tells whether there is no key.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -608,6 +620,7 @@ impl<'s> Db<'s> {
     }
 
     /// Removes the expired keys that reads have met. Called once the handler is done.
+    #[inline]
     pub fn purge_expired(&mut self) {
         if self.expired.get_mut().is_empty() {
             return;
@@ -645,26 +658,30 @@ impl<'s> Db<'s> {
         &self.locked.get(shard).keys
     }
 
-    /// Finds a key even when its time has come and nobody has met it since.
+    /// Finds a key even when it has expired and was not removed yet.
     pub fn peek_expired(&self, key: &[u8]) -> Option<&Entry> {
         let location = self.locate(key);
         self.locked.get(location.shard).keys.get(location.hash, key)
     }
 
+    #[inline]
     pub fn shard_mut(&mut self, key: &[u8]) -> &mut crate::shard::Shard {
         let location = self.locate(key);
         self.locked.get_mut(location.shard)
     }
 
     /// Returns a held shard.
+    #[inline]
     pub fn held(&self, shard: usize) -> &Shard {
         self.locked.get(shard)
     }
 
+    #[inline]
     pub fn shard_of(&self, key: &[u8]) -> usize {
         self.locate(key).shard
     }
 
+    #[inline]
     pub fn tiers_of(&self, key: &[u8]) -> &ShardResidency {
         &self.locked.get(self.locate(key).shard).tiers
     }
@@ -693,6 +710,7 @@ impl<'s> Db<'s> {
         entry.expiry().is_some_and(|at| at < self.expired_before_ms)
     }
 
+    #[inline]
     fn drop_if_expired(&mut self, key: &[u8], location: KeyLocation) {
         let keys = &mut self.locked.get_mut(location.shard).keys;
         if keys.volatile() == 0 {
@@ -719,6 +737,7 @@ impl<'s> Db<'s> {
         self.record_removal(&key);
     }
 
+    #[inline]
     fn expiry_for(&mut self, key: &[u8], location: KeyLocation, expiry: Expiry) -> Option<i64> {
         match expiry {
             Expiry::Clear => None,

@@ -23,7 +23,8 @@ impl Events {
     /// What `A` stands for: everything but misses and new keys.
     pub const ALL: Events = Events(0x7fc | (1 << 13));
 
-    /// Tells whether any class of `other` is in this set.
+    /// Returns whether any class of `other` is in this set.
+    #[inline]
     pub const fn has(self, other: Events) -> bool {
         self.0 & other.0 != 0
     }

@@ -1,7 +1,7 @@
 //! What a key's stamp means: when it was used last or, under an LFU policy, how often.
 //!
 //! The frequency is Redis's: eight bits that grow the less likely the larger they
-//! are, and lose one for every minute in which nobody used the key; the stamp's
+//! are, and lose one for every minute without a use of the key; the stamp's
 //! next sixteen bits are the minute of the last change.
 
 use nagaya_store::rng::with_thread_rng;
@@ -11,7 +11,7 @@ const FRESH: u8 = 5;
 /// How much harder each further step is (Redis's default `lfu-log-factor`).
 const LOG_FACTOR: f64 = 10.0;
 
-/// How uses of keys are counted, with the time of the command at hand.
+/// How uses of keys are counted, with the time of the current command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recency {
     /// Stamps are Unix seconds.
@@ -21,6 +21,7 @@ pub enum Recency {
 }
 
 impl Recency {
+    #[inline]
     pub fn at(now_ms: i64, counts_uses: bool) -> Recency {
         if counts_uses {
             Recency::Frequency((now_ms / 60_000) as u16)
@@ -30,6 +31,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is new.
+    #[inline]
     pub fn fresh(self) -> u32 {
         match self {
             Recency::Seconds(now_s) => now_s,
@@ -47,6 +49,7 @@ impl Recency {
     }
 
     /// Returns the stamp of a key that is set to another value: its frequency stays.
+    #[inline]
     pub fn replaced(self, old: Option<u32>) -> u32 {
         match (self, old) {
             (Recency::Frequency(_), Some(stamp)) => stamp,
@@ -55,6 +58,7 @@ impl Recency {
     }
 
     /// Returns the frequency of a key; nothing when frequencies are not counted.
+    #[inline]
     pub fn frequency(self, stamp: u32) -> Option<u8> {
         match self {
             Recency::Seconds(_) => None,

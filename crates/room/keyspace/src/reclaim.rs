@@ -5,7 +5,7 @@ use nagaya_store::key_table::KeyTable;
 
 /// Takes values that are too large to free while a client waits.
 pub trait Reclaimer: Send + Sync {
-    /// Frees the values, some time, somewhere else.
+    /// Frees the values on another thread.
     fn reclaim(&self, garbage: Reclaimable);
 }
 

@@ -7,7 +7,7 @@
 //! no shard's under any other.
 //!
 //! A script holds every shard for as long as it runs. Once that is too long it
-//! says so here ([`Shards::set_slow`]), and whoever wants a shard is refused
+//! says so here ([`Shards::set_long_script`]), and a thread that wants a shard is refused
 //! with [`Busy`] instead of waiting.
 
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::hash_tag::hash_tag;
 use crate::residency::shard::ShardResidency;
 
-/// One shard's keys and who waits for or watches them.
+/// One shard's keys, and the clients that wait for or watch them.
 #[derive(Default)]
 pub struct Shard {
     pub keys: KeyTable,
@@ -87,10 +87,12 @@ pub const SHARDS_MAX: usize = 256;
 pub struct ShardSet([u64; SHARDS_MAX / 64]);
 
 impl ShardSet {
+    #[inline]
     pub fn insert(&mut self, shard: usize) {
         self.0[shard / 64] |= 1 << (shard % 64);
     }
 
+    #[inline]
     pub fn contains(&self, shard: usize) -> bool {
         self.0[shard / 64] & (1 << (shard % 64)) != 0
     }
@@ -107,6 +109,7 @@ pub enum LockScope {
 
 impl LockScope {
     /// Returns the scope that covers both.
+    #[inline]
     pub fn join(self, other: LockScope) -> LockScope {
         match (self, other) {
             (LockScope::None, scope) | (scope, LockScope::None) => scope,
@@ -140,9 +143,9 @@ impl Shards {
         }
     }
 
-    /// Tells what makes everybody else wait too long, if anything does.
+    /// Returns what has been holding every shard for too long, if anything does.
     #[inline]
-    pub fn slow(&self) -> Option<LongScript> {
+    pub fn long_script(&self) -> Option<LongScript> {
         match self.slow.load(Ordering::Relaxed) {
             0 => None,
             1 => Some(LongScript::Script),
@@ -150,13 +153,14 @@ impl Shards {
         }
     }
 
-    /// Makes everybody who wants a shard be refused, or wait again. The caller holds every shard.
-    pub fn set_slow(&self, slow: Option<LongScript>) {
+    /// Makes threads that want a shard be refused, or wait again. The caller holds every shard.
+    pub fn set_long_script(&self, slow: Option<LongScript>) {
         self.slow
             .store(slow.map_or(0, |slow| slow as u8), Ordering::Relaxed);
     }
 
     /// Returns the number of shards.
+    #[inline]
     pub fn count(&self) -> usize {
         self.shards.len()
     }
@@ -189,11 +193,13 @@ impl Shards {
     }
 
     /// Returns the shard of a tag.
+    #[inline]
     pub fn shard_of_tag(&self, tag: &[u8]) -> usize {
         (hash_bytes(tag) >> 40) as usize & (self.shards.len() - 1)
     }
 
     /// Takes the locks of a scope, in order.
+    #[inline]
     pub fn lock(&self, scope: LockScope) -> Result<Locked<'_>, Busy> {
         Ok(match scope {
             LockScope::None => Locked::None,
@@ -227,7 +233,7 @@ impl Shards {
     #[cold]
     fn lock_contended(&self, shard: usize) -> Result<MutexGuard<'_, Shard>, Busy> {
         loop {
-            if self.slow().is_some() {
+            if self.long_script().is_some() {
                 return Err(Busy);
             }
             if let Some(guard) = self.shards[shard].0.try_lock_for(CONTENDED_WAIT) {
@@ -290,10 +296,10 @@ mod tests {
         let shards = Shards::new(4);
         let held = shards.lock(LockScope::All);
         assert!(held.is_ok());
-        shards.set_slow(Some(LongScript::Script));
+        shards.set_long_script(Some(LongScript::Script));
         assert!(matches!(shards.lock(LockScope::One(2)), Err(Busy)));
         assert!(matches!(shards.lock(LockScope::None), Ok(Locked::None)));
-        shards.set_slow(None);
+        shards.set_long_script(None);
         drop(held);
         assert!(shards.lock(LockScope::One(2)).is_ok());
     }

@@ -18,6 +18,7 @@ impl Counter {
     }
 
     /// Returns the count.
+    #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

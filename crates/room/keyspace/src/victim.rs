@@ -62,7 +62,7 @@ impl Db<'_> {
         Some(chosen.key().to_vec())
     }
 
-    /// Removes a key for want of memory, with its event.
+    /// Removes a key to free memory, with its event.
     pub fn evict(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.take(key) else { return false };
         drop(entry);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_commands::client::{Client, Mailbox, Message};
+use nagaya_connections::client::{Mailbox, Message};
+use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::{Interest, Key, Transport};
 
 use super::model::session::{ReadPause, Session};
@@ -146,7 +147,7 @@ impl Worker<'_> {
             return;
         }
         let mailbox = Arc::clone(self.env.inbox) as Arc<dyn Mailbox>;
-        let client = Client::new(id, mailbox, transport.peer_name(), transport.local_name());
+        let client = ExecSession::new(id, mailbox, transport.peer_name(), transport.local_name());
         self.executor.connect(&client);
         let session = Session::new(transport, client, self.env.now_us);
         self.sessions.add(key, Box::new(session));

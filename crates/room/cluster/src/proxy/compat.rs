@@ -1,7 +1,7 @@
 //! The proxy's part of COMPAT.md.
 
+use nagaya_command_spec::table::Command;
 use nagaya_commands::compat::OnRedis;
-use nagaya_commands::table::Command;
 
 use super::model::routes::{NodeMerge, Route, Routes, Script, TagMerge};
 

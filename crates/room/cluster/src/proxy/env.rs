@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use nagaya_commands::server::Server;
+use nagaya_exec::server::Server;
 use nagaya_redis_client::Topology;
 use nagaya_tiering::protocol::Tokens;
 use rustls::ClientConfig;
@@ -118,10 +118,10 @@ impl<'a> Env<'a> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use nagaya_commands::clock::SystemClock;
-    use nagaya_commands::config::Config as TableConfig;
-    use nagaya_commands::reclaim::ReclaimInline;
+    use nagaya_clock::SystemClock;
     use nagaya_commands::table::registry;
+    use nagaya_exec::config::Config as TableConfig;
+    use nagaya_keyspace::reclaim::ReclaimInline;
     use nagaya_redis_client::RedisUrl;
 
     use super::*;

@@ -1,8 +1,8 @@
 //! Parses the requests of a client and decides what becomes of each.
 
-use nagaya_commands::client::Client;
-use nagaya_commands::executor::Core;
-use nagaya_commands::pubsub::Kind;
+use nagaya_connections::pubsub::Kind;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::Key;
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 use nagaya_tiering::tag::tag_of;
@@ -273,7 +273,7 @@ impl Worker<'_> {
 }
 
 /// Returns the limits for a client's requests; they are low before it has authenticated.
-fn limits(executor: &Core<'_>, client: &mut Client) -> Limits {
+fn limits(executor: &Executor<'_>, client: &mut ExecSession) -> Limits {
     if executor.must_authenticate(client) {
         return Limits::unauthenticated();
     }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use nagaya_commands::client::{Mailbox, Message};
+use nagaya_connections::client::{Mailbox, Message};
 use nagaya_reactor::Transport;
 
 use super::model::layout::Layout;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::config::Config as TableConfig;
-use nagaya_commands::executor::Core;
-use nagaya_commands::reclaim::ReclaimInline;
-use nagaya_commands::server::Server;
+use nagaya_clock::SystemClock;
 use nagaya_commands::table::registry;
+use nagaya_exec::config::Config as TableConfig;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::server::Server;
+use nagaya_keyspace::reclaim::ReclaimInline;
 use nagaya_reactor::{Listener, Waker};
 use nagaya_redis_client::{Client, Options};
 use nagaya_tiering::protocol::Tokens;
@@ -235,8 +235,8 @@ impl Proxy {
         );
         self.inboxes.push(inbox);
         self.spawn(format!("room-io-{number}"), move || {
-            let stats = Core::new_stats(&shared.server);
-            let core = Core::new(&shared.server, &stats);
+            let stats = Executor::new_stats(&shared.server);
+            let core = Executor::new(&shared.server, &stats);
             match Worker::new(&shared, core, &own, stop) {
                 Ok(mut worker) => worker.run(),
                 Err(error) => tracing::error!(%error, "could not set up a worker"),

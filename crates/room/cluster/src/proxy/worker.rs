@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::executor::Core;
+use nagaya_exec::executor::Executor;
 use nagaya_reactor::{Event, Events, Key, Poller, Ready, reserved_token};
 
 use super::env::{Env, Shared};
@@ -50,7 +50,7 @@ const WAKE: u64 = reserved_token(0);
 pub(crate) struct Worker<'s> {
     pub(super) env: Env<'s>,
     /// Runs the commands that are answered here.
-    pub(super) executor: Core<'s>,
+    pub(super) executor: Executor<'s>,
     pub(super) routes: Routes,
     pub(super) poller: Rc<Poller>,
     pub(super) sessions: Sessions,
@@ -67,7 +67,7 @@ pub(crate) struct Worker<'s> {
 impl<'s> Worker<'s> {
     pub(crate) fn new(
         shared: &'s Shared,
-        executor: Core<'s>,
+        executor: Executor<'s>,
         inbox: &'s Arc<Inbox>,
         stop: Arc<AtomicBool>,
     ) -> std::io::Result<Worker<'s>> {

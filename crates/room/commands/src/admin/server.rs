@@ -221,7 +221,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
             "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
     }
-    if let Some(slow) = ctx.server().keyspace.shards.slow()
+    if let Some(slow) = ctx.server().keyspace.shards.long_script()
         && !has("NOSAVE")
     {
         return Err(nagaya_exec::scripts::traits::busy_error(slow));

@@ -70,7 +70,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SLOWLOG LEN
 fn len(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let length = ctx.server().slowlog.len();
+    let length = ctx.server().slowlog.count();
     ctx.out.int(length as i64);
     Ok(())
 }

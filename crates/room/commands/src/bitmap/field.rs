@@ -36,7 +36,7 @@ enum Action {
     IncrBy(i64, Overflow),
 }
 
-/// Tells what BITFIELD does with its key: it only reads when all its parts are GET.
+/// Returns what BITFIELD does with its key: it only reads when all its parts are GET.
 pub(super) fn bitfield_key_use(args: &Args<'_>) -> KeyFlags {
     let mut at = 2;
     while at < args.len() {
@@ -173,7 +173,7 @@ impl Field {
         (self.offset + self.bits as usize - 1) / 8 + 1
     }
 
-    /// Runs one operation on a string that has room for it and writes its reply; tells whether the key
+    /// Runs one operation on a string that has room for it and writes its reply; returns whether the key
     /// counts as changed.
     fn act(self, action: Action, text: &mut [u8], grown: bool, out: &mut Out) -> bool {
         let old = self.load(text);

@@ -172,7 +172,7 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
-    if server.keyspace.shards.slow() == Some(LongScript::Script) {
+    if server.keyspace.shards.long_script() == Some(LongScript::Script) {
         return Err(busy_error(LongScript::Script));
     }
     let out = &mut *ctx.out;
@@ -199,7 +199,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     out.bulk_str("LUA");
     out.map(2);
     out.bulk_str("libraries_count");
-    out.int(libraries.len() as i64);
+    out.int(libraries.count() as i64);
     out.bulk_str("functions_count");
     out.int(libraries.function_count() as i64);
     Ok(())

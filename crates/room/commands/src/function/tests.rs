@@ -222,7 +222,7 @@ fn a_slow_function_is_shown_and_killed() {
     std::thread::scope(|scope| {
         let mut runner = TestSession::on(&engine);
         let running = scope.spawn(move || runner.run(&[b"FCALL", b"spin", b"0", b"x"]));
-        while engine.server.keyspace.shards.slow().is_none() {
+        while engine.server.keyspace.shards.long_script().is_none() {
             assert!(!running.is_finished(), "the function has ended");
             std::thread::yield_now();
         }

@@ -231,9 +231,10 @@ fn write_distance(out: &mut Out, distance: f64) {
     let scaled = distance * 10_000.0;
     // What does not fit turns into the lowest integer, as the processor has it: seen
     // for places exactly opposite, whose distance is not a number.
-    let scaled = match scaled.abs() < 9_223_372_036_854_775_808.0 {
-        true => scaled.round_ties_even() as i64,
-        false => i64::MIN,
+    let scaled = if scaled.abs() < 9_223_372_036_854_775_808.0 {
+        scaled.round_ties_even() as i64
+    } else {
+        i64::MIN
     };
     let sign = if scaled < 0 { "-" } else { "" };
     let (whole, part) = (scaled.unsigned_abs() / 10_000, scaled.unsigned_abs() % 10_000);

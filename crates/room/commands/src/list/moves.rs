@@ -45,7 +45,7 @@ fn move_or_wait(ctx: &mut Ctx<'_, '_>, from: End, to: End, timeout_ms: i64) -> R
     if move_element(ctx, from, to)? {
         return Ok(());
     }
-    // Where nobody may wait the reply is a missing value; a wait that ends by time is a missing array.
+    // Where waiting is not possible the reply is a missing value; a wait that ends by time is a missing array.
     if !ctx.may_wait() {
         ctx.out.nil();
         return Ok(());

@@ -291,7 +291,7 @@ fn while_slow(engine: &Arc<Engine>, script: &str, work: impl FnOnce()) -> String
     std::thread::scope(|scope| {
         let mut runner = TestSession::on(engine);
         let running = scope.spawn(move || runner.run(&[b"EVAL", script.as_bytes(), b"0"]));
-        while engine.server.keyspace.shards.slow().is_none() {
+        while engine.server.keyspace.shards.long_script().is_none() {
             assert!(!running.is_finished(), "the script has ended");
             std::thread::yield_now();
         }

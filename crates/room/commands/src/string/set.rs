@@ -26,7 +26,7 @@ enum Unit {
     UnixMilliseconds,
 }
 
-/// Tells what SET does with its key: with GET it also reads it. As in Redis the word counts wherever it
+/// Returns what SET does with its key: with GET it also reads it. As in Redis the word counts wherever it
 /// stands, even as a value of another option.
 pub(super) fn set_key_use(args: &Args<'_>) -> KeyFlags {
     if args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"GET")) {

@@ -176,7 +176,12 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
-    let slow = ctx.server().keyspace.shards.slow().unwrap_or(LongScript::Script);
+    let slow = ctx
+        .server()
+        .keyspace
+        .shards
+        .long_script()
+        .unwrap_or(LongScript::Script);
     result.map_err(|Busy| busy_error(slow))
 }
 

@@ -102,9 +102,10 @@ pub(crate) fn add_pairs<'a>(
     let limits = ctx.limits();
     let (mut added, mut updated, mut last) = (0, 0, None);
     let mut failed = false;
-    let set = match flags.xx {
-        true => ctx.db.write::<Zset>(key)?,
-        false => Some(ctx.db.write_or_create::<Zset>(key)?),
+    let set = if flags.xx {
+        ctx.db.write::<Zset>(key)?
+    } else {
+        Some(ctx.db.write_or_create::<Zset>(key)?)
     };
     if let Some(set) = set {
         for (pair, &score) in scores.iter().enumerate() {

@@ -201,9 +201,10 @@ fn read_query<'c>(
         ));
     }
     // Scores and members are given highest first when the range is reversed.
-    let (min, max) = match reverse && by != By::Rank {
-        true => (source + 2, source + 1),
-        false => (source + 1, source + 2),
+    let (min, max) = if reverse && by != By::Rank {
+        (source + 2, source + 1)
+    } else {
+        (source + 1, source + 2)
     };
     Ok(Query {
         bounds: read_bounds(ctx, by, min, max)?,
@@ -275,18 +276,20 @@ impl Query<'_> {
     fn ranks(&self, set: &Zset) -> Range<usize> {
         let ranks = self.bounds.ranks(set);
         if let Bounds::Rank(..) = self.bounds {
-            return match self.reverse {
-                true => set.len() - ranks.end..set.len() - ranks.start,
-                false => ranks,
+            return if self.reverse {
+                set.len() - ranks.end..set.len() - ranks.start
+            } else {
+                ranks
             };
         }
         // A negative offset skips everything, a negative limit is none.
         let skipped = usize::try_from(self.offset).map_or(ranks.len(), |offset| offset.min(ranks.len()));
         let left = ranks.len() - skipped;
         let taken = usize::try_from(self.limit).map_or(left, |limit| limit.min(left));
-        let start = match self.reverse {
-            true => ranks.end - skipped - taken,
-            false => ranks.start + skipped,
+        let start = if self.reverse {
+            ranks.end - skipped - taken
+        } else {
+            ranks.start + skipped
         };
         start..start + taken
     }

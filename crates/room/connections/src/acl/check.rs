@@ -36,7 +36,7 @@ impl Denied {
 }
 
 impl Rules {
-    /// Tells whether one of the selectors allows the request. When none does, the one that came closest
+    /// Returns whether one of the selectors allows the request. When none does, the one that came closest
     /// gives the reason.
     pub fn check(&self, command: &Command, args: &Args<'_>) -> Result<(), Denied> {
         let mut closest = Denied {
@@ -52,7 +52,7 @@ impl Rules {
         Err(closest)
     }
 
-    /// Tells whether the request is allowed by a selector that also may read every key, as a command
+    /// Returns whether the request is allowed by a selector that also may read every key, as a command
     /// needs that reads keys its arguments do not name.
     pub fn allow_reading_all_keys(&self, command: &Command, args: &Args<'_>) -> bool {
         self.selectors.iter().any(|selector| {

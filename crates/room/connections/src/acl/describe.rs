@@ -13,9 +13,12 @@ impl Rules {
         if self.nopass {
             names.push("nopass");
         }
-        names.extend(self.sanitize.map(|sanitize| match sanitize {
-            true => "sanitize-payload",
-            false => "skip-sanitize-payload",
+        names.extend(self.sanitize.map(|sanitize| {
+            if sanitize {
+                "sanitize-payload"
+            } else {
+                "skip-sanitize-payload"
+            }
         }));
         names
     }

@@ -90,6 +90,7 @@ impl Acl {
     }
 
     /// Returns the number of the users' present state.
+    #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

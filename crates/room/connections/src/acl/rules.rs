@@ -55,17 +55,17 @@ impl Rules {
         &self.selectors[0]
     }
 
-    /// Tells whether no command needs a closer look.
+    /// Returns whether no command needs a closer look.
     pub fn allow_everything(&self) -> bool {
         self.selectors.iter().any(Selector::allows_everything)
     }
 
-    /// Tells whether a connection of the user `default` may go on without AUTH.
+    /// Returns whether a connection of the user `default` may go on without AUTH.
     pub fn admit_strangers(&self) -> bool {
         self.nopass && self.enabled
     }
 
-    /// Tells whether somebody with this password may log in. Takes the same time for every wrong one.
+    /// Returns whether a client with this password may log in. Takes the same time for every wrong one.
     pub fn accept(&self, password: &[u8]) -> bool {
         if !self.enabled || self.nopass {
             return self.enabled;

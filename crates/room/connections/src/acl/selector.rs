@@ -132,7 +132,7 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Tells whether this selector alone allows everything.
+    /// Returns whether this selector alone allows everything.
     pub fn allows_everything(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels
     }
@@ -269,7 +269,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Tells whether a key may be used like this.
+    /// Returns whether a key may be used like this.
     pub fn allows_key(&self, key: &[u8], needed: Access) -> bool {
         self.all_keys
             || self.keys.iter().any(|known| {
@@ -277,7 +277,7 @@ impl Selector {
             })
     }
 
-    /// Tells whether every key may be used like this.
+    /// Returns whether every key may be used like this.
     pub fn allows_all_keys(&self, needed: Access) -> bool {
         self.all_keys
             || self
@@ -286,7 +286,7 @@ impl Selector {
                 .any(|known| known.access.covers(needed) && known.pattern == b"*")
     }
 
-    /// Tells whether a channel may be used, or a pattern listened to. A pattern has to be in the rules
+    /// Returns whether a channel may be used, or a pattern listened to. A pattern has to be in the rules
     /// as it stands, because it could reach more than a rule that merely matches it.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels
@@ -323,7 +323,7 @@ fn parse_access(rest: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     Ok((access, &rest[tilde + 1..]))
 }
 
-/// Tells whether a name or pattern holds what the file format cannot: white space or a zero byte.
+/// Returns whether a name or pattern holds what the file format cannot: white space or a zero byte.
 pub fn has_space(text: &[u8]) -> bool {
     text.iter()
         .any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0))

@@ -17,7 +17,7 @@ pub struct SubscriptionCounts {
 }
 
 impl SubscriptionCounts {
-    /// Tells whether there is none at all.
+    /// Returns whether there is none at all.
     pub fn is_empty(&self) -> bool {
         self.channels + self.patterns + self.shard_channels == 0
     }

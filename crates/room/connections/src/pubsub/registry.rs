@@ -75,7 +75,7 @@ impl Striped {
 }
 
 impl PubSub {
-    /// Sends a message to everybody who listens; returns how many got it.
+    /// Sends a message to all listeners; returns how many received it.
     pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let listeners = self.channels.lock(channel);
         let mut receivers = listeners
@@ -92,7 +92,7 @@ impl PubSub {
         receivers
     }
 
-    /// Sends a message to those who listen to a shard channel; returns how many got it.
+    /// Sends a message to the listeners of a shard channel; returns how many received it.
     pub fn publish_to_shard(&self, channel: &[u8], payload: &[u8]) -> usize {
         let listeners = self.shard_channels.lock(channel);
         listeners
@@ -158,7 +158,7 @@ impl PubSub {
         self.with_topics(kind, name, |topics| topics.get(name).map_or(0, HashMap::len))
     }
 
-    /// Tells whether any of the connections that `is_meant` names listens to a channel or pattern.
+    /// Returns whether any of the connections that `is_meant` names listens to a channel or pattern.
     pub fn is_heard(&self, kind: Kind, name: &[u8], is_meant: impl Fn(u64) -> bool) -> bool {
         self.with_topics(kind, name, |topics| {
             let listeners = topics.get(name).into_iter().flatten();
@@ -179,12 +179,12 @@ impl PubSub {
         receivers
     }
 
-    /// Returns how many patterns somebody listens to.
+    /// Returns the number of patterns with listeners.
     pub fn patterns(&self) -> usize {
         self.patterns.read().len()
     }
 
-    /// Visits every channel or pattern that somebody listens to.
+    /// Visits every channel or pattern that has listeners.
     pub fn each(&self, kind: Kind, mut visit: impl FnMut(&[u8], &Listeners)) {
         let mut visit_all = |topics: &Topics| topics.iter().for_each(|(name, all)| visit(name, all));
         match kind {

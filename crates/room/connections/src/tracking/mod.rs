@@ -5,7 +5,7 @@
 //! such a key takes the memory away and sends an invalidation. A client in
 //! broadcast mode names prefixes instead and hears of every change under them;
 //! the keys that one command, transaction or script changed come in one message
-//! per prefix. Nobody pays while nobody tracks: a change costs one relaxed load
+//! per prefix. While no client tracks, this is nearly free: a change costs one relaxed load
 //! then, a read a null check.
 //!
 //! Messages go to the mailbox of the tracking client or of the one it redirects
@@ -31,7 +31,7 @@ pub use tracker::TrackerInfo;
 
 type Trackers = HashMap<u64, Arc<Tracker>, ahash::RandomState>;
 
-/// Who caches what.
+/// Which client caches which keys.
 #[derive(Default)]
 pub struct Tracking {
     /// How many clients track; what a change looks at before anything else.
@@ -59,7 +59,7 @@ pub struct TrackingStats {
 pub struct PendingInvalidations {
     /// For the client that runs the command.
     own: Vec<SelfInvalidation>,
-    /// Keys to broadcast, each with the client that changed it last (0: nobody, it expired).
+    /// Keys to broadcast, each with the client that changed it last (0: it expired).
     broadcast: BTreeMap<Box<[u8]>, u64>,
 }
 
@@ -88,7 +88,7 @@ impl Tracking {
         self.table.remember(key, tracker);
     }
 
-    /// Tells whether anybody tracks.
+    /// Returns whether any client tracks.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed) > 0
@@ -185,7 +185,7 @@ impl Tracking {
     }
 
     /// Forgets keys until no more than `keys_max` (0: any number) are left, `evictions_max` at most;
-    /// whoever may have one of them cached is told.
+    /// clients that may have one of them cached are told.
     pub fn trim(&self, clients: &ClientRegistry, keys_max: usize, evictions_max: usize) {
         if keys_max == 0 {
             return;

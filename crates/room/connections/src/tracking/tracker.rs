@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::client::Client;
 
-/// A client that tracks, with what whoever changes a key must know about it.
+/// A client that tracks, with what a thread that changes a key must know about it.
 ///
 /// The key table keeps it alive for as long as it remembers a key for the client, switched off.
 pub struct Tracker {
@@ -16,7 +16,7 @@ pub struct Tracker {
     noloop: AtomicBool,
     /// Who gets the messages instead; 0 for the client itself.
     redirect: AtomicU64,
-    /// A message found nobody at the other end of the redirection.
+    /// The client that messages are redirected to is gone.
     broken: AtomicBool,
 }
 

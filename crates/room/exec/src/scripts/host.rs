@@ -113,7 +113,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
         Ok(())
     }
 
-    /// Tells everybody that the script takes too long.
+    /// Reports to all threads that the script takes too long.
     fn become_slow(&mut self, elapsed_ms: i64) {
         let RunInfo {
             kind, name, command, ..
@@ -131,7 +131,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
             wrote: self.wrote,
             killed: false,
         }));
-        self.executor.server.keyspace.shards.set_slow(Some(kind));
+        self.executor.server.keyspace.shards.set_long_script(Some(kind));
         self.beside = Some(Box::new(self.executor.beside()));
     }
 }
@@ -194,7 +194,7 @@ impl Drop for ScriptHost<'_, '_> {
         self.session.nesting -= 1;
         self.session.in_script = false;
         if self.beside.is_some() {
-            self.executor.server.keyspace.shards.set_slow(None);
+            self.executor.server.keyspace.shards.set_long_script(None);
             self.executor.server.scripts.set_slow(None);
         }
     }

@@ -37,7 +37,7 @@ impl Libraries {
     }
 
     /// Returns how many libraries there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_name.len()
     }
 

@@ -96,7 +96,7 @@ impl Scripts {
         nagaya_store::rdb::dump_functions(libraries.iter().map(|library| library.code.as_slice()))
     }
 
-    /// Replaces the libraries. The caller holds every shard, so nobody else does.
+    /// Replaces the libraries. The caller holds every shard, so no other thread replaces them.
     pub fn set_libraries(&self, libraries: Libraries) {
         *self.libraries.write() = Arc::new(libraries);
         self.libraries_version.fetch_add(1, Ordering::Release);
@@ -120,7 +120,7 @@ impl Scripts {
         self.limits_lifted.load(Ordering::Relaxed)
     }
 
-    /// Says which script takes too long, or that none does any more.
+    /// Sets which script takes too long, or that none does any more.
     pub(crate) fn set_slow(&self, run: Option<SlowRun>) {
         *self.slow.lock() = run;
     }
@@ -174,7 +174,7 @@ pub fn digest(text: &[u8]) -> Option<Digest> {
     Some(digest)
 }
 
-/// Tells whether a request runs a script or function that has declared that it does not write.
+/// Returns whether a request runs a script or function that has declared that it does not write.
 pub fn only_reads(scripts: &Scripts, command: &Command, args: &Args<'_>) -> bool {
     let Some(name) = args.get(1) else { return false };
     match command.spec.name {

@@ -23,7 +23,7 @@ impl Traits {
         }
     }
 
-    /// Tells whether a run may only read; an error when it was asked to and does not promise it.
+    /// Returns whether a run may only read; an error when it was asked to and does not promise it.
     pub fn read_only(self, asked: bool) -> Result<bool, CommandError> {
         if self.declared && !self.no_writes && asked {
             return Err(CommandError::err(
@@ -33,7 +33,7 @@ impl Traits {
         Ok(asked || self.no_writes)
     }
 
-    /// Refuses a run for want of memory, where the script has said which memory it needs.
+    /// Refuses a run when memory is short, unless the script has declared that it may run then.
     pub fn check_memory(self, out_of_memory: bool) -> Result<(), CommandError> {
         if out_of_memory && self.declared && !self.allow_oom && !self.no_writes {
             return Err(CommandError::coded(

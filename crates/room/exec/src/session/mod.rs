@@ -43,21 +43,21 @@ pub struct Session {
     pub close_after_reply: bool,
     /// Which replies are sent (CLIENT REPLY).
     pub replies: Replies,
-    /// The request at hand was postponed before.
+    /// The current request was postponed before.
     pub postponed: bool,
     /// What `shared.queued` says.
     queued_shown: i32,
-    /// Since when the request at hand has been waiting, in Unix milliseconds.
+    /// Since when the current request has been waiting, in Unix milliseconds.
     pub waiting_since_ms: Option<i64>,
     /// The log's position that SAVE waits for.
     pub save_up_to: Option<u64>,
-    /// How often the request at hand has waited for tags.
+    /// How often the current request has waited for tags.
     pub load_waits: usize,
-    /// What its handler wants to know of the cold tier before it can reply.
+    /// What its handler asks the cold tier before it can reply.
     pub query: Option<ColdQuery>,
-    /// Why the request at hand is to be refused: what it waited for did not come.
+    /// Why the current request must be refused: what it waited for failed.
     pub refusal: Option<Arc<str>>,
-    /// Whether the request at hand has asked the cold tier something.
+    /// Whether the current request has queried the cold tier.
     pub asks: bool,
     /// How deep inside EXEC or a script the current command runs; no command waits there.
     pub nesting: u32,
@@ -144,11 +144,13 @@ impl Session {
     }
 
     /// Returns the connection's number.
+    #[inline]
     pub fn id(&self) -> u64 {
         self.shared.id
     }
 
     /// Returns the protocol the connection speaks.
+    #[inline]
     pub fn proto(&self) -> Proto {
         self.proto
     }
@@ -159,12 +161,14 @@ impl Session {
         self.shared.set_proto(proto);
     }
 
-    /// Tells whether the connection waits for a key; no further request may run until it does not.
+    /// Returns whether the connection waits for a key; no further request may run until it does not.
+    #[inline]
     pub fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
     /// Returns when the wait ends by itself, in Unix milliseconds.
+    #[inline]
     pub fn block_deadline_ms(&self) -> Option<i64> {
         self.blocked.as_ref().and_then(|wait| wait.deadline_ms)
     }
@@ -183,7 +187,8 @@ impl Session {
         };
     }
 
-    /// Tells whether the reply to the request at hand is wanted; for requests that run elsewhere.
+    /// Returns whether the client wants this reply. Used for requests that a node executes.
+    #[inline]
     pub fn takes_reply(&mut self) -> bool {
         let wanted = self.replies == Replies::On;
         self.replies = match self.replies {
@@ -194,7 +199,7 @@ impl Session {
         wanted
     }
 
-    /// Tells others how far the transaction has come, when that has changed.
+    /// Shows the progress of the transaction to other threads, when it has changed.
     #[inline]
     pub fn show_transaction(&mut self) {
         let queued = self
@@ -213,7 +218,7 @@ impl Session {
         }
     }
 
-    /// Returns how long the request at hand has been waiting.
+    /// Returns how long the current request has been waiting.
     pub fn waited_ms(&self, now_ms: i64) -> i64 {
         self.waiting_since_ms.map_or(0, |since_ms| now_ms - since_ms)
     }

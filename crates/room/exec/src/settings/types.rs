@@ -97,7 +97,7 @@ impl Setting {
         }
     }
 
-    /// Says why nobody may set it, if so.
+    /// Returns why it cannot be set, if so.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.access {
             Access::Free | Access::Kept(_) => None,

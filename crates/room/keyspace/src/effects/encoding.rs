@@ -19,11 +19,13 @@ pub struct EffectBuf(Vec<u8>);
 
 impl EffectBuf {
     /// Adds an effect.
+    #[inline]
     pub fn push(&mut self, args: &[&[u8]]) {
         self.push_iter(args.len(), args.iter().copied());
     }
 
     /// Adds an effect of exactly `count` arguments.
+    #[inline]
     pub fn push_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         put_varint(&mut self.0, count as u64);
         for arg in args {
@@ -33,15 +35,18 @@ impl EffectBuf {
     }
 
     /// Returns the record.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Makes the record empty; keeps up to `bytes_max` of room for the next one.
+    #[inline]
     pub fn clear(&mut self, bytes_max: usize) {
         self.0.clear();
         if self.0.capacity() > bytes_max {
@@ -50,6 +55,7 @@ impl EffectBuf {
     }
 }
 
+#[inline]
 fn put_varint(buf: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         buf.push(number as u8 | 0x80);

@@ -5,8 +5,8 @@ pub trait Journal: Send + Sync {
     /// Takes a record and returns its position, which grows from one to the next.
     ///
     /// Called with shards locked: it may copy and queue, and must not wait for a disk. Once it has
-    /// failed it is not called again, since what follows could depend on what is missing, until somebody
-    /// says that it works again.
+    /// failed it is not called again, since what follows could depend on what is missing, until it is
+    /// reported to work again.
     fn append(&self, record: &[u8]) -> Result<u64, JournalError>;
 
     /// Returns how long it is, in bytes.
@@ -14,7 +14,7 @@ pub trait Journal: Send + Sync {
         0
     }
 
-    /// Tells whether there is something that must be durable before anybody hears of it.
+    /// Returns whether there are records that must be durable before replies are sent.
     fn wants_commit(&self) -> bool {
         false
     }
@@ -24,13 +24,13 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
-    /// Tells whether a record, given its position, is as durable as anybody was promised.
+    /// Returns whether a record, given its position, is as durable as the settings promise.
     fn is_durable(&self, _position: u64) -> bool {
         true
     }
 }
 
-/// Why the journal takes no more; the text is what clients are told.
+/// Why the journal accepts no more records; clients receive this text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("MISCONF Errors writing to the AOF file: {reason}")]
 pub struct JournalError {

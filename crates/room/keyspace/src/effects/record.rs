@@ -1,4 +1,4 @@
-//! Telling effects while commands run.
+//! Records effects while commands run.
 
 use nagaya_resp::Args;
 use nagaya_store::rdb;
@@ -11,15 +11,16 @@ use crate::hash_tag::hash_tag;
 #[derive(Default)]
 pub struct Effects {
     on: bool,
-    /// The command at hand has said itself what it did.
+    /// The current command has reported its effect itself.
     told: bool,
-    /// As much of the database's count of changes as is told.
+    /// How many of the database's changes are covered by effects.
     seen: u64,
     buf: EffectBuf,
 }
 
 impl Effects {
     /// Starts a record in a buffer that was used before.
+    #[inline]
     pub fn recording(buf: EffectBuf) -> Effects {
         Effects {
             on: true,
@@ -29,24 +30,27 @@ impl Effects {
     }
 
     /// Returns the record.
+    #[inline]
     pub fn into_record(self) -> EffectBuf {
         self.buf
     }
 }
 
 impl Db<'_> {
-    /// Tells whether effects are wanted. Handlers ask before they put one together.
+    /// Returns whether effects are recorded. Handlers ask before they build one.
     #[inline]
     pub fn tells_effects(&self) -> bool {
         self.effects.on
     }
 
-    /// Says what the command did, in place of the command itself. Several effects add up.
+    /// Records what the command did, in place of the command itself. Several effects add up.
+    #[inline]
     pub fn effect(&mut self, args: &[&[u8]]) {
         self.effect_iter(args.len(), args.iter().copied());
     }
 
     /// Like [`Db::effect`], with `count` arguments from anywhere.
+    #[inline]
     pub fn effect_iter<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             self.effects.told = true;
@@ -54,7 +58,7 @@ impl Db<'_> {
         }
     }
 
-    /// Says what the command did at the time it ran, where that matters.
+    /// Records what the command did with the time it ran, where that matters.
     pub fn effect_now<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
         if self.effects.on {
             let (now_ms, mut text) = (self.now_ms(), itoa::Buffer::new());
@@ -66,7 +70,7 @@ impl Db<'_> {
         }
     }
 
-    /// Says that a key is now as it is: its whole value and its expiry, or that it is gone.
+    /// Records the state of a key: its whole value and its expiry, or that it is gone.
     pub fn effect_state(&mut self, key: &[u8]) {
         if !self.effects.on {
             return;
@@ -85,7 +89,8 @@ impl Db<'_> {
         }
     }
 
-    /// Says that a key is gone for a reason of its own, beside what the command did.
+    /// Records that a key was removed for another reason than the command, such as expiry.
+    #[inline]
     pub fn record_removal(&mut self, key: &[u8]) {
         if self.effects.on {
             self.effects.buf.push(&[b"DEL", key]);
@@ -93,6 +98,7 @@ impl Db<'_> {
     }
 
     /// Leaves a change that was counted out of what the command is taken to have done.
+    #[inline]
     pub fn forget_change(&mut self) {
         self.effects.seen += 1;
     }
@@ -114,7 +120,7 @@ impl Db<'_> {
     }
 }
 
-/// Tells whether two keys have the same hash tag, so that one effect may touch both.
+/// Returns whether two keys have the same hash tag, so that one effect may touch both.
 pub fn same_tag(a: &[u8], b: &[u8]) -> bool {
     hash_tag(a) == hash_tag(b)
 }

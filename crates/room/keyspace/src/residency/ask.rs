@@ -17,7 +17,7 @@ const PAGE: usize = 10_000;
 const TAG_PAGE: usize = 64;
 
 impl Tiering {
-    /// Passes a question on to whoever asks the cold tier.
+    /// Passes a query on to the threads that read the cold tier.
     pub fn pass_on(&self, query: ColdQuery, client: &Arc<Client>) {
         if query == ColdQuery::Saved {
             self.wait_for_save(client);
@@ -25,7 +25,7 @@ impl Tiering {
             let number = client.answers.lock().number();
             let asked = NumberedQuery { number, query };
             let client = Arc::clone(client);
-            // When nobody takes orders any more, the engine is ending and so are its clients.
+            // When the receiver is gone, the engine is ending and so are its clients.
             self.loads
                 .send(crate::residency::tiering::ColdRequest::Ask(asked, client))
                 .ok();

@@ -40,7 +40,7 @@ impl Cursors {
     /// The cursor of the first cold key.
     pub const START: u64 = COLD;
 
-    /// Tells whether a cursor leads into the cold tier.
+    /// Returns whether a cursor leads into the cold tier.
     pub fn is_cold(cursor: u64) -> bool {
         cursor & COLD != 0
     }

@@ -19,12 +19,13 @@ use crate::shard::Shard;
 
 /// Keys looked at to find the coldest of them.
 const SAMPLE: usize = 16;
-/// The part of the memory that is kept free: one in so many.
+/// The fraction of `maxmemory` that is kept free, so that writes before the next check still fit: one
+/// part in this many.
 const HEADROOM: u64 = 16;
 /// Tags that one call takes out of memory at most.
 const TAGS_PER_CALL_MAX: usize = 1000;
 
-/// Why a tag stays in memory.
+/// Why a tag cannot leave memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionBlocker {
     /// It is not in memory.
@@ -47,7 +48,7 @@ pub struct Residency {
     pub saved: bool,
 }
 
-/// A tag that could leave memory, and since when nobody has used it.
+/// A tag that could leave memory, and when it was last used.
 struct Candidate {
     tag: Vec<u8>,
     used_s: u32,
@@ -60,14 +61,14 @@ impl Keyspace {
         evict_tag(&mut self.shards.lock_patiently(shard), tiering, self, tag)
     }
 
-    /// Returns the cold tier when tags go there for want of memory. A policy that removes keys does so as in
+    /// Returns the cold tier when tags are moved there to free memory. A policy that removes keys does so as in
     /// Redis, and the cold tier follows.
     pub fn tiering_for_memory(&self) -> Option<&Tiering> {
         let tiering = self.tiering.get()?;
         (!self.memory.removes_keys()).then_some(tiering)
     }
 
-    /// Tells whether more memory is used than there may be.
+    /// Returns whether more memory is used than there may be.
     ///
     /// With a cold tier it is called enough a little earlier, so that what comes in before the next look
     /// still fits; and what the process holds without using it counts, up to a half of all: evicting more
@@ -86,7 +87,7 @@ impl Keyspace {
         }
     }
 
-    /// Tells whether more memory is used than the settings allow.
+    /// Returns whether more memory is used than the settings allow.
     pub fn is_short_of_memory(&self) -> bool {
         self.is_out_of_memory(self.memory.limit_bytes())
     }
@@ -113,7 +114,7 @@ impl Keyspace {
         }
     }
 
-    /// Tells whether changes wait for being saved.
+    /// Returns whether changes wait for being saved.
     pub fn has_unsaved(&self) -> bool {
         self.tiering.get().is_some_and(|tiering| tiering.is_saving()) || self.changed_since_ms().is_some()
     }
@@ -127,7 +128,7 @@ impl Keyspace {
         evict_tag(&mut shard, tiering, self, &coldest.tag).ok()
     }
 
-    /// Takes saved tags of a shard that nobody has used since `idle_since_s` out of memory, among those
+    /// Takes saved tags of a shard that have not been used since `idle_since_s` out of memory, among those
     /// at `cursor`; returns where to go on.
     pub fn evict_idle(&self, shard: usize, cursor: u64, idle_since_s: u32) -> u64 {
         let Some(tiering) = self.tiering.get() else {
@@ -150,7 +151,7 @@ impl Keyspace {
 }
 
 impl Keyspace {
-    /// Tells how many tags are in memory, about; nothing without a cold tier, where nobody keeps count, or
+    /// Returns about how many tags are in memory; nothing without a cold tier, where they are not counted, or
     /// while a slow script holds the shards.
     pub fn tags_in_memory(&self) -> Option<u64> {
         self.tiering.get()?;
@@ -161,7 +162,7 @@ impl Keyspace {
         counts.sum()
     }
 
-    /// Tells what memory has of a tag. The caller holds no shard.
+    /// Returns what memory has of a tag. The caller holds no shard.
     pub fn residency(&self, tag: &[u8]) -> Residency {
         let shard = self.shards.lock_patiently(self.shards.shard_of_tag(tag));
         residency(&shard, tag)
@@ -177,7 +178,7 @@ impl Db<'_> {
             .collect()
     }
 
-    /// Tells what memory has of a tag.
+    /// Returns what memory has of a tag.
     pub fn residency(&self, tag: &[u8]) -> Residency {
         residency(self.held(self.data().shards.shard_of_tag(tag)), tag)
     }

@@ -1,12 +1,12 @@
 //! Tags come into memory.
 //!
 //! A request that names a key of a tag that is not resident leaves its client
-//! waiting and, if nobody did before, orders a load. Somebody reads the rows
+//! waiting and, unless one is under way, orders a load. A loader thread reads the rows
 //! without any lock and hands them to [`Keyspace::install`], which puts all of
 //! them in under the shard's lock and lets the waiting clients go on: their
 //! requests run again from the start.
 //!
-//! Where nobody can wait (a script reaches a key that it has not declared), the
+//! Where waiting is impossible (a script reaches a key that it has not declared), the
 //! rows are read in place. The load's token keeps the two apart: rows that were
 //! read for a load which has ended meanwhile are thrown away.
 
@@ -36,13 +36,14 @@ struct Decoded {
 }
 
 impl Db<'_> {
-    /// Tells whether anything may be in the cold tier and not in memory.
+    /// Returns whether anything may be in the cold tier and not in memory.
     #[inline]
     pub fn is_any_cold(&self) -> bool {
         self.tiering.is_some_and(Tiering::is_any_cold)
     }
 
-    /// Tells whether the tag of a key is resident.
+    /// Returns whether the tag of a key is resident.
+    #[inline]
     pub fn is_resident(&self, key: &[u8]) -> bool {
         let Some(tiering) = self.tiering else { return true };
         let tag = hash_tag(key);
@@ -67,7 +68,7 @@ impl Db<'_> {
             };
             tiers.loading.insert(tag.into(), loading);
             let tag = tag.into();
-            // When nobody takes orders any more, the engine is ending and so are its clients.
+            // When the receiver is gone, the engine is ending and so are its clients.
             tiering
                 .loads
                 .send(ColdRequest::Load(LoadOrder { tag, shard, token }))
@@ -81,7 +82,7 @@ impl Db<'_> {
         }
     }
 
-    /// Reads a key's tag from the cold tier in place, where nobody can wait. Says why when it cannot.
+    /// Reads a key's tag from the cold tier on the calling thread, for commands that must not wait.
     pub fn load_in_place(&mut self, key: &[u8]) -> Result<(), ColdError> {
         if self.is_resident(key) {
             return Ok(());

@@ -6,7 +6,7 @@
 //!
 //! - *Touch*: before a command runs, the tags of its keys must be resident; a
 //!   tag that is not is loaded first while the client waits (`load.rs`).
-//! - *Register*: whoever gets hold of a key to change it marks it unsaved and
+//! - *Register*: a command that gets a key to change it marks it unsaved and
 //!   queues its tag, under the lock, before the change (`db.rs`).
 //! - *Save*: a snapshot takes all unsaved keys of a tag under the lock, with the
 //!   position of the write-ahead log as its version (`save.rs`).
@@ -14,7 +14,7 @@
 //!   and no snapshot is on its way (`evict.rs`).
 //!
 //! Nothing here starts a thread or reads a file: loads are ordered through a
-//! channel, and whoever runs the engine calls the rest.
+//! channel, and the engine's threads call the rest.
 
 pub mod ask;
 pub mod cursors;

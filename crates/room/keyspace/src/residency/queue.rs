@@ -21,7 +21,7 @@ impl NameQueue {
         self.count
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -43,14 +43,14 @@ impl Keyspace {
         (std::mem::take(&mut shard.tiers.queue), since_ms)
     }
 
-    /// Tells since when the oldest unsaved change waits to be taken, in Unix milliseconds.
+    /// Returns since when the oldest unsaved change waits to be taken, in Unix milliseconds.
     pub fn changed_since_ms(&self) -> Option<i64> {
         (0..self.shards.count())
             .filter_map(|shard| self.shards.lock_patiently(shard).tiers.queued_since_ms)
             .min()
     }
 
-    /// Tells how far the cold copy lags behind: the age of the oldest change that it lacks.
+    /// Returns how far the cold copy lags behind: the age of the oldest change that it lacks.
     pub fn staleness_ms(&self) -> i64 {
         let Some(tiering) = self.tiering.get() else {
             return 0;
@@ -187,7 +187,7 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
     });
 }
 
-/// Tells whether an entry found by its hash is that key of the tag.
+/// Returns whether an entry found by its hash is that key of the tag.
 pub(crate) fn is_key_of(entry: &Entry, tag: &[u8], hash: u64) -> bool {
     let key = entry.key();
     hash_tag(key) == tag && hash_bytes(key) == hash

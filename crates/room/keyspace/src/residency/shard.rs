@@ -70,12 +70,12 @@ impl Record {
         self.unsaved.push(hash);
     }
 
-    /// Tells whether the cold tier has everything.
+    /// Returns whether the cold tier has everything.
     pub(crate) fn is_saved(&self) -> bool {
         self.unsaved.is_empty() && self.gone.is_empty() && !self.saving
     }
 
-    /// Tells whether nothing would be lost by forgetting it.
+    /// Returns whether nothing would be lost by forgetting it.
     fn is_idle(&self) -> bool {
         self.keys.is_empty() && self.is_saved()
     }
@@ -155,6 +155,7 @@ impl Hashes {
 
 impl ShardResidency {
     /// Notes that a key is new in memory.
+    #[inline]
     pub fn created(&mut self, key: &[u8], hash: u64) {
         let tag = hash_tag(key);
         if tag.len() != key.len() {
@@ -167,7 +168,7 @@ impl ShardResidency {
         }
     }
 
-    /// Tells how many tags `keys` keys of this shard have. A tag with keys of both kinds, in braces and
+    /// Returns how many tags `keys` keys of this shard have. A tag with keys of both kinds, in braces and
     /// named like it, counts twice: to know better, all of them would have to be looked at.
     pub fn tags(&self, keys: usize) -> usize {
         self.records_with_keys + keys.saturating_sub(self.braced_keys)
@@ -204,6 +205,7 @@ impl ShardResidency {
     }
 
     /// Notes that a key is gone from memory; `copied` tells that the cold tier may have it.
+    #[inline]
     pub fn removed(&mut self, key: &[u8], hash: u64, copied: bool, now_ms: i64) {
         let tag = hash_tag(key);
         let own = tag.len() == key.len();
@@ -229,7 +231,7 @@ impl ShardResidency {
         }
     }
 
-    /// Tells whether a tag has a record, which makes it resident.
+    /// Returns whether a tag has a record, which makes it resident.
     #[inline]
     pub fn has_record(&self, tag: &[u8]) -> bool {
         !self.records.is_empty() && self.records.contains_key(tag)
@@ -245,6 +247,7 @@ impl ShardResidency {
     }
 
     /// Queues a tag for the saver.
+    #[inline]
     pub fn enqueue(&mut self, tag: &[u8], now_ms: i64) {
         self.queue.push(tag);
         self.queued_since_ms.get_or_insert(now_ms);
@@ -265,7 +268,7 @@ impl ShardResidency {
         self.queue = unique;
     }
 
-    /// Forgets a record that says nothing but "empty", though not at once: those who look for something
+    /// Forgets a record that says nothing but "empty", though not at once: clients that look for something
     /// that is not there look again.
     pub(crate) fn forget_if_idle(&mut self, tag: &[u8]) {
         if !self.records.get(tag).is_some_and(Record::is_idle) {
@@ -280,7 +283,7 @@ impl ShardResidency {
         }
     }
 
-    /// Forgets everything; returns those who waited for loads.
+    /// Forgets everything; returns the clients that waited for loads.
     pub fn clear(&mut self) -> Vec<Arc<Client>> {
         let cleared = std::mem::take(self);
         cleared

@@ -1,6 +1,6 @@
 //! Which tags there are: those used last, the largest ones, and what is known of one.
 //!
-//! Nobody keeps tags in such an order, and nobody may walk through millions of keys while clients
+//! Tags are not kept in such an order, and walking through millions of keys would make clients
 //! wait. A call looks at a bounded number of keys, a few hundred per hold of a shard's lock, and the
 //! next call goes on where it stopped; the best tags that were met are remembered and looked at anew
 //! each time. So a small room is told exactly, and a large one better and better the more often it is
@@ -55,7 +55,7 @@ pub struct TagFigures {
     pub keys: u64,
     /// What its keys take in memory, about; or on disk, when it is only there.
     pub bytes: u64,
-    /// Since when nobody has used it; nothing when that is not known.
+    /// How long it has not been used, in seconds; nothing when that is not known.
     pub idle_s: Option<u64>,
     pub place: TagPlace,
     /// Something of it is not in the cold tier yet, and will be.
@@ -170,7 +170,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Tells what is known of a tag, with the row that the cold tier has of it; nothing when it is nowhere.
+    /// Returns what is known of a tag, with the row that the cold tier has of it; nothing when it is nowhere.
     ///
     /// Asks the cold tier in place: for threads that may wait.
     pub fn tag_figures(&self, tag: &[u8]) -> Result<Option<(TagFigures, Option<TagRow>)>, TagError> {
@@ -185,9 +185,9 @@ impl Keyspace {
         Ok(figures.map(|figures| (figures, row)))
     }
 
-    /// Tells what memory has of a tag; nothing when it has none of its keys.
+    /// Returns what memory has of a tag; nothing when it has none of its keys.
     ///
-    /// Without a cold tier nobody knows which keys a tag has, so all keys of its shard are looked at.
+    /// Without a cold tier there is no index of a tag's keys, so all keys of its shard are examined.
     pub fn tag_in_memory(&self, tag: &[u8]) -> Result<Option<TagFigures>, Busy> {
         if self.tiering.get().is_none() {
             let mut seen = HashMap::new();
@@ -291,7 +291,7 @@ impl Keyspace {
         Ok(found)
     }
 
-    /// Tells of a tag what memory says, or what the cold tier does when memory has none of it.
+    /// Describes a tag from memory, or from the cold tier when memory has none of it.
     pub fn figures_or(&self, row: &TagRow) -> Result<Option<TagFigures>, Busy> {
         let tag = row.tag.as_slice();
         let shard = self.shards.lock_one(self.shards.shard_of_tag(tag))?;

@@ -24,15 +24,15 @@ pub struct LoadOrder {
 /// The generation of every residency: one process owns the cold tier, so nothing has to tell them apart.
 pub const GENERATION: u64 = 1;
 
-/// Tells how far the write-ahead log has got.
+/// Returns the end of the write-ahead log.
 pub type LogEnd = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Something for those who read the cold tier.
+/// A request to the threads that read the cold tier.
 pub enum ColdRequest {
     Load(LoadOrder),
-    /// A question of a client.
+    /// A query of a client.
     Ask(NumberedQuery, Arc<Client>),
-    /// Whoever takes this takes no more.
+    /// The thread that receives this ends.
     End,
 }
 
@@ -62,13 +62,13 @@ pub struct Tiering {
     pub(super) saved_at_ms: AtomicI64,
     /// Memory that the process holds and nothing of ours uses: the allocator's gaps, caches of libraries.
     pub(super) slack_bytes: AtomicU64,
-    /// Clients that wait for memory, and for the saver to have gone round.
+    /// Clients that wait for memory, and those that wait for the next save to end.
     pub(super) starved: Mutex<Vec<Arc<Client>>>,
     pub(super) wait_for_save: Mutex<Vec<Arc<Client>>>,
     /// Everything up to this position of the log is in the cold tier.
     pub(super) checkpoint: AtomicU64,
     pub cursors: Cursors,
-    /// Wakes whoever saves, when memory runs out.
+    /// Wakes the saver when memory runs out.
     pub save_soon: Box<dyn Fn() + Send + Sync>,
     /// Keys whose names begin with one of these never leave memory.
     pub pinned: Vec<Vec<u8>>,
@@ -135,13 +135,13 @@ impl Tiering {
         }
     }
 
-    /// Tells whether anything may be in the cold tier and not in memory.
+    /// Returns whether anything may be in the cold tier and not in memory.
     #[inline]
     pub fn is_any_cold(&self) -> bool {
         self.any_cold.load(Ordering::Relaxed)
     }
 
-    /// Tells those who read the cold tier that they are done, `readers` of them.
+    /// Ends the threads that read the cold tier, `readers` of them.
     pub fn end_loads(&self, readers: usize) {
         (0..readers).for_each(|_| {
             self.loads.send(ColdRequest::End).ok();
@@ -173,23 +173,23 @@ impl Tiering {
         self.filter.insert(tag);
     }
 
-    /// Says that every tag of the cold tier has been noted.
+    /// Notes that the filter has every tag of the cold tier.
     pub fn filter_is_whole(&self) {
         self.filter_is_whole.store(true, Ordering::Release);
     }
 
-    /// Tells whether the cold tier may have a tag.
+    /// Returns whether the cold tier may have a tag.
     #[inline]
     pub fn may_be_cold(&self, tag: &[u8]) -> bool {
         self.is_any_cold() && (!self.filter_is_whole.load(Ordering::Acquire) || self.may_be_saved(tag))
     }
 
-    /// Tells whether the cold tier may have a row of a tag. Until the filter is whole, it says so of all.
+    /// Returns whether the cold tier may have a row of a tag. Until the filter is whole, it says so of all.
     pub fn may_be_saved(&self, tag: &[u8]) -> bool {
         self.filter.ask(tag) == Existence::Maybe
     }
 
-    /// Returns how far the log has got.
+    /// Returns the position of the log's end.
     pub fn log_end(&self) -> u64 {
         (self.log_end)()
     }
@@ -211,7 +211,7 @@ impl Tiering {
         self.flushed_at.store((self.log_end)().max(1), Ordering::Release);
     }
 
-    /// Tells whether what was saved with a version is from before the latest FLUSHALL.
+    /// Returns whether what was saved with a version is from before the latest FLUSHALL.
     pub fn is_void(&self, saved: Version) -> bool {
         saved.snap <= self.flushed_at.load(Ordering::Acquire)
     }
@@ -270,7 +270,7 @@ impl Tiering {
         self.starved.lock().push(Arc::clone(client));
     }
 
-    /// Lets a client wait until the saver has gone round once more.
+    /// Lets a client wait until the next save has ended.
     pub(super) fn wait_for_save(&self, client: &Arc<Client>) {
         self.wait_for_save.lock().push(Arc::clone(client));
     }
@@ -285,14 +285,14 @@ impl Tiering {
         self.saved_at_ms.load(Ordering::Acquire)
     }
 
-    /// Notes that the cold tier has everything up to a position, and lets those go on who wait for that.
+    /// Notes that the cold tier has everything up to a position, and resumes the requests that wait for that.
     pub fn reached(&self, position: u64, now_ms: i64) {
         self.checkpoint.fetch_max(position, Ordering::AcqRel);
         self.saved_at_ms.store(now_ms, Ordering::Release);
         self.wake_waiting();
     }
 
-    /// Lets those look again who wait for a save.
+    /// Resumes the requests that wait for a save.
     pub fn wake_waiting(&self) {
         let waiting = std::mem::take(&mut *self.wait_for_save.lock());
         for client in waiting {
@@ -300,7 +300,7 @@ impl Tiering {
         }
     }
 
-    /// Lets those go on who wait for memory.
+    /// Resumes the requests that wait for memory.
     pub fn wake_starved(&self) {
         let starved = std::mem::take(&mut *self.starved.lock());
         for client in starved {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use nagaya_commands::table::Command;
+use nagaya_command_spec::table::Command;
 use nagaya_reactor::{Key, Timers};
 use nagaya_resp::{ArgVec, Args, Proto, encode_request, parse_f64, parse_i64};
 

@@ -1,6 +1,6 @@
 //! The cold tier's part of requests about all data: SCAN, KEYS and DBSIZE.
 
-use nagaya_commands::glob;
+use nagaya_command_spec::glob;
 use nagaya_resp::{Args, Out, Proto, parse_i64};
 use nagaya_tiering::cold::Kind;
 

@@ -3,7 +3,7 @@
 //! A node replies with the number of connections that got the message. One of ours stands for all clients
 //! that listen here, so our own clients are counted in place of our connections.
 
-use nagaya_commands::pubsub::Kind;
+use nagaya_connections::pubsub::Kind;
 
 use crate::proxy::env::Env;
 use crate::proxy::model::merge::MergeRule;

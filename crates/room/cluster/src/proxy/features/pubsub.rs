@@ -10,9 +10,9 @@
 
 use std::collections::HashSet;
 
-use nagaya_commands::dispatch::Executed;
-use nagaya_commands::executor::Core;
-use nagaya_commands::pubsub::{Kind, Relayed};
+use nagaya_connections::pubsub::{Kind, Relayed};
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::executor::Executor;
 use nagaya_reactor::Key;
 use nagaya_resp::{Frame, Limits, Out, RequestParser, parse_frame};
 use nagaya_tiering::tag::tag_of;
@@ -87,7 +87,7 @@ impl Subscriptions {
     /// Subscribes a client; at once if we are subscribed already.
     pub(crate) fn subscribe(
         &mut self,
-        executor: &mut Core<'_>,
+        executor: &mut Executor<'_>,
         upstream: &mut Upstream,
         env: &Env<'_>,
         session: &mut Session,
@@ -127,7 +127,7 @@ impl Subscriptions {
     /// Unsubscribes a client; our own subscription ends when no client is left.
     pub(crate) fn unsubscribe(
         &mut self,
-        executor: &mut Core<'_>,
+        executor: &mut Executor<'_>,
         session: &mut Session,
         request: &Request<'_>,
     ) -> Handled {
@@ -229,7 +229,7 @@ impl Subscriptions {
     /// Processes a message or a confirmation of a node.
     pub(crate) fn on_message(
         &mut self,
-        executor: &mut Core<'_>,
+        executor: &mut Executor<'_>,
         upstream: &Upstream,
         sessions: &mut Sessions,
         env: &Env<'_>,
@@ -281,7 +281,13 @@ impl Subscriptions {
         }
     }
 
-    fn on_live(&mut self, executor: &mut Core<'_>, sessions: &mut Sessions, topic: Topic, connection: Key) {
+    fn on_live(
+        &mut self,
+        executor: &mut Executor<'_>,
+        sessions: &mut Sessions,
+        topic: Topic,
+        connection: Key,
+    ) {
         if self.topics.get(&topic) != Some(&Progress::Asked(connection)) {
             return;
         }
@@ -300,7 +306,7 @@ impl Subscriptions {
     }
 
     /// Runs the SUBSCRIBE of a client on our own registry, now that we are subscribed.
-    fn confirm(&mut self, executor: &mut Core<'_>, sessions: &mut Sessions, client: Key) {
+    fn confirm(&mut self, executor: &mut Executor<'_>, sessions: &mut Sessions, client: Key) {
         let Some(Waiting { request, .. }) = self.waiting.remove(&client) else {
             return;
         };

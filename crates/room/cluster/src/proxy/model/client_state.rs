@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use nagaya_commands::client::ClientShared;
+use nagaya_connections::client::Client;
 use nagaya_reactor::Key;
 use nagaya_resp::ArgVec;
 
@@ -81,7 +81,7 @@ pub(crate) struct Blocked {
     pub(crate) give_up_us: u64,
     pub(crate) wake_up_us: u64,
     /// Marks the client as blocked in statistics.
-    pub(crate) waiter: Arc<ClientShared>,
+    pub(crate) waiter: Arc<Client>,
     /// Streams that are read from their present end: the positions of key and id. Their last ids are read
     /// first, so that a read that is sent again misses no entry.
     pub(crate) ends: VecDeque<(usize, usize)>,

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use nagaya_commands::glob;
-use nagaya_commands::pubsub::Kind;
+use nagaya_command_spec::glob;
+use nagaya_connections::pubsub::Kind;
 use parking_lot::Mutex;
 
 /// How many of our connections are subscribed to a channel on a node.

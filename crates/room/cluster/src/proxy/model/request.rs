@@ -1,6 +1,6 @@
 //! One request of a client and what became of it.
 
-use nagaya_commands::table::Command;
+use nagaya_command_spec::table::Command;
 use nagaya_reactor::Key;
 use nagaya_resp::Args;
 

@@ -5,8 +5,9 @@
 //! handlers as in the embedded engine, on an engine without data. The rest is
 //! listed below by name.
 
-use nagaya_commands::spec::BLOCKING;
-use nagaya_commands::table::{self, Command};
+use nagaya_command_spec::spec::BLOCKING;
+use nagaya_command_spec::table::Command;
+use nagaya_commands::table;
 
 /// How a command is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

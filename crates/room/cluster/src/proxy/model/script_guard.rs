@@ -12,8 +12,9 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
-use nagaya_commands::spec::{Begin, Find, KeySpec, NOSCRIPT, NOT_KEY};
-use nagaya_commands::table::{self, Command};
+use nagaya_command_spec::spec::{Begin, Find, KeySpec, NOSCRIPT, NOT_KEY};
+use nagaya_command_spec::table::Command;
+use nagaya_commands::table;
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 

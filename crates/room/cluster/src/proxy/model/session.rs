@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use nagaya_commands::client::Client;
+use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::{Key, Transport};
 use nagaya_resp::{Out, Proto, RequestParser};
 
@@ -31,7 +31,7 @@ pub(crate) enum ReadPause {
 
 pub(crate) struct Session {
     pub(crate) transport: Transport,
-    pub(crate) client: Client,
+    pub(crate) client: ExecSession,
     pub(crate) parser: RequestParser,
     pub(crate) input: Vec<u8>,
     pub(crate) ring: ReplyRing,
@@ -54,7 +54,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(transport: Transport, client: Client, now_us: u64) -> Session {
+    pub(crate) fn new(transport: Transport, client: ExecSession, now_us: u64) -> Session {
         Session {
             transport,
             client,

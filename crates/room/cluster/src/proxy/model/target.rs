@@ -1,8 +1,8 @@
 //! Finds the target of a request: its tag, its slot, and the keys it may write.
 
-use nagaya_commands::keyfind::each_key;
-use nagaya_commands::spec::{OW, RM, RW, WRITE};
-use nagaya_commands::table::Command;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{OW, RM, RW, WRITE};
+use nagaya_command_spec::table::Command;
 use nagaya_resp::Args;
 use nagaya_tiering::tag::tag_of;
 
@@ -177,7 +177,7 @@ fn check_sort(args: &Args<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-const WRITTEN: nagaya_commands::spec::KeyFlags = RW.and(OW).and(RM);
+const WRITTEN: nagaya_command_spec::spec::KeyFlags = RW.and(OW).and(RM);
 
 #[cfg(test)]
 mod tests {

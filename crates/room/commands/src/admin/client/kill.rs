@@ -47,7 +47,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn end(ctx: &mut Ctx<'_, '_>, client: &Arc<Client>) {
     client.set_flag(ClientFlag::CLOSING, true);
-    // From here on nobody sees it any more, though its thread has yet to close it.
+    // From here on no command finds it, though its thread has yet to close it.
     ctx.server().subscribers.clients.remove(client.id);
     if client.id == ctx.session.id() {
         ctx.session.close_after_reply = true;

@@ -30,7 +30,7 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     let has = |word: &str| (2..ctx.args.len()).any(|at| ctx.is(at, word));
-    let has_data = !ctx.db.is_empty() || ctx.server().scripts.libraries().len() > 0;
+    let has_data = !ctx.db.is_empty() || ctx.server().scripts.libraries().count() > 0;
     if has("NOFLUSH") && !has("MERGE") && has_data {
         // What the file held would be there twice.
         return Err(CommandError::err(

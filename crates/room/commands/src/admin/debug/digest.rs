@@ -137,9 +137,12 @@ fn seventeen_digits(number: f64) -> String {
     let text = format!("{number:.*e}", DIGITS as usize - 1);
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
+    let trimmed = |text: &str| {
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.to_owned()
+        }
     };
     if !(-4..DIGITS).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };

@@ -174,7 +174,7 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("used_memory_scripts_eval", script_bytes);
     lines.put("number_of_cached_scripts", scripts);
     lines.put("number_of_functions", libraries.function_count());
-    lines.put("number_of_libraries", libraries.len());
+    lines.put("number_of_libraries", libraries.count());
     lines.zeros(&["used_memory_vm_functions", "used_memory_vm_total"]);
     lines.put("used_memory_vm_total_human", "0B");
     lines.put("used_memory_functions", library_bytes);

@@ -1,8 +1,8 @@
 //! Collects the commands of a transaction.
 
-use nagaya_commands::dispatch::Executed;
-use nagaya_commands::executor::Core;
-use nagaya_commands::spec::NO_MULTI;
+use nagaya_command_spec::spec::NO_MULTI;
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::executor::Executor;
 use nagaya_reactor::Key;
 use nagaya_resp::{ArgVec, Out};
 use nagaya_tiering::tag::tag_of;
@@ -102,7 +102,7 @@ impl Transactions {
     /// Runs the transaction that a client has put together.
     pub(crate) fn exec(
         &mut self,
-        executor: &mut Core<'_>,
+        executor: &mut Executor<'_>,
         io: &mut Forwarder,
         sessions: &mut Sessions,
         env: &Env<'_>,
@@ -154,7 +154,7 @@ impl Transactions {
     /// nothing for a node is answered at once.
     fn begin(
         &mut self,
-        executor: &mut Core<'_>,
+        executor: &mut Executor<'_>,
         env: &Env<'_>,
         session: &mut Session,
         request: &Request<'_>,
