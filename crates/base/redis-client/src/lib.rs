@@ -24,7 +24,6 @@ mod subscriber;
 
 mod discover;
 mod error;
-pub mod tls;
 
 pub mod reply;
 pub mod slot;

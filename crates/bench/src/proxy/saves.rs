@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use nagaya_clock::{Clock, SystemClock};
-use nagaya_cluster::clock::WaitClock;
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_resp::encode_request;
@@ -178,7 +177,7 @@ fn load_times(
         .context("no runtime")?;
     let url = redis.parse().context("the URL cannot be used")?;
     let hot = RedisHotTier::new(url, "bench", Limits::default(), runtime.handle().clone())?;
-    let clock = Arc::new(WaitClock::default());
+    let clock = Arc::new(SystemClock);
     let loader = Loader::new(Arc::new(hot), Arc::clone(cold), clock, LoaderConfig::default());
     let payload = payload(node)?;
     let mut measured = Vec::new();

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use nagaya_cold::sqlite::SqliteCold;
-use nagaya_commands::server::Server;
 use nagaya_commands::table;
-use nagaya_commands::tiering::LOAD_BOUNDS_US;
 use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
-use nagaya_engine::{Bound, Engine, Error, Figures, RoomConfig, Storage, used_bytes};
+use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage, used_bytes};
+use nagaya_exec::server::Server;
+use nagaya_keyspace::residency::LOAD_BOUNDS_US;
 use nagaya_telemetry::metrics::Metrics;
 
 use crate::app::readiness::Ready;
@@ -35,7 +35,7 @@ pub(crate) struct RoomService {
     /// Where the data is kept.
     folder: PathBuf,
     /// Set once the engine runs.
-    inside: Arc<OnceLock<Figures>>,
+    inside: Arc<OnceLock<EngineStats>>,
 }
 
 /// The socket of the engine that the server itself uses.
@@ -86,7 +86,7 @@ impl RoomService {
     }
 
     /// Returns the slot for the engine's view, which is set once the engine runs.
-    pub(crate) fn inside(&self) -> Arc<OnceLock<Figures>> {
+    pub(crate) fn inside(&self) -> Arc<OnceLock<EngineStats>> {
         Arc::clone(&self.inside)
     }
 
@@ -112,18 +112,18 @@ impl Service for RoomService {
             } = *self;
             let start = tokio::task::spawn_blocking(move || start(bound, &folder));
             let engine = start.await.context("the engine's start was cut off")??;
-            let figures = engine.figures();
-            let view = figures.clone();
+            let stats = engine.stats();
+            let view = stats.clone();
             if let Some(metrics) = metrics {
                 metrics.register(move || read(&view));
             }
             // Set once, here.
-            inside.set(figures.clone()).ok();
+            inside.set(stats.clone()).ok();
             ready.ready();
             tokio::select! {
                 () = shutdown.stopped() => {}
-                () = watch_health(figures.clone(), &ready) => {}
-                () = asked_to_end(figures) => {
+                () = watch_health(stats.clone(), &ready) => {}
+                () = asked_to_end(stats) => {
                     // Uses the regular shutdown, so that all components drain and stop in order.
                     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
                         .context("SHUTDOWN could not be passed on")?;
@@ -160,13 +160,13 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
 }
 
 /// Reports the room as failed while writes are refused or saving fails. Never returns.
-async fn watch_health(figures: Figures, ready: &Ready) {
+async fn watch_health(stats: EngineStats, ready: &Ready) {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     let mut was_well = true;
     loop {
         looks.tick().await;
-        let is_well = figures.trouble().is_none();
+        let is_well = stats.failure().is_none();
         if is_well != was_well {
             was_well = is_well;
             if is_well { ready.ready() } else { ready.failed() }
@@ -175,23 +175,23 @@ async fn watch_health(figures: Figures, ready: &Ready) {
 }
 
 /// Waits for a client's SHUTDOWN.
-async fn asked_to_end(figures: Figures) {
+async fn asked_to_end(stats: EngineStats) {
     const LOOK_EVERY: Duration = Duration::from_millis(50);
     let mut looks = tokio::time::interval(LOOK_EVERY);
-    while !figures.shutdown_requested() {
+    while !stats.shutdown_requested() {
         looks.tick().await;
     }
 }
 
 /// Reads the engine's counters for a scrape.
-fn read(figures: &Figures) -> RoomStats {
-    let server = figures.server();
+fn read(stats: &EngineStats) -> RoomStats {
+    let server = stats.server();
     let every = table::all()
         .iter()
         .flat_map(|command| std::iter::once(command).chain(&command.subcommands));
     RoomStats {
-        connections: figures.connections() as u64,
-        connections_refused: figures.connections_refused(),
+        connections: stats.connections() as u64,
+        connections_refused: stats.connections_refused(),
         keys: server.keyspace.shards.keys() as u64,
         hits: server.sum(|stats| stats.keyspace.hits.get()),
         misses: server.sum(|stats| stats.keyspace.misses.get()),

@@ -4,7 +4,6 @@
 //! protocol beside the data, in scripts that run where the data is. [`workers`] are the
 //! threads around both: they load, save and evict.
 
-pub mod clock;
 pub mod hot_tier;
 pub mod metrics;
 pub mod proxy;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::{Clock, Sleep};
 use parking_lot::{Condvar, Mutex};
 
 /// A signal that is set once and seen by all its clones.
@@ -32,19 +32,21 @@ impl Stop {
 
 /// A clock whose sleeps end early when the stop signal is set.
 pub(crate) struct StoppableClock {
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Sleep>,
     pub(crate) stop: Stop,
 }
 
 impl Clock for StoppableClock {
-    fn now(&self) -> Duration {
-        self.clock.now()
+    fn unix_us(&self) -> i64 {
+        self.clock.unix_us()
     }
 
-    fn unix_ms(&self) -> i64 {
-        self.clock.unix_ms()
+    fn steady_us(&self) -> u64 {
+        self.clock.steady_us()
     }
+}
 
+impl Sleep for StoppableClock {
     fn sleep(&self, time: Duration) {
         self.stop.wait(time);
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::config::Config;
-use nagaya_commands::executor::Core;
-use nagaya_commands::server::Server;
+use nagaya_clock::SystemClock;
 use nagaya_commands::table::registry;
 use nagaya_config::Listen;
+use nagaya_exec::config::Config;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::server::Server;
 use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) next_client_id: AtomicU64,
     pub(crate) output_bytes_max: usize,
     /// The reason of a failing save, while saving fails.
-    pub(crate) trouble: Mutex<Option<String>>,
+    pub(crate) failure: Mutex<Option<String>>,
     stopping: AtomicBool,
 }
 
@@ -167,7 +167,7 @@ impl Bound {
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             output_bytes_max: config.output_buffer_max.as_usize(),
-            trouble: Mutex::default(),
+            failure: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
         // Set once, here.
@@ -205,8 +205,8 @@ impl Engine {
     }
 
     /// Returns a view of the engine's counters that outlives it.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    pub fn stats(&self) -> EngineStats {
+        EngineStats {
             shared: Arc::clone(&self.shared),
         }
     }
@@ -249,8 +249,8 @@ impl Engine {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
         let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
-            let stats = Core::new_stats(&shared.server);
-            let mut core = Core::new(&shared.server, &stats);
+            let stats = Executor::new_stats(&shared.server);
+            let mut core = Executor::new(&shared.server, &stats);
             let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
             core.scripts.pump = Some(Rc::clone(&event_loop) as _);
             event_loop.run(&mut core);
@@ -273,11 +273,11 @@ impl Engine {
 
 /// The engine's counters.
 #[derive(Clone)]
-pub struct Figures {
+pub struct EngineStats {
     shared: Arc<Shared>,
 }
 
-impl Figures {
+impl EngineStats {
     /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
@@ -299,9 +299,9 @@ impl Figures {
     }
 
     /// Returns why writes are refused or saving fails, as long as it is so.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         let refused = self.shared.server.journal_failure().map(|failure| failure.reason);
-        refused.or_else(|| self.shared.trouble.lock().clone())
+        refused.or_else(|| self.shared.failure.lock().clone())
     }
 
     /// Returns the state that the commands work on: keys and command counters.

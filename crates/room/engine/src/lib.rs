@@ -23,7 +23,7 @@ pub mod metrics;
 mod reclaimer;
 
 pub use config::{Fsync, RoomConfig};
-pub use engine::{Bound, Engine, Figures, tls_config};
+pub use engine::{Bound, Engine, EngineStats, tls_config};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};
 pub use persistence::{RecoveryError, Storage, checkpoint};

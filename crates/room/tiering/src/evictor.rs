@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{ColdTier, Status};
 use crate::error::TieringError;
 use crate::hot::HotTier;
 use crate::protocol::{Token, Tokens};
 use crate::timing::{RoundTrip, SafetyDelay};
+use nagaya_clock::Sleep;
 
 /// How many names are read from the cold tier at a time.
 const PAGE_NAMES: usize = 1000;
@@ -35,7 +35,7 @@ pub struct EvictReport {
 pub struct Evictor {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     tokens: Tokens,
 }
 
@@ -46,7 +46,7 @@ struct Marked {
 }
 
 impl Evictor {
-    pub fn new(hot: Arc<dyn HotTier>, cold: Arc<dyn ColdTier>, clock: Arc<dyn Clock>) -> Evictor {
+    pub fn new(hot: Arc<dyn HotTier>, cold: Arc<dyn ColdTier>, clock: Arc<dyn Sleep>) -> Evictor {
         Evictor {
             hot,
             cold,
@@ -71,7 +71,7 @@ impl Evictor {
         let token = self.tokens.draw();
         let is_marked = self.hot.mark(tags, token)?;
         let mut delay = SafetyDelay {
-            since: self.clock.now(),
+            since: self.clock.steady(),
         };
         let mut marked = Vec::new();
         for (tag, _) in tags.iter().zip(is_marked).filter(|(_, is_marked)| *is_marked) {
@@ -93,17 +93,17 @@ impl Evictor {
     fn settle(&self, delay: &mut SafetyDelay, report: &mut EvictReport) -> Result<(), TieringError> {
         let timing = self.hot.timing();
         loop {
-            let left = delay.left(self.clock.now(), timing);
+            let left = delay.left(self.clock.steady(), timing);
             if left > Duration::ZERO {
                 self.clock.sleep(left);
             }
-            let sent = self.clock.now();
+            let sent = self.clock.steady();
             self.hot.probe()?;
             let before = *delay;
             delay.extend_after(
                 RoundTrip {
                     sent,
-                    received: self.clock.now(),
+                    received: self.clock.steady(),
                 },
                 timing,
             );

@@ -12,7 +12,6 @@ pub mod hot;
 
 pub mod protocol;
 
-pub mod clock;
 pub mod timing;
 
 pub mod evictor;

@@ -10,11 +10,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{Claimed, ColdTier, Loaded, Row, Version};
 use crate::error::TieringError;
 use crate::hot::{Chunk, HotTier, Installed};
 use crate::protocol::{LoadStart, Part, Token, Tokens, Touched};
+use nagaya_clock::Sleep;
 
 /// One attempt to load one tag, without I/O: says what to do next and takes the result. `C` is what is
 /// installed at a time.
@@ -157,7 +157,7 @@ type LoadOutcome = Result<(), Arc<TieringError>>;
 pub struct Loader {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: LoaderConfig,
     tokens: Tokens,
     loads: Mutex<LoadCoalescer<mpsc::Sender<LoadOutcome>>>,
@@ -167,7 +167,7 @@ impl Loader {
     pub fn new(
         hot: Arc<dyn HotTier>,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: LoaderConfig,
     ) -> Loader {
         Loader {
@@ -217,8 +217,8 @@ impl Loader {
 
     /// Waits for another loader's load; returns whether the tag left that state in time.
     fn wait_for_other_load(&self, tag: &[u8], patience: Duration) -> Result<bool, TieringError> {
-        let start = self.clock.now();
-        while self.clock.now() - start < patience {
+        let start = self.clock.steady();
+        while self.clock.steady() - start < patience {
             self.clock.sleep(self.config.poll);
             if self.hot.touch(&[tag])?[0] != Touched::Wait {
                 return Ok(true);

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{ColdTier, Committed};
 use crate::error::TieringError;
 use crate::hot::{DirtyTag, HotTier, SavedKeys, TagCopy};
 use crate::protocol::Token;
 use crate::timing::{RoundTrip, SafetyDelay, Timing};
+use nagaya_clock::Sleep;
 
 /// Rounds after which the sightings of a tag that is no longer dirty are dropped. Tags that turn dirty again soon
 /// keep theirs.
@@ -121,7 +121,7 @@ struct TagSightings {
 pub struct Saver {
     hot: Arc<dyn HotTier>,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: SaverConfig,
     tags: HashMap<Vec<u8>, TagSightings>,
     round: u64,
@@ -131,7 +131,7 @@ impl Saver {
     pub fn new(
         hot: Arc<dyn HotTier>,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: SaverConfig,
     ) -> Saver {
         Saver {
@@ -160,7 +160,7 @@ impl Saver {
         let mut from = None;
         loop {
             let page = self.hot.dirty_tags(from, self.config.batch_tags)?;
-            let now = self.clock.now();
+            let now = self.clock.steady();
             let mut due = Vec::new();
             for dirty in page.tags {
                 report.oldest = report.oldest.max(dirty.dirty_for);
@@ -269,13 +269,13 @@ impl Saver {
     }
 
     fn timed<T, E>(&self, call: impl FnOnce(&Saver) -> Result<T, E>) -> Result<(T, RoundTrip), E> {
-        let sent = self.clock.now();
+        let sent = self.clock.steady();
         let answer = call(self)?;
         Ok((
             answer,
             RoundTrip {
                 sent,
-                received: self.clock.now(),
+                received: self.clock.steady(),
             },
         ))
     }

@@ -143,9 +143,10 @@ fn parse_line(line: &str) -> Option<(&str, &str, f64)> {
 
 /// Returns the upper end of a bucket; it is the first or the last of its labels.
 fn bound(labels: &str) -> Option<f64> {
-    let at = match labels.starts_with("le=\"") {
-        true => 4,
-        false => labels.rfind(",le=\"")? + 5,
+    let at = if labels.starts_with("le=\"") {
+        4
+    } else {
+        labels.rfind(",le=\"")? + 5
     };
     let text = labels[at..].split('"').next()?;
     match text {

@@ -1,12 +1,12 @@
 //! The permit that a lease hands out: one per grant, moved forward by every renewal.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::lease::state_dir::StateFile;
 use crate::permit::{Ceiling, Permit, Stop};
 use nagaya_clock::BootTime;
+use parking_lot::Mutex;
 
 /// The right to use a number until some moment. Renewals move that moment on; once ended it never
 /// opens again.
@@ -104,7 +104,7 @@ impl Permit for Window {
         let Some(local) = self.local.as_ref().filter(|_| last_ms > before) else {
             return Ok(());
         };
-        let mut local = local.lock().expect("no code panics while it holds the file");
+        let mut local = local.lock();
         local.save_last(last_ms).map_err(|error| {
             tracing::error!(%error, "last issued time not saved");
             Stop::NotSaved

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use nagaya_commands::server::Server;
-use nagaya_commands::tiering::TagError;
 use nagaya_config::Secret;
-use nagaya_engine::Figures;
+use nagaya_engine::EngineStats;
+use nagaya_exec::server::Server;
+use nagaya_keyspace::residency::TagError;
 use nagaya_redis_client::{Client, Error, Frame, Options, RedisUrl};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
@@ -29,7 +29,7 @@ pub(crate) struct EngineHandle {
 /// Where the data is.
 pub(crate) enum EngineBackend {
     /// In this process; set once the engine runs.
-    Embedded(Arc<OnceLock<Figures>>),
+    Embedded(Arc<OnceLock<EngineStats>>),
     /// In a Redis and a PostgreSQL.
     Tiered {
         redis: Box<Client>,

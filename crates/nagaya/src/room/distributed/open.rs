@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::{Sleep, SystemClock};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
 use nagaya_config::Secret;
 use nagaya_engine::RoomConfig;
 use nagaya_redis_client::RedisUrl;
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use tokio::runtime::Handle;
 
@@ -78,7 +77,7 @@ impl Backends {
         Ok(Tiers {
             hot,
             cold: Arc::new(self.open_cold()?),
-            clock: Arc::new(WaitClock::default()),
+            clock: Arc::new(SystemClock),
         })
     }
 
@@ -112,5 +111,5 @@ impl Backends {
 pub(super) struct Tiers {
     pub(super) hot: RedisHotTier,
     pub(super) cold: Arc<dyn ColdTier>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Sleep>,
 }

@@ -48,10 +48,10 @@ impl Stopped {
         };
         let started = Bound::nowhere(config).start(Some(storage));
         let engine = started.context("run `nagaya room doctor` to see what is wrong")?;
-        let figures = engine.figures();
+        let stats = engine.stats();
         Engine::stop(engine);
-        if let Some(trouble) = figures.trouble() {
-            bail!("the write-ahead log could not be saved: {trouble}");
+        if let Some(failure) = stats.failure() {
+            bail!("the write-ahead log could not be saved: {failure}");
         }
         match self.unsaved()? {
             Some(0) => Ok(()),

@@ -94,7 +94,7 @@ impl Service {
         }
         let tls = if config.redis.tls {
             let ca = config.redis.ca.as_deref();
-            Some(nagaya_redis_client::tls::config(ca).map_err(Error::Tls)?)
+            Some(Arc::new(nagaya_net::tls::client_config(ca).map_err(Error::Tls)?))
         } else {
             None
         };
@@ -245,7 +245,7 @@ impl Proxy {
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = std::thread::Builder::new().name(name).spawn(work);
+        let thread = nagaya_reactor::spawn(name, work);
         self.threads.push(thread.map_err(Error::Thread)?);
         Ok(())
     }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nagaya_clock::Sleep;
 use nagaya_redis_client::{Backoff, Client, reply};
 use nagaya_tiering::access::{self, Use};
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{Access, ColdTier};
 use tokio::runtime::Handle;
 
@@ -104,7 +104,7 @@ pub struct AccessLog {
 
 struct Shared {
     log: access::AccessLog,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: AccessConfig,
     stop: Stop,
     delivered: AtomicU64,
@@ -114,7 +114,7 @@ struct Shared {
 impl AccessLog {
     pub fn start(
         sink: impl AccessSink,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: AccessConfig,
     ) -> std::io::Result<AccessLog> {
         let shared = Arc::new(Shared {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::Sleep;
 use nagaya_tiering::cold::{ColdTier, Status, TagRow};
 use nagaya_tiering::error::TieringError;
 
@@ -44,7 +44,7 @@ impl ColdKeyService {
     pub fn start(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
     ) -> std::io::Result<ColdKeyService> {
         let (questions, queue) = sync_channel(QUESTIONS_MAX);
         let reader = Reader {
@@ -106,7 +106,7 @@ type Place = (Vec<u8>, Vec<u8>);
 struct Reader {
     tier: RedisHotTier,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     places: BTreeMap<u64, Place>,
     last_cursor: u64,
 }

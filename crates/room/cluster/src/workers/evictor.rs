@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::Sleep;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::error::TieringError;
 use nagaya_tiering::evictor;
@@ -64,7 +64,7 @@ impl EvictConfig {
 
 pub(crate) struct Evictor {
     pub(crate) cold: Arc<dyn ColdTier>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Sleep>,
     pub(crate) config: EvictConfig,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) stop: Stop,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nagaya_clock::Sleep;
 use nagaya_redis_client::Backoff;
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::error::TieringError;
 use nagaya_tiering::loader::{LoadCoalescer, Loader};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -64,7 +64,7 @@ pub struct LoadPool {
 
 struct Shared {
     loader: Loader,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: LoadConfig,
     orders: Mutex<Orders>,
     has_order: Condvar,
@@ -83,7 +83,7 @@ struct Orders {
 }
 
 impl LoadPool {
-    pub fn start(loader: Loader, clock: Arc<dyn Clock>, config: LoadConfig) -> std::io::Result<LoadPool> {
+    pub fn start(loader: Loader, clock: Arc<dyn Sleep>, config: LoadConfig) -> std::io::Result<LoadPool> {
         let shared = Arc::new(Shared {
             loader,
             clock,
@@ -182,7 +182,7 @@ impl Shared {
     }
 
     fn load(&self, tag: &[u8]) -> Result<(), String> {
-        let start = self.clock.now();
+        let start = self.clock.steady();
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
         loop {
             let error = match self.loader.load(tag) {
@@ -190,7 +190,7 @@ impl Shared {
                 Err(error) => error,
             };
             let may_pass = matches!(&*error, TieringError::Hot(error) if error.is_retryable());
-            let is_over = self.clock.now().saturating_sub(start) >= self.config.retry_for;
+            let is_over = self.clock.steady().saturating_sub(start) >= self.config.retry_for;
             if !may_pass || is_over || self.stop.wait(backoff.next_wait()) {
                 tracing::debug!(error = %error, "a load failed");
                 return Err(error.to_string());

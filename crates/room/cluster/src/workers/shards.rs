@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_clock::Sleep;
 use nagaya_redis_client::slot::SLOTS;
 use nagaya_redis_client::{Script, reply};
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::error::HotError;
 
 use crate::hot_tier::keys::{self, RANGES};
@@ -70,7 +70,7 @@ fn slots_of(range: u16) -> Range<u16> {
 /// The shards that one worker holds.
 pub(crate) struct ShardLeases {
     tier: RedisHotTier,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     /// The name of the worker; it is unique.
     name: String,
     ttl: Duration,
@@ -81,7 +81,7 @@ pub(crate) struct ShardLeases {
 }
 
 impl ShardLeases {
-    pub(crate) fn new(tier: RedisHotTier, clock: Arc<dyn Clock>, name: String, ttl: Duration) -> ShardLeases {
+    pub(crate) fn new(tier: RedisHotTier, clock: Arc<dyn Sleep>, name: String, ttl: Duration) -> ShardLeases {
         ShardLeases {
             tier,
             clock,
@@ -94,7 +94,7 @@ impl ShardLeases {
 
     /// Returns the shards whose leases have not ended.
     pub(crate) fn held(&self) -> Vec<u16> {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         let held = self.held.iter().filter(|(_, until)| **until > now);
         held.map(|(shard, _)| *shard).collect()
     }
@@ -103,7 +103,7 @@ impl ShardLeases {
     /// should be released once no thread works there.
     pub(crate) fn renew(&mut self, shards: &[Shard]) -> Result<Vec<u16>, HotError> {
         let names: Vec<u16> = shards.iter().map(Shard::first).collect();
-        let now = self.clock.now();
+        let now = self.clock.steady();
         self.held
             .retain(|shard, until| *until > now && names.contains(shard));
         let held: Vec<u16> = self.held.keys().copied().collect();
@@ -149,7 +149,7 @@ impl ShardLeases {
 
     /// Takes or renews leases. Fails if one of them could not be asked for; the others are held.
     fn hold(&mut self, shards: &[u16]) -> Result<(), HotError> {
-        let sent = self.clock.now();
+        let sent = self.clock.steady();
         let calls: Vec<Call> = shards
             .iter()
             .map(|shard| self.call(&HOLD, keys::shard(*shard)))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::Sleep;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::error::TieringError;
 
@@ -15,7 +15,7 @@ use crate::stop::Stop;
 pub(super) struct Shared {
     pub(super) tier: RedisHotTier,
     pub(super) cold: Arc<dyn ColdTier>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Sleep>,
     pub(super) loads: Arc<LoadPool>,
     pub(super) stop: Stop,
     pub(super) under_way: AtomicUsize,

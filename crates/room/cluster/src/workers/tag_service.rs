@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::Sleep;
 use nagaya_tiering::cold::{ColdTier, TagRow};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::HotTier;
@@ -46,7 +46,7 @@ impl TagService {
     pub fn new(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         loads: Arc<LoadPool>,
     ) -> TagService {
         TagService {
@@ -190,7 +190,7 @@ impl Shared {
         };
         let mut saver = Saver::new(Arc::clone(&tier), Arc::clone(&self.cold), clock.clone(), config);
         let evictor = Evictor::new(Arc::clone(&tier), Arc::clone(&self.cold), clock);
-        let give_up = self.clock.now() + EVICT_WAIT + 2 * tier.timing().settle;
+        let give_up = self.clock.steady() + EVICT_WAIT + 2 * tier.timing().settle;
         loop {
             let info = self.info(tag)?;
             if !info.is_resident {
@@ -204,7 +204,7 @@ impl Shared {
                     return Ok(keys);
                 }
             }
-            if self.clock.now() >= give_up {
+            if self.clock.steady() >= give_up {
                 let text = "the tag is in use or could not be saved in time, it stays";
                 return Err(Failure::Message(text.to_owned()));
             }
@@ -217,14 +217,14 @@ impl Shared {
     /// A snapshot taken from now on contains every write that was acknowledged before, and later snapshots of
     /// the same residency have higher numbers.
     fn wait_cold(&self, limit: Option<Duration>, wanted: &Weak<()>) -> Result<bool, Failure> {
-        let give_up = limit.map(|limit| self.clock.now() + limit);
+        let give_up = limit.map(|limit| self.clock.steady() + limit);
         let mut waiting = self.dirty_now()?;
         loop {
             self.leave_saved(&mut waiting)?;
             if waiting.is_empty() {
                 return Ok(true);
             }
-            if give_up.is_some_and(|give_up| self.clock.now() >= give_up) {
+            if give_up.is_some_and(|give_up| self.clock.steady() >= give_up) {
                 return Ok(false);
             }
             self.pause(wanted)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::Sleep;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::saver::{Saver, SaverConfig};
 use parking_lot::Mutex;
@@ -49,7 +49,7 @@ pub struct Tasks {
 struct Shared {
     tier: RedisHotTier,
     cold: Arc<dyn ColdTier>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     config: TasksConfig,
     schedule: Schedule,
     held: Mutex<Vec<Shard>>,
@@ -62,7 +62,7 @@ impl Tasks {
     pub fn start(
         tier: RedisHotTier,
         cold: Arc<dyn ColdTier>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn Sleep>,
         config: TasksConfig,
     ) -> std::io::Result<Tasks> {
         let savers = config.savers.max(1);
@@ -169,19 +169,19 @@ impl Shared {
             let hot = Arc::new(self.tier.within(part.tier.slots().iter().copied()));
             Saver::new(hot, self.cold.clone(), self.clock.clone(), self.config.save)
         };
-        self.schedule.set(&shards, self.clock.now(), make);
+        self.schedule.set(&shards, self.clock.steady(), make);
         *self.held.lock() = shards;
     }
 
     fn save(&self) {
         let pause = (self.config.save.max_staleness / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
         while !self.stop.is_set() {
-            let Some(mut work) = self.schedule.take(self.clock.now(), self.config.savers) else {
+            let Some(mut work) = self.schedule.take(self.clock.steady(), self.config.savers) else {
                 self.stop.wait(REST);
                 continue;
             };
             let ended = work.saver.round();
-            let now = self.clock.now();
+            let now = self.clock.steady();
             match ended {
                 Ok(report) => {
                     self.counters.note_save(report);

@@ -13,8 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_commands::effects::JournalError;
-use nagaya_commands::tiering::{GENERATION, Taken, Tiering};
+use nagaya_keyspace::effects::JournalError;
+use nagaya_keyspace::residency::{GENERATION, Taken, Tiering};
 use nagaya_tiering::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
 
@@ -67,7 +67,7 @@ type Batch = Vec<(usize, Taken)>;
 
 /// Why a round ended early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum RoundError {
     #[error(transparent)]
     Cold(#[from] ColdError),
     #[error(transparent)]
@@ -126,7 +126,7 @@ impl Saver {
     }
 
     /// Saves everything that has changed.
-    pub(crate) fn round(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn round(&mut self) -> Result<(), RoundError> {
         let shared = Arc::clone(&self.shared);
         let server = &shared.server;
         let Some(tiering) = server.keyspace.tiering.get() else {
@@ -134,7 +134,10 @@ impl Saver {
         };
         let end = tiering.log_end();
         tiering.set_saving(true);
-        let mut result = self.functions.save(server, tiering, end).map_err(Trouble::from);
+        let mut result = self
+            .functions
+            .save(server, tiering, end)
+            .map_err(RoundError::from);
         let mut batch = Batch::new();
         let mut bytes = 0;
         for shard in 0..server.keyspace.shards.count() {
@@ -175,7 +178,7 @@ impl Saver {
     }
 
     /// Commits snapshots of several shards together.
-    fn commit(&self, tiering: &Tiering, mut batch: Batch) -> Result<(), Trouble> {
+    fn commit(&self, tiering: &Tiering, mut batch: Batch) -> Result<(), RoundError> {
         let server = &self.shared.server;
         if let Some(up_to) = tiering.flush_pending() {
             if let Err(error) = tiering.cold.wipe(up_to) {
@@ -216,7 +219,7 @@ impl Saver {
         result
     }
 
-    fn write(&self, tiering: &Tiering, snapshots: &[Snapshot]) -> Result<(), Trouble> {
+    fn write(&self, tiering: &Tiering, snapshots: &[Snapshot]) -> Result<(), RoundError> {
         let newest = snapshots.iter().map(|snapshot| snapshot.version.snap).max();
         self.log.sync(Position(newest.unwrap_or(0)))?;
         let now_ms = self.shared.server.clock.unix_us() / 1000;
@@ -343,9 +346,9 @@ impl Saver {
     }
 
     /// Publishes the reason of a failure for readiness and status.
-    fn note_health(&self, result: &Result<(), Trouble>) {
-        let trouble = result.as_ref().err().map(ToString::to_string);
-        *self.shared.trouble.lock() = trouble;
+    fn note_health(&self, result: &Result<(), RoundError>) {
+        let failure = result.as_ref().err().map(ToString::to_string);
+        *self.shared.failure.lock() = failure;
     }
 
     fn tiering(&self) -> &Tiering {

@@ -38,12 +38,12 @@ fn connections_that_come_and_go_leave_nothing_and_disturb_nobody() {
         ping_all(&mut staying);
     });
     ping_all(&mut staying);
-    let figures = engine.figures();
+    let stats = engine.stats();
     wait::until("only the staying connections are left", LIMIT, || {
-        figures.connections() == STAYING
+        stats.connections() == STAYING
     });
     drop(staying);
-    wait::until("no connection is left", LIMIT, || figures.connections() == 0);
+    wait::until("no connection is left", LIMIT, || stats.connections() == 0);
     still_serves(&engine);
 }
 

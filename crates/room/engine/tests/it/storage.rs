@@ -205,7 +205,7 @@ fn a_failed_sync_withholds_replies_refuses_writes_and_serves_reads() {
         is_refused(&mut reader, "SET refused 1");
         is_refused(&mut reader, "INCR safe");
         assert_eq!(say(&mut reader, "EXISTS refused"), Reply::Int(0));
-        assert!(engine.figures().trouble().is_some(), "readiness is told");
+        assert!(engine.stats().failure().is_some(), "readiness is told");
         // A crash now: what was acknowledged is there.
         let engine = place.crash(engine);
         let mut after = client(&engine);
@@ -234,7 +234,7 @@ fn a_failed_sync_is_healed_without_a_restart() {
         wait::until("writes are taken again", LIMIT, || {
             say(&mut writer, "SET after 1") == Reply::ok()
         });
-        wait::until("all is well", LIMIT, || engine.figures().trouble().is_none());
+        wait::until("all is well", LIMIT, || engine.stats().failure().is_none());
         // It was not acknowledged, but those who look find it, so it must stay.
         assert_eq!(say(&mut writer, "LLEN unsure"), Reply::Int(1));
         let engine = place.crash(engine);
@@ -292,9 +292,7 @@ fn a_cold_tier_that_fails_keeps_tags_in_memory_and_the_log() {
     let mut client_one = client(&engine);
     place.cold.refuses_commits(true);
     assert_eq!(say(&mut client_one, "SET k v"), Reply::ok());
-    wait::until("readiness is told", LIMIT, || {
-        engine.figures().trouble().is_some()
-    });
+    wait::until("readiness is told", LIMIT, || engine.stats().failure().is_some());
     assert_eq!(say(&mut client_one, "GET k"), Reply::bulk("v"));
     assert_eq!(say(&mut client_one, "ROOM.WAITCOLD 300"), Reply::Int(0));
     let engine = place.crash(engine);
@@ -342,7 +340,7 @@ fn a_wipe_that_fails_loses_no_snapshot() {
     place.cold.no_wipes.store(true, Ordering::SeqCst);
     assert_eq!(say(&mut one, "FLUSHALL"), Reply::ok());
     assert_eq!(say(&mut one, "SET k v"), Reply::ok());
-    wait::until("a round fails", LIMIT, || engine.figures().trouble().is_some());
+    wait::until("a round fails", LIMIT, || engine.stats().failure().is_some());
     place.cold.no_wipes.store(false, Ordering::SeqCst);
     assert_eq!(say(&mut one, "ROOM.WAITCOLD 0"), Reply::Int(1));
     assert_eq!(say(&mut one, "ROOM.EVICT k"), Reply::Int(1));

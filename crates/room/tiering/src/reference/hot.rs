@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::cold::{Change, Snapshot, StoredValue};
 use crate::error::HotError;
 use crate::hot::{Chunk, DirtyPage, DirtyTag, HotTier, Installed, SavedKeys, TagCopy};
 use crate::protocol::{self, Install, LoadStart, Run, TagState, Token, Tokens, Touched};
 use crate::tag::tag_of;
 use crate::timing::Timing;
+use nagaya_clock::Sleep;
 
 /// A hot tier that runs [`crate::protocol`] as it is written. Its clients write without leases of their own:
 /// every write touches and registers under one lock.
 pub struct MemoryHot {
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn Sleep>,
     timing: Timing,
     tokens: Tokens,
     node: Mutex<Node>,
@@ -35,7 +35,7 @@ struct Tag {
 }
 
 impl MemoryHot {
-    pub fn new(clock: Arc<dyn Clock>, timing: Timing) -> MemoryHot {
+    pub fn new(clock: Arc<dyn Sleep>, timing: Timing) -> MemoryHot {
         let node = Mutex::new(Node {
             run: Run(1),
             tags: BTreeMap::new(),
@@ -51,7 +51,7 @@ impl MemoryHot {
     /// Sets or deletes a key, when its tag is hot; returns what the touch gave.
     pub fn write(&self, key: &[u8], value: Option<StoredValue>) -> Touched {
         let mut node = self.node();
-        let (run, now) = (node.run, self.clock.now());
+        let (run, now) = (node.run, self.clock.steady());
         let tag = node.tags.entry(tag_of(key).to_vec()).or_default();
         let touched = protocol::touch(&mut tag.state, run);
         if touched == Touched::Granted {
@@ -137,7 +137,7 @@ impl HotTier for MemoryHot {
 
     fn touch(&self, tags: &[&[u8]]) -> Result<Vec<Touched>, HotError> {
         let mut node = self.node();
-        let (run, now) = (node.run, self.clock.now());
+        let (run, now) = (node.run, self.clock.steady());
         let touch = |tag: &&[u8]| {
             let Some(tag) = node.tags.get_mut(*tag) else {
                 return Touched::Cold;
@@ -150,7 +150,7 @@ impl HotTier for MemoryHot {
 
     fn begin(&self, tag: &[u8], token: Token) -> Result<LoadStart, HotError> {
         let mut node = self.node();
-        let (run, now) = (node.run, self.clock.now());
+        let (run, now) = (node.run, self.clock.steady());
         let tag = node.tags.entry(tag.to_vec()).or_default();
         tag.used_at = now;
         Ok(protocol::begin(&mut tag.state, run, token))
@@ -164,7 +164,7 @@ impl HotTier for MemoryHot {
     }
 
     fn dirty_tags(&self, from: Option<u64>, limit: usize) -> Result<DirtyPage, HotError> {
-        let (node, now) = (self.node(), self.clock.now());
+        let (node, now) = (self.node(), self.clock.steady());
         let start = usize::try_from(from.unwrap_or(0)).unwrap_or(usize::MAX);
         // Places are counted over all tags, so that a tag that is saved meanwhile moves no other.
         let page = node.tags.iter().skip(start).take(limit);
@@ -235,7 +235,7 @@ impl HotTier for MemoryHot {
     }
 
     fn coldest(&self, limit: usize, idle: Duration) -> Result<Vec<Vec<u8>>, HotError> {
-        let (node, now) = (self.node(), self.clock.now());
+        let (node, now) = (self.node(), self.clock.steady());
         let is_idle = |tag: &Tag| tag.state.meta.is_some() && now.saturating_sub(tag.used_at) >= idle;
         let mut idle: Vec<_> = node.tags.iter().filter(|(_, tag)| is_idle(tag)).collect();
         idle.sort_by_key(|(_, tag)| tag.used_at);
@@ -249,9 +249,11 @@ impl HotTier for MemoryHot {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_clock::ManualClock;
+
     use super::*;
     use crate::cold::Kind;
-    use crate::reference::ManualClock;
+
     use crate::suite::hot::HotBench;
 
     impl HotBench for MemoryHot {

@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nagaya_tiering::clock::Clock;
+use nagaya_clock::{Clock, ManualClock};
 use nagaya_tiering::cold::{ColdTier, Status};
 use nagaya_tiering::error::HotError;
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::hot::{Chunk, DirtyPage, HotTier, Installed, SavedKeys, TagCopy};
 use nagaya_tiering::protocol::{LoadStart, Token, Touched};
-use nagaya_tiering::reference::{ManualClock, MemoryHot};
+use nagaya_tiering::reference::MemoryHot;
 use nagaya_tiering::timing::Timing;
 
 use crate::tiers::{SETTLE, Tiers};
@@ -77,10 +77,10 @@ fn saved_tiers() -> Tiers {
 #[test]
 fn idle_tags_leave_memory_and_come_back_whole() {
     let tiers = saved_tiers();
-    let start = tiers.clock.now();
+    let start = tiers.clock.steady();
     let report = tiers.evictor().round(10, SETTLE).unwrap();
     assert_eq!((report.marked, report.evicted, report.called_off), (2, 2, 0));
-    assert_eq!(tiers.clock.now() - start, SETTLE, "both tags share one wait");
+    assert_eq!(tiers.clock.steady() - start, SETTLE, "both tags share one wait");
     assert_eq!(tiers.hot.keys(), 0);
     assert_eq!(tiers.cold.tag(b"a").unwrap().unwrap().status, Status::Cleaned);
     assert_eq!(
@@ -135,10 +135,10 @@ fn a_slow_hot_tier_makes_the_wait_begin_again() {
             clock.advance(Duration::from_secs(3));
         }
     });
-    let start = tiers.clock.now();
+    let start = tiers.clock.steady();
     let report = evictor.evict(&[b"a"]).unwrap();
     assert_eq!((report.evicted, report.delays), (1, 2));
-    assert_eq!(tiers.clock.now() - start, 3 * SETTLE + Duration::from_secs(6));
+    assert_eq!(tiers.clock.steady() - start, 3 * SETTLE + Duration::from_secs(6));
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn without_leases_nothing_waits() {
     let tiers = Tiers::embedded();
     tiers.set(b"a", b"1");
     tiers.saver().flush().unwrap();
-    let start = tiers.clock.now();
+    let start = tiers.clock.steady();
     assert_eq!(tiers.evictor().round(10, Duration::ZERO).unwrap().evicted, 1);
-    assert_eq!(tiers.clock.now(), start);
+    assert_eq!(tiers.clock.steady(), start);
     assert_eq!(tiers.get(b"a"), Some(b"1".to_vec()));
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_clock::ManualClock;
 use nagaya_tiering::cold::{ColdTier, Kind, StoredValue};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::protocol::Touched;
-use nagaya_tiering::reference::{ManualClock, MemoryCold, MemoryHot};
+use nagaya_tiering::reference::{MemoryCold, MemoryHot};
 use nagaya_tiering::saver::{Saver, SaverConfig};
 use nagaya_tiering::timing::Timing;
 

@@ -423,7 +423,7 @@ fn connect(shared: &Shared, node: &NodeInfo) -> io::Result<Transport> {
     let tls = match &shared.tls {
         None => None,
         Some(config) => {
-            let name = nagaya_redis_client::tls::server_name(&node.host).map_err(io::Error::other)?;
+            let name = nagaya_net::tls::server_name(&node.host).map_err(io::Error::other)?;
             Some(ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?)
         }
     };

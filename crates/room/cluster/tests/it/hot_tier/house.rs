@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::SystemClock;
 use nagaya_redis_client::Frame;
 use nagaya_tiering::cold::{ColdTier, StoredValue};
 use nagaya_tiering::evictor::{EvictReport, Evictor};
@@ -29,7 +29,7 @@ impl House {
     pub(crate) fn over(url: &str, cold: Arc<MemoryCold>) -> House {
         let bench = Bench::open(url);
         let hot = Arc::new(bench.tier.clone());
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         let loader = Loader::new(hot, cold.clone(), clock, LoaderConfig::default());
         House { bench, cold, loader }
     }
@@ -40,12 +40,12 @@ impl House {
             max_staleness: Duration::ZERO,
             batch_tags: 64,
         };
-        Saver::new(hot, self.cold.clone(), Arc::new(WaitClock::default()), config)
+        Saver::new(hot, self.cold.clone(), Arc::new(SystemClock), config)
     }
 
     pub(crate) fn evictor(&self) -> Evictor {
         let hot = Arc::new(self.bench.tier.clone());
-        Evictor::new(hot, self.cold.clone(), Arc::new(WaitClock::default()))
+        Evictor::new(hot, self.cold.clone(), Arc::new(SystemClock))
     }
 
     /// Loads the tag of a key and writes to the key.

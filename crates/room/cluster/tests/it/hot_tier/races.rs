@@ -6,10 +6,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_testkit::{Redis, Reply};
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::{Change, ColdTier, Kind, Snapshot, StoredValue, Version};
 use nagaya_tiering::evictor::Evictor;
 use nagaya_tiering::saver::{Saver, SaverConfig};
@@ -59,12 +58,12 @@ impl House {
             max_staleness: Duration::ZERO,
             batch_tags: 64,
         };
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         Saver::new(Arc::new(self.tier()), self.cold.clone(), clock, config)
     }
 
     fn evictor(&self) -> Evictor {
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         Evictor::new(Arc::new(self.tier()), self.cold.clone(), clock)
     }
 
@@ -176,13 +175,13 @@ impl Memory {
 /// few tags for a while, so that the others are left alone long enough to be evicted.
 fn write_and_check(house: &House, number: u64, end: Duration) -> Memory {
     const TAGS: u64 = 200;
-    let clock = WaitClock::default();
+    let start = SystemClock.steady();
     let mut server = house.server();
     let mut memory = Memory::default();
     let mut turn: u64 = 0;
-    while clock.now() < end {
+    while SystemClock.steady() - start < end {
         turn += 1;
-        let visit = clock.now().as_millis() as u64 / 60 + number;
+        let visit = (SystemClock.steady() - start).as_millis() as u64 / 60 + number;
         let tag = (visit * 7 + turn % 6) % TAGS;
         let key = format!("{{t{tag}}}{number}").into_bytes();
         if let Ok(found) = server.get(&key) {

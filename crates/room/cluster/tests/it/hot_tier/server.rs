@@ -7,13 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cluster::hot_tier::run::RunDigest;
 use nagaya_cluster::hot_tier::scripts::{self, Form};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_redis_client::Run;
 use nagaya_testkit::{Reply, RespClient};
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::protocol::{Tokens, Touched};
@@ -22,7 +21,7 @@ use nagaya_tiering::tag::tag_of;
 pub(crate) struct Server {
     address: SocketAddr,
     limits: Limits,
-    clock: WaitClock,
+    clock: SystemClock,
     tokens: Tokens,
     loader: Loader,
     link: Option<Link>,
@@ -41,7 +40,7 @@ struct Lease {
 
 impl Server {
     pub(crate) fn new(address: SocketAddr, tier: &RedisHotTier, cold: Arc<dyn ColdTier>) -> Server {
-        let clock = WaitClock::default();
+        let clock = SystemClock;
         let config = LoaderConfig {
             poll: Duration::from_millis(1),
             ..LoaderConfig::default()
@@ -112,7 +111,7 @@ impl Server {
             }
         }
         let reply = client.receive()?;
-        if clock.now() > lease.until + limits.allowance {
+        if clock.steady() > lease.until + limits.allowance {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the reply came after the lease",
@@ -125,7 +124,7 @@ impl Server {
         // Drift is no matter within one process; a small margin still stands for it.
         let margin = self.limits.lease / 20;
         loop {
-            let now = self.clock.now();
+            let now = self.clock.steady();
             if self.leases.get(tag).is_some_and(|lease| now < lease.until) {
                 return Ok(());
             }

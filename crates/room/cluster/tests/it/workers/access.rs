@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::SystemClock;
 use nagaya_cluster::workers::{
     AccessConfig, AccessLog, ColdTierSink, Collector, CollectorConfig, CollectorSink,
 };
@@ -39,7 +39,7 @@ impl House {
         let cold = Arc::new(Flaky::default());
         cold.ensure(&[b"a", b"b"]).unwrap();
         let sink = ColdTierSink { cold: cold.clone() };
-        let log = Arc::new(AccessLog::start(sink, Arc::new(WaitClock::default()), config).unwrap());
+        let log = Arc::new(AccessLog::start(sink, Arc::new(SystemClock), config).unwrap());
         let listen = CollectorConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             password: Some(Secret::new("secret")),
@@ -66,7 +66,7 @@ impl House {
             client: Client::new(self.url.parse().unwrap(), Options::default()).unwrap(),
             runtime: self.runtime.handle().clone(),
         };
-        AccessLog::start(sink, Arc::new(WaitClock::default()), QUICK).unwrap()
+        AccessLog::start(sink, Arc::new(SystemClock), QUICK).unwrap()
     }
 
     fn times(&self, tag: &[u8]) -> (bool, bool) {

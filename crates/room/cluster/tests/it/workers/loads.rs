@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::SystemClock;
 use nagaya_cluster::workers::{LoadConfig, LoadPool};
 use nagaya_redis_client::slot;
 use nagaya_testkit::{Redis, RedisCluster};
@@ -16,7 +16,7 @@ use crate::hot_tier::bench::Bench;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn pool(bench: &Bench, cold: &Arc<Flaky>, config: LoadConfig) -> LoadPool {
-    let clock = Arc::new(WaitClock::default());
+    let clock = Arc::new(SystemClock);
     let hot = Arc::new(bench.tier.clone());
     let loader = Loader::new(hot, cold.clone(), clock.clone(), LoaderConfig::default());
     LoadPool::start(loader, clock, config).unwrap()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::SystemClock;
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{
     Config, ListedTag, Outcome, Proxy, Service, TagAdmin, TagCommand, TagOrder, TagQuery, Tiering,
@@ -41,7 +41,7 @@ impl House {
     fn start() -> House {
         let (redis, runtime) = (Redis::start(), Runtime::new().unwrap());
         let cold: Arc<dyn ColdTier> = Arc::new(Flaky::default());
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         let tier = |name: &str| {
             let url = redis.url().parse().unwrap();
             RedisHotTier::new(url, name, LIMITS, runtime.handle().clone()).unwrap()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::SystemClock;
 use nagaya_cluster::workers::{EvictConfig, RANGES, Tasks, TasksConfig};
 use nagaya_testkit::{Redis, RedisCluster, wait};
 use nagaya_tiering::cold::ColdTier;
@@ -29,7 +29,7 @@ impl House {
         let bench = Bench::open(url);
         let cold = Arc::new(Flaky::default());
         let hot = Arc::new(bench.tier.clone());
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         let loader = Loader::new(hot, cold.clone(), clock, LoaderConfig::default());
         House { bench, cold, loader }
     }
@@ -46,7 +46,7 @@ impl House {
             shard_lease: Duration::from_secs(2),
         };
         let tier = self.bench.tier.clone();
-        Tasks::start(tier, self.cold.clone(), Arc::new(WaitClock::default()), config).unwrap()
+        Tasks::start(tier, self.cold.clone(), Arc::new(SystemClock), config).unwrap()
     }
 
     fn set(&self, key: &str, value: &str) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nagaya_cluster::clock::WaitClock;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cluster::proxy::{Config, Proxy, Service, Tiering};
 use nagaya_cluster::workers::{
@@ -18,7 +18,6 @@ use nagaya_cluster::workers::{
 use nagaya_cold::PostgresCold;
 use nagaya_cold::postgres::Options;
 use nagaya_testkit::{Failover, Postgres, Redis, RedisCluster, Reply, RespClient, shared, wait};
-use nagaya_tiering::clock::Clock;
 use nagaya_tiering::cold::ColdTier;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
@@ -57,7 +56,7 @@ impl Town {
     }
 
     fn serve(&self) -> Proxy {
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         let hot = Arc::new(self.tier("load"));
         let config = LoaderConfig {
             patience: Duration::from_millis(500),
@@ -106,7 +105,7 @@ impl Town {
             savers: 2,
             shard_lease: Duration::from_secs(2),
         };
-        let clock = Arc::new(WaitClock::default());
+        let clock = Arc::new(SystemClock);
         Tasks::start(self.tier("task"), self.cold.clone(), clock, config).unwrap()
     }
 }
@@ -268,13 +267,13 @@ impl Drop for Ending<'_> {
 /// Writes to its own keys and reads them back, through one proxy after the other; an error says nothing.
 fn write_and_check(proxies: &[SocketAddr], number: u64, run: &Run) -> Memory {
     const TAGS: u64 = 200;
-    let clock = WaitClock::default();
+    let start = SystemClock.steady();
     let mut memory = Memory::default();
     let mut clients: Vec<Option<RespClient>> = proxies.iter().map(|_| None).collect();
     let mut turn: u64 = 0;
     while run.goes_on() {
         turn += 1;
-        let visit = clock.now().as_millis() as u64 / 250 + number;
+        let visit = (SystemClock.steady() - start).as_millis() as u64 / 250 + number;
         let key = format!("{{t{}}}{number}", (visit * 5 + turn % 4) % TAGS);
         let at = (turn % clients.len() as u64) as usize;
         let client = clients[at].get_or_insert_with(|| client(proxies[at]));
@@ -318,7 +317,7 @@ fn write_and_check(proxies: &[SocketAddr], number: u64, run: &Run) -> Memory {
 
 /// Reads a key, again and again while servers are in trouble.
 fn read_in_the_end(address: SocketAddr, key: &str) -> String {
-    let clock = WaitClock::default();
+    let start = SystemClock.steady();
     let mut reader = client(address);
     loop {
         let trouble = match reader.cmd(&["GET", key]) {
@@ -330,7 +329,10 @@ fn read_in_the_end(address: SocketAddr, key: &str) -> String {
                 error.to_string()
             }
         };
-        assert!(clock.now() < PATIENCE, "{key} cannot be read: {trouble}");
+        assert!(
+            SystemClock.steady() - start < PATIENCE,
+            "{key} cannot be read: {trouble}"
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -360,9 +362,9 @@ pub(super) fn run_with_faults(town: &Town, time: Duration, disturb: impl Fn(u64)
             scope.spawn(move || write_and_check(addresses, number, run))
         });
         let writers: Vec<_> = writers.collect();
-        let clock = WaitClock::default();
+        let start = SystemClock.steady();
         let mut round = 0;
-        while clock.now() < time {
+        while SystemClock.steady() - start < time {
             let before = run.acknowledged.load(Ordering::Relaxed);
             disturb(round);
             round += 1;

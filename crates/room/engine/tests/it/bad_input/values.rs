@@ -62,9 +62,10 @@ fn commands_refuse_keys_of_another_type() {
     for kind in TYPES {
         let key = kind.split(' ').nth(1).unwrap();
         for command in commands {
-            let command = match command.contains(" K") {
-                true => command.replace(" K", &format!(" {key}")),
-                false => format!("{command} {key}"),
+            let command = if command.contains(" K") {
+                command.replace(" K", &format!(" {key}"))
+            } else {
+                format!("{command} {key}")
             };
             // Those that fit the type would change it; each is asked with the type put back before.
             both.same_commands(&["FLUSHALL"]);
