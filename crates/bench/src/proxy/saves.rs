@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use nagaya_clock::SystemClock;
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_cluster::hot_tier::{Limits, RedisHotTier};
 use nagaya_cold::PostgresCold;
