@@ -1,17 +1,14 @@
 //! One HTTP request and its answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use hyper_rustls::ConfigBuilderExt;
+use nagaya_http_kit::client::{self, HttpsClient, Limits};
+use nagaya_net::tls::crypto_provider;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,8 +20,6 @@ use crate::retry::RetryPolicy;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Connections unused for this long are closed; below the usual limits of load balancers.
 const IDLE_LIMIT: Duration = Duration::from_secs(50);
-
-pub(crate) type HttpPool = Pool<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Whether a call may be sent again when nobody knows what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ impl Call {
 
 /// Connections to one house.
 pub(crate) struct Transport {
-    pool: HttpPool,
+    pool: HttpsClient,
     scheme: Scheme,
     authority: http::uri::Authority,
     /// What the paths are put behind, for houses that share a name with others.
@@ -137,53 +132,39 @@ impl Transport {
     }
 
     async fn send_once(&self, call: &Call) -> Result<Bytes, Error> {
-        let waited = self.timeout + call.wait;
-        match tokio::time::timeout(waited, self.exchange(call)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::Timeout {
-                url: self.url(),
-                waited,
-            }),
-        }
-    }
-
-    async fn exchange(&self, call: &Call) -> Result<Bytes, Error> {
-        let response = self.pool.request(self.request(call)?).await.map_err(|error| {
-            let unsent = error.is_connect();
-            let (url, source) = (self.url(), error.into());
-            match unsent {
-                true => Error::Unreachable { url, source },
-                false => Error::Broken { url, source },
-            }
-        })?;
+        let request = self.pool.call(call.method.clone(), self.uri(call)?);
+        let request = request.headers(self.headers(call)).body(call.body.clone());
+        let request = request
+            .timeout(self.timeout + call.wait)
+            .body_max(self.answer_bytes_max);
+        let response = request.send().await.map_err(|error| self.failed(call, error))?;
         let (head, body) = response.into_parts();
-        let body = match Limited::new(body, self.answer_bytes_max).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return Err(Error::AnswerTooLarge {
-                    path: call.path.clone(),
-                    bytes_max: self.answer_bytes_max,
-                });
-            }
-            Err(source) => {
-                return Err(Error::Broken {
-                    url: self.url(),
-                    source,
-                });
-            }
-        };
         if head.status.is_success() {
             return Ok(body);
         }
         let retry_after = head.headers.get(RETRY_AFTER).and_then(seconds);
         let problem = Problem::read(head.status.as_u16(), &body, retry_after);
-        Err(match problem.is_lease_lost() {
-            true => Error::LeaseLost(problem),
-            false => Error::Refused(problem),
+        Err(if problem.is_lease_lost() {
+            Error::LeaseLost(problem)
+        } else {
+            Error::Refused(problem)
         })
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Error> {
+    fn failed(&self, call: &Call, error: client::Error) -> Error {
+        let url = self.url();
+        match error {
+            client::Error::Connect(source) => Error::Unreachable { url, source },
+            client::Error::Broken(source) | client::Error::Body(source) => Error::Broken { url, source },
+            client::Error::TimedOut { limit } => Error::Timeout { url, waited: limit },
+            client::Error::TooLarge { bytes_max } => Error::AnswerTooLarge {
+                path: call.path.clone(),
+                bytes_max,
+            },
+        }
+    }
+
+    fn uri(&self, call: &Call) -> Result<Uri, Error> {
         let path = match self.prefix.as_str() {
             "" => PathAndQuery::try_from(call.path.as_str()),
             prefix => PathAndQuery::try_from(format!("{prefix}{}", call.path)),
@@ -193,16 +174,16 @@ impl Transport {
             reason,
         };
         let path = path.map_err(|error| bad(error.to_string()))?;
-        let uri = Uri::builder()
+        Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
             .path_and_query(path)
             .build()
-            .map_err(|error| bad(error.to_string()))?;
-        let mut request = Request::new(Full::new(call.body.clone()));
-        *request.method_mut() = call.method.clone();
-        *request.uri_mut() = uri;
-        let headers = request.headers_mut();
+            .map_err(|error| bad(error.to_string()))
+    }
+
+    fn headers(&self, call: &Call) -> HeaderMap {
+        let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static("nagaya-client"));
         if !call.body.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -210,7 +191,7 @@ impl Transport {
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
-        Ok(request)
+        headers
     }
 
     pub(crate) fn url(&self) -> String {
@@ -218,39 +199,25 @@ impl Transport {
     }
 }
 
-/// A pool of connections that follows no redirects.
-pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpPool, Error> {
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(CONNECT_LIMIT));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let connector = match tls {
-        true => HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(provider)
-            .map_err(|error| Error::Tls(error.to_string()))?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http),
-        // No certificates are read for a house that is spoken to in the clear.
-        false => {
-            let config = rustls::ClientConfig::builder_with_provider(provider)
-                .with_safe_default_protocol_versions()
-                .map_err(|error| Error::Tls(error.to_string()))?
-                .with_root_certificates(rustls::RootCertStore::empty())
-                .with_no_client_auth();
-            HttpsConnectorBuilder::new()
-                .with_tls_config(config)
-                .https_or_http()
-                .enable_http1()
-                .wrap_connector(http)
-        }
+/// Makes a pool of connections that follows no redirects.
+pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpsClient, Error> {
+    let limits = Limits {
+        connect: Some(CONNECT_LIMIT),
+        idle: IDLE_LIMIT,
+        idle_per_host_max: idle_max,
     };
-    Ok(Pool::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_LIMIT)
-        .pool_max_idle_per_host(idle_max)
-        .build(connector))
+    let config = rustls::ClientConfig::builder_with_provider(crypto_provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string()))?;
+    let config = if tls {
+        config
+            .with_native_roots()
+            .map_err(|error| Error::Tls(error.to_string()))?
+    } else {
+        // No certificates are read for a server that is spoken to in the clear.
+        config.with_root_certificates(rustls::RootCertStore::empty())
+    };
+    Ok(HttpsClient::with_tls(limits, config.with_no_client_auth()))
 }
 
 /// Writes text for use inside a path or query.

@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use nagaya_http_kit::client::{self, HttpsClient};
 use serde_json::value::RawValue;
 
 use super::signature::Secret;
 use crate::error::{Error, Failure};
-use crate::transport::{HttpPool, pool};
+use crate::transport::pool;
 use crate::worker::Outcome;
 
 /// The largest response that is accepted as a result, in bytes; a larger one is a failure.
@@ -35,7 +35,7 @@ pub struct Delivery<'a> {
 
 /// An HTTP endpoint that runs jobs.
 pub struct Endpoint {
-    pool: HttpPool,
+    pool: HttpsClient,
     url: Uri,
     headers: HeaderMap,
     secrets: Vec<Secret>,
@@ -97,41 +97,36 @@ impl Endpoint {
     /// Calls the endpoint once and reads its response. Cancel safe for the caller, but the endpoint may keep
     /// working.
     pub async fn call(&self, delivery: &Delivery<'_>) -> Outcome {
-        let request = self.request(delivery)?;
-        let exchange = async {
-            let response = self.pool.request(request).await?;
-            let (head, body) = response.into_parts();
-            Ok::<_, hyper_util::client::legacy::Error>((
-                head.status,
-                Limited::new(body, RESULT_BYTES_MAX).collect().await,
-            ))
-        };
-        let (status, body) = match tokio::time::timeout(self.timeout, exchange).await {
-            Ok(answer) => answer?,
-            Err(_) => {
-                let seconds = self.timeout.as_secs();
-                return Err(Failure::retry(format!(
-                    "the endpoint did not answer within {seconds} s"
-                )));
-            }
-        };
-        match body {
-            Ok(body) => judge(status, &body.to_bytes()),
-            Err(error) => Err(Failure::retry(format!(
-                "the endpoint's answer could not be read: {error}"
-            ))),
+        let call = self
+            .pool
+            .post(self.url.clone(), Bytes::copy_from_slice(delivery.payload))
+            .headers(self.headers(delivery)?)
+            .timeout(self.timeout)
+            .body_max(RESULT_BYTES_MAX);
+        match call.send().await {
+            Ok(response) => judge(response.status(), response.body()),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
-    fn request(&self, delivery: &Delivery<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+    fn failed(&self, error: client::Error) -> Failure {
+        let unread = |why: &str| Failure::retry(format!("the endpoint's answer could not be read: {why}"));
+        match error {
+            client::Error::Connect(source) | client::Error::Broken(source) => Failure::from(&*source),
+            client::Error::TimedOut { limit } => {
+                let seconds = limit.as_secs();
+                Failure::retry(format!("the endpoint did not answer within {seconds} s"))
+            }
+            client::Error::TooLarge { .. } => unread("length limit exceeded"),
+            client::Error::Body(source) => unread(&source.to_string()),
+        }
+    }
+
+    fn headers(&self, delivery: &Delivery<'_>) -> Result<HeaderMap, Failure> {
         // The same for every call of one attempt, so that an endpoint can drop duplicates.
         let id = format!("job_{}_{}", delivery.job, delivery.attempt);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut request = Request::new(Full::new(Bytes::copy_from_slice(delivery.payload)));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
-        let headers = request.headers_mut();
-        headers.extend(self.headers.clone());
+        let mut headers = self.headers.clone();
         headers.insert(USER_AGENT, HeaderValue::from_static("nagaya-push"));
         let attempt = delivery.attempt.to_string();
         let seconds = since.as_secs().to_string();
@@ -155,7 +150,7 @@ impl Endpoint {
         for (name, value) in own {
             headers.insert(name, HeaderValue::try_from(value)?);
         }
-        Ok(request)
+        Ok(headers)
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
+use nagaya_http_kit::bearer;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 use tokio::time::{Instant, timeout};
 
 use super::problem::Problem;
@@ -50,15 +50,10 @@ pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> 
 }
 
 fn is_allowed(fanout: &Fanout, headers: &HeaderMap) -> bool {
-    let Some(token) = &fanout.config.token else {
-        return true;
-    };
-    let sent = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.as_bytes().split_at_checked(7));
-    sent.is_some_and(|(scheme, sent)| {
-        scheme.eq_ignore_ascii_case(b"bearer ") && sent.trim_ascii().ct_eq(token.reveal().as_bytes()).into()
-    })
+    match &fanout.config.token {
+        Some(token) => bearer::matches(headers, token.reveal().as_bytes()),
+        None => true,
+    }
 }
 
 fn read_back_id(uri: &Uri) -> Option<&str> {

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use hmac::{Hmac, KeyInit, Mac};
 use nagaya_config::Secret;
+use nagaya_http_kit::bearer;
 use sha2::Sha256;
-use subtle::ConstantTimeEq;
 
 /// The path of the webhook.
 pub const WEBHOOK_PATH: &str = "/v1/fleet/webhook";
@@ -41,20 +41,9 @@ impl Guard {
     pub(crate) fn lets_in(&self, headers: &HeaderMap, body: &[u8]) -> bool {
         self.secrets.iter().any(|secret| {
             let key = secret.reveal().as_bytes();
-            knows(headers, key) || signs(headers, key, body)
+            bearer::matches(headers, key) || signs(headers, key, body)
         })
     }
-}
-
-fn knows(headers: &HeaderMap, key: &[u8]) -> bool {
-    let sent = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
-    let token = sent.and_then(|sent| {
-        let (scheme, token) = sent.split_at_checked(7)?;
-        scheme
-            .eq_ignore_ascii_case(b"bearer ")
-            .then(|| token.trim_ascii())
-    });
-    token.is_some_and(|token| token.ct_eq(key).into())
 }
 
 fn signs(headers: &HeaderMap, key: &[u8], body: &[u8]) -> bool {

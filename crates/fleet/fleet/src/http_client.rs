@@ -1,264 +1,284 @@
-//! The few lines of HTTP/1.1 that callbacks and source lists need: one request per connection.
+//! HTTP calls of callbacks and source lists: one request per connection.
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
+use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST};
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderName, HeaderValue, Method, Response, Uri};
+use nagaya_http_kit::client::{self, Client, HttpsClient, Limits};
 use nagaya_net::tls;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
-/// Longest answer accepted.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Longest response accepted, in bytes: a list of a million workers with a config each.
+const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// An `http://` or `https://` URL.
+/// An `http://` or `https://` URL without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
-    tls: bool,
-    host: String,
-    port: u16,
-    /// With the query, beginning with `/`.
-    path: String,
-}
+pub(crate) struct Url(Uri);
 
 impl Url {
     pub(crate) fn parse(text: &str) -> io::Result<Url> {
-        // The text may hold credentials, so it is not repeated.
-        let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("the URL {reason}"));
-        let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => return Err(bad("begins with neither http:// nor https://")),
-        };
-        let at = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(at);
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (
-                host,
-                port.parse().map_err(|_| bad("has a port that is no number"))?,
-            ),
-            _ if tls => (authority, 443),
-            _ => (authority, 80),
-        };
-        if host.is_empty() || host.contains('@') || text.contains(char::is_whitespace) {
-            return Err(bad("has no plain host, or contains white space"));
+        if !text.starts_with("https://") && !text.starts_with("http://") {
+            return Err(bad_url("begins with neither http:// nor https://"));
         }
-        let path = if path.starts_with('/') {
-            path.to_owned()
-        } else {
-            format!("/{path}")
-        };
-        Ok(Url {
-            tls,
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port,
-            path,
-        })
+        let no_host = "has no plain host, or contains white space";
+        let uri: Uri = text.parse().map_err(|_| bad_url(no_host))?;
+        let authority = uri.authority().ok_or_else(|| bad_url(no_host))?;
+        let (host, rest) = (authority.host(), authority.as_str());
+        if host.is_empty() || rest.contains('@') {
+            return Err(bad_url(no_host));
+        }
+        if rest != host && authority.port_u16().is_none() {
+            return Err(bad_url("has a port that is no number"));
+        }
+        Ok(Url(uri))
     }
 
-    /// The URL with one more segment.
-    pub(crate) fn join(&self, segment: &str) -> Url {
-        Url {
-            path: format!("{}/{segment}", self.path.trim_end_matches('/')),
-            ..self.clone()
-        }
+    /// Returns the URL with one more segment.
+    pub(crate) fn join(&self, segment: &str) -> io::Result<Url> {
+        let path = self.0.path_and_query().map_or("", PathAndQuery::as_str);
+        self.with_path(&format!("{}/{segment}", path.trim_end_matches('/')))
     }
 
-    /// What a `Link` header means, which may be relative to this URL.
+    /// Resolves the target of a `Link` header, which may be relative to this URL.
     pub(crate) fn resolve(&self, target: &str) -> io::Result<Url> {
-        match target.strip_prefix('/') {
-            Some(_) => Ok(Url {
-                path: target.to_owned(),
-                ..self.clone()
-            }),
-            None => Url::parse(target),
+        if target.starts_with('/') {
+            self.with_path(target)
+        } else {
+            Url::parse(target)
         }
     }
 
-    /// Whether both lead to the same server the same way, so that one's credentials may go to the other.
+    /// Returns whether both URLs lead to the same server the same way, so that the credentials of one may be sent to
+    /// the other.
     pub(crate) fn is_same_server(&self, other: &Url) -> bool {
-        (self.tls, &self.host, self.port) == (other.tls, &other.host, other.port)
+        (self.is_tls(), self.0.host(), self.port()) == (other.is_tls(), other.0.host(), other.port())
+    }
+
+    fn with_path(&self, path: &str) -> io::Result<Url> {
+        let path = if path.starts_with('/') {
+            PathAndQuery::try_from(path)
+        } else {
+            PathAndQuery::try_from(format!("/{path}"))
+        };
+        let mut parts = self.0.clone().into_parts();
+        parts.path_and_query = Some(path.map_err(|_| bad_url("has a path that cannot be sent"))?);
+        let uri = Uri::from_parts(parts).map_err(|_| bad_url("has a path that cannot be sent"))?;
+        Ok(Url(uri))
+    }
+
+    fn is_tls(&self) -> bool {
+        self.0.scheme() == Some(&Scheme::HTTPS)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 }
 
-/// What a server answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+/// The text may contain credentials, so it is not repeated.
+fn bad_url(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the URL {reason}"))
 }
+
+/// A server's response.
+#[derive(Debug)]
+pub(crate) struct Answer(Response<Bytes>);
 
 impl Answer {
+    pub(crate) fn status(&self) -> u16 {
+        self.0.status().as_u16()
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        self.0.headers().get(name)?.to_str().ok()
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        self.0.body()
     }
 }
 
 /// Calls servers; over TLS if the URL it was made for asks for that.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    tls: Option<TlsConnector>,
-}
-
-impl std::fmt::Debug for Caller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller")
-            .field("tls", &self.tls.is_some())
-            .finish()
-    }
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    Plain(Client),
+    Tls(HttpsClient),
 }
 
 impl Caller {
     /// Trusts the certificates of a file, or the system's without one.
     pub(crate) fn new(url: &Url, ca: Option<&Path>) -> io::Result<Caller> {
-        let config = url.tls.then(|| tls::client_config(ca)).transpose();
-        let config = config.map_err(io::Error::other)?.map(Arc::new);
-        Ok(Caller {
-            tls: config.map(TlsConnector::from),
-        })
+        let limits = Limits {
+            // The callers limit the whole request.
+            connect: None,
+            idle: Duration::ZERO,
+            idle_per_host_max: 0,
+        };
+        if !url.is_tls() {
+            return Ok(Caller::Plain(Client::new(limits)));
+        }
+        let config = tls::client_config(ca).map_err(io::Error::other)?;
+        Ok(Caller::Tls(Client::with_tls(limits, config)))
     }
 
-    /// Sends one request and reads the whole answer. A body that is cut short is an error.
+    /// Sends one request and reads the whole response. A body that is cut short is an error.
     pub(crate) async fn request(
         &self,
-        method: &str,
+        method: Method,
         url: &Url,
-        headers: &[(&str, &str)],
+        headers: &[(HeaderName, &str)],
         body: &[u8],
     ) -> io::Result<Answer> {
-        let stream = TcpStream::connect((url.host.as_str(), url.port)).await?;
-        stream.set_nodelay(true)?;
-        match (url.tls, &self.tls) {
-            (false, None) => exchange(stream, method, url, headers, body).await,
-            (true, Some(connector)) => {
-                let name = tls::server_name(&url.host).map_err(io::Error::other)?;
-                let stream = connector.connect(name, stream).await?;
-                exchange(stream, method, url, headers, body).await
+        macro_rules! send {
+            ($client:expr) => {{
+                let mut call = $client
+                    .call(method, url.0.clone())
+                    .body(Bytes::copy_from_slice(body))
+                    .body_max(RESPONSE_BYTES_MAX)
+                    .header(HOST, host(url)?)
+                    .header(CONNECTION, HeaderValue::from_static("close"))
+                    .header(ACCEPT, HeaderValue::from_static("application/json"))
+                    .header(CONTENT_LENGTH, body.len().into());
+                for (name, value) in headers {
+                    let value = HeaderValue::from_str(value).map_err(io::Error::other)?;
+                    call = call.header(name.clone(), value);
+                }
+                call.send().await
+            }};
+        }
+        let sent = match (self, url.is_tls()) {
+            (Caller::Plain(client), false) => send!(client),
+            (Caller::Tls(client), true) => send!(client),
+            _ => {
+                return Err(io::Error::other(
+                    "a list that begins with https goes on with it, and so with http",
+                ));
             }
-            _ => Err(io::Error::other(
-                "a list that begins with https goes on with it, and so with http",
-            )),
-        }
+        };
+        sent.map(Answer).map_err(explain)
     }
 }
 
-async fn exchange(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    method: &str,
-    url: &Url,
-    headers: &[(&str, &str)],
-    body: &[u8],
-) -> io::Result<Answer> {
-    let host = if url.host.contains(':') {
-        format!("[{}]", url.host)
-    } else {
-        url.host.clone()
-    };
-    let mut head = format!(
-        "{method} {} HTTP/1.1\r\nhost: {host}:{}\r\nconnection: close\r\naccept: application/json\r\n\
-         content-length: {}\r\n",
-        url.path,
-        url.port,
-        body.len(),
-    );
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    head.push_str("\r\n");
-    stream.write_all(&[head.as_bytes(), body].concat()).await?;
-    stream.flush().await?;
-    let mut bytes = Vec::new();
-    let ended_well = match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await {
-        Ok(_) => true,
-        // Many servers close TLS without a word; then the answer's own length tells whether it is whole.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-        Err(error) => return Err(error),
-    };
-    parse_answer(&bytes, ended_well)
+fn host(url: &Url) -> io::Result<HeaderValue> {
+    let text = format!("{}:{}", url.0.host().unwrap_or_default(), url.port());
+    HeaderValue::try_from(text).map_err(io::Error::other)
 }
 
-fn parse_answer(bytes: &[u8], ended_well: bool) -> io::Result<Answer> {
-    let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, format!("http answer {reason}"));
-    let end = bytes
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .ok_or_else(|| bad("has no end of its head"))?;
-    let head = std::str::from_utf8(&bytes[..end]).map_err(|_| bad("has a head that is not text"))?;
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
-    let headers = lines.filter_map(|line| line.split_once(':'));
-    let headers = headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    let mut answer = Answer {
-        status: status.ok_or_else(|| bad("has no status"))?,
-        headers: headers.collect(),
-        body: Vec::new(),
-    };
-    let rest = &bytes[end + 4..];
-    answer.body = if answer
-        .header("transfer-encoding")
-        .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
-    {
-        join_chunks(rest).ok_or_else(|| bad("was cut short"))?
-    } else {
-        match answer.header("content-length").map(str::parse::<usize>) {
-            Some(Ok(length)) if rest.len() >= length => rest[..length].to_vec(),
-            None if ended_well => rest.to_vec(),
-            None | Some(_) => return Err(bad("was cut short")),
+fn explain(error: client::Error) -> io::Error {
+    match &error {
+        client::Error::Body(_) | client::Error::TooLarge { .. } => {
+            io::Error::new(io::ErrorKind::InvalidData, "http answer was cut short")
         }
-    };
-    Ok(answer)
-}
-
-fn join_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    loop {
-        let end = rest.windows(2).position(|two| two == b"\r\n")?;
-        let size = std::str::from_utf8(&rest[..end]).ok()?;
-        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
-        rest = &rest[end + 2..];
-        if size == 0 {
-            return Some(body);
-        }
-        body.extend_from_slice(rest.get(..size)?);
-        rest = rest.get(size + 2..)?;
+        _ => match error.find::<io::Error>() {
+            Some(cause) => io::Error::new(cause.kind(), cause.to_string()),
+            None => io::Error::new(io::ErrorKind::InvalidData, error.root().to_string()),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    fn path(url: &Url) -> String {
+        url.0.path_and_query().unwrap().to_string()
+    }
 
     #[test]
     fn urls_are_read_and_joined() {
         let url = Url::parse("http://[::1]:8080/base/?x=1").unwrap();
-        assert_eq!((url.host.as_str(), url.port), ("::1", 8080));
+        assert_eq!((url.0.host(), url.port()), (Some("[::1]"), 8080));
         let url = Url::parse("http://h").unwrap();
-        assert_eq!(url.join("start").path, "/start");
-        assert_eq!(url.resolve("/list?page=2").unwrap().path, "/list?page=2");
-        assert_eq!(Url::parse("https://h/x").unwrap().port, 443);
+        assert_eq!(path(&url.join("start").unwrap()), "/start");
+        assert_eq!(path(&url.resolve("/list?page=2").unwrap()), "/list?page=2");
+        assert_eq!(
+            path(&Url::parse("http://h?a=b").unwrap().join("x").unwrap()),
+            "/?a=b/x"
+        );
+        assert_eq!(Url::parse("https://h/x").unwrap().port(), 443);
+        assert!(url.is_same_server(&Url::parse("http://h:80/y").unwrap()));
         assert!(!url.is_same_server(&Url::parse("https://h:80/").unwrap()));
-        for bad in ["ftp://h", "http://", "http://h:x/", "https://u:p@h/", "h"] {
+        for bad in [
+            "ftp://h",
+            "http://",
+            "http://h:x/",
+            "http://h:/",
+            "https://u:p@h/",
+            "h",
+            "http://h/a b",
+        ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
     }
 
-    #[test]
-    fn answers_that_were_cut_short_are_errors() {
-        let whole = parse_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true).unwrap();
-        assert_eq!((whole.status, &whole.body[..]), (200, &b"ok"[..]));
-        assert!(parse_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", true).is_err());
+    /// The request that a server got, and the result of the caller when the server wrote these bytes and closed.
+    async fn exchange(response: &'static [u8]) -> (String, io::Result<Answer>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\nbody") {
+                request.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(response).await.unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        let url = Url::parse(&format!("http://{address}/x?y=1")).unwrap();
+        let caller = Caller::new(&url, None).unwrap();
+        let headers = [(http::header::AUTHORIZATION, "token")];
+        let answer = caller.request(Method::POST, &url, &headers, b"body").await;
+        (serving.await.unwrap(), answer)
+    }
+
+    #[tokio::test]
+    async fn answers_that_were_cut_short_are_errors() {
+        let whole = exchange(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nLink: <x>\r\n\r\nok")
+            .await
+            .1
+            .unwrap();
+        assert_eq!((whole.status(), whole.body()), (200, &b"ok"[..]));
+        assert_eq!((whole.header("link"), whole.header("x")), (Some("<x>"), None));
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
-        assert_eq!(parse_answer(chunked, true).unwrap().body, b"ok");
-        assert!(parse_answer(&chunked[..chunked.len() - 5], true).is_err());
-        assert!(parse_answer(b"HTTP/1.1 200", true).is_err());
+        assert_eq!(exchange(chunked).await.1.unwrap().body(), b"ok");
         let unmeasured = b"HTTP/1.1 200 OK\r\n\r\nok";
-        assert_eq!(parse_answer(unmeasured, true).unwrap().body, b"ok");
-        assert!(parse_answer(unmeasured, false).is_err());
+        assert_eq!(exchange(unmeasured).await.1.unwrap().body(), b"ok");
+        for cut in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok"[..],
+            &chunked[..chunked.len() - 5],
+            b"HTTP/1.1 200",
+        ] {
+            assert!(exchange(cut).await.1.is_err(), "{cut:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_the_only_one_of_its_connection() {
+        let (request, _) = exchange(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+        assert!(request.starts_with("POST /x?y=1 HTTP/1.1\r\n"), "{request}");
+        for line in [
+            "host: 127.0.0.1:",
+            "connection: close\r\n",
+            "accept: application/json\r\n",
+            "content-length: 4\r\n",
+            "authorization: token\r\n",
+        ] {
+            assert!(request.contains(&format!("\r\n{line}")), "{line}: {request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_does_not_change_between_http_and_https() {
+        let url = Url::parse("http://h/").unwrap();
+        let caller = Caller::new(&url, None).unwrap();
+        let other = Url::parse("https://h/").unwrap();
+        let error = caller.request(Method::GET, &other, &[], b"").await.unwrap_err();
+        assert!(error.to_string().contains("begins with https"), "{error}");
     }
 }

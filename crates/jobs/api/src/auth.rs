@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use nagaya_http_kit::bearer;
 use nagaya_jobs::store::Tenants;
 use nagaya_jobs::tenant::Scopes;
 use nagaya_jobs::{Error, QueueName, TenantId};
@@ -224,7 +225,7 @@ impl Auth {
     }
 
     async fn of_header(&self, value: &HeaderValue) -> Result<Arc<Principal>, Problem> {
-        let token = bearer(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
+        let token = bearer::token_of(value.as_bytes()).and_then(|token| std::str::from_utf8(token).ok());
         match token {
             Some(token) => self.of_token(token).await,
             None => Err(unauthorized("the header must be `Authorization: Bearer TOKEN`")),
@@ -316,13 +317,6 @@ fn unauthorized(detail: &str) -> Problem {
     Problem::new(ProblemKind::Unauthorized, detail)
 }
 
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked(7)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| token.trim_ascii())
-}
-
 /// Returns whether a browser sends this for a page that this server did not serve.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
@@ -338,12 +332,6 @@ fn is_foreign_page(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_scheme_may_be_written_in_any_case() {
-        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"Basic abc"), None);
-    }
 
     #[test]
     fn a_page_of_another_origin_is_foreign() {

@@ -65,6 +65,16 @@ impl Shutdown {
         self.cut.cancelled().await;
     }
 
+    /// Returns the token of step 1, for servers that take one.
+    pub(crate) fn draining_token(&self) -> CancellationToken {
+        self.draining.clone()
+    }
+
+    /// Returns the token of step 3.
+    pub(crate) fn cut_token(&self) -> CancellationToken {
+        self.cut.clone()
+    }
+
     pub(crate) fn begin_draining(&self) {
         self.draining.cancel();
     }

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use nagaya_config::Secret;
+use nagaya_http_kit::bearer;
 use nagaya_jobs::TenantId;
 use nagaya_jobs_api::{Api, Permission, PrincipalInfo};
-use subtle::ConstantTimeEq;
 
 use super::problem::Problem;
 use super::routes::HttpState;
@@ -65,11 +65,7 @@ fn sees_the_house(principal: &PrincipalInfo) -> bool {
 /// Returns the answer for those who do not have the house's own token, if it has one.
 fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Response> {
     let token = token?;
-    let sent = headers
-        .get(header::AUTHORIZATION)
-        .map(HeaderValue::as_bytes)
-        .and_then(bearer);
-    if sent.is_some_and(|sent| sent.ct_eq(token.reveal().as_bytes()).into()) {
+    if bearer::matches(headers, token.reveal().as_bytes()) {
         return None;
     }
     let detail = "this needs the header `Authorization: Bearer TOKEN` with the token of `http.token`";
@@ -77,24 +73,9 @@ fn refuse_stranger(token: Option<&Secret>, headers: &HeaderMap) -> Option<Respon
     Some(problem.into_response())
 }
 
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked(7)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| token.trim_ascii())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_scheme_may_be_written_in_any_case() {
-        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"bearer  abc "), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"Basic abc"), None);
-        assert_eq!(bearer(b"Bearer"), None);
-    }
 
     #[test]
     fn only_unbound_tokens_and_administrators_see_the_whole_house() {

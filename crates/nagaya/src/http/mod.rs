@@ -6,7 +6,6 @@ mod observe;
 mod problem;
 mod routes;
 mod server;
-mod stall;
 
 pub use config::HttpConfig;
 pub(crate) use problem::{Problem, echo};

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use nagaya_cold::sqlite::SqliteCold;
-use nagaya_commands::server::Server;
 use nagaya_commands::table;
-use nagaya_commands::tiering::LOAD_BOUNDS_US;
 use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
 use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage, used_bytes};
+use nagaya_exec::server::Server;
+use nagaya_keyspace::residency::LOAD_BOUNDS_US;
 use nagaya_telemetry::metrics::Metrics;
 
 use crate::app::readiness::Ready;

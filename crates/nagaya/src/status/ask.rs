@@ -1,101 +1,137 @@
-//! One question to a running house, over plain HTTP.
+//! One request to a running server, over plain HTTP.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow};
+use axum::http::header::{AUTHORIZATION, CONNECTION};
+use axum::http::{HeaderValue, Uri};
 use nagaya_config::Secret;
+use nagaya_http_kit::client::{Client, Error, Limits};
 
-/// How long connecting, sending and each read may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The largest answer that is read, in bytes; far more than a house says.
-const ANSWER_MAX: u64 = 1 << 20;
+/// How long connecting, and each read, may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest response that is read, in bytes; far more than a server sends here.
+const ANSWER_MAX: usize = 1 << 20;
 
-/// An HTTP answer: status and body.
+/// An HTTP response: status and body.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
 pub(super) fn get(url: &str, path: &str, token: Option<&Secret>) -> anyhow::Result<Answer> {
-    get_within(url, path, token, PATIENCE, ANSWER_MAX)
+    get_within(url, path, token, TIMEOUT, ANSWER_MAX)
 }
 
-/// Sends one GET. HTTP/1.0, so that the answer ends with the connection.
+/// Sends one GET on a connection of its own. Each read may take `read_timeout`.
 pub(crate) fn get_within(
     url: &str,
     path: &str,
     token: Option<&Secret>,
-    patience: Duration,
-    answer_max: u64,
+    read_timeout: Duration,
+    answer_max: usize,
 ) -> anyhow::Result<Answer> {
+    let no_address = || format!("`{url}` does not look like http://ADDRESS:PORT");
     let authority = url
         .strip_prefix("http://")
         .map(|rest| rest.trim_end_matches('/'))
         .filter(|rest| !rest.is_empty() && !rest.contains('/'))
-        .with_context(|| format!("`{url}` does not look like http://ADDRESS:PORT"))?;
-    let mut stream = connect(authority, patience).with_context(|| {
-        format!("nothing answers at {url}; start the house with `nagaya up` or name it with --url")
-    })?;
-    let token = token
-        .map(|token| format!("authorization: Bearer {}\r\n", token.reveal()))
-        .unwrap_or_default();
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n{token}\r\n")?;
-    let mut text = String::new();
-    stream
-        .take(answer_max)
-        .read_to_string(&mut text)
-        .with_context(|| format!("{url}{path} did not answer"))?;
-    parse(&text).with_context(|| format!("what answers at {url} does not speak HTTP"))
-}
-
-fn connect(authority: &str, patience: Duration) -> io::Result<TcpStream> {
-    let with_port = if authority
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
-    {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
-    };
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in with_port.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
+        .with_context(no_address)?;
+    let uri: Uri = format!("http://{authority}{path}")
+        .parse()
+        .with_context(no_address)?;
+    let client = Client::new(Limits {
+        connect: Some(TIMEOUT),
+        idle: Duration::ZERO,
+        idle_per_host_max: 0,
+    });
+    let mut call = client
+        .get(uri)
+        .header(CONNECTION, HeaderValue::from_static("close"))
+        .read_timeout(read_timeout)
+        .body_max(answer_max);
+    if let Some(token) = token {
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.reveal()))?;
+        value.set_sensitive(true);
+        call = call.header(AUTHORIZATION, value);
     }
-    Err(last)
-}
-
-fn parse(text: &str) -> anyhow::Result<Answer> {
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .context("the answer has no end of its head")?;
-    ensure!(
-        head.starts_with("HTTP/1."),
-        "the answer does not begin with HTTP/1"
-    );
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok(Answer {
-        status: status.context("the answer has no status")?,
-        body: body.to_owned(),
-    })
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let no_answer = || format!("{url}{path} did not answer");
+    let response = runtime.block_on(call.send()).map_err(|error| {
+        let cause = anyhow!("{}", error.root());
+        if matches!(error, Error::Connect(_)) {
+            cause.context(format!(
+                "nothing answers at {url}; start the house with `nagaya up` or name it with --url"
+            ))
+        } else if error.is_not_http() {
+            cause.context(format!("what answers at {url} does not speak HTTP"))
+        } else {
+            cause.context(no_answer())
+        }
+    })?;
+    let status = response.status().as_u16();
+    let body = String::from_utf8(response.into_body().into()).with_context(no_answer)?;
+    Ok(Answer { status, body })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// Sends a request to a server that writes this text and closes.
+    fn answer(text: &'static str) -> anyhow::Result<Answer> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head: Vec<String> = lines
+                .map(Result::unwrap)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            stream.write_all(text.as_bytes()).unwrap();
+            head
+        });
+        let answer = get(&url, "/x", Some(&Secret::new("hunter2")));
+        let head = serving.join().unwrap();
+        assert!(
+            head.contains(&"authorization: Bearer hunter2".to_owned()),
+            "{head:?}"
+        );
+        answer
+    }
 
     #[test]
     fn answers_that_are_not_http_are_refused() {
-        assert!(parse("hello").is_err());
-        assert!(parse("SSH-2.0\r\n\r\n").is_err());
-        assert_eq!(parse("HTTP/1.1 503 X\r\na: b\r\n\r\nbody").unwrap().status, 503);
+        for text in ["hello", "SSH-2.0\r\n\r\n", ""] {
+            let error = answer(text).map(drop).unwrap_err().to_string();
+            assert!(error.ends_with("does not speak HTTP"), "{text:?}: {error}");
+        }
+        let answered = answer("HTTP/1.1 503 X\r\na: b\r\n\r\nbody").unwrap();
+        assert_eq!((answered.status, answered.body.as_str()), (503, "body"));
+    }
+
+    #[test]
+    fn an_address_without_a_server_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let error = get(&url, "/x", None).map(drop).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("nothing answers at http://127.0.0.1:"),
+            "{error}"
+        );
+        for bad in ["https://h", "http://", "http://h/x", "h"] {
+            let error = get(bad, "/x", None).map(drop).unwrap_err().to_string();
+            assert!(error.contains("does not look like"), "{error}");
+        }
     }
 }

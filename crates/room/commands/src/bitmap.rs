@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 
-use nagaya_resp::parse_i64;
-use nagaya_store::value::{StrRef, Value};
-
-use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DENYOOM, FAST, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::notify::Events;
+use nagaya_resp::parse_i64;
+use nagaya_store::value::{StrRef, Value};
 
 mod bits;
 mod field;
@@ -286,11 +285,11 @@ fn bit_range(length: usize, start: i64, end: i64, unit: Unit) -> Option<(usize, 
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn setbit_grows_the_string_and_returns_the_old_bit() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SETBIT k 1 1", ":0\r\n");
         session.check("GET k", "$1\r\n@\r\n");
         session.check("SETBIT k 1 1", ":1\r\n");
@@ -311,7 +310,7 @@ mod tests {
 
     #[test]
     fn setbit_of_a_number_works_on_its_digits() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k 1", "+OK\r\n");
         session.check("SETBIT k 6 1", ":0\r\n");
         session.check("GET k", "$1\r\n3\r\n");
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn bitcount_takes_ranges_of_bytes_and_of_bits() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k foobar", "+OK\r\n");
         for (range, expected) in [
             ("", 26),
@@ -338,7 +337,7 @@ mod tests {
 
     #[test]
     fn bitpos_sees_clear_bits_beyond_the_end_only_without_an_end() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.run(&[b"SET", b"k", b"\xff\xff\xff"]);
         session.check("BITPOS k 0", ":24\r\n");
         session.check("BITPOS k 0 1", ":24\r\n");
@@ -352,7 +351,7 @@ mod tests {
 
     #[test]
     fn bitop_of_nothing_removes_the_target() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("MSET a abc b ab", "+OK\r\n");
         session.check("BITOP AND d a b", ":3\r\n");
         assert_eq!(session.run(&[b"GET", b"d"]), b"$3\r\nab\0\r\n");

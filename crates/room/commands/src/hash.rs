@@ -1,17 +1,17 @@
 //! Hashes.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
+};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Extended, Out};
 use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
-use crate::notify::Events;
-use crate::spec::{
-    ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, READONLY, RO, RW, UPDATE, WRITE, key,
-};
+use crate::collection::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod random;
 

@@ -1,22 +1,21 @@
 //! HyperLogLogs: estimating how many different elements were seen, in a string of fixed size.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
+};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::cmd;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_store::entry::Entry;
 use nagaya_store::hll::{self, Corrupt};
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::value::{StrRef, Value};
 
-use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::entry::cmd;
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{
-    ACCESS, ADMIN, Category, DENYOOM, FAST, INSERT, MAY_REPLICATE, READONLY, RO, RW, WRITE, key, keys_to,
-};
-
 type Reply = Result<(), CommandError>;
 
-pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
+pub(crate) const COMMANDS: &[nagaya_exec::entry::Entry] = &[
     cmd("PFADD", -2, pfadd)
         .flags(WRITE.and(DENYOOM).and(FAST))
         .acl(Category::HYPERLOGLOG)
@@ -219,11 +218,11 @@ fn corrupt(_: Corrupt) -> CommandError {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn counting_twice_uses_the_cache_and_adding_drops_it() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("PFADD h a b c", ":1\r\n");
         session.check("PFADD h a b c", ":0\r\n");
         session.check("PFCOUNT h", ":3\r\n");
@@ -235,7 +234,7 @@ mod tests {
 
     #[test]
     fn pfadd_without_elements_creates_an_empty_value() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("PFADD h", ":1\r\n");
         session.check("PFADD h", ":0\r\n");
         session.check("PFCOUNT h", ":0\r\n");
@@ -245,7 +244,7 @@ mod tests {
     #[test]
     fn strings_that_are_no_hyperloglog_are_refused() {
         let wrong = "-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n";
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for text in ["5", "abc", "HYLL", "HYLL\u{2}-----------"] {
             session.check(&format!("SET h {text}"), "+OK\r\n");
             session.check("PFADD h a", wrong);
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn merging_takes_in_the_destination() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("PFADD a 1 2 3", ":1\r\n");
         session.check("PFADD b 3 4 5", ":1\r\n");
         session.check("PFMERGE a b", "+OK\r\n");

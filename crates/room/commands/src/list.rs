@@ -1,16 +1,15 @@
 //! Lists.
 
-use nagaya_store::list::{End, List};
-use nagaya_store::listpack::Item;
-
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, INSERT, KeySpec, MOVABLE_KEYS, NOSCRIPT, READONLY, RO,
     RW, UPDATE, WRITE, counted_keys, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::notify::Events;
+use nagaya_store::list::{End, List};
+use nagaya_store::listpack::Item;
 
 mod moves;
 mod pop;

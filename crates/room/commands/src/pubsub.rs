@@ -1,23 +1,16 @@
 //! Publish and subscribe.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     FAST, Flags, KeySpec, LOADING, MAY_REPLICATE, NOSCRIPT, NOT_KEY, PUBSUB, STALE, key, keys_to,
 };
+pub use nagaya_connections::pubsub::{Kind, Relayed};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::subscriptions;
 
-mod counts;
-mod registry;
-mod subscriptions;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use counts::SharedCounts;
-pub use counts::SubscriptionCounts;
-pub(crate) use registry::PubSub;
-pub use registry::{Kind, Relayed};
-pub(crate) use subscriptions::{Subscriptions, unsubscribe_all};
 
 const LISTEN: Flags = PUBSUB.and(NOSCRIPT).and(LOADING).and(STALE);
 const PUBLISH: Flags = PUBSUB.and(LOADING).and(STALE).and(FAST).and(MAY_REPLICATE);
@@ -151,7 +144,7 @@ fn ssubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 fn listen(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     for name in ctx.args.iter().skip(1) {
-        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
+        subscriptions::subscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -175,17 +168,17 @@ fn sunsubscribe(ctx: &mut Ctx<'_, '_>) -> Reply {
 fn stop_listening(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str) -> Reply {
     if ctx.args.len() > 1 {
         for name in ctx.args.iter().skip(1) {
-            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, name);
+            subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, name);
             confirm(ctx, kind, word, Some(name));
         }
         return Ok(());
     }
-    let names = subscriptions::names(ctx.client, kind);
+    let names = subscriptions::names(ctx.session, kind);
     if names.is_empty() {
         confirm(ctx, kind, word, None);
     }
     for name in names {
-        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.client, kind, &name);
+        subscriptions::unsubscribe(&ctx.server().subscribers.pubsub, ctx.session, kind, &name);
         confirm(ctx, kind, word, Some(&name));
     }
     Ok(())
@@ -199,7 +192,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &str, name: Option<&[u8]>) {
         Some(name) => ctx.out.bulk(name),
         None => ctx.out.nil(),
     }
-    ctx.out.int(subscriptions::confirmed_count(ctx.client, kind));
+    ctx.out.int(subscriptions::confirmed_count(ctx.session, kind));
 }
 
 /// PUBLISH channel message
@@ -237,7 +230,7 @@ fn list(ctx: &mut Ctx<'_, '_>, kind: Kind) -> Reply {
     let pattern = ctx.args.get(2);
     let (mark, mut count) = (ctx.out.defer(), 0);
     ctx.server().subscribers.pubsub.each(kind, |name, _| {
-        if pattern.is_none_or(|pattern| crate::glob::matches(pattern, name)) {
+        if pattern.is_none_or(|pattern| nagaya_command_spec::glob::matches(pattern, name)) {
             ctx.out.bulk(name);
             count += 1;
         }

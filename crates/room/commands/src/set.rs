@@ -1,17 +1,17 @@
 //! Sets.
 
-use nagaya_store::set::Set;
-
-use crate::ctx::Ctx;
-use crate::effects::same_tag;
-use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
-use crate::members::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
-use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, Flags, INSERT, KeySpec, OW, READONLY, RO, RW, UPDATE, WRITE,
     counted_keys, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_keyspace::effects::same_tag;
+use nagaya_keyspace::notify::Events;
+use nagaya_store::set::Set;
+
+use crate::collection::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
 mod algebra;
 mod random;

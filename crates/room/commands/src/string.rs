@@ -1,16 +1,15 @@
 //! Strings.
 
-use nagaya_resp::{Extended, parse_i64};
-
-use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, Category, DELETE, DENYOOM, FAST, INSERT, OW, READONLY, RO, RW, UPDATE, VARIABLE_FLAGS, WRITE,
     key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::notify::Events;
+use nagaya_resp::{Extended, parse_i64};
 
 mod lcs;
 mod set;
@@ -429,11 +428,11 @@ pub(crate) fn check_length(size: usize, added: usize, limit: usize) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn getdel_of_a_missing_key_replies_nil() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("GETDEL k", "$-1\r\n");
         session.check("SET k v", "+OK\r\n");
         session.check("GETDEL k", "$1\r\nv\r\n");
@@ -442,7 +441,7 @@ mod tests {
 
     #[test]
     fn counting_stops_at_the_ends_of_64_bits() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k 9223372036854775807", "+OK\r\n");
         session.check("INCR k", "-ERR increment or decrement would overflow\r\n");
         session.check(
@@ -454,7 +453,7 @@ mod tests {
 
     #[test]
     fn getrange_counts_from_both_ends() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k 12345", "+OK\r\n");
         for (range, expected) in [
             ("0 -1", "12345"),

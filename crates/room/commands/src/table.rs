@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
+pub use nagaya_command_spec::table::Command;
+use nagaya_exec::entry::{Entry, Registry};
 use nagaya_resp::Args;
-
-pub use crate::command_table::Command;
-use crate::entry::{Entry, Registry};
 
 /// Every family's commands, in the order of COMPAT.md.
 pub(crate) const FAMILIES: &[&[Entry]] = &[
@@ -79,7 +78,7 @@ pub fn count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ALL_SHARDS, READONLY, WRITE};
+    use nagaya_command_spec::spec::{ALL_SHARDS, READONLY, WRITE};
 
     #[test]
     fn every_command_is_found_by_its_name_in_any_case() {

@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use nagaya_clock::Clock;
+use nagaya_connections::client::{Mailbox, Message};
+use nagaya_exec::config::Config;
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::entry::Registry;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::replay::ReplayError;
+use nagaya_exec::server::Server;
+use nagaya_exec::session::Session;
+use nagaya_exec::stats::ThreadStats;
+use nagaya_keyspace::effects::{Journal, JournalError, Reader};
+use nagaya_keyspace::reclaim::ReclaimInline;
 use nagaya_resp::{ArgVec, Out};
 use nagaya_store::rdb::dump_value;
 use nagaya_store::table::Keyed;
 use parking_lot::Mutex;
 
-use crate::client::{Client, Mailbox, Message};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::dispatch::Executed;
-use crate::effects::{Journal, JournalError, Reader};
-use crate::entry::Registry;
-use crate::executor::Core;
-use crate::reclaim::ReclaimInline;
-use crate::replay::ReplayError;
-use crate::server::Server;
-use crate::stats::ThreadStats;
 use crate::table;
 
 /// A clock that stands still until told otherwise.
@@ -120,7 +121,7 @@ impl Engine {
     pub fn with_commands(registry: &'static Registry, clock: Arc<dyn Clock>) -> Arc<Engine> {
         let server = Server::new(registry, 16, Config::default(), clock, Box::new(ReclaimInline));
         Arc::new(Engine {
-            stats: Core::new_stats(&server),
+            stats: Executor::new_stats(&server),
             server,
             inbox: Arc::default(),
             ids: AtomicU64::new(1),
@@ -129,40 +130,40 @@ impl Engine {
 }
 
 /// One client of a test engine.
-pub struct Session {
+pub struct TestSession {
     pub engine: Arc<Engine>,
     clock: Option<Arc<ManualClock>>,
-    pub client: Client,
+    pub client: Session,
 }
 
-impl Default for Session {
+impl Default for TestSession {
     fn default() -> Self {
-        Session::new()
+        TestSession::new()
     }
 }
 
-impl Session {
+impl TestSession {
     /// Makes an engine with a manual clock and its first client.
-    pub fn new() -> Session {
+    pub fn new() -> TestSession {
         let clock = ManualClock::new();
         let engine = Engine::new(clock.clone());
-        let mut session = Session::on(&engine);
+        let mut session = TestSession::on(&engine);
         session.clock = Some(clock);
         session
     }
 
     /// Makes a client of an engine.
-    pub fn on(engine: &Arc<Engine>) -> Session {
+    pub fn on(engine: &Arc<Engine>) -> TestSession {
         let id = engine.ids.fetch_add(1, Ordering::Relaxed);
         let mailbox = Arc::clone(&engine.inbox) as Arc<dyn Mailbox>;
-        let client = Client::new(
+        let client = Session::new(
             id,
             mailbox,
             format!("127.0.0.1:{}", 40_000 + id),
             "127.0.0.1:6380",
         );
-        Core::new(&engine.server, &engine.stats).connect(&client);
-        Session {
+        Executor::new(&engine.server, &engine.stats).connect(&client);
+        TestSession {
             engine: Arc::clone(engine),
             clock: None,
             client,
@@ -170,8 +171,8 @@ impl Session {
     }
 
     /// Makes another client of the same engine and clock.
-    pub fn another(&self) -> Session {
-        let mut session = Session::on(&self.engine);
+    pub fn another(&self) -> TestSession {
+        let mut session = TestSession::on(&self.engine);
         session.clock = self.clock.clone();
         session
     }
@@ -189,13 +190,13 @@ impl Session {
         self.try_run(args).expect("clients are paused")
     }
 
-    /// Runs a request as [`Session::run`] does; nothing when it is postponed.
+    /// Runs a request as [`TestSession::run`] does; nothing when it is postponed.
     pub fn try_run(&mut self, args: &[&[u8]]) -> Option<Vec<u8>> {
         let owned: ArgVec = args.iter().copied().collect();
         let engine = Arc::clone(&self.engine);
-        let mut core = Core::new(&engine.server, &engine.stats);
+        let mut executor = Executor::new(&engine.server, &engine.stats);
         let mut out = Out::new(self.client.proto());
-        let executed = core.execute(&mut self.client, owned.as_args(), &mut out);
+        let executed = executor.execute(&mut self.client, owned.as_args(), &mut out);
         (executed == Executed::Done).then_some(out.buf)
     }
 
@@ -224,7 +225,7 @@ impl Session {
         mut wanted: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<usize, ReplayError> {
         let engine = Arc::clone(&self.engine);
-        Core::new(&engine.server, &engine.stats).apply_effects(record, &mut wanted)
+        Executor::new(&engine.server, &engine.stats).apply_effects(record, &mut wanted)
     }
 
     /// Returns every key with its expiry and its value as DUMP gives it, those past their time included.
@@ -244,16 +245,16 @@ impl Session {
     /// Removes the keys whose time has come.
     pub fn expire(&mut self) {
         let engine = Arc::clone(&self.engine);
-        let mut core = Core::new(&engine.server, &engine.stats);
+        let mut executor = Executor::new(&engine.server, &engine.stats);
         for shard in 0..engine.server.keyspace.shards.count() {
-            while core.expire_shard(shard, 16) {}
+            while executor.expire_shard(shard, 16) {}
         }
     }
 
     /// Ends the connection.
     pub fn disconnect(&mut self) {
         let engine = Arc::clone(&self.engine);
-        Core::new(&engine.server, &engine.stats).disconnect(&mut self.client);
+        Executor::new(&engine.server, &engine.stats).disconnect(&mut self.client);
     }
 
     /// Takes the messages that arrived for this client; a reply of an ended wait unblocks it.

@@ -8,15 +8,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::client::{Transaction, Watch};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::shard::Scope;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ALLOW_BUSY, Category, FAST, LOADING, NOSCRIPT, OWN_LOCKS, RO, SKIP_SLOWLOG, STALE, keys_to,
 };
-use crate::transaction_state::{unwatch, unwatch_locked};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::session::{Transaction, Watch};
+use nagaya_exec::transaction::{unwatch, unwatch_locked};
+use nagaya_keyspace::shard::LockScope;
 
 pub(crate) const COMMANDS: &[Entry] = &[
     cmd("MULTI", 1, multi)
@@ -63,21 +63,21 @@ pub(crate) const COMMANDS: &[Entry] = &[
 
 /// MULTI
 fn multi(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    if ctx.client.transaction.is_some() {
+    if ctx.session.transaction.is_some() {
         return Err(CommandError::err("MULTI calls can not be nested"));
     }
-    ctx.client.transaction = Some(Box::<Transaction>::default());
+    ctx.session.transaction = Some(Box::<Transaction>::default());
     ctx.out.ok();
     Ok(())
 }
 
 /// EXEC
 fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    let Some(transaction) = ctx.client.transaction.take() else {
+    let Some(transaction) = ctx.session.transaction.take() else {
         return Err(CommandError::err("EXEC without MULTI"));
     };
     let changed = watched_key_changed(ctx);
-    unwatch_locked(ctx.db, ctx.client);
+    unwatch_locked(ctx.db, ctx.session);
     if transaction.broken {
         return Err(CommandError::coded(
             "EXECABORT Transaction discarded because of previous errors.",
@@ -88,7 +88,7 @@ fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         return Ok(());
     }
     ctx.out.array(transaction.commands.len());
-    ctx.client.nesting += 1;
+    ctx.session.nesting += 1;
     for (command, args) in &transaction.commands {
         let args = args.as_args();
         match ctx.check_rights_at_exec(command, &args) {
@@ -96,13 +96,13 @@ fn exec(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
             Err(error) => ctx.out.error(&error.to_string()),
         }
     }
-    ctx.client.nesting -= 1;
+    ctx.session.nesting -= 1;
     Ok(())
 }
 
 /// Tells whether a watched key has changed; one that has expired since counts as changed.
 fn watched_key_changed(ctx: &mut Ctx<'_, '_>) -> bool {
-    let Some(watch) = &ctx.client.watch else {
+    let Some(watch) = &ctx.session.watch else {
         return false;
     };
     for key in &watch.keys {
@@ -115,25 +115,25 @@ fn watched_key_changed(ctx: &mut Ctx<'_, '_>) -> bool {
 
 /// DISCARD
 fn discard(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    if ctx.client.transaction.take().is_none() {
+    if ctx.session.transaction.take().is_none() {
         return Err(CommandError::err("DISCARD without MULTI"));
     }
-    unwatch(ctx.server(), ctx.client);
+    unwatch(ctx.server(), ctx.session);
     ctx.out.ok();
     Ok(())
 }
 
 /// WATCH key [key ...]
 fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    if ctx.client.transaction.is_some() {
+    if ctx.session.transaction.is_some() {
         return Err(CommandError::err("WATCH inside MULTI is not allowed"));
     }
     let shards = &ctx.server().keyspace.shards;
-    let watch = ctx.client.watch.get_or_insert_with(|| {
+    let watch = ctx.session.watch.get_or_insert_with(|| {
         Box::new(Watch {
             changed: Arc::default(),
             keys: Vec::new(),
-            scope: Scope::None,
+            scope: LockScope::None,
         })
     });
     for at in 1..ctx.args.len() {
@@ -147,8 +147,8 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
         let flags = ctx.db.shard_mut(key).watchers.entry(key.into()).or_default();
         flags.push(Arc::clone(&watch.changed));
         watch.keys.push(key.to_vec());
-        let shard = shards.place(key).shard;
-        watch.scope = watch.scope.join(Scope::One(shard));
+        let shard = shards.locate(key).shard;
+        watch.scope = watch.scope.join(LockScope::One(shard));
     }
     ctx.out.ok();
     Ok(())
@@ -157,10 +157,10 @@ fn watch(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
 /// UNWATCH
 fn unwatch_command(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     // Inside a transaction the shards of the watched keys are held already.
-    if ctx.client.nesting > 0 {
-        unwatch_locked(ctx.db, ctx.client);
+    if ctx.session.nesting > 0 {
+        unwatch_locked(ctx.db, ctx.session);
     } else {
-        unwatch(ctx.server(), ctx.client);
+        unwatch(ctx.server(), ctx.session);
     }
     ctx.out.ok();
     Ok(())

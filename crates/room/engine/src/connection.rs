@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_commands::client::Client;
-use nagaya_commands::config::{Config, OutputLimit};
-use nagaya_commands::dispatch::Executed;
-use nagaya_commands::executor::Core;
+use nagaya_exec::config::{Config, OutputLimit};
+use nagaya_exec::dispatch::Executed;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::session::Session;
 use nagaya_reactor::Transport;
 use nagaya_resp::{Limits, Out, Parsed, RequestParser};
 
@@ -27,7 +27,7 @@ pub(crate) enum Next {
 
 pub(crate) struct Connection {
     pub(crate) transport: Transport,
-    pub(crate) client: Client,
+    pub(crate) client: Session,
     parser: RequestParser,
     /// Bytes of requests that have not been executed.
     input: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(transport: Transport, client: Client, now_ms: i64) -> Connection {
+    pub(crate) fn new(transport: Transport, client: Session, now_ms: i64) -> Connection {
         Connection {
             transport,
             out: Out::new(client.proto()),
@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// Reads once and executes the complete requests.
-    pub(crate) fn on_readable(&mut self, core: &mut Core<'_>, scratch: &mut [u8]) -> Next {
+    pub(crate) fn on_readable(&mut self, core: &mut Executor<'_>, scratch: &mut [u8]) -> Next {
         self.read_more = false;
         let read = match self.transport.read(scratch) {
             Ok(0) => return Next::Close,
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// Executes complete requests that had to wait for a load, a pause or a full output buffer.
-    pub(crate) fn resume(&mut self, core: &mut Core<'_>) -> Next {
+    pub(crate) fn resume(&mut self, core: &mut Executor<'_>) -> Next {
         if self.input.is_empty() {
             return Next::Keep;
         }
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// Executes requests until the bytes are used up or the connection has to wait. Returns the bytes consumed.
-    fn run(&mut self, core: &mut Core<'_>, bytes: &[u8]) -> usize {
+    fn run(&mut self, core: &mut Executor<'_>, bytes: &[u8]) -> usize {
         let mut at = 0;
         self.postponed = false;
         self.waits = false;
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Returns the limits of a request. They are low before the client has authenticated.
-    fn limits(&mut self, core: &Core<'_>) -> Limits {
+    fn limits(&mut self, core: &Executor<'_>) -> Limits {
         if core.must_authenticate(&mut self.client) {
             return Limits::unauthenticated();
         }
@@ -214,7 +214,7 @@ impl Connection {
     }
 
     /// Counts written bytes and publishes the sizes of the buffers (INFO, CLIENT LIST).
-    pub(crate) fn show_buffers(&mut self, core: &Core<'_>) {
+    pub(crate) fn show_buffers(&mut self, core: &Executor<'_>) {
         if self.uncounted > 0 {
             core.count_written(std::mem::take(&mut self.uncounted));
         }
@@ -250,7 +250,7 @@ impl Connection {
     }
 
     /// Executes the request that waited for a load, or refuses it.
-    pub(crate) fn go_on(&mut self, core: &mut Core<'_>, refusal: Option<Arc<str>>) -> Next {
+    pub(crate) fn go_on(&mut self, core: &mut Executor<'_>, refusal: Option<Arc<str>>) -> Next {
         if !self.waits {
             // It has been retried in the meantime.
             return Next::Keep;

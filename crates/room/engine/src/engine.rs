@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::config::Config;
-use nagaya_commands::executor::Core;
-use nagaya_commands::server::Server;
+use nagaya_clock::SystemClock;
 use nagaya_commands::table::registry;
 use nagaya_config::Listen;
+use nagaya_exec::config::Config;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::server::Server;
 use nagaya_reactor::{Listener, Poller, Waker};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
@@ -249,8 +249,8 @@ impl Engine {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
         let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
-            let stats = Core::new_stats(&shared.server);
-            let mut core = Core::new(&shared.server, &stats);
+            let stats = Executor::new_stats(&shared.server);
+            let mut core = Executor::new(&shared.server, &stats);
             let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
             core.scripts.pump = Some(Rc::clone(&event_loop) as _);
             event_loop.run(&mut core);

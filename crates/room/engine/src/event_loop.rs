@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::client::{Client, Mailbox, Message};
-use nagaya_commands::executor::Core;
-use nagaya_commands::executor::Pump;
+use nagaya_connections::client::{Mailbox, Message};
+use nagaya_exec::executor::Executor;
+use nagaya_exec::executor::Pump;
+use nagaya_exec::session::Session;
 use nagaya_reactor::{Event, Events, Interest, Key, Poller, Ready, Slab, Timers, Transport, reserved_token};
 
 use crate::connection::{Connection, Next};
@@ -97,7 +98,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Serves until `stop` is set, then closes every connection.
-    pub(crate) fn run(&self, core: &mut Core<'s>) {
+    pub(crate) fn run(&self, core: &mut Executor<'s>) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.stop.load(Ordering::Relaxed) {
             let timeout = Duration::from_millis(self.timeout_ms(core) as u64);
@@ -113,7 +114,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Waits at most `timeout`, then handles events, messages and timers.
-    fn turn(&self, core: &mut Core<'s>, events: &mut Events, timeout: Duration) {
+    fn turn(&self, core: &mut Executor<'s>, events: &mut Events, timeout: Duration) {
         let is_idle = self.again.borrow().is_empty();
         let timeout = if is_idle { timeout } else { Duration::ZERO };
         self.inbox.wait(&self.poller, events, timeout);
@@ -137,7 +138,7 @@ impl<'s> EventLoop<'s> {
         self.tick(core);
     }
 
-    fn on_event(&self, core: &mut Core<'s>, key: Key, ready: Ready) {
+    fn on_event(&self, core: &mut Executor<'s>, key: Key, ready: Ready) {
         let Some(mut connection) = self.take(key) else {
             if self.depth.get() > 0 && self.connections.borrow().is_live(key) {
                 // An outer turn is serving it; the kernel does not report this again.
@@ -169,7 +170,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Commits the journal once for all requests of this turn, then sends their replies.
-    fn settle_all(&self, core: &mut Core<'s>) {
+    fn settle_all(&self, core: &mut Executor<'s>) {
         if self.unsettled.borrow().is_empty() {
             return;
         }
@@ -187,7 +188,7 @@ impl<'s> EventLoop<'s> {
     /// Writes the replies of a connection and puts it back into the slab, or closes it. Its writes are made
     /// durable first. If that fails, their state is unknown, and the connection is closed without replies;
     /// clients that only read are served.
-    fn settle(&self, core: &mut Core<'s>, key: Key, mut connection: Box<Connection>, next: Next) {
+    fn settle(&self, core: &mut Executor<'s>, key: Key, mut connection: Box<Connection>, next: Next) {
         if !is_durable(core, &connection) {
             return self.close(core, key, connection);
         }
@@ -231,7 +232,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Handles what other threads, and commands on this one, have sent.
-    fn deliver(&self, core: &mut Core<'s>) {
+    fn deliver(&self, core: &mut Executor<'s>) {
         loop {
             let item = {
                 let mut pending = self.pending.borrow_mut();
@@ -251,7 +252,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn on_message(&self, core: &mut Core<'s>, id: u64, message: Message) {
+    fn on_message(&self, core: &mut Executor<'s>, id: u64, message: Message) {
         let Some(key) = self.by_id.borrow().get(&id).copied() else {
             return;
         };
@@ -270,13 +271,13 @@ impl<'s> EventLoop<'s> {
                 connection.client.unblocked();
                 next = connection.resume(core);
             }
-            Message::GoOn(refusal) => next = connection.go_on(core, refusal),
+            Message::Resume(refusal) => next = connection.go_on(core, refusal),
             Message::Close => connection.close_after_flush(),
         }
         self.settle(core, key, connection, next);
     }
 
-    fn open(&self, core: &mut Core<'s>, id: u64, transport: Transport) {
+    fn open(&self, core: &mut Executor<'s>, id: u64, transport: Transport) {
         let key = self.connections.borrow_mut().reserve();
         let watched = self
             .poller
@@ -287,7 +288,7 @@ impl<'s> EventLoop<'s> {
             return;
         }
         let mailbox = Arc::clone(&self.inbox) as Arc<dyn Mailbox>;
-        let client = Client::new(id, mailbox, transport.peer_name(), transport.local_name());
+        let client = Session::new(id, mailbox, transport.peer_name(), transport.local_name());
         client
             .shared
             .fd
@@ -298,7 +299,7 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().put(key, connection);
     }
 
-    fn close(&self, core: &mut Core<'s>, key: Key, mut connection: Box<Connection>) {
+    fn close(&self, core: &mut Executor<'s>, key: Key, mut connection: Box<Connection>) {
         if let Some(deadline_ms) = connection.client.block_deadline_ms() {
             self.deadlines
                 .borrow_mut()
@@ -317,7 +318,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Ends blocked waits whose timeout has passed.
-    fn end_waits(&self, core: &mut Core<'s>) {
+    fn end_waits(&self, core: &mut Executor<'s>) {
         loop {
             let due = self.deadlines.borrow_mut().pop_due(core.now_ms());
             let Some((deadline_ms, id)) = due else {
@@ -354,7 +355,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Runs the periodic tasks, ten times a second.
-    fn tick(&self, core: &mut Core<'s>) {
+    fn tick(&self, core: &mut Executor<'s>) {
         let now_ms = core.now_ms();
         if now_ms < self.next_tick_ms.get() && now_ms + TICK_MS >= self.next_tick_ms.get() {
             return;
@@ -372,7 +373,7 @@ impl<'s> EventLoop<'s> {
     }
 
     /// Removes a bounded number of expired keys. Returns whether none is left.
-    fn expire_keys(&self, core: &mut Core<'s>) -> bool {
+    fn expire_keys(&self, core: &mut Executor<'s>) -> bool {
         const KEYS_PER_SHARD: usize = 64;
         let started_us = self.shared.server.clock.steady_us();
         let count = self.shared.server.keyspace.shards.count();
@@ -392,7 +393,7 @@ impl<'s> EventLoop<'s> {
         true
     }
 
-    fn resume_postponed(&self, core: &mut Core<'s>) {
+    fn resume_postponed(&self, core: &mut Executor<'s>) {
         let postponed = self
             .connections
             .borrow()
@@ -405,7 +406,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn close_idle(&self, core: &mut Core<'s>) {
+    fn close_idle(&self, core: &mut Executor<'s>) {
         let idle_ms = i64::from(core.config().timeout) * 1000;
         if idle_ms == 0 {
             return;
@@ -420,7 +421,7 @@ impl<'s> EventLoop<'s> {
         }
     }
 
-    fn timeout_ms(&self, core: &Core<'s>) -> i64 {
+    fn timeout_ms(&self, core: &Executor<'s>) -> i64 {
         let next = self.next_tick_ms.get();
         let deadline = self.deadlines.borrow().next().map_or(next, |at| next.min(at));
         // This saves reading the clock in every turn; a wait ends late by no more than the turn took.
@@ -443,7 +444,7 @@ fn interest(transport: &Transport, for_output: bool) -> Interest {
 }
 
 impl<'s> Pump<'s> for EventLoop<'s> {
-    fn pump(&self, core: &mut Core<'s>) {
+    fn pump(&self, core: &mut Executor<'s>) {
         self.depth.set(self.depth.get() + 1);
         let events = self.inner_events.take();
         let mut events = events.unwrap_or_else(|| Events::with_capacity(EVENTS_MAX));
@@ -458,6 +459,6 @@ impl<'s> Pump<'s> for EventLoop<'s> {
 }
 
 /// Makes the writes of a connection durable. Returns false if that failed.
-fn is_durable(core: &mut Core<'_>, connection: &Connection) -> bool {
+fn is_durable(core: &mut Executor<'_>, connection: &Connection) -> bool {
     !core.wants_commit() || core.commit() || core.is_durable(&connection.client)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use nagaya_commands::client::{Mailbox, Message};
+use nagaya_connections::client::{Mailbox, Message};
 use nagaya_reactor::Transport;
 
 /// Work for an I/O thread.

@@ -3,14 +3,14 @@
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use nagaya_commands::reclaim::{Garbage, Reclaimer};
+use nagaya_keyspace::reclaim::{Reclaimable, Reclaimer};
 
 /// Hands values to the reclaiming thread.
 ///
 /// The queue has no bound: what is in it was in memory a moment ago, and a
 /// bound could only make the request wait or the value leak.
 pub(crate) struct BackgroundReclaimer {
-    garbage: Sender<Garbage>,
+    garbage: Sender<Reclaimable>,
 }
 
 impl BackgroundReclaimer {
@@ -19,13 +19,13 @@ impl BackgroundReclaimer {
         let (garbage, queue) = channel();
         let thread = std::thread::Builder::new()
             .name("nagaya-free".to_owned())
-            .spawn(move || queue.into_iter().for_each(drop::<Garbage>))?;
+            .spawn(move || queue.into_iter().for_each(drop::<Reclaimable>))?;
         Ok((BackgroundReclaimer { garbage }, thread))
     }
 }
 
 impl Reclaimer for BackgroundReclaimer {
-    fn reclaim(&self, garbage: Garbage) {
+    fn reclaim(&self, garbage: Reclaimable) {
         // The thread ends only after this sender: a failure to send frees the value here.
         self.garbage.send(garbage).ok();
     }

@@ -20,6 +20,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::hash::Hash;
 use crate::list::List;
@@ -49,7 +50,8 @@ const STREAM: u8 = 7;
 
 #[repr(C)]
 struct Header {
-    stamp: u32,
+    /// Written through shared references: reading a key is a use of it.
+    stamp: AtomicU32,
     tag: u8,
     key_len: u8,
     inline_len: u16,
@@ -166,14 +168,13 @@ impl Entry {
     /// Returns the recency stamp: whatever the keyspace's owner last wrote there.
     #[inline]
     pub fn stamp(&self) -> u32 {
-        self.stamp_cell().load(std::sync::atomic::Ordering::Relaxed)
+        self.header().stamp.load(Ordering::Relaxed)
     }
 
     /// Writes the recency stamp; possible through a shared reference because reads touch keys too.
     #[inline]
     pub fn set_stamp(&self, stamp: u32) {
-        self.stamp_cell()
-            .store(stamp, std::sync::atomic::Ordering::Relaxed);
+        self.header().stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// Returns whether any of the flags is set.
@@ -383,7 +384,7 @@ impl Entry {
         };
         let tag = kind | if expiry.is_some() { HAS_EXPIRY } else { 0 };
         let header = Header {
-            stamp: 0,
+            stamp: AtomicU32::new(0),
             tag,
             key_len: if wide { WIDE_KEY } else { key.len() as u8 },
             inline_len: inline.len() as u16,
@@ -448,13 +449,6 @@ impl Entry {
     #[inline]
     fn tag(&self) -> u8 {
         self.header().tag
-    }
-
-    #[inline]
-    fn stamp_cell(&self) -> &std::sync::atomic::AtomicU32 {
-        // SAFETY: the stamp is the first field, aligned, and only ever accessed through this cell
-        // once the block is built.
-        unsafe { std::sync::atomic::AtomicU32::from_ptr(self.block.as_ptr().cast::<u32>()) }
     }
 
     #[inline]
@@ -569,6 +563,22 @@ mod tests {
 
     fn text(entry: &Entry) -> Vec<u8> {
         entry.string().unwrap().to_vec()
+    }
+
+    #[test]
+    fn a_stamp_is_written_while_others_read_the_entry() {
+        let entry = Entry::from_str(b"key", b"value", Some(5));
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=1000).for_each(|stamp| entry.set_stamp(stamp)));
+            for _ in 0..1000 {
+                assert_eq!(
+                    (entry.key(), text(&entry).as_slice()),
+                    (&b"key"[..], &b"value"[..])
+                );
+                assert!(entry.stamp() <= 1000);
+            }
+        });
+        assert_eq!((entry.stamp(), entry.expiry()), (1000, Some(5)));
     }
 
     #[test]

@@ -11,6 +11,9 @@
 use std::io;
 use std::time::Duration;
 
+use http::Method;
+use http::header::CONTENT_TYPE;
+
 use super::runner::{Attempt, BoxFuture, Ended, Identity, Question, Runner, StopSignal};
 use crate::http_client::{Caller, Url};
 use nagaya_clock::boot_now;
@@ -57,20 +60,20 @@ impl HttpRunner {
             body.push_str(&format!(",\"{name}\":{json}"));
         }
         body.push('}');
-        let url = self.url.join(verb);
-        let headers = [("content-type", "application/json")];
-        let call = self.caller.request("POST", &url, &headers, body.as_bytes());
+        let url = self.url.join(verb)?;
+        let headers = [(CONTENT_TYPE, "application/json")];
+        let call = self.caller.request(Method::POST, &url, &headers, body.as_bytes());
         let answer = tokio::time::timeout(self.limit, call);
         let answer = answer
             .await
             .map_err(|_| io::Error::other("no answer in time"))??;
-        if !(200..300).contains(&answer.status) {
+        if !(200..300).contains(&answer.status()) {
             return Err(io::Error::other(format!(
                 "{verb} was answered with {}",
-                answer.status
+                answer.status()
             )));
         }
-        Ok(String::from_utf8_lossy(&answer.body).into_owned())
+        Ok(String::from_utf8_lossy(answer.body()).into_owned())
     }
 
     async fn live(&self, attempt: Attempt<'_>) -> Ended {

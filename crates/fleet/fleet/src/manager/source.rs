@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
+use http::{HeaderName, Method};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::process::Command;
@@ -112,18 +114,19 @@ impl HttpSource {
                 .authorization
                 .iter()
                 .filter(|_| url.is_same_server(&self.url));
-            let headers: Vec<(&str, &str)> = authorization
-                .map(|value| ("authorization", value.as_str()))
+            let headers: Vec<(HeaderName, &str)> = authorization
+                .map(|value| (AUTHORIZATION, value.as_str()))
                 .collect();
-            let answer = tokio::time::timeout(READ_LIMIT, caller.request("GET", &url, &headers, b"")).await;
+            let answer =
+                tokio::time::timeout(READ_LIMIT, caller.request(Method::GET, &url, &headers, b"")).await;
             let answer = answer
                 .map_err(|_| SourceError::Read(io::ErrorKind::TimedOut.into()))?
                 .map_err(SourceError::Read)?;
-            if answer.status != 200 {
-                let reason = format!("the list was answered with status {}", answer.status);
+            if answer.status() != 200 {
+                let reason = format!("the list was answered with status {}", answer.status());
                 return Err(SourceError::Read(io::Error::other(reason)));
             }
-            let in_body = parse_page(&answer.body, installs)?;
+            let in_body = parse_page(answer.body(), installs)?;
             let in_head = answer.header("link").and_then(next_link).map(str::to_owned);
             let Some(next) = in_body.or(in_head) else {
                 return Ok(());

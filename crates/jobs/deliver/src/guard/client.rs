@@ -6,13 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{DATE, RETRY_AFTER};
-use http::{HeaderMap, Method, Request, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy;
-use hyper_util::rt::TokioExecutor;
+use http::{HeaderMap, Uri};
+use nagaya_http_kit::client;
 use nagaya_net::tls;
-use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::allow::Allow;
@@ -21,6 +17,11 @@ use super::resolve::{Resolve, SystemResolver};
 
 /// The longest that the body of a reply is worth.
 const BODY_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How long an unused connection is kept.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Unused connections kept per target.
+const IDLE_CONNECTIONS_MAX: usize = 8;
 
 /// How long things may take and how large they may be.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +83,7 @@ impl SendError {
 /// Sends requests. Clones share their connections.
 #[derive(Clone)]
 pub struct Client {
-    client: legacy::Client<Connector, Full<Bytes>>,
+    client: client::Client<Connector>,
     limits: Limits,
 }
 
@@ -105,10 +106,13 @@ impl Client {
             https_only: limits.https_only,
             limit: limits.connect,
         };
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(8)
-            .build(connector);
+        let pool = client::Limits {
+            // The connector has the limit.
+            connect: None,
+            idle: IDLE_MAX,
+            idle_per_host_max: IDLE_CONNECTIONS_MAX,
+        };
+        let client = client::Client::with_connector(pool, connector);
         Ok(Client { client, limits })
     }
 
@@ -121,42 +125,18 @@ impl Client {
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
             return Err(unusable("it needs an http or https URL with a host".to_owned()));
         }
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        let limit = self.limits.total;
-        let deadline = Instant::now() + limit;
-        let reply = match timeout_at(deadline, self.client.request(request)).await {
-            Ok(reply) => reply.map_err(explain)?,
-            Err(_) => return Err(SendError::TimedOut { limit }),
-        };
-        let status = reply.status().as_u16();
-        let retry_after = retry_after(reply.headers());
         // A status is a reply, whatever comes after it: a body that stalls or breaks off takes nothing back.
-        let body_deadline = deadline.min(Instant::now() + BODY_TIME_MAX);
-        let body = beginning(reply.into_body(), self.limits.reply_bytes_max, body_deadline).await;
+        let call = self.client.post(uri, body).headers(headers);
+        let call = call
+            .timeout(self.limits.total)
+            .body_prefix(self.limits.reply_bytes_max, BODY_TIME_MAX);
+        let reply = call.send().await.map_err(explain)?;
         Ok(Reply {
-            status,
-            retry_after,
-            body,
+            status: reply.status().as_u16(),
+            retry_after: retry_after(reply.headers()),
+            body: reply.into_body().into(),
         })
     }
-}
-
-/// Reads the beginning of a body: so many bytes, until then. Dropping the rest closes the connection.
-async fn beginning(mut incoming: Incoming, bytes_max: usize, deadline: Instant) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < bytes_max {
-        let Ok(Some(Ok(frame))) = timeout_at(deadline, incoming.frame()).await else {
-            break;
-        };
-        if let Some(data) = frame.data_ref() {
-            let room = bytes_max - body.len();
-            body.extend_from_slice(&data[..data.len().min(room)]);
-        }
-    }
-    body
 }
 
 /// Reads the wait that a target asks for: seconds, or a date that is measured by the target's own clock.
@@ -177,17 +157,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(wait).unwrap_or(0)))
 }
 
-fn explain(error: legacy::Error) -> SendError {
-    let mut source = std::error::Error::source(&error);
-    let mut why = error.to_string();
-    while let Some(cause) = source {
-        why = cause.to_string();
-        source = cause.source();
-        if let Some(connect) = cause.downcast_ref::<ConnectError>() {
-            return SendError::Connect(copy(connect));
-        }
+fn explain(error: client::Error) -> SendError {
+    if let client::Error::TimedOut { limit } = error {
+        return SendError::TimedOut { limit };
     }
-    SendError::Broken { why }
+    match error.find::<ConnectError>() {
+        Some(connect) => SendError::Connect(copy(connect)),
+        None => SendError::Broken {
+            why: error.root().to_string(),
+        },
+    }
 }
 
 /// The same error, apart from its sources.

@@ -16,7 +16,7 @@ use crate::status::get_within;
 /// Added to the requested wait, which the server bounds.
 const PATIENCE: Duration = Duration::from_secs(3700);
 /// More than the answers of a thousand endpoints with a megabyte each.
-const ANSWER_MAX: u64 = 2 << 30;
+const ANSWER_MAX: usize = 2 << 30;
 
 pub(super) fn get(loaded: &Loaded, args: &GetArgs) -> anyhow::Result<ExitCode> {
     let config: FanoutConfig = loaded.section();

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use nagaya_commands::server::Server;
-use nagaya_commands::tiering::TagError;
 use nagaya_config::Secret;
 use nagaya_engine::EngineStats;
+use nagaya_exec::server::Server;
+use nagaya_keyspace::residency::TagError;
 use nagaya_redis_client::{Client, Error, Frame, Options, RedisUrl};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 

@@ -8,7 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use nagaya_commands::tiering::TagPlace;
+use nagaya_keyspace::residency::TagPlace;
 use nagaya_redis_client::reply;
 use nagaya_tiering::cold::{ColdError, ColdTier, Row, TagRow};
 use serde::Deserialize;

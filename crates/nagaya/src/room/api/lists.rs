@@ -1,6 +1,6 @@
 //! Tags and keys as they are listed.
 
-use nagaya_commands::tiering::{KeyFigures, TagFigures};
+use nagaya_keyspace::residency::{KeyFigures, TagFigures};
 use nagaya_redis_client::{Frame, reply};
 use nagaya_tiering::cold::Row;
 use serde_json::{Map, Value, json};

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
+use nagaya_commands::testing::{Engine, TestSession};
 use nagaya_resp::Frame;
 use nagaya_store::rng::Rng;
 
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     pub(super) tags: Vec<String>,
     pub(super) counters: Arc<Vec<Counter>>,
     rng: Rng,
-    twin: Session,
+    twin: TestSession,
     /// Sent and not acknowledged, oldest first.
     under_way: VecDeque<Op>,
     pub(super) acknowledged: u64,
@@ -48,7 +48,7 @@ impl Writer {
             tags: (0..tags).map(|tag| format!("w{number}t{tag}")).collect(),
             counters: Arc::new((0..tags).map(|_| Counter::default()).collect()),
             rng: Rng::seeded(seed ^ (number as u64) << 32),
-            twin: Session::on(&Engine::new(Arc::new(SystemClock))),
+            twin: TestSession::on(&Engine::new(Arc::new(SystemClock))),
             under_way: VecDeque::new(),
             acknowledged: 0,
             refused: 0,
@@ -219,7 +219,7 @@ impl Writer {
     }
 }
 
-fn ask(twin: &mut Session, request: &Request) -> Vec<u8> {
+fn ask(twin: &mut TestSession, request: &Request) -> Vec<u8> {
     let args: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
     twin.run(&args)
 }

@@ -132,7 +132,7 @@ impl Worker<'_> {
                 session.ring = Default::default();
             }
             // Commands that wait never run on the engine without data.
-            Message::Unblocked(_) | Message::GoOn(_) => {}
+            Message::Unblocked(_) | Message::Resume(_) => {}
         }
         self.sessions.mark(key);
     }

@@ -115,3 +115,39 @@ impl<'a> Env<'a> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use nagaya_commands::clock::SystemClock;
+    use nagaya_commands::config::Config as TableConfig;
+    use nagaya_commands::reclaim::ReclaimInline;
+    use nagaya_commands::table::registry;
+    use nagaya_redis_client::RedisUrl;
+
+    use super::*;
+
+    /// Returns the shared state of a proxy without tiers, before a server that is never contacted.
+    pub(crate) fn shared() -> Shared {
+        let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let clock = Arc::new(SystemClock);
+        Shared {
+            config: Config::new(listen, RedisUrl::single("127.0.0.1".to_owned(), 1)),
+            server: Server::new(
+                registry(),
+                1,
+                TableConfig::default(),
+                clock,
+                Box::new(ReclaimInline),
+            ),
+            tls: None,
+            metrics: Metrics::default(),
+            refresher: Refresher::default(),
+            tokens: Tokens::default(),
+            scripts: ScriptCache::default(),
+            listeners: ListenerCounts::default(),
+            connections: AtomicUsize::new(0),
+            next_client_id: AtomicU64::new(1),
+            open_nodes: AtomicUsize::new(0),
+        }
+    }
+}

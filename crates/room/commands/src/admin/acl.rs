@@ -2,23 +2,23 @@
 
 use std::io::Read;
 
-use crate::acl::check::Reason;
-use crate::acl::closing::{close_clients_of_the_removed, close_listeners_without_rights};
-use crate::acl::rules::Rules;
-use crate::acl::selector::{Selector, has_space};
-use crate::acl::{DEFAULT_USER, file};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_connections::acl::check::Reason;
+use nagaya_connections::acl::rules::Rules;
+use nagaya_connections::acl::selector::{Selector, has_space};
+use nagaya_connections::acl::{DEFAULT_USER, file};
+use nagaya_exec::closing::{close_clients_of_the_removed, close_listeners_without_rights};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
 
 type Reply = Result<(), CommandError>;
 
 const COMMON: Flags = NOSCRIPT.and(LOADING).and(STALE);
 const ADMINS: Flags = COMMON.and(ADMIN);
 
-const fn sub(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn sub(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run).flags(ADMINS).group("server").since("6.0.0")
 }
 
@@ -92,7 +92,7 @@ fn deluser(ctx: &mut Ctx<'_, '_>) -> Reply {
         .iter()
         .filter(|name| server.acl.remove_user(name).is_some())
         .count();
-    close_clients_of_the_removed(server, ctx.client);
+    close_clients_of_the_removed(server, ctx.session);
     ctx.executor().refresh_users();
     ctx.out.int(removed as i64);
     Ok(())
@@ -209,7 +209,7 @@ fn users(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL WHOAMI
 fn whoami(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.bulk(ctx.client.user_name());
+    ctx.out.bulk(ctx.session.user_name());
     Ok(())
 }
 
@@ -222,7 +222,7 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
         .acl
         .load(path, config.acl_pubsub_default_all)
         .map_err(CommandError::err)?;
-    close_clients_of_the_removed(server, ctx.client);
+    close_clients_of_the_removed(server, ctx.session);
     ctx.executor().refresh_users();
     ctx.out.ok();
     Ok(())

@@ -1,12 +1,11 @@
 //! The life of a connection: handshake, authentication, and small talk.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
+use nagaya_connections::acl::DEFAULT_USER;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 use nagaya_resp::{Proto, parse_i64};
-
-use crate::acl::DEFAULT_USER;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 
 type Reply = Result<(), CommandError>;
 
@@ -18,7 +17,7 @@ const ALWAYS: Flags = NOSCRIPT
     .and(NO_AUTH)
     .and(ALLOW_BUSY);
 
-const fn connection(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn connection(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .acl(Category::CONNECTION)
         .group("connection")
@@ -110,7 +109,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
             ctx.log_in(pair)?;
             at += 3;
         } else if ctx.is(at, "SETNAME") && at + 1 < ctx.args.len() {
-            ctx.client.shared.set_name(ctx.key(at + 1))?;
+            ctx.session.shared.set_name(ctx.key(at + 1))?;
             at += 2;
         } else {
             let option = String::from_utf8_lossy(ctx.key(at)).into_owned();
@@ -127,7 +126,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> Reply {
         ));
     }
     if let Some(proto) = proto {
-        ctx.client.set_proto(proto);
+        ctx.session.set_proto(proto);
         ctx.out.proto = proto;
     }
     write_greeting(ctx);
@@ -143,7 +142,7 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
     ctx.out.bulk_str("proto");
     ctx.out.int(if ctx.out.proto == Proto::Resp3 { 3 } else { 2 });
     ctx.out.bulk_str("id");
-    ctx.out.int(ctx.client.id() as i64);
+    ctx.out.int(ctx.session.id() as i64);
     ctx.out.bulk_str("mode");
     ctx.out.bulk_str("standalone");
     ctx.out.bulk_str("role");
@@ -154,25 +153,27 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
 
 /// RESET
 fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.client.transaction = None;
+    ctx.session.transaction = None;
     let server = ctx.server();
-    crate::transaction_state::unwatch(server, ctx.client);
-    crate::client_tracking::disable(&server.subscribers.tracking, ctx.client);
-    crate::pubsub::unsubscribe_all(&server.subscribers.pubsub, ctx.client);
-    server.monitors.leave(&ctx.client.shared);
-    ctx.client.replies = crate::client::Replies::On;
-    ctx.client.shared.set_mark(crate::client::Mark::NO_EVICT, false);
-    ctx.client.set_proto(Proto::Resp2);
+    nagaya_exec::transaction::unwatch(server, ctx.session);
+    nagaya_exec::tracking::disable(&server.subscribers.tracking, ctx.session);
+    nagaya_exec::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.session);
+    server.monitors.leave(&ctx.session.shared);
+    ctx.session.replies = nagaya_exec::session::Replies::On;
+    ctx.session
+        .shared
+        .set_flag(nagaya_connections::client::ClientFlag::NO_EVICT, false);
+    ctx.session.set_proto(Proto::Resp2);
     ctx.out.proto = Proto::Resp2;
-    ctx.client.leave_account();
-    ctx.client.shared.set_name(b"")?;
+    ctx.session.leave_account();
+    ctx.session.shared.set_name(b"")?;
     ctx.out.simple("RESET");
     Ok(())
 }
 
 /// QUIT
 fn quit(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.client.close_after_reply = true;
+    ctx.session.close_after_reply = true;
     ctx.out.ok();
     Ok(())
 }
@@ -199,7 +200,7 @@ fn ping(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.args.len() > 2 {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     }
-    if ctx.client.in_subscribed_mode() {
+    if ctx.session.in_subscribed_mode() {
         ctx.out.array(2);
         ctx.out.bulk_str("pong");
         ctx.out.bulk(ctx.key(1));

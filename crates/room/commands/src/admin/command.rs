@@ -1,21 +1,20 @@
 //! COMMAND and its subcommands: the table, told to clients.
 
-use nagaya_resp::Out;
-
-use crate::command_table::Command;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::help;
-use crate::keyfind::each_key;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{
     Begin, Category, Find, INCOMPLETE, KeyFlags, KeySpec, LOADING, MOVABLE_KEYS, NO_MANDATORY_KEYS, NOT_KEY,
     STALE,
 };
+use nagaya_command_spec::table::Command;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::help;
+use nagaya_resp::Out;
 
 type Reply = Result<(), CommandError>;
 
-const fn about(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn about(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run)
         .flags(LOADING.and(STALE))
         .acl(Category::CONNECTION)
@@ -281,7 +280,9 @@ fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
             } else if ctx.is(3, "ACLCAT") {
                 &|command| Category::named(wanted).is_some_and(|category| command.categories.has(category))
             } else if ctx.is(3, "PATTERN") {
-                &|command| crate::glob::matches_ignoring_case(wanted, command.full_name.as_bytes())
+                &|command| {
+                    nagaya_command_spec::glob::matches_ignoring_case(wanted, command.full_name.as_bytes())
+                }
             } else {
                 return Err(CommandError::Syntax);
             };

@@ -1,11 +1,11 @@
 //! CONFIG: reading and changing the settings.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::settings::{SETTINGS, Setting};
-use crate::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::settings::{SETTINGS, Setting};
 
 type Reply = Result<(), CommandError>;
 
@@ -68,7 +68,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         for setting in SETTINGS.iter().filter(|setting| !setting.hidden) {
             for name in std::iter::once(setting.name).chain(setting.alias) {
-                if crate::glob::matches_ignoring_case(pattern, name.as_bytes()) {
+                if nagaya_command_spec::glob::matches_ignoring_case(pattern, name.as_bytes()) {
                     show(name.as_bytes(), setting);
                 }
             }
@@ -154,11 +154,11 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn get_takes_names_aliases_and_patterns() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
         session.check(
             "CONFIG GET zset-max-ziplist-value ZSET-MAX-*-value nothing",
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn set_changes_all_or_nothing() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG SET maxmemory 10mb timeout 5", "+OK\r\n");
         session.check(
             "CONFIG GET maxmemory",
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_change_is_in_force_at_once() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG SET hash-max-ziplist-entries 3", "+OK\r\n");
         assert_eq!(session.engine.server.config().limits.hash_max_listpack_entries, 3);
     }

@@ -8,13 +8,12 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_exec::help::help;
 use nagaya_resp::parse_i64;
-
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
-use crate::help::help;
-use crate::spec::{ADMIN, ALL_SHARDS, LOADING, NOSCRIPT, PROTECTED, STALE};
 
 mod data;
 mod digest;
@@ -122,14 +121,14 @@ fn set_active_expire(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// DEBUG CHANGE-REPL-ID
 fn change_replication_id(ctx: &mut Ctx<'_, '_>) -> Reply {
-    *ctx.server().replication_id.lock() = crate::server::random_id();
+    *ctx.server().replication_id.lock() = nagaya_exec::server::random_id();
     ctx.out.ok();
     Ok(())
 }
 
 /// DEBUG QUICKLIST-PACKED-THRESHOLD size: checked; elements of any size are kept alike here.
 fn packed_threshold(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let bytes = crate::settings::parse_bytes(&String::from_utf8_lossy(ctx.key(2)));
+    let bytes = nagaya_exec::settings::parse_bytes(&String::from_utf8_lossy(ctx.key(2)));
     if bytes.is_none_or(|bytes| bytes > 4 << 30) {
         return Err(CommandError::err(
             "argument must be a memory value bigger than 1 and smaller than 4gb",

@@ -1,9 +1,9 @@
 //! INFO: the state of the engine as lines of `field:value`.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ALL_SHARDS, Category, LOADING, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALL_SHARDS, Category, LOADING, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 
 pub(crate) mod process;
 mod sections;

@@ -1,13 +1,13 @@
 //! LATENCY: when something took long, and how long commands take in general.
 
-use crate::command_table::Command;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::latency::Sample;
-use crate::server::Server;
-use crate::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::table::Command;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::latency::Sample;
+use nagaya_exec::server::Server;
 
 mod report;
 
@@ -199,10 +199,10 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
-    fn with_samples() -> Session {
-        let session = Session::new();
+    fn with_samples() -> TestSession {
+        let session = TestSession::new();
         let server = &session.engine.server;
         server.update_config(|config| config.latency_monitor_threshold = 20);
         let config = server.config();
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn histograms_count_the_calls_of_a_command_and_its_subcommands() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG RESETSTAT", "+OK\r\n");
         for request in ["SET a b", "SET c d", "CLIENT ID", "CLIENT GETNAME"] {
             session.text(request);

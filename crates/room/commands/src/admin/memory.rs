@@ -1,12 +1,13 @@
 //! MEMORY: what takes how much of it.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_keyspace::memory::resident_bytes;
+
 use crate::admin::info::client_bytes;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::memory::resident_bytes;
-use crate::spec::{ALL_SHARDS, LOADING, READONLY, RO, STALE, key};
 
 type Reply = Result<(), CommandError>;
 
@@ -197,11 +198,11 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn usage_grows_with_the_value() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("MEMORY USAGE k", "$-1\r\n");
         session.text("SET k v");
         let short = session.text("MEMORY USAGE k SAMPLES 0");
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn stats_is_a_whole_map() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for pairs in [27, 28] {
             session.client.set_proto(nagaya_resp::Proto::Resp3);
             let reply = session.run(&[b"MEMORY", b"STATS"]);

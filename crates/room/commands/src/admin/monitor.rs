@@ -1,10 +1,10 @@
 //! MONITOR: connections that are shown every command as it runs.
 
-use crate::client::Mark;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, LOADING, NOSCRIPT, STALE};
+use nagaya_connections::client::ClientFlag;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 
 pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
     .flags(ADMIN.and(NOSCRIPT).and(LOADING).and(STALE))
@@ -13,14 +13,14 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("MONITOR", 1, monitor)
 
 /// MONITOR
 fn monitor(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
-    if ctx.client.nesting > 0 {
+    if ctx.session.nesting > 0 {
         return Err(CommandError::err(
             "MONITOR isn't allowed for DENY BLOCKING client",
         ));
     }
     // Who watches already gets no second reply; so does Redis.
-    if !ctx.client.shared.has_mark(Mark::MONITOR) {
-        ctx.server().monitors.join(&ctx.client.shared);
+    if !ctx.session.shared.has_flag(ClientFlag::MONITOR) {
+        ctx.server().monitors.join(&ctx.session.shared);
         ctx.out.ok();
     }
     Ok(())
@@ -28,10 +28,10 @@ fn monitor(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::client::Message;
-    use crate::testing::Session;
+    use crate::testing::TestSession;
+    use nagaya_connections::client::Message;
 
-    fn lines(watcher: &mut Session) -> Vec<String> {
+    fn lines(watcher: &mut TestSession) -> Vec<String> {
         let messages = watcher.messages().into_iter();
         messages
             .map(|message| match message {
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_watcher_sees_commands_as_redis_shows_them() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let mut watcher = session.another();
         watcher.check("MONITOR", "+OK\r\n");
         watcher.check("MONITOR", "");
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn exec_comes_after_what_it_runs() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let mut watcher = session.another();
         watcher.check("MONITOR", "+OK\r\n");
         for request in ["MULTI", "GET k", "EXEC"] {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_transaction_cannot_become_a_watcher() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.text("MULTI");
         session.text("MONITOR");
         session.check(

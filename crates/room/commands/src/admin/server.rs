@@ -4,16 +4,15 @@
 //! and no snapshot file. Where a client expects the answer of a lone master it
 //! gets it; where it asks for what does not exist it gets an error that says so.
 
-use nagaya_resp::parse_i64;
-
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ADMIN, ALL_SHARDS, ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_ASYNC_LOADING, NO_MULTI, NOSCRIPT,
     PROTECTED, READONLY, STALE, WRITE,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_resp::parse_i64;
 
 mod cluster;
 
@@ -119,7 +118,7 @@ const MODULE: Entry = server("MODULE", -2, Flags(0), container)
 /// TIME
 fn time(ctx: &mut Ctx<'_, '_>) -> Reply {
     // For a script, time stands still.
-    let now_us = if ctx.client.in_script {
+    let now_us = if ctx.session.in_script {
         ctx.now_us()
     } else {
         ctx.server().clock.unix_us()
@@ -171,7 +170,7 @@ fn saved_at_s(ctx: &Ctx<'_, '_>) -> i64 {
 /// this and the next two as a matter of routine still get the answer they know.
 fn save(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let Some(tiering) = ctx.db.tiering
-        && !ctx.client.is_saved(tiering)
+        && !ctx.session.is_saved(tiering)
     {
         return Ok(());
     }
@@ -217,7 +216,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
         // A shutdown waits for nothing, so that there is never one to be called off.
         return Err(CommandError::err("No shutdown in progress."));
     }
-    if !has("NOW") && ctx.client.nesting > 0 {
+    if !has("NOW") && ctx.session.nesting > 0 {
         return Err(CommandError::err(
             "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
         ));
@@ -225,13 +224,13 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> Reply {
     if let Some(slow) = ctx.server().keyspace.shards.slow()
         && !has("NOSAVE")
     {
-        return Err(crate::scripting::busy_error(slow));
+        return Err(nagaya_exec::scripts::traits::busy_error(slow));
     }
     ctx.server()
         .shutdown_requested
         .store(true, std::sync::atomic::Ordering::SeqCst);
     // As with Redis, the end of the connection is the reply.
-    ctx.client.close_after_reply = true;
+    ctx.session.close_after_reply = true;
     Ok(())
 }
 
@@ -321,11 +320,11 @@ fn module_help(ctx: &mut Ctx<'_, '_>) -> Reply {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn a_lone_master_answers_for_itself() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.advance_ms(1);
         session.check("TIME", "*2\r\n$10\r\n1700000000\r\n$4\r\n1000\r\n");
         session.check("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
@@ -353,7 +352,7 @@ mod tests {
 
     #[test]
     fn shutdown_is_left_to_who_runs_the_engine() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
         session.check("SHUTDOWN SAVE NOSAVE", "-ERR syntax error\r\n");
         session.check("SHUTDOWN ABORT NOW", "-ERR syntax error\r\n");

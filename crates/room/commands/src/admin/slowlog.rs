@@ -1,12 +1,11 @@
 //! SLOWLOG: the latest commands that took long.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, LOADING, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::{container, help};
 use nagaya_resp::parse_i64;
-
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::spec::{ADMIN, LOADING, STALE};
 
 type Reply = Result<(), CommandError>;
 
@@ -103,11 +102,11 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn slow_commands_are_kept_newest_first() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SLOWLOG LEN", ":0\r\n");
         session.check(
             "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3",
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn long_requests_are_clipped() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
         let request = format!("MGET {}{}", "k ".repeat(32), "a".repeat(129));
         session.text(&request);
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_logged() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
         session.text("CONFIG SET masterauth hush timeout 0");
         let entries = session.text("SLOWLOG GET 1");

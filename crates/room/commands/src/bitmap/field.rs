@@ -1,11 +1,10 @@
 //! BITFIELD and BITFIELD_RO: integers of one to 64 bits at any bit of a string.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Args, Out, parse_i64};
-
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{ACCESS, KeyFlags, RO, RW, UPDATE};
 
 use super::{Reply, bit_offset, text};
 
@@ -259,11 +258,11 @@ impl Field {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn fields_lie_at_any_bit_and_at_multiples_of_their_width() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check(
             "BITFIELD k SET u8 #2 255 GET u8 16 GET u4 18",
             "*3\r\n:0\r\n:255\r\n:15\r\n",
@@ -281,7 +280,7 @@ mod tests {
 
     #[test]
     fn every_overflow_mode_ends_where_it_should() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("BITFIELD k SET u8 0 250", "*1\r\n:0\r\n");
         session.check("BITFIELD k INCRBY u8 0 10", "*1\r\n:4\r\n");
         session.check("BITFIELD k OVERFLOW SAT INCRBY u8 0 1000", "*1\r\n:255\r\n");
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_before_anything_is_written() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("BITFIELD k SET u8 0 1 GET u64 0", "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.\r\n");
         session.check(
             "BITFIELD k SET u8 -1 1",

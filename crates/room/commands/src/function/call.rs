@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::run::{Call, run, with_vm};
+use nagaya_exec::scripts::traits::Traits;
+use nagaya_exec::scripts::vm::Target;
 use nagaya_resp::parse_i64;
-
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::scripting::{Call, Target, Traits, run, with_vm};
 
 type Reply = Result<(), CommandError>;
 

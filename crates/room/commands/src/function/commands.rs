@@ -1,21 +1,22 @@
 //! The table entries of functions, and the subcommands that only look.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
+use nagaya_command_spec::spec::{
+    ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
+};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help;
+use nagaya_exec::scripts::traits::busy_error;
+use nagaya_keyspace::shard::LongScript;
 use nagaya_lua::FunctionDef;
 use nagaya_resp::Out;
 
 use super::call::{fcall, fcall_ro};
 use super::dump::{dump, restore};
 use super::load::{delete, flush, load};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::glob;
-use crate::help;
-use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS, busy_error};
-use crate::shard::Slow;
-use crate::spec::{
-    ALL_SHARDS, ALLOW_BUSY, Category, DENYOOM, LOADING, MAY_REPLICATE, NOSCRIPT, READONLY, STALE, WRITE,
-};
+use crate::scripting::{READ_KEYS, RUNS, WRITTEN_KEYS};
 
 type Reply = Result<(), CommandError>;
 
@@ -103,7 +104,7 @@ const SUBCOMMANDS: &[Entry] = &[
 
 /// FUNCTION KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.server().scripts.kill(Slow::Function)?;
+    ctx.server().scripts.kill(LongScript::Function)?;
     ctx.out.ok();
     Ok(())
 }
@@ -171,8 +172,8 @@ fn write_function(out: &mut Out, function: &FunctionDef) {
 /// FUNCTION STATS
 fn stats(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
-    if server.keyspace.shards.slow() == Some(Slow::Script) {
-        return Err(busy_error(Slow::Script));
+    if server.keyspace.shards.slow() == Some(LongScript::Script) {
+        return Err(busy_error(LongScript::Script));
     }
     let out = &mut *ctx.out;
     out.map(2);

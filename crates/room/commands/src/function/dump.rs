@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::library::{Libraries, Library, SameName};
+use nagaya_exec::scripts::load_host::LoadHost;
+use nagaya_exec::scripts::run::with_vm;
+use nagaya_exec::scripts::vm::ThreadVm;
+use nagaya_exec::server::Server;
 use nagaya_store::rdb::{FunctionError, functions};
 
-use super::library::{Libraries, Library, SameName};
 use super::load::{make, wrong_form};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::scripting::{LoadHost, ThreadVm, with_vm};
-use crate::server::Server;
 
 type Reply = Result<(), CommandError>;
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::library::{Libraries, Library, SameName};
+use nagaya_exec::scripts::load_host::LoadHost;
+use nagaya_exec::scripts::run::with_vm;
+use nagaya_exec::scripts::shared::Scripts;
+use nagaya_exec::scripts::traits::refused;
+use nagaya_exec::scripts::vm::ThreadVm;
 use nagaya_lua::parse_library_shebang;
-
-use super::library::{Libraries, Library, SameName};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::scripting::{LoadHost, Scripts, ThreadVm, refused, with_vm};
 
 type Reply = Result<(), CommandError>;
 

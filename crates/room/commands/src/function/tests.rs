@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use nagaya_clock::SystemClock;
 use nagaya_resp::Proto;
 
-use crate::clock::SystemClock;
-use crate::testing::{Engine, Session};
+use crate::testing::{Engine, TestSession};
 
 const LIBRARY: &str = "#!lua name=lib
 redis.register_function('get', function(keys, args) return redis.call('GET', keys[1]) end)
@@ -14,14 +14,14 @@ redis.register_function{function_name='look', callback=function(keys) return #ke
   flags={'allow-oom', 'no-writes'}}";
 
 #[track_caller]
-fn check(session: &mut Session, words: &[&str], expected: &str) {
+fn check(session: &mut TestSession, words: &[&str], expected: &str) {
     let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let reply = session.run(&args);
     assert_eq!(String::from_utf8_lossy(&reply), expected, "{words:?}");
 }
 
-fn loaded() -> Session {
-    let mut session = Session::new();
+fn loaded() -> TestSession {
+    let mut session = TestSession::new();
     check(&mut session, &["FUNCTION", "LOAD", LIBRARY], "$3\r\nlib\r\n");
     session
 }
@@ -93,7 +93,7 @@ fn loading_twice_needs_replace_and_function_names_are_unique() {
 
 #[test]
 fn what_is_not_a_library_is_refused() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for (code, text) in [
         ("return 1", "Missing library metadata"),
         ("#!lua name=a\nreturn 1", "No functions registered"),
@@ -120,7 +120,7 @@ fn what_is_not_a_library_is_refused() {
 
 #[test]
 fn a_library_that_does_not_end_is_given_up() {
-    let mut session = Session::on(&Engine::new(Arc::new(SystemClock)));
+    let mut session = TestSession::on(&Engine::new(Arc::new(SystemClock)));
     check(
         &mut session,
         &["FUNCTION", "LOAD", "#!lua name=a\nwhile true do end"],
@@ -169,7 +169,7 @@ fn payload(reply: &[u8]) -> Vec<u8> {
 fn a_dump_restores_by_its_policy() {
     let mut session = loaded();
     let dumped = payload(&session.run(&[b"FUNCTION", b"DUMP"]));
-    let restore = |session: &mut Session, policy: &[u8]| {
+    let restore = |session: &mut TestSession, policy: &[u8]| {
         let reply = session.run(&[b"FUNCTION", b"RESTORE", &dumped, policy]);
         String::from_utf8(reply).unwrap()
     };
@@ -214,13 +214,13 @@ fn a_slow_function_is_shown_and_killed() {
     engine
         .server
         .update_config(|config| config.busy_reply_threshold = 0);
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     let code = "#!lua name=lib\nredis.register_function('spin', function() while true do end end)";
     check(&mut session, &["FUNCTION", "LOAD", code], "$3\r\nlib\r\n");
     let busy =
         "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n";
     std::thread::scope(|scope| {
-        let mut runner = Session::on(&engine);
+        let mut runner = TestSession::on(&engine);
         let running = scope.spawn(move || runner.run(&[b"FCALL", b"spin", b"0", b"x"]));
         while engine.server.keyspace.shards.slow().is_none() {
             assert!(!running.is_finished(), "the function has ended");

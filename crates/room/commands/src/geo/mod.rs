@@ -1,13 +1,15 @@
 //! Places on the earth, kept in sorted sets.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after,
+};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
 use nagaya_resp::{Out, Proto};
 use nagaya_store::geo::Place;
 use nagaya_store::zset::{AddFlags, Zset};
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::spec::{ACCESS, Category, DENYOOM, OW, READONLY, RO, RW, UPDATE, WRITE, key, key_after};
 use crate::zset::add_pairs;
 
 mod search;

@@ -1,12 +1,12 @@
 //! Searches around a place: GEOSEARCH and the older GEORADIUS forms.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::{Args, parse_f64};
 use nagaya_store::geo::{Place, SearchArea, Shape};
 use nagaya_store::zset::{ScoreRange, Zset};
 
 use super::{Reply, read_place, read_unit, write_distance, write_place};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 use crate::zset;
 
 /// Which command is asking.

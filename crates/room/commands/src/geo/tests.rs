@@ -1,9 +1,9 @@
 use nagaya_resp::Proto;
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
-fn sicily() -> Session {
-    let mut session = Session::new();
+fn sicily() -> TestSession {
+    let mut session = TestSession::new();
     session.check(
         "GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
         ":2\r\n",
@@ -27,7 +27,7 @@ fn distances_have_four_decimals_in_every_unit() {
 
 #[test]
 fn places_outside_the_map_are_refused_with_their_numbers() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check(
         "GEOADD g 210 10 x",
         "-ERR invalid longitude,latitude pair 210.000000,10.000000\r\n",

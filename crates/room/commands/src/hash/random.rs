@@ -1,13 +1,13 @@
 //! HRANDFIELD.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::{Out, Proto};
 use nagaya_store::hash::Hash;
 use nagaya_store::listpack::Item;
 use nagaya_store::rng::{Rng, with_thread_rng};
 
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::members::{Drawn, bulk_item, choose, random_count};
+use crate::collection::{Drawn, bulk_item, choose, random_count};
 
 /// A hash larger than this many times the wish is drawn from; a smaller one is walked.
 const DRAW_FACTOR: usize = 3;

@@ -1,11 +1,11 @@
 use nagaya_resp::Proto;
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-fn with_hash(fields: &str) -> Session {
-    let mut session = Session::new();
+fn with_hash(fields: &str) -> TestSession {
+    let mut session = TestSession::new();
     session.run(
         &format!("HSET h {fields}")
             .split(' ')
@@ -17,7 +17,7 @@ fn with_hash(fields: &str) -> Session {
 
 #[test]
 fn hset_counts_new_fields_and_hmset_says_ok() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("HSET h a 1 b 2", ":2\r\n");
     session.check("HSET h a 3 c 4", ":1\r\n");
     session.check("HMSET h a 5", "+OK\r\n");
@@ -37,7 +37,7 @@ fn hset_counts_new_fields_and_hmset_says_ok() {
 
 #[test]
 fn a_missing_hash_reads_as_an_empty_one() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("HGET h f", "$-1\r\n");
     session.check("HMGET h f g", "*2\r\n$-1\r\n$-1\r\n");
     session.check("HGETALL h", "*0\r\n");
@@ -52,7 +52,7 @@ fn a_missing_hash_reads_as_an_empty_one() {
 
 #[test]
 fn every_command_refuses_another_type() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET s v", "+OK\r\n");
     for request in [
         "HSET s f v",
@@ -156,7 +156,7 @@ fn hrandfield_checks_its_arguments_in_order() {
 #[test]
 fn hrandfield_never_repeats_a_field_for_a_positive_count() {
     for fields in [20, 1_000] {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for n in 0..fields {
             session.check(&format!("HSET h f{n} {n}"), ":1\r\n");
         }
@@ -190,7 +190,7 @@ fn hscan_of_a_small_hash_returns_it_whole() {
 
 #[test]
 fn hsetnx_leaves_what_is_there() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("HSETNX h f 1", ":1\r\n");
     session.check("HSETNX h f 2", ":0\r\n");
     session.check("HGET h f", "$1\r\n1\r\n");

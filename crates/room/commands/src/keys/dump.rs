@@ -1,13 +1,13 @@
 //! DUMP and RESTORE.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::notify::Events;
+use nagaya_keyspace::recency::Recency;
 use nagaya_store::rdb::{self, RestoreError};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::recency::Recency;
 
 /// DUMP key
 pub(super) fn dump(ctx: &mut Ctx<'_, '_>) -> Reply {

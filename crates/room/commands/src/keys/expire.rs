@@ -1,9 +1,10 @@
 //! When keys expire.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
+
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// When a new expiry is set at all.
 #[derive(Clone, Copy, Default)]

@@ -1,16 +1,16 @@
 //! Keys of any type.
 
-use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::effects::same_tag;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::container;
-use crate::notify::Events;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ASKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INCOMPLETE, INSERT, KeySpec,
     LOADING, MOVABLE_KEYS, OW, READONLY, RM, RO, RW, STALE, UPDATE, WRITE, key, keys_to,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::container;
+use nagaya_keyspace::db::Expiry;
+use nagaya_keyspace::effects::same_tag;
+use nagaya_keyspace::notify::Events;
 
 mod dump;
 mod expire;
@@ -263,7 +263,7 @@ const UNNAMED_TARGET: KeySpec = KeySpec {
     find: Find::Unknown,
 };
 
-const fn keyspace(name: &'static str, arity: i32, run: crate::entry::Handler) -> Entry {
+const fn keyspace(name: &'static str, arity: i32, run: nagaya_exec::entry::Handler) -> Entry {
     cmd(name, arity, run).acl(Category::KEYSPACE)
 }
 

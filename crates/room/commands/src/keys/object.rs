@@ -1,12 +1,12 @@
 //! OBJECT: how a value is kept.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::recency::Recency;
 use nagaya_store::entry::Entry;
 use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::recency::Recency;
 
 /// Redis shares the objects of these small integers and counts no references to them.
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
@@ -68,7 +68,7 @@ pub(super) fn freq(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// OBJECT HELP
 pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> Reply {
-    crate::help::help(
+    nagaya_exec::help::help(
         ctx,
         &[
             ("ENCODING <key>", &["Name the form in which the value is kept."]),

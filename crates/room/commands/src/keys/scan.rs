@@ -1,15 +1,15 @@
 //! KEYS and SCAN.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::glob;
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::residency::{Cursors, Found};
 use nagaya_store::table::Keyed;
 use nagaya_tiering::cold::KeyRow;
 
 use super::Reply;
-use crate::cold_ask::ask;
-use crate::cold_query::{Answer, Question};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::glob;
-use crate::tiering::{Cursors, Found};
 
 const COUNT_DEFAULT: usize = 10;
 /// A call that finds little still visits no more than this many buckets per wanted key.
@@ -20,7 +20,7 @@ pub(super) fn keys(ctx: &mut Ctx<'_, '_>) -> Reply {
     let pattern = ctx.key(1);
     let mut cold = Vec::new();
     if ctx.db.is_any_cold() {
-        let Some(answer) = ask(ctx, Question::Matching(pattern.to_vec()))? else {
+        let Some(answer) = ask(ctx, ColdQuery::Matching(pattern.to_vec()))? else {
             return Ok(());
         };
         cold = rows_of(answer)?;
@@ -49,11 +49,11 @@ pub(super) fn first_cold_key(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<Vec<
     if !ctx.db.is_any_cold() {
         return Ok(Some(None));
     }
-    let question = Question::Page {
+    let query = ColdQuery::Page {
         after: None,
         limit: TRIES,
     };
-    let Some(answer) = ask(ctx, question)? else {
+    let Some(answer) = ask(ctx, query)? else {
         return Ok(None);
     };
     let now_ms = ctx.db.now_ms();
@@ -61,9 +61,9 @@ pub(super) fn first_cold_key(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<Vec<
     Ok(Some(live.map(|row| row.key)))
 }
 
-fn rows_of(answer: Answer) -> Result<Vec<KeyRow>, CommandError> {
+fn rows_of(answer: ColdAnswer) -> Result<Vec<KeyRow>, CommandError> {
     match answer {
-        Answer::Keys(rows) => Ok(rows),
+        ColdAnswer::Keys(rows) => Ok(rows),
         _ => Err(CommandError::err("the answer is to another question")),
     }
 }
@@ -134,11 +134,11 @@ fn scan_cold(ctx: &mut Ctx<'_, '_>, cursor: u64, options: &Options<'_>) -> Reply
         Found::After(place) => Some(place),
         Found::Unknown => return Err(CommandError::err("invalid cursor")),
     };
-    let question = Question::Page {
+    let query = ColdQuery::Page {
         after,
         limit: options.count,
     };
-    let Some(answer) = ask(ctx, question)? else {
+    let Some(answer) = ask(ctx, query)? else {
         return Ok(());
     };
     let rows = rows_of(answer)?;

@@ -7,16 +7,16 @@
 
 use std::cmp::Ordering;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Args;
 use nagaya_store::hash::Hash;
 use nagaya_store::list::List;
 use nagaya_store::value::{Value, ValueRef};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// What the arguments ask for.
 #[derive(Default)]
@@ -83,7 +83,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> Reply {
             elements
         }
         Some(ValueRef::Set(set)) => {
-            if unsorted && (options.store.is_some() || ctx.client.in_script) {
+            if unsorted && (options.store.is_some() || ctx.session.in_script) {
                 // What is stored, or what a script sees, must not depend on the set's inner order.
                 (unsorted, options.alpha, options.by) = (false, true, None);
             }

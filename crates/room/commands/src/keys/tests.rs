@@ -1,13 +1,13 @@
-use crate::testing::Session;
+use crate::testing::TestSession;
 
-fn run(session: &mut Session, request: &str) -> String {
+fn run(session: &mut TestSession, request: &str) -> String {
     let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     String::from_utf8_lossy(&session.run(&args)).into_owned()
 }
 
 #[test]
 fn a_key_expires_after_its_time_and_not_before() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     session.check("PEXPIRE k 1000", ":1\r\n");
     session.advance_ms(999);
@@ -21,7 +21,7 @@ fn a_key_expires_after_its_time_and_not_before() {
 
 #[test]
 fn expire_conditions_look_at_the_expiry_that_is_there() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     session.check("EXPIRE k 100 XX", ":0\r\n");
     session.check("EXPIRE k 100 GT", ":0\r\n");
@@ -34,7 +34,7 @@ fn expire_conditions_look_at_the_expiry_that_is_there() {
 
 #[test]
 fn a_renamed_key_keeps_its_expiry_and_a_replaced_one_loses_its_own() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET a 1 EX 100", "+OK\r\n");
     session.check("SET b 2 EX 500", "+OK\r\n");
     session.check("RENAME a b", "+OK\r\n");
@@ -46,7 +46,7 @@ fn a_renamed_key_keeps_its_expiry_and_a_replaced_one_loses_its_own() {
 
 #[test]
 fn a_scan_returns_every_key_once_the_cursor_is_back() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for index in 0..1000 {
         session.run(&[b"SET", format!("key:{index}").as_bytes(), b"v"]);
     }
@@ -66,7 +66,7 @@ fn a_scan_returns_every_key_once_the_cursor_is_back() {
 
 #[test]
 fn idle_time_starts_with_the_last_use() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     session.advance_ms(5000);
     session.check("OBJECT IDLETIME k", ":5\r\n");
@@ -78,7 +78,7 @@ fn idle_time_starts_with_the_last_use() {
 
 #[test]
 fn a_restored_key_can_be_made_to_look_idle() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     let dump = session.run(&[b"DUMP", b"k"]);
     let payload = &dump[dump.iter().position(|&byte| byte == b'\n').unwrap() + 1..dump.len() - 2];
@@ -94,7 +94,7 @@ fn a_restored_key_can_be_made_to_look_idle() {
 
 #[test]
 fn there_is_one_database_only() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     session.check("MOVE k 1", "-ERR DB index is out of range\r\n");
     session.check("MOVE k 0", "-ERR source and destination objects are the same\r\n");
@@ -105,10 +105,10 @@ fn there_is_one_database_only() {
 #[test]
 fn removed_keys_break_watched_transactions() {
     for removal in ["DEL k", "FLUSHALL", "EXPIRE k 0", "RENAME k other", "PERSIST k"] {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k v EX 100", "+OK\r\n");
         session.check("WATCH k", "+OK\r\n");
-        run(&mut Session::on(&session.engine), removal);
+        run(&mut TestSession::on(&session.engine), removal);
         session.check("MULTI", "+OK\r\n");
         session.check("DBSIZE", "+QUEUED\r\n");
         session.check("EXEC", "*-1\r\n");
@@ -129,7 +129,7 @@ fn sort_finds_its_destination_among_look_alikes() {
 
 #[test]
 fn the_last_moment_there_is_rounds_up_to_a_second() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     session.check("PEXPIREAT k 9223372036854775807", ":1\r\n");
     session.check("EXPIRETIME k", ":9223372036854776\r\n");

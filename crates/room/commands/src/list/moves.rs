@@ -1,14 +1,14 @@
 //! Moving one element between lists: LMOVE, RPOPLPUSH and the forms that wait.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::effects::same_tag;
+use nagaya_keyspace::notify::Events;
 use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, push_event};
-use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, KeyWait};
-use crate::effects::same_tag;
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// LMOVE source destination LEFT|RIGHT LEFT|RIGHT
 pub(super) fn lmove(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -1,14 +1,14 @@
 //! Taking elements off the ends: LPOP, RPOP, LMPOP and the forms that wait.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::parse_i64;
 use nagaya_store::list::{End, List};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, end_named, pop_event, pop_name, write_element};
-use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// What LMPOP and BLMPOP ask for.
 struct ManyPop<'a> {
@@ -119,7 +119,7 @@ fn pop_first_or_wait(
     timeout_ms: i64,
 ) -> Reply {
     // A woken client is served from the key that woke it, whatever its other keys hold.
-    let woken_by = ctx.client.woken_by.take();
+    let woken_by = ctx.session.woken_by.take();
     let popped = match &woken_by {
         Some(key) => pop_first(ctx, &[key], end, count)?,
         None => pop_first(ctx, &keys, end, count)?,

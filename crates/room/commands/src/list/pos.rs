@@ -1,11 +1,11 @@
 //! LPOS.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::parse_i64;
 use nagaya_store::list::{End, List};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 /// The options of LPOS.
 struct Search {

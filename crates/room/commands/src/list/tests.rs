@@ -1,5 +1,6 @@
-use crate::client::Message;
-use crate::testing::Session;
+use nagaya_connections::client::Message;
+
+use crate::testing::TestSession;
 
 fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
@@ -15,7 +16,7 @@ fn array(items: &[&str]) -> String {
 
 /// The reply that ended a session's wait.
 #[track_caller]
-fn unblocked(session: &mut Session) -> String {
+fn unblocked(session: &mut TestSession) -> String {
     match session.messages().as_slice() {
         [Message::Unblocked(bytes)] => String::from_utf8_lossy(bytes).into_owned(),
         other => panic!("expected one reply, got {other:?}"),
@@ -23,14 +24,14 @@ fn unblocked(session: &mut Session) -> String {
 }
 
 #[track_caller]
-fn still_waits(session: &mut Session) {
+fn still_waits(session: &mut TestSession) {
     assert!(session.messages().is_empty());
     assert!(session.client.is_blocked());
 }
 
 #[test]
 fn pushes_reply_with_the_length_and_keep_the_order() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b", ":2\r\n");
     session.check("LPUSH l 1 2", ":4\r\n");
     session.check("LRANGE l 0 -1", &array(&["2", "1", "a", "b"]));
@@ -39,7 +40,7 @@ fn pushes_reply_with_the_length_and_keep_the_order() {
 
 #[test]
 fn pushx_does_not_create() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("LPUSHX l a", ":0\r\n");
     session.check("RPUSHX l a", ":0\r\n");
     session.check("LLEN l", ":0\r\n");
@@ -50,7 +51,7 @@ fn pushx_does_not_create() {
 
 #[test]
 fn ranges_take_negative_and_outlying_ends() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b c d", ":4\r\n");
     for (range, expected) in [
         ("0 -1", &["a", "b", "c", "d"][..]),
@@ -69,7 +70,7 @@ fn ranges_take_negative_and_outlying_ends() {
 
 #[test]
 fn trimming_everything_removes_the_key() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b c", ":3\r\n");
     session.check("LTRIM l 1 -1", "+OK\r\n");
     session.check("LRANGE l 0 -1", &array(&["b", "c"]));
@@ -80,7 +81,7 @@ fn trimming_everything_removes_the_key() {
 
 #[test]
 fn lset_tells_a_missing_key_before_a_bad_index() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("LSET l x v", "-ERR no such key\r\n");
     session.check("RPUSH l a b", ":2\r\n");
     session.check("LSET l x v", "-ERR value is not an integer or out of range\r\n");
@@ -93,7 +94,7 @@ fn lset_tells_a_missing_key_before_a_bad_index() {
 
 #[test]
 fn linsert_says_whether_the_pivot_was_there() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("LINSERT l BEFORE a b", ":0\r\n");
     session.check("RPUSH l a c", ":2\r\n");
     session.check("LINSERT l after a b", ":3\r\n");
@@ -104,7 +105,7 @@ fn linsert_says_whether_the_pivot_was_there() {
 
 #[test]
 fn lrem_counts_from_the_end_its_sign_names() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b a b a", ":5\r\n");
     session.check("LREM l -1 a", ":1\r\n");
     session.check("LRANGE l 0 -1", &array(&["a", "b", "a", "b"]));
@@ -117,7 +118,7 @@ fn lrem_counts_from_the_end_its_sign_names() {
 
 #[test]
 fn pops_with_a_count_reply_with_arrays() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("LPOP l", "$-1\r\n");
     session.check("LPOP l 1", "*-1\r\n");
     session.check("LPOP l -1", "-ERR value is out of range, must be positive\r\n");
@@ -136,7 +137,7 @@ fn pops_with_a_count_reply_with_arrays() {
 
 #[test]
 fn lpos_honours_rank_count_and_maxlen() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b c 1 2 3 c c", ":8\r\n");
     session.check("LPOS l c", ":2\r\n");
     session.check("LPOS l c RANK 2", ":6\r\n");
@@ -161,7 +162,7 @@ fn lpos_honours_rank_count_and_maxlen() {
 
 #[test]
 fn lmpop_takes_from_the_first_list_that_exists() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("LMPOP 2 a b LEFT", "*-1\r\n");
     session.check("RPUSH b 1 2 3", ":3\r\n");
     session.check(
@@ -185,7 +186,7 @@ fn lmpop_takes_from_the_first_list_that_exists() {
 
 #[test]
 fn moving_within_one_list_turns_it_and_removes_emptied_ones() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("RPUSH l a b c", ":3\r\n");
     session.check("RPOPLPUSH l l", &bulk("c"));
     session.check("LRANGE l 0 -1", &array(&["c", "a", "b"]));
@@ -206,7 +207,7 @@ fn moving_within_one_list_turns_it_and_removes_emptied_ones() {
 
 #[test]
 fn other_types_are_refused() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET s v", "+OK\r\n");
     let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
     for request in [
@@ -232,7 +233,7 @@ fn other_types_are_refused() {
 
 #[test]
 fn a_blocked_pop_is_served_by_the_next_push() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let mut waiter = pusher.another();
     waiter.check("BLPOP a b 0", "");
     pusher.check("RPUSH b 1 2", ":2\r\n");
@@ -243,7 +244,7 @@ fn a_blocked_pop_is_served_by_the_next_push() {
 
 #[test]
 fn waiters_are_served_in_the_order_they_came() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let (mut first, mut second, mut third) = (pusher.another(), pusher.another(), pusher.another());
     first.check("BLPOP l 0", "");
     second.check("BRPOP l 0", "");
@@ -262,7 +263,7 @@ fn waiters_are_served_in_the_order_they_came() {
 
 #[test]
 fn a_woken_pop_takes_from_the_key_that_woke_it() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let mut waiter = pusher.another();
     waiter.check("BLPOP a b 0", "");
     pusher.check("SET a string", "+OK\r\n");
@@ -282,7 +283,7 @@ fn a_woken_pop_takes_from_the_key_that_woke_it() {
 
 #[test]
 fn a_list_gone_before_the_transaction_ends_wakes_nobody() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let mut waiter = pusher.another();
     waiter.check("BLPOP l 0", "");
     pusher.check("MULTI", "+OK\r\n");
@@ -296,7 +297,7 @@ fn a_list_gone_before_the_transaction_ends_wakes_nobody() {
 
 #[test]
 fn blocked_moves_chain() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let (mut first, mut second) = (pusher.another(), pusher.another());
     first.check("BLMOVE a b LEFT RIGHT 0", "");
     second.check("BRPOPLPUSH b c 0", "");
@@ -310,7 +311,7 @@ fn blocked_moves_chain() {
 
 #[test]
 fn a_blocked_move_to_another_type_fails_and_takes_nothing() {
-    let mut pusher = Session::new();
+    let mut pusher = TestSession::new();
     let mut waiter = pusher.another();
     pusher.check("SET d v", "+OK\r\n");
     waiter.check("BLMOVE s d LEFT LEFT 0", "");
@@ -324,7 +325,7 @@ fn a_blocked_move_to_another_type_fails_and_takes_nothing() {
 
 #[test]
 fn inside_a_transaction_nobody_waits() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("MULTI", "+OK\r\n");
     for request in [
         "BLPOP l 0",
@@ -340,7 +341,7 @@ fn inside_a_transaction_nobody_waits() {
 
 #[test]
 fn timeouts_are_fractions_of_seconds() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("BLPOP l -1", "-ERR timeout is negative\r\n");
     session.check("BLPOP l x", "-ERR timeout is not a float or out of range\r\n");
     session.check(
@@ -355,7 +356,7 @@ fn timeouts_are_fractions_of_seconds() {
 
 #[test]
 fn a_timeout_past_64_bits_is_called_negative() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for timeout in ["1e30", "inf", "9223372036854776"] {
         session.check(&format!("BLPOP l {timeout}"), "-ERR timeout is negative\r\n");
     }

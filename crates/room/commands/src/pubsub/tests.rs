@@ -1,11 +1,11 @@
+use nagaya_connections::client::Message;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Proto;
 
-use crate::client::Message;
-use crate::notify::Events;
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 #[track_caller]
-fn pushes(session: &mut Session, expected: &[&str]) {
+fn pushes(session: &mut TestSession, expected: &[&str]) {
     let got: Vec<String> = session
         .messages()
         .into_iter()
@@ -20,7 +20,7 @@ fn pushes(session: &mut Session, expected: &[&str]) {
 /// Switches keyspace events on and returns the events that requests cause, in order, as
 /// `channel-suffix payload`.
 fn events(letters: &[u8], requests: &[&str]) -> Vec<String> {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let notify = Events::parse(letters).unwrap();
     session
         .engine
@@ -53,7 +53,7 @@ fn events(letters: &[u8], requests: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_message_reaches_channel_and_pattern_listeners_in_their_protocol() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut old = session.another();
     let mut new = session.another();
     new.client.set_proto(Proto::Resp3);
@@ -86,7 +86,7 @@ fn a_message_reaches_channel_and_pattern_listeners_in_their_protocol() {
 
 #[test]
 fn subscribing_twice_counts_once_and_is_confirmed_twice() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let twice = "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n".repeat(2);
     session.check("SUBSCRIBE a a", &twice);
     let mut other = session.another();
@@ -96,7 +96,7 @@ fn subscribing_twice_counts_once_and_is_confirmed_twice() {
 
 #[test]
 fn unsubscribing_from_all_goes_in_order_and_always_replies() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n");
     session.check("UNSUBSCRIBE x", "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n");
     session.run(&[b"PSUBSCRIBE", b"b", b"a"]);
@@ -114,7 +114,7 @@ fn unsubscribing_from_all_goes_in_order_and_always_replies() {
 
 #[test]
 fn shard_channels_are_counted_apart_and_unseen_by_patterns() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut listener = session.another();
     listener.run(&[b"PSUBSCRIBE", b"*"]);
     listener.check("SSUBSCRIBE s", "*3\r\n$10\r\nssubscribe\r\n$1\r\ns\r\n:1\r\n");
@@ -136,7 +136,7 @@ fn shard_channels_are_counted_apart_and_unseen_by_patterns() {
 
 #[test]
 fn a_subscribed_resp2_client_may_send_little_else() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.run(&[b"SUBSCRIBE", b"a"]);
     assert!(session.client.in_subscribed_mode());
     let refused = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
@@ -155,7 +155,7 @@ fn a_subscribed_resp2_client_may_send_little_else() {
 
 #[test]
 fn pubsub_tells_who_listens() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut one, mut two) = (session.another(), session.another());
     one.run(&[b"SUBSCRIBE", b"news.it", b"other"]);
     two.run(&[b"SUBSCRIBE", b"news.it"]);
@@ -185,7 +185,7 @@ fn pubsub_tells_who_listens() {
 
 #[test]
 fn a_client_that_is_gone_listens_no_more() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut listener = session.another();
     listener.run(&[b"SUBSCRIBE", b"a"]);
     listener.run(&[b"PSUBSCRIBE", b"*"]);
@@ -198,7 +198,7 @@ fn a_client_that_is_gone_listens_no_more() {
 
 #[test]
 fn subscribing_and_publishing_work_in_a_transaction() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.client.set_proto(Proto::Resp3);
     session.check("MULTI", "+OK\r\n");
     session.check("SUBSCRIBE a", "+QUEUED\r\n");

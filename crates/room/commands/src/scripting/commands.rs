@@ -1,19 +1,19 @@
 //! The table entries of scripts, and the SCRIPT container.
 
-use nagaya_lua::sha1_hex;
-
-use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
-use super::run::with_vm;
-use super::shared::digest;
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help;
-use crate::shard::Slow;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, ALL_SHARDS, ALLOW_BUSY, Category, Flags, KeySpec, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS,
     NOSCRIPT, READONLY, RO, RW, SKIP_MONITOR, STALE, UPDATE, counted_keys,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help;
+use nagaya_exec::scripts::run::with_vm;
+use nagaya_exec::scripts::shared::digest;
+use nagaya_keyspace::shard::LongScript;
+use nagaya_lua::sha1_hex;
+
+use super::eval::{eval, eval_ro, evalsha, evalsha_ro};
 
 type Reply = Result<(), CommandError>;
 
@@ -145,7 +145,7 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// SCRIPT KILL
 fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.server().scripts.kill(Slow::Script)?;
+    ctx.server().scripts.kill(LongScript::Script)?;
     ctx.out.ok();
     Ok(())
 }

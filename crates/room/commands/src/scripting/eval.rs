@@ -1,12 +1,11 @@
 //! EVAL, EVALSHA and their read-only forms.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::run::{Call, run, with_vm};
+use nagaya_exec::scripts::shared::{Digest, digest};
+use nagaya_exec::scripts::vm::Target;
 use nagaya_lua::sha1_hex;
-
-use super::run::{Call, run, with_vm};
-use super::shared::{Digest, digest};
-use super::vm::Target;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 type Reply = Result<(), CommandError>;
 

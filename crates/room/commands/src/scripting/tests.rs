@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use crate::client::Message;
-use crate::clock::SystemClock;
-use crate::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
+use nagaya_connections::client::Message;
+
+use crate::testing::{Engine, TestSession};
 
 /// Runs a request given as words and compares its reply.
 #[track_caller]
-fn check(session: &mut Session, words: &[&str], expected: &str) {
+fn check(session: &mut TestSession, words: &[&str], expected: &str) {
     let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     let reply = session.run(&args);
     assert_eq!(String::from_utf8_lossy(&reply), expected, "{words:?}");
@@ -14,13 +15,13 @@ fn check(session: &mut Session, words: &[&str], expected: &str) {
 
 /// Runs a script without keys and compares its reply.
 #[track_caller]
-fn eval(session: &mut Session, script: &str, expected: &str) {
+fn eval(session: &mut TestSession, script: &str, expected: &str) {
     check(session, &["EVAL", script, "0"], expected);
 }
 
 #[test]
 fn a_script_reads_its_keys_and_arguments() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let script = "return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}";
     check(
         &mut session,
@@ -46,7 +47,7 @@ fn a_script_reads_its_keys_and_arguments() {
 
 #[test]
 fn a_script_works_on_the_engines_data() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     eval(
         &mut session,
         "redis.call('SET', 'a', 1) return redis.call('INCRBY', 'a', 41)",
@@ -63,7 +64,7 @@ fn a_script_works_on_the_engines_data() {
 
 #[test]
 fn commands_that_scripts_may_not_run_are_refused_in_redis_words() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for (call, text) in [
         ("'NOSUCH'", "Unknown Redis command called from script"),
         ("'GET'", "Wrong number of args calling Redis command from script"),
@@ -94,7 +95,7 @@ fn commands_that_scripts_may_not_run_are_refused_in_redis_words() {
 
 #[test]
 fn a_script_may_do_what_its_caller_may() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("ACL SETUSER limited on nopass +eval +get +set ~open:*", "+OK\r\n");
     let mut limited = session.another();
     limited.check("AUTH limited x", "+OK\r\n");
@@ -116,7 +117,7 @@ fn a_script_may_do_what_its_caller_may() {
 
 #[test]
 fn read_only_scripts_do_not_write() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let refused = "ERR Write commands are not allowed from read-only scripts.";
     let write = "return redis.pcall('SET', 'a', 1)['err']";
     check(
@@ -148,7 +149,7 @@ fn read_only_scripts_do_not_write() {
 
 #[test]
 fn scripts_are_found_by_digest_until_they_are_flushed() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     let no_script = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
     check(&mut session, &["EVALSHA", digest, "0"], no_script);
@@ -192,7 +193,7 @@ fn scripts_are_found_by_digest_until_they_are_flushed() {
 
 #[test]
 fn an_error_inside_a_script_counts_for_the_command_and_for_the_script() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET a text", "+OK\r\n");
     eval(
         &mut session,
@@ -213,7 +214,7 @@ fn an_error_inside_a_script_counts_for_the_command_and_for_the_script() {
 
 #[test]
 fn monitors_see_a_script_before_its_commands() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut watcher = session.another();
     watcher.check("MONITOR", "+OK\r\n");
     eval(&mut session, "return redis.call('GET', 'a')", "$-1\r\n");
@@ -233,7 +234,7 @@ fn monitors_see_a_script_before_its_commands() {
 #[test]
 fn shutdown_without_nosave_waits_for_a_slow_script_to_end() {
     let engine = impatient();
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     while_slow(&engine, "while true do end", || {
         session.check("SHUTDOWN", &format!("-{BUSY}\r\n"));
         session.check("SCRIPT KILL", "+OK\r\n");
@@ -242,7 +243,7 @@ fn shutdown_without_nosave_waits_for_a_slow_script_to_end() {
 
 #[test]
 fn a_script_inside_a_transaction_runs_with_it() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("MULTI", "+OK\r\n");
     session.check("SET a 1", "+QUEUED\r\n");
     check(
@@ -255,7 +256,7 @@ fn a_script_inside_a_transaction_runs_with_it() {
 
 #[test]
 fn what_a_script_pushes_serves_those_who_wait() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut waiting = session.another();
     waiting.check("BLPOP list 0", "");
     eval(
@@ -270,7 +271,7 @@ fn what_a_script_pushes_serves_those_who_wait() {
 
 #[test]
 fn memory_without_end_is_an_error_and_no_more() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let reply = session.run(&[b"EVAL", b"local t = 'x' while true do t = t .. t end", b"0"]);
     assert!(reply.starts_with(b"-ERR"), "{}", reply.escape_ascii());
     eval(&mut session, "return 1", ":1\r\n");
@@ -288,7 +289,7 @@ fn impatient() -> Arc<Engine> {
 /// Runs a script on another thread, `work` while it is slow, and returns its reply.
 fn while_slow(engine: &Arc<Engine>, script: &str, work: impl FnOnce()) -> String {
     std::thread::scope(|scope| {
-        let mut runner = Session::on(engine);
+        let mut runner = TestSession::on(engine);
         let running = scope.spawn(move || runner.run(&[b"EVAL", script.as_bytes(), b"0"]));
         while engine.server.keyspace.shards.slow().is_none() {
             assert!(!running.is_finished(), "the script has ended");
@@ -304,7 +305,7 @@ const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIP
 #[test]
 fn others_are_told_that_a_slow_script_runs_and_may_kill_it() {
     let engine = impatient();
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     let reply = while_slow(&engine, "while true do redis.call('GET', 'a') end", || {
         session.check("GET a", &format!("-{BUSY}\r\n"));
         session.check("SCRIPT EXISTS x", &format!("-{BUSY}\r\n"));
@@ -323,7 +324,7 @@ fn others_are_told_that_a_slow_script_runs_and_may_kill_it() {
 #[test]
 fn catching_the_error_does_not_save_a_killed_script() {
     let engine = impatient();
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     let script = "local f = function() while 1 do redis.call('GET', 'a') end end while 1 do pcall(f) end";
     let reply = while_slow(&engine, script, || session.check("SCRIPT KILL", "+OK\r\n"));
     assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
@@ -332,7 +333,7 @@ fn catching_the_error_does_not_save_a_killed_script() {
 #[test]
 fn a_script_that_wrote_cannot_be_killed() {
     let engine = impatient();
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     let script = "redis.call('SET', 'a', 1) local i = 0 while i < 3e7 do i = i + 1 end return i";
     let reply = while_slow(&engine, script, || {
         let reply = session.run(&[b"SCRIPT", b"KILL"]);
@@ -344,7 +345,7 @@ fn a_script_that_wrote_cannot_be_killed() {
 #[test]
 fn a_transaction_that_meets_a_slow_script_is_aborted() {
     let engine = impatient();
-    let mut session = Session::on(&engine);
+    let mut session = TestSession::on(&engine);
     session.check("WATCH w", "+OK\r\n");
     while_slow(&engine, "while true do end", || {
         session.check("MULTI", "+OK\r\n");
@@ -359,7 +360,7 @@ fn a_transaction_that_meets_a_slow_script_is_aborted() {
         session.check("SCRIPT KILL", "+OK\r\n");
     });
     session.check("EXEC", "-ERR EXEC without MULTI\r\n");
-    let place = engine.server.keyspace.shards.place(b"w");
+    let place = engine.server.keyspace.shards.locate(b"w");
     let shard = engine.server.keyspace.shards.lock_one(place.shard).unwrap();
     assert!(
         shard.watchers.is_empty(),
@@ -374,9 +375,9 @@ fn a_command_that_already_waits_for_its_shard_is_refused_too() {
         .server
         .update_config(|config| config.busy_reply_threshold = 50);
     std::thread::scope(|scope| {
-        let mut runner = Session::on(&engine);
+        let mut runner = TestSession::on(&engine);
         let running = scope.spawn(move || runner.run(&[b"EVAL", b"while true do end", b"0"]));
-        let mut session = Session::on(&engine);
+        let mut session = TestSession::on(&engine);
         // Served while the script has not begun or, from then on, once it is slow.
         while session.run(&[b"GET", b"a"]) == b"$-1\r\n" {
             std::thread::yield_now();

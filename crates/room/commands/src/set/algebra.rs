@@ -1,16 +1,16 @@
 //! Intersections, unions and differences of sets.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Args, Mark, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::listpack::Item;
 use nagaya_store::set::Set;
 use nagaya_store::value::Value;
 
-use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::error::CommandError;
-use crate::members::bulk_item;
-use crate::notify::Events;
+use crate::collection::bulk_item;
 
 type Reply = Result<(), CommandError>;
 

@@ -1,14 +1,14 @@
 //! SPOP and SRANDMEMBER.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::parse_i64;
 use nagaya_store::listpack::Item;
 use nagaya_store::rng::{Rng, with_thread_rng};
 use nagaya_store::set::Set;
 
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::members::{Drawn, bulk_item, choose, random_count};
-use crate::notify::Events;
+use crate::collection::{Drawn, bulk_item, choose, random_count};
 
 type Reply = Result<(), CommandError>;
 

@@ -2,17 +2,17 @@ use std::collections::BTreeSet;
 
 use nagaya_resp::Proto;
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-fn run(session: &mut Session, request: &str) -> String {
+fn run(session: &mut TestSession, request: &str) -> String {
     let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     String::from_utf8(session.run(&args)).expect("ascii")
 }
 
-fn with_sets(sets: &[&str]) -> Session {
-    let mut session = Session::new();
+fn with_sets(sets: &[&str]) -> TestSession {
+    let mut session = TestSession::new();
     for set in sets {
         run(&mut session, &format!("SADD {set}"));
     }
@@ -29,7 +29,7 @@ fn members(reply: &str) -> BTreeSet<&str> {
 
 #[test]
 fn a_missing_set_reads_as_an_empty_one() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SMEMBERS s", "*0\r\n");
     session.check("SISMEMBER s a", ":0\r\n");
     session.check("SMISMEMBER s a b", "*2\r\n:0\r\n:0\r\n");
@@ -134,7 +134,7 @@ fn algebra_gives_the_right_members() {
 
 #[test]
 fn a_difference_with_many_small_sets_is_the_same_either_way() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let many: Vec<String> = (0..200).map(|n| format!("m{n}")).collect();
     run(&mut session, &format!("SADD large {}", many.join(" ")));
     let mut keys = Vec::new();
@@ -183,7 +183,7 @@ fn sintercard_counts_up_to_its_limit() {
 #[test]
 fn spop_takes_each_member_once_however_many_are_asked_for() {
     for (size, count) in [(10, 3), (100, 95), (1_000, 990), (1_000, 10), (5, 5), (5, 9)] {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let all: Vec<String> = (0..size).map(|n| format!("m{n}")).collect();
         run(&mut session, &format!("SADD s {}", all.join(" ")));
         let popped = run(&mut session, &format!("SPOP s {count}"));
@@ -214,7 +214,7 @@ fn spop_and_srandmember_check_their_arguments() {
 #[test]
 fn srandmember_never_repeats_a_member_for_a_positive_count() {
     for numbers in [false, true] {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let all: Vec<String> = (0..200)
             .map(|n| if numbers { n.to_string() } else { format!("m{n}") })
             .collect();
@@ -228,7 +228,7 @@ fn srandmember_never_repeats_a_member_for_a_positive_count() {
 
 #[test]
 fn sscan_walks_a_large_set_in_steps() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let all: Vec<String> = (0..1_000).map(|n| format!("m{n}")).collect();
     run(&mut session, &format!("SADD s {}", all.join(" ")));
     let (mut cursor, mut seen, mut calls) = ("0".to_owned(), BTreeSet::new(), 0);

@@ -1,13 +1,13 @@
 //! Appending, trimming, deleting.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::Db;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Args;
 use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, TrimTo};
 
 use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
-use crate::ctx::Ctx;
-use crate::db::Db;
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// Bounds of the work of an approximate trim without LIMIT.
 const TRIM_LIMIT_DEFAULT: u64 = 10_000;

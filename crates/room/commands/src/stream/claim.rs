@@ -1,13 +1,13 @@
 //! XCLAIM and XAUTOCLAIM: pending entries change hands.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_store::stream::{Pending, Stream, StreamId};
 
 use super::pending::no_key_or_group;
 use super::read::look_up_consumer;
 use super::{Reply, parse_id, parse_start, put_entry, put_id};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
 
 /// XAUTOCLAIM looks at this many pending entries per entry wanted.
 const ATTEMPTS_PER_ENTRY: i64 = 10;

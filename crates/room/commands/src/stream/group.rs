@@ -1,11 +1,11 @@
 //! XGROUP and XACK.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_store::stream::{ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
 use super::{Reply, lossy, parse_id, parse_id_or_end, subcommand_syntax};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
 
 const KEY_MUST_EXIST: &str = "The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
     want to use the MKSTREAM option to create an empty stream automatically.";
@@ -159,7 +159,7 @@ fn changed(ctx: &mut Ctx<'_, '_>, key: &[u8], event: &str) {
 
 /// XGROUP HELP
 pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> Reply {
-    crate::help::help(
+    nagaya_exec::help::help(
         ctx,
         &[
             (

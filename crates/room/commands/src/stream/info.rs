@@ -1,13 +1,13 @@
 //! XINFO.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Out;
 use nagaya_store::stream::{Consumer, ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
 use super::group::no_such_group;
 use super::range::put_entries;
 use super::{Reply, put_entry, put_id, subcommand_syntax};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 const FULL_COUNT_DEFAULT: usize = 10;
 
@@ -168,7 +168,7 @@ pub(super) fn consumers(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// XINFO HELP
 pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> Reply {
-    crate::help::help(
+    nagaya_exec::help::help(
         ctx,
         &[
             ("CONSUMERS <key> <groupname>", &["List the consumers of a group."]),

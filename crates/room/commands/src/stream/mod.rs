@@ -1,17 +1,16 @@
 //! Streams.
 
-use nagaya_resp::Out;
-use nagaya_store::listpack::ItemBuf;
-use nagaya_store::stream::{Entry, StreamId};
-
-use crate::ctx::Ctx;
-use crate::entry::cmd;
-use crate::error::CommandError;
-use crate::help::container;
-use crate::spec::{
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING, MOVABLE_KEYS,
     READONLY, RO, RW, STALE, UPDATE, WRITE, key,
 };
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::cmd;
+use nagaya_exec::help::container;
+use nagaya_resp::Out;
+use nagaya_store::listpack::ItemBuf;
+use nagaya_store::stream::{Entry, StreamId};
 
 mod add;
 mod claim;
@@ -21,7 +20,7 @@ mod pending;
 mod range;
 mod read;
 
-pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
+pub(crate) const COMMANDS: &[nagaya_exec::entry::Entry] = &[
     stream("XACK", -4, group::xack)
         .flags(WRITE.and(FAST))
         .keys(&[key(1, RW.and(UPDATE))])
@@ -113,7 +112,7 @@ pub(crate) const COMMANDS: &[crate::entry::Entry] = &[
         .about("Removes old entries.", "O(N) for N removed entries"),
 ];
 
-const GROUP: &[crate::entry::Entry] = &[
+const GROUP: &[nagaya_exec::entry::Entry] = &[
     stream("CREATE", -5, group::create)
         .flags(WRITE.and(DENYOOM))
         .keys(&[key(2, RW.and(INSERT))])
@@ -143,7 +142,7 @@ const GROUP: &[crate::entry::Entry] = &[
         .about("Sets the entry after which a group reads on.", "O(1)"),
 ];
 
-const INFO: &[crate::entry::Entry] = &[
+const INFO: &[nagaya_exec::entry::Entry] = &[
     stream("CONSUMERS", 4, info::consumers)
         .flags(READONLY)
         .keys(&[key(2, RO.and(ACCESS))])
@@ -164,7 +163,11 @@ const INFO: &[crate::entry::Entry] = &[
         ),
 ];
 
-const fn stream(name: &'static str, arity: i32, run: crate::entry::Handler) -> crate::entry::Entry {
+const fn stream(
+    name: &'static str,
+    arity: i32,
+    run: nagaya_exec::entry::Handler,
+) -> nagaya_exec::entry::Entry {
     cmd(name, arity, run)
         .acl(Category::STREAM)
         .group("stream")

@@ -1,10 +1,10 @@
 //! XPENDING.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_store::stream::{Group, Stream, StreamId};
 
 use super::{Reply, lossy, parse_end, parse_start, put_id};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 /// Which pending entries to list.
 struct Filter<'a> {

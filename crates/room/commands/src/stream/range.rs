@@ -1,11 +1,11 @@
 //! XRANGE and XREVRANGE.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Out;
 use nagaya_store::stream::{Range, Stream};
 
 use super::{Reply, parse_end, parse_start, put_entry};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 /// XRANGE key start end [COUNT count]
 pub(super) fn xrange(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -4,15 +4,15 @@
 //! runs then is spelled out: `$` has become the id it stood for, and without a
 //! COUNT a woken reader gets at most a thousand entries.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{ArgVec, Args, Proto};
 use nagaya_store::stream::{ConsumerId, Delivery, Group, Stream, StreamId};
 use nagaya_store::value::ValueKind;
 
 use super::{Reply, lossy, parse_id, put_entry, put_id};
-use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
-use crate::notify::Events;
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;
 /// Where XREADGROUP's key spec starts to look for the word STREAMS.
@@ -128,7 +128,7 @@ fn parse<'c>(ctx: &Ctx<'c, '_>, as_group: bool) -> Result<Request<'c>, CommandEr
     while at < ctx.args.len() {
         let more = ctx.args.len() - 1 - at;
         if ctx.is(at, "BLOCK") && more > 0 {
-            if ctx.client.in_script {
+            if ctx.session.in_script {
                 let name = String::from_utf8_lossy(ctx.key(0));
                 return Err(CommandError::err(format!(
                     "{name} command is not allowed with BLOCK option from scripts"
@@ -184,7 +184,7 @@ fn start_of(ctx: &Ctx<'_, '_>, request: &Request<'_>, index: usize) -> Result<Fr
     let key = ctx.key(request.streams_at + index);
     let id = ctx.key(request.streams_at + request.streams + index);
     let stream = match ctx.db.read::<Stream>(key) {
-        Err(_) if ctx.client.woken_by.is_some() => None,
+        Err(_) if ctx.session.woken_by.is_some() => None,
         stream => stream?,
     };
     if let Some((group, _)) = request.reader
@@ -212,7 +212,7 @@ fn start_of(ctx: &Ctx<'_, '_>, request: &Request<'_>, index: usize) -> Result<Fr
 }
 
 fn no_group(ctx: &Ctx<'_, '_>, stream: Option<&Stream>, key: &[u8], group: &[u8]) -> CommandError {
-    if ctx.client.woken_by.is_some() {
+    if ctx.session.woken_by.is_some() {
         return CommandError::coded(match stream {
             None => "UNBLOCKED the stream key no longer exists",
             Some(_) => "NOGROUP the consumer group this client was blocked on no longer exists",

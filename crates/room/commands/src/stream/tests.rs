@@ -1,7 +1,8 @@
-use crate::client::Message;
-use crate::testing::Session;
+use nagaya_connections::client::Message;
 
-fn unblocked(session: &mut Session) -> String {
+use crate::testing::TestSession;
+
+fn unblocked(session: &mut TestSession) -> String {
     match session.messages().as_slice() {
         [Message::Unblocked(reply)] => String::from_utf8_lossy(reply).into_owned(),
         other => panic!("one reply was expected, not {other:?}"),
@@ -9,14 +10,14 @@ fn unblocked(session: &mut Session) -> String {
 }
 
 /// Two clients of one engine; the first is left waiting by a request.
-fn waiting(setup: &[&str], request: &str) -> (Session, Session) {
-    let mut waiter = Session::new();
+fn waiting(setup: &[&str], request: &str) -> (TestSession, TestSession) {
+    let mut waiter = TestSession::new();
     for request in setup {
         waiter.run(&request.split(' ').map(str::as_bytes).collect::<Vec<_>>());
     }
     waiter.check(request, "");
     assert!(waiter.client.is_blocked());
-    let other = Session::on(&waiter.engine);
+    let other = TestSession::on(&waiter.engine);
     (waiter, other)
 }
 
@@ -24,7 +25,7 @@ const ONE_ENTRY: &str = "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n2-0\r\n*2\r\n$
 
 #[test]
 fn automatic_ids_come_from_the_clock() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("XADD s * f v", "$15\r\n1700000000000-0\r\n");
     session.check("XADD s * f v", "$15\r\n1700000000000-1\r\n");
     session.advance_ms(1);
@@ -62,7 +63,7 @@ fn a_transaction_that_adds_and_removes_wakes_nobody() {
 fn of_two_blocked_consumers_the_first_gets_the_entry() {
     let setup = ["XGROUP CREATE s g $ MKSTREAM"];
     let (mut first, mut other) = waiting(&setup, "XREADGROUP GROUP g a BLOCK 0 STREAMS s >");
-    let mut second = Session::on(&first.engine);
+    let mut second = TestSession::on(&first.engine);
     second.check("XREADGROUP GROUP g b BLOCK 0 STREAMS s >", "");
     other.check("XADD s 2-0 f v", "$3\r\n2-0\r\n");
     assert_eq!(unblocked(&mut first), ONE_ENTRY);
@@ -98,7 +99,7 @@ fn a_blocked_consumer_learns_that_its_stream_is_gone() {
 
 #[test]
 fn blocking_inside_a_transaction_replies_at_once() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("MULTI", "+OK\r\n");
     session.check("XREAD BLOCK 0 STREAMS s $", "+QUEUED\r\n");
     session.check("EXEC", "*1\r\n*-1\r\n");
@@ -106,10 +107,10 @@ fn blocking_inside_a_transaction_replies_at_once() {
 
 #[test]
 fn group_changes_do_not_break_a_watched_transaction() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("XADD s 1-0 f v", "$3\r\n1-0\r\n");
     session.check("WATCH s", "+OK\r\n");
-    let mut other = Session::on(&session.engine);
+    let mut other = TestSession::on(&session.engine);
     other.check("XGROUP CREATE s g 0", "+OK\r\n");
     session.check("MULTI", "+OK\r\n");
     session.check("XLEN s", "+QUEUED\r\n");
@@ -118,7 +119,7 @@ fn group_changes_do_not_break_a_watched_transaction() {
 
 #[test]
 fn idle_times_count_from_the_last_delivery() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("XADD s 1-0 f v", "$3\r\n1-0\r\n");
     session.check("XGROUP CREATE s g 0", "+OK\r\n");
     session.run(&[b"XREADGROUP", b"GROUP", b"g", b"a", b"STREAMS", b"s", b">"]);
@@ -141,7 +142,7 @@ fn idle_times_count_from_the_last_delivery() {
 
 #[test]
 fn help_lists_the_subcommands() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for container in ["XGROUP", "XINFO"] {
         let reply = session.run(&[container.as_bytes(), b"HELP"]);
         let text = String::from_utf8(reply).unwrap();
@@ -156,7 +157,7 @@ fn help_lists_the_subcommands() {
 
 #[test]
 fn a_group_or_consumer_may_be_called_streams() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("XADD s 2-0 f v", "$3\r\n2-0\r\n");
     session.check("XGROUP CREATE s streams 0", "+OK\r\n");
     session.check("XREADGROUP NOACK GROUP streams streams STREAMS s >", ONE_ENTRY);

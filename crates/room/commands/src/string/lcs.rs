@@ -1,9 +1,8 @@
 //! LCS: the longest common subsequence of two strings.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_store::value::StrRef;
-
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 use super::Reply;
 

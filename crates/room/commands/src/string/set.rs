@@ -1,12 +1,11 @@
 //! SET, its older relatives, and GETEX: the commands with expiry options.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::{Db, Expiry};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::Args;
-
-use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::spec::{ACCESS, KeyFlags, OW, RW, UPDATE};
 
 use super::Reply;
 
@@ -229,11 +228,11 @@ fn deadline(ctx: &Ctx<'_, '_>, at: usize, unit: Unit) -> Result<i64, CommandErro
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     #[test]
     fn set_options_exclude_each_other() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for options in [
             "NX XX",
             "XX NX",
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn set_with_get_returns_the_old_value_even_when_it_does_not_set() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k one GET", "$-1\r\n");
         session.check("SET k two NX GET", "$3\r\none\r\n");
         session.check("GET k", "$3\r\none\r\n");
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_string_lives_until_its_deadline_and_no_longer() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         session.check("SET k v PX 10", "+OK\r\n");
         session.advance_ms(10);
         session.check("GET k", "$1\r\nv\r\n");

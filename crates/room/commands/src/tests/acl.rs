@@ -1,15 +1,15 @@
+use nagaya_connections::client::Message;
 use nagaya_resp::Frame;
 
-use crate::client::Message;
-use crate::testing::Session;
+use crate::testing::TestSession;
 
-fn text(session: &mut Session, request: &str) -> String {
+fn text(session: &mut TestSession, request: &str) -> String {
     let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     String::from_utf8(session.run(&args)).unwrap()
 }
 
 /// Returns a field of the newest entry of ACL LOG.
-fn logged(session: &mut Session, field: &str) -> String {
+fn logged(session: &mut TestSession, field: &str) -> String {
     let reply = session.run(&[b"ACL", b"LOG", b"1"]);
     let (frame, _) = nagaya_resp::parse_frame(&reply).unwrap().unwrap();
     let Frame::Array(entries) = frame else {
@@ -31,7 +31,7 @@ fn logged(session: &mut Session, field: &str) -> String {
 
 #[test]
 fn a_new_user_may_nothing_until_told_otherwise() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     let mut user = admin.another();
     admin.check("ACL SETUSER u on >pw", "+OK\r\n");
     user.check("ACL WHOAMI", "$7\r\ndefault\r\n");
@@ -76,7 +76,7 @@ fn a_new_user_may_nothing_until_told_otherwise() {
 
 #[test]
 fn a_password_of_the_default_user_is_asked_of_new_connections_only() {
-    let mut old = Session::new();
+    let mut old = TestSession::new();
     old.check("PING", "+PONG\r\n");
     old.check(
         "AUTH pw",
@@ -114,7 +114,7 @@ fn a_password_of_the_default_user_is_asked_of_new_connections_only() {
 
 #[test]
 fn a_default_user_that_is_off_lets_nobody_in() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     admin.check("ACL SETUSER default off", "+OK\r\n");
     let mut late = admin.another();
     late.check("PING", "-NOAUTH Authentication required.\r\n");
@@ -124,7 +124,7 @@ fn a_default_user_that_is_off_lets_nobody_in() {
 
 #[test]
 fn hello_switches_the_protocol_and_tells_who_serves() {
-    let mut client = Session::new();
+    let mut client = TestSession::new();
     let id = client.client.id();
     let greeting = |proto: u8, kind: &str| {
         format!(
@@ -159,7 +159,7 @@ fn hello_switches_the_protocol_and_tells_who_serves() {
 
 #[test]
 fn hello_works_for_others_when_the_default_user_may_nothing() {
-    let mut client = Session::new();
+    let mut client = TestSession::new();
     client.check("ACL SETUSER u on >pw +@all", "+OK\r\n");
     client.check("ACL SETUSER default -@all", "+OK\r\n");
     client.check(
@@ -172,7 +172,7 @@ fn hello_works_for_others_when_the_default_user_may_nothing() {
 
 #[test]
 fn removing_a_user_ends_its_connections() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     admin.check("ACL SETUSER u on nopass +@all", "+OK\r\n");
     let (mut one, mut two) = (admin.another(), admin.another());
     one.check("AUTH u x", "+OK\r\n");
@@ -197,7 +197,7 @@ fn removing_a_user_ends_its_connections() {
 
 #[test]
 fn exec_checks_its_commands_again() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     let mut user = admin.another();
     admin.check("ACL SETUSER u on nopass +@all ~*", "+OK\r\n");
     user.check("AUTH u x", "+OK\r\n");
@@ -227,7 +227,7 @@ fn exec_checks_its_commands_again() {
 
 #[test]
 fn the_log_tells_what_was_refused_and_groups_it() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     let mut user = admin.another();
     admin.check("ACL SETUSER u on >pw +set ~object:1", "+OK\r\n");
     user.check("AUTH u pw", "+OK\r\n");
@@ -270,7 +270,7 @@ fn the_log_tells_what_was_refused_and_groups_it() {
 
 #[test]
 fn sort_follows_patterns_only_for_those_who_may_read_every_key() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     let mut user = admin.another();
     admin.check("RPUSH mylist 1", ":1\r\n");
     admin.check("ACL SETUSER u on nopass (+sort ~mylist ~v*)", "+OK\r\n");
@@ -290,7 +290,7 @@ fn sort_follows_patterns_only_for_those_who_may_read_every_key() {
 
 #[test]
 fn wrong_rules_change_nothing_and_say_why() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     for (rules, error) in [
         (
             "on (this-is-invalid)",
@@ -326,7 +326,7 @@ fn wrong_rules_change_nothing_and_say_why() {
 fn the_users_file_is_written_and_read_back() {
     let folder = nagaya_testkit::Folder::new("acl");
     let path = folder.path().join("users.acl");
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     assert!(text(&mut admin, "ACL LOAD").starts_with("-ERR This Redis instance is not configured to use"));
     admin
         .engine
@@ -352,7 +352,7 @@ fn the_users_file_is_written_and_read_back() {
 fn channels_need_rights_too() {
     const DENIED: &str =
         "-NOPERM this user has no permissions to access one of the channels used as arguments\r\n";
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     let mut user = admin.another();
     admin.check("ACL SETUSER u on nopass +@all &foo:1 &bar:*", "+OK\r\n");
     user.check("AUTH u x", "+OK\r\n");
@@ -375,7 +375,7 @@ fn channels_need_rights_too() {
 
 #[test]
 fn listeners_are_closed_when_they_lose_the_right_to_listen() {
-    let mut admin = Session::new();
+    let mut admin = TestSession::new();
     for subscribe in ["SUBSCRIBE foo:1", "SSUBSCRIBE foo:1", "PSUBSCRIBE foo:1"] {
         let (mut user, mut other) = (admin.another(), admin.another());
         admin.check(
@@ -401,7 +401,7 @@ fn listeners_are_closed_when_they_lose_the_right_to_listen() {
 
 #[test]
 fn reset_ends_all_listening() {
-    let mut client = Session::new();
+    let mut client = TestSession::new();
     text(&mut client, "SUBSCRIBE a");
     client.check("PING", "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     client.check("PING hi", "*2\r\n$4\r\npong\r\n$2\r\nhi\r\n");

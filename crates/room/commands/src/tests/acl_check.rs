@@ -1,9 +1,10 @@
 //! Requests are held against rights.
 
-use crate::acl::check::Reason;
-use crate::acl::rules::Rules;
-use crate::table;
+use nagaya_connections::acl::check::Reason;
+use nagaya_connections::acl::rules::Rules;
 use nagaya_resp::ArgVec;
+
+use crate::table;
 
 #[track_caller]
 fn check(rules: &[&str], request: &str, expected: Result<(), (Reason, usize)>) {

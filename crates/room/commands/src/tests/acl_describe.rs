@@ -1,8 +1,8 @@
 //! Rights are turned back into rules.
 
-use crate::acl::rules::{Rules, join_selectors};
-use crate::command_table::CommandTable;
-use crate::spec::Category;
+use nagaya_command_spec::spec::Category;
+use nagaya_command_spec::table::CommandTable;
+use nagaya_connections::acl::rules::{Rules, join_selectors};
 
 fn table() -> &'static CommandTable {
     &crate::table::registry().table

@@ -1,6 +1,6 @@
 //! Users are read from a file.
 
-use crate::acl::file::parse;
+use nagaya_connections::acl::file::parse;
 
 #[test]
 fn lines_become_users() {

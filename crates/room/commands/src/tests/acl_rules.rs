@@ -1,7 +1,8 @@
 //! Rules change a user.
 
-use crate::acl::rules::{Rules, Unmatched, join_selectors};
-use crate::acl::selector::RuleError;
+use nagaya_connections::acl::rules::{Rules, Unmatched, join_selectors};
+use nagaya_connections::acl::selector::RuleError;
+
 use crate::table;
 
 fn with(rules: &[&str]) -> Result<Rules, RuleError> {

@@ -1,7 +1,8 @@
 //! Rules change a set of rights.
 
-use crate::acl::selector::{Access, RuleError, Selector};
-use crate::spec::{ACCESS, KeyFlags, UPDATE};
+use nagaya_command_spec::spec::{ACCESS, KeyFlags, UPDATE};
+use nagaya_connections::acl::selector::{Access, RuleError, Selector};
+
 use crate::table;
 
 fn with(rules: &str) -> Result<Selector, RuleError> {

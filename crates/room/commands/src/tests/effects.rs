@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::effects::EffectBuf;
-use crate::replay::ReplayError;
-use crate::spec::{MAY_REPLICATE, WRITE};
+use nagaya_command_spec::spec::{MAY_REPLICATE, WRITE};
+use nagaya_exec::replay::ReplayError;
+use nagaya_keyspace::effects::EffectBuf;
+
 use crate::table;
-use crate::testing::{Records, Session};
+use crate::testing::{Records, TestSession};
 
 /// Requests that prepare the keys, a request, and the effects it is to have. Words are parted by spaces,
 /// requests and effects by `;`. A time is `T` plus milliseconds; the bytes of a value are `#`.
@@ -352,7 +353,7 @@ fn told(records: &Records) -> String {
 #[test]
 fn commands_are_told_as_what_they_did() {
     for (setup, request, effects) in CASES {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let records = session.record();
         for request in requests(setup) {
             session.run(&words(request));
@@ -392,7 +393,7 @@ fn every_write_command_has_a_case() {
 
 #[test]
 fn restore_tells_a_moment() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     session.check("SET a v", "+OK\r\n");
     let dump = session.run(&[b"DUMP", b"a"]);
@@ -414,7 +415,7 @@ fn restore_tells_a_moment() {
 
 #[test]
 fn functions_are_told_with_all_they_need() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     let code: &[u8] =
         b"#!lua name=l\nredis.register_function('f', function() redis.call('set', 'k', 'v') end)";
@@ -439,7 +440,7 @@ fn functions_are_told_with_all_they_need() {
 
 #[test]
 fn a_transaction_and_a_script_are_one_record_each() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     for request in ["MULTI", "SET a 1", "GET a", "LPUSH b x", "INCR b", "EXEC"] {
         session.text(request);
@@ -455,7 +456,7 @@ fn a_transaction_and_a_script_are_one_record_each() {
 
 #[test]
 fn expired_keys_go_before_what_the_command_did() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     let cases = [
         ("GET k", "DEL k"),
@@ -492,7 +493,7 @@ fn expired_keys_go_before_what_the_command_did() {
 
 #[test]
 fn keys_that_time_or_want_of_memory_takes_are_told() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     session.check("SET a v PX 5", "+OK\r\n");
     session.advance_ms(6);
@@ -509,7 +510,7 @@ fn keys_that_time_or_want_of_memory_takes_are_told() {
 
 #[test]
 fn a_served_wait_is_told_as_what_it_took() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     let cases = [
         ("BLPOP k 0", "RPUSH k a b", "RPUSH k a b | LPOP k"),
@@ -540,10 +541,10 @@ fn a_served_wait_is_told_as_what_it_took() {
 
 #[test]
 fn nothing_is_told_without_a_journal_nor_by_replay() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("SET k v", "+OK\r\n");
     let records = session.record();
-    let mut other = Session::new();
+    let mut other = TestSession::new();
     let theirs = other.record();
     other.check("SET k w PX 100", "+OK\r\n");
     for record in theirs.take() {
@@ -555,12 +556,12 @@ fn nothing_is_told_without_a_journal_nor_by_replay() {
 
 #[test]
 fn replay_keeps_keys_past_their_time_until_it_is_told() {
-    let mut a = Session::new();
+    let mut a = TestSession::new();
     let records = a.record();
     a.check("SET k v PX 100", "+OK\r\n");
     a.check("APPEND k w", ":2\r\n");
     a.check("PEXPIRE k 50", ":1\r\n");
-    let mut b = Session::new();
+    let mut b = TestSession::new();
     b.advance_ms(10_000);
     for record in records.take() {
         b.replay(&record, |_| true).unwrap();
@@ -572,11 +573,11 @@ fn replay_keeps_keys_past_their_time_until_it_is_told() {
 
 #[test]
 fn replay_asks_for_each_tag_and_skips_what_is_not_wanted() {
-    let mut a = Session::new();
+    let mut a = TestSession::new();
     let records = a.record();
     a.check("MSET {a}1 x {b}1 y c z", "+OK\r\n");
     a.check("FLUSHALL", "+OK\r\n");
-    let mut b = Session::new();
+    let mut b = TestSession::new();
     let mut asked = Vec::new();
     for record in records.take() {
         let wanted = |tag: Option<&[u8]>| {
@@ -592,13 +593,13 @@ fn replay_asks_for_each_tag_and_skips_what_is_not_wanted() {
 
 #[test]
 fn replay_is_held_to_no_limit_that_came_later() {
-    let mut a = Session::new();
+    let mut a = TestSession::new();
     let records = a.record();
     a.check("APPEND k v", ":1\r\n");
     a.check("APPEND k w", ":2\r\n");
     a.check("SETRANGE k 2000000 v", ":2000001\r\n");
     a.check("SETBIT k 24000000 1", ":0\r\n");
-    let mut b = Session::new();
+    let mut b = TestSession::new();
     b.check("CONFIG SET proto-max-bulk-len 1mb", "+OK\r\n");
     for record in records.take() {
         b.replay(&record, |_| true).unwrap();
@@ -608,7 +609,7 @@ fn replay_is_held_to_no_limit_that_came_later() {
 
 #[test]
 fn bad_records_are_refused() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut refused = |effect: &[&[u8]]| {
         let mut buf = EffectBuf::default();
         buf.push(effect);
@@ -641,7 +642,7 @@ fn bad_records_are_refused() {
 #[test]
 fn once_the_journal_has_failed_writes_are_refused_and_reads_go_on() {
     let refusal = "-MISCONF Errors writing to the AOF file: disk full\r\n";
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let records = session.record();
     session.check("SET k v", "+OK\r\n");
     records.fail("disk full");

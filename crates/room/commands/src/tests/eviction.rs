@@ -1,10 +1,10 @@
 //! Keys are removed when memory runs out.
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 /// Makes an engine that believes to use as many bytes as there are keys.
-fn full(policy: &str) -> Session {
-    let mut session = Session::new();
+fn full(policy: &str) -> TestSession {
+    let mut session = TestSession::new();
     session.check("CONFIG SET maxmemory-policy noeviction", "+OK\r\n");
     session.check("SET old v", "+OK\r\n");
     session.advance_ms(5_000);

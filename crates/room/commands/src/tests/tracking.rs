@@ -1,15 +1,15 @@
+use nagaya_command_spec::spec::{Category, RO, key};
+use nagaya_connections::client::Message;
+use nagaya_exec::entry::{Entry, Registry, cmd};
+use nagaya_exec::executor::Executor;
+use nagaya_keyspace::shard::LockScope;
 use nagaya_resp::{ArgVec, Out, Proto};
 
-use crate::client::Message;
-use crate::entry::{Entry, Registry, cmd};
-use crate::executor::Core;
-use crate::shard::Scope;
-use crate::spec::{Category, RO, key};
 use crate::table::FAMILIES;
-use crate::testing::{Engine, ManualClock, Session};
+use crate::testing::{Engine, ManualClock, TestSession};
 
 #[track_caller]
-fn pushes(session: &mut Session, expected: &[&str]) {
+fn pushes(session: &mut TestSession, expected: &[&str]) {
     let got: Vec<String> = session
         .messages()
         .into_iter()
@@ -30,28 +30,28 @@ fn invalidate(keys: &[&str]) -> String {
     format!(">2\r\n$10\r\ninvalidate\r\n*{count}\r\n{keys}")
 }
 
-fn tracking(options: &str) -> (Session, Session) {
-    let writer = Session::new();
+fn tracking(options: &str) -> (TestSession, TestSession) {
+    let writer = TestSession::new();
     let reader = track(&writer, options);
     (writer, reader)
 }
 
 /// Makes another client of the writer's engine, which tracks.
-fn track(writer: &Session, options: &str) -> Session {
+fn track(writer: &TestSession, options: &str) -> TestSession {
     let mut reader = writer.another();
     reader.client.set_proto(Proto::Resp3);
     reader.check(&format!("CLIENT TRACKING ON{options}"), "+OK\r\n");
     reader
 }
 
-fn flush(session: &Session) {
+fn flush(session: &TestSession) {
     let engine = &session.engine;
-    let stats = Core::new_stats(&engine.server);
-    let mut core = Core::new(&engine.server, &stats);
-    let ready = core.with_db(Scope::All, session.client.id(), |_, db| {
+    let stats = Executor::new_stats(&engine.server);
+    let mut executor = Executor::new(&engine.server, &stats);
+    let ready = executor.with_db(LockScope::All, session.client.id(), |_, db| {
         db.flush();
     });
-    core.serve(ready.unwrap());
+    executor.serve(ready.unwrap());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn own_changes_are_told_unless_noloop_is_set() {
 
 #[test]
 fn resp2_messages_go_to_a_subscribed_redirection() {
-    let mut writer = Session::new();
+    let mut writer = TestSession::new();
     let (mut target, mut reader) = (writer.another(), writer.another());
     reader.check(
         &format!("CLIENT TRACKING ON REDIRECT {}", target.client.id()),
@@ -113,7 +113,7 @@ fn resp2_messages_go_to_a_subscribed_redirection() {
 
 #[test]
 fn a_broken_redirection_is_reported_to_the_tracking_client() {
-    let mut writer = Session::new();
+    let mut writer = TestSession::new();
     let (mut target, mut reader) = (writer.another(), writer.another());
     let id = target.client.id();
     reader.client.set_proto(Proto::Resp3);
@@ -264,15 +264,15 @@ fn messages_for_the_own_client_wait_for_the_end_of_its_command() {
     let (_, mut reader) = tracking("");
     reader.check("GET k", "_\r\n");
     let engine = std::sync::Arc::clone(&reader.engine);
-    let stats = Core::new_stats(&engine.server);
-    let mut core = Core::new(&engine.server, &stats);
-    let ready = core.with_db(Scope::All, reader.client.id(), |_, db| {
-        db.set_str(b"k", b"v", crate::db::Expiry::Clear);
+    let stats = Executor::new_stats(&engine.server);
+    let mut executor = Executor::new(&engine.server, &stats);
+    let ready = executor.with_db(LockScope::All, reader.client.id(), |_, db| {
+        db.set_str(b"k", b"v", nagaya_keyspace::db::Expiry::Clear);
         db.modified(b"k");
     });
     // The reply of a wait that has ended would be delivered here.
     pushes(&mut reader, &[]);
-    core.serve(ready.unwrap());
+    executor.serve(ready.unwrap());
     pushes(&mut reader, &[&invalidate(&["k"])]);
 }
 
@@ -291,10 +291,10 @@ fn a_script_that_reads_tracks_its_declared_keys() {
     let families: Vec<&[Entry]> = FAMILIES.iter().copied().chain([READER]).collect();
     let registry: &Registry = Box::leak(Box::new(Registry::new(&families)));
     let engine = Engine::with_commands(registry, ManualClock::new());
-    let mut writer = Session::on(&engine);
+    let mut writer = TestSession::on(&engine);
     let mut reader = track(&writer, "");
-    let stats = Core::new_stats(&engine.server);
-    let mut core = Core::new(&engine.server, &stats);
+    let stats = Executor::new_stats(&engine.server);
+    let mut executor = Executor::new(&engine.server, &stats);
     let script = registry.table.find(b"READER").unwrap();
     for (word, expected) in [("write", 0), ("read", 1)] {
         let args: ArgVec = ["READER", word, "declared"]
@@ -302,10 +302,11 @@ fn a_script_that_reads_tracks_its_declared_keys() {
             .map(|arg| arg.as_bytes())
             .collect();
         let mut out = Out::new(Proto::Resp3);
-        core.with_db(Scope::All, reader.client.id(), |core, db| {
-            core.call(&mut reader.client, script, args.as_args(), db, &mut out);
-        })
-        .unwrap();
+        executor
+            .with_db(LockScope::All, reader.client.id(), |executor, db| {
+                executor.call(&mut reader.client, script, args.as_args(), db, &mut out);
+            })
+            .unwrap();
         writer.check("MSET declared 1 other 1", "+OK\r\n");
         let got = reader.messages();
         assert_eq!(got.len(), expected, "{word}");
@@ -317,7 +318,7 @@ fn a_script_that_reads_tracks_its_declared_keys() {
 
 #[test]
 fn contradicting_options_are_refused_in_redis_words() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for (options, error) in [
         ("ON PREFIX a", "PREFIX option requires BCAST mode to be enabled"),
         ("ON BCAST OPTIN", "OPTIN and OPTOUT are not compatible with BCAST"),

@@ -1,17 +1,19 @@
 //! ROOM.STATUS, ROOM.TAGS, ROOM.WARM, ROOM.EVICT, ROOM.ERASE, ROOM.WAITCOLD.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{
+    Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
+};
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_keyspace::hash_tag::hash_tag;
+use nagaya_keyspace::notify::Events;
+use nagaya_keyspace::residency::evict::EvictionBlocker;
 use nagaya_tiering::cold::{Status, TagRow};
 
-use super::evict::Stays;
 use super::tags::tags;
-use crate::cold_ask::ask;
-use crate::cold_query::{Answer, Question};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::notify::Events;
-use crate::shard::hash_tag;
-use crate::spec::{Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to};
 
 type Reply = Result<(), CommandError>;
 
@@ -81,10 +83,10 @@ fn status(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     }
     let tag = hash_tag(ctx.key(1)).to_vec();
-    let Some(answer) = ask(ctx, Question::Tag(tag.clone()))? else {
+    let Some(answer) = ask(ctx, ColdQuery::Tag(tag.clone()))? else {
         return Ok(());
     };
-    let Answer::Tag(row) = answer else {
+    let ColdAnswer::Tag(row) = answer else {
         return Err(CommandError::err("the answer is to another question"));
     };
     let memory = ctx.server().keyspace.residency(&tag);
@@ -138,17 +140,17 @@ fn evict(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
     match server
         .keyspace
-        .evict(server.keyspace.shards.place_of_tag(tag), tag)
+        .evict(server.keyspace.shards.shard_of_tag(tag), tag)
     {
         Ok(keys) => ctx.out.int(keys as i64),
-        Err(Stays::NotResident) => ctx.out.int(0),
-        Err(Stays::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),
-        Err(Stays::Unsaved) => {
-            if ctx.client.waited_ms(ctx.db.now_ms()) > EVICT_WAIT_MS {
+        Err(EvictionBlocker::NotResident) => ctx.out.int(0),
+        Err(EvictionBlocker::Pinned) => return Err(CommandError::err("this tag is pinned in memory")),
+        Err(EvictionBlocker::Unsaved) => {
+            if ctx.session.waited_ms(ctx.db.now_ms()) > EVICT_WAIT_MS {
                 return Err(CommandError::err("the tag could not be saved in time, it stays"));
             }
             (tiering.save_soon)();
-            ctx.client.question = Some(Question::Saved);
+            ctx.session.query = Some(ColdQuery::Saved);
         }
     }
     Ok(())
@@ -187,18 +189,18 @@ fn wait_cold(ctx: &mut Ctx<'_, '_>) -> Reply {
     let Some(tiering) = ctx.db.tiering else {
         return Err(no_cold_tier());
     };
-    if all && ctx.client.waiting_since_ms.is_none() {
+    if all && ctx.session.waiting_since_ms.is_none() {
         // From now on this client waits as if it had written all of it.
         let end = tiering.log_end();
-        ctx.client.journal_position = ctx.client.journal_position.max(end);
+        ctx.session.journal_position = ctx.session.journal_position.max(end);
     }
-    let done = tiering.checkpoint() >= ctx.client.journal_position;
-    let over = timeout_ms > 0 && ctx.client.waited_ms(ctx.db.now_ms()) >= timeout_ms;
-    if done || over || ctx.client.nesting > 0 {
+    let done = tiering.checkpoint() >= ctx.session.journal_position;
+    let over = timeout_ms > 0 && ctx.session.waited_ms(ctx.db.now_ms()) >= timeout_ms;
+    if done || over || ctx.session.nesting > 0 {
         ctx.out.int(i64::from(done));
     } else {
         (tiering.save_soon)();
-        ctx.client.question = Some(Question::Saved);
+        ctx.session.query = Some(ColdQuery::Saved);
     }
     Ok(())
 }

@@ -28,12 +28,12 @@
 //! | 24 | no memory limit | `crates/nagaya/tests/it/room_defects.rs`: `defect_24_memory_stays_under_the_limit` |
 //! | 25 | no AUTH, open ports, secrets and values in logs | `crates/nagaya/tests/it/room_defects.rs`: `defect_25_secrets_and_values_stay_out_of_the_log` |
 
+use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{ColdRequest, EvictionBlocker, LoadOrder};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 use super::tests::House;
-use super::{LoadOrder, Order, Stays};
-use crate::client::Message;
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 /// A house with a saved and evicted tag `u` of two keys.
 fn cold_house() -> House {
@@ -46,7 +46,7 @@ fn cold_house() -> House {
 
 fn next_load(house: &House) -> LoadOrder {
     match house.orders.try_recv() {
-        Ok(Order::Load(order)) => order,
+        Ok(ColdRequest::Load(order)) => order,
         _ => panic!("no load was ordered"),
     }
 }
@@ -75,7 +75,7 @@ fn defect_02_clean_spares_a_tag_that_a_command_has_just_written() {
     // Chosen to be cleaned, then written to before it is.
     assert!(house.session.engine.server.keyspace.residency(b"u").saved);
     house.check("SET {u}a 2", "+OK\r\n");
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     house.check("GET {u}a", "$1\r\n2\r\n");
 }
 
@@ -103,7 +103,7 @@ fn defect_04_clean_needs_no_event_to_know_of_a_write() {
         .keyspace
         .take_changed(house.shard("u"));
     house.check("GET {u}a", "$1\r\n2\r\n");
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     house.check("GET {u}a", "$1\r\n2\r\n");
 }
 
@@ -137,10 +137,10 @@ fn defect_07_clean_during_a_write_loses_nothing() {
     let shard = house.shard("u");
     let taken = house.take(shard);
     house.check("SET {u}a 2", "+OK\r\n");
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     house.cold.ensure(&[b"u"]).unwrap();
     house.cold.commit(&taken.snapshots, 0).unwrap();
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     house
         .session
         .engine
@@ -149,7 +149,7 @@ fn defect_07_clean_during_a_write_loses_nothing() {
         .saved(shard, &taken.snapshots);
     assert_eq!(
         house.evict("u"),
-        Err(Stays::Unsaved),
+        Err(EvictionBlocker::Unsaved),
         "the write came after the snapshot"
     );
     house.save();
@@ -184,7 +184,7 @@ fn defect_09_clean_goes_ahead_only_on_a_confirmed_save() {
         .server
         .keyspace
         .not_saved(shard, &taken.snapshots);
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     assert_eq!(house.save(), 1);
     assert_eq!(house.evict("u"), Ok(1));
     house.check("GET {u}a", "$1\r\n1\r\n");
@@ -267,7 +267,7 @@ fn defect_14_any_bytes_are_saved_and_come_back() {
     assert_eq!(
         server
             .keyspace
-            .evict(server.keyspace.shards.place_of_tag(b"\xff\0"), b"\xff\0"),
+            .evict(server.keyspace.shards.shard_of_tag(b"\xff\0"), b"\xff\0"),
         Ok(1)
     );
     assert!(house.session.try_run(&[b"GET", &key]).is_none());
@@ -348,13 +348,13 @@ fn defect_18_watches_of_several_tags_hold_while_they_are_cold() {
 #[test]
 fn defect_19_a_herd_on_a_cold_tag_shares_one_load() {
     let mut house = cold_house();
-    let mut herd: Vec<Session> = (0..200).map(|_| house.session.another()).collect();
+    let mut herd: Vec<TestSession> = (0..200).map(|_| house.session.another()).collect();
     for client in &mut herd {
         assert!(client.try_run(&[b"INCR", b"{u}a"]).is_none());
     }
     assert_eq!(house.serve(), 1);
     for (number, client) in herd.iter_mut().enumerate() {
-        assert_eq!(client.messages(), [Message::GoOn(None)]);
+        assert_eq!(client.messages(), [Message::Resume(None)]);
         client.check("INCR {u}a", &format!(":{}\r\n", number + 2));
     }
     house.check("GET {u}a", "$3\r\n201\r\n");
@@ -396,7 +396,7 @@ fn defect_21_absent_tags_cost_nothing_and_leave_no_rows() {
     );
     let server = &house.session.engine.server;
     let records: usize = (0..server.keyspace.shards.count())
-        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.records.len())
+        .map(|shard| server.keyspace.shards.lock_patiently(shard).tiers.record_count())
         .sum();
     assert!(records < 50, "{records} records for tags that do not exist");
 }

@@ -1,14 +1,15 @@
 //! ROOM.TAGS: which tags there are.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
+use nagaya_exec::cold_ask::ask;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::scripts::traits::busy_error;
+use nagaya_keyspace::hash_tag::hash_tag;
+use nagaya_keyspace::residency::survey;
+use nagaya_keyspace::residency::{TagFigures, TagOrder, WalkPlace};
+use nagaya_keyspace::shard::{Busy, LongScript};
 use nagaya_tiering::cold::TagRow;
-
-use super::survey::{self, TagFigures, TagOrder, WalkPlace};
-use crate::cold_ask::ask;
-use crate::cold_query::{Answer, Question};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::scripting;
-use crate::shard::{Busy, Slow, hash_tag};
 
 type Reply = Result<(), CommandError>;
 
@@ -48,11 +49,13 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
     let server = ctx.server();
     let mut rows = Vec::new();
     if order == TagOrder::Biggest && ctx.db.tiering.is_some() {
-        let (known, after) = server.keyspace.survey.next_page();
+        let (known, after) = server.keyspace.tag_statistics.next_page();
         let limit = COLD_PAGE;
-        match ask(ctx, Question::Survey { known, after, limit })? {
+        match ask(ctx, ColdQuery::Survey { known, after, limit })? {
             None => return Ok(()),
-            Some(Answer::Survey { known, page }) => rows = server.keyspace.survey.note_page(known, page),
+            Some(ColdAnswer::Survey { known, page }) => {
+                rows = server.keyspace.tag_statistics.note_page(known, page)
+            }
             Some(_) => return Err(another_question()),
         }
     }
@@ -70,14 +73,14 @@ pub(super) fn tags(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// Lists tags in the order of their names. Those that are too new for the cold tier come on the first page.
 fn with_prefix(ctx: &mut Ctx<'_, '_>, prefix: Vec<u8>, options: &Options<'_>) -> Reply {
-    let question = Question::Tags {
+    let query = ColdQuery::Tags {
         prefix: prefix.clone(),
         after: options.cursor.map(<[u8]>::to_vec),
         limit: options.limit,
     };
-    let rows = match ask(ctx, question)? {
+    let rows = match ask(ctx, query)? {
         None => return Ok(()),
-        Some(Answer::Tags(rows)) => rows,
+        Some(ColdAnswer::Tags(rows)) => rows,
         Some(_) => return Err(another_question()),
     };
     let server = ctx.server();
@@ -173,8 +176,8 @@ fn still_there(ctx: &Ctx<'_, '_>, rows: Vec<TagRow>) -> Vec<TagRow> {
 }
 
 fn told<T>(ctx: &Ctx<'_, '_>, result: Result<T, Busy>) -> Result<T, CommandError> {
-    let slow = ctx.server().keyspace.shards.slow().unwrap_or(Slow::Script);
-    result.map_err(|Busy| scripting::busy_error(slow))
+    let slow = ctx.server().keyspace.shards.slow().unwrap_or(LongScript::Script);
+    result.map_err(|Busy| busy_error(slow))
 }
 
 fn another_question() -> CommandError {
@@ -212,7 +215,7 @@ fn show(ctx: &mut Ctx<'_, '_>, cursor: Option<&[u8]>, figures: &[TagFigures]) {
 #[cfg(test)]
 mod tests {
     use super::super::tests::House;
-    use crate::testing::Session;
+    use crate::testing::TestSession;
 
     /// The tags of a reply, each with its place, in their order; and the cursor.
     fn tags(reply: &str) -> (Option<String>, Vec<(String, String)>) {
@@ -290,7 +293,7 @@ mod tests {
 
     #[test]
     fn without_a_cold_tier_tags_are_what_memory_has() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         for number in 0..50 {
             session.check(&format!("SET {{u{number}}}a 1"), "+OK\r\n");
         }
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        let mut session = Session::new();
+        let mut session = TestSession::new();
         let syntax = "-ERR syntax error\r\n";
         session.check("ROOM.TAGS COLDEST", syntax);
         session.check("ROOM.TAGS HOTTEST LIMIT", syntax);

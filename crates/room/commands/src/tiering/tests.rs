@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
+use nagaya_connections::client::Message;
+use nagaya_keyspace::residency::{ColdRequest, EvictionBlocker, Taken, Tiering};
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_tiering::reference::MemoryCold;
 
-use super::{Order, Stays, Taken, Tiering};
-use crate::client::Message;
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 pub(super) struct House {
-    pub(super) session: Session,
+    pub(super) session: TestSession,
     pub(super) cold: Arc<MemoryCold>,
-    pub(super) orders: Receiver<Order>,
+    pub(super) orders: Receiver<ColdRequest>,
 }
 
 impl House {
@@ -28,7 +28,7 @@ impl House {
     }
 
     fn with(cold: Arc<MemoryCold>, set: impl FnOnce(&mut Tiering)) -> House {
-        let session = Session::new();
+        let session = TestSession::new();
         let (loads, orders) = channel();
         let log = AtomicU64::new(cold.newest().unwrap().snap + 1);
         let log_end = Box::new(move || log.fetch_add(1, Ordering::Relaxed));
@@ -85,10 +85,10 @@ impl House {
             .server
             .keyspace
             .shards
-            .place_of_tag(tag.as_bytes())
+            .shard_of_tag(tag.as_bytes())
     }
 
-    pub(super) fn evict(&self, tag: &str) -> Result<usize, Stays> {
+    pub(super) fn evict(&self, tag: &str) -> Result<usize, EvictionBlocker> {
         self.session
             .engine
             .server
@@ -112,12 +112,12 @@ impl House {
             return false;
         };
         match order {
-            Order::Load(order) => {
+            ColdRequest::Load(order) => {
                 let read = self.cold.read(&[&order.tag]).map(|mut rows| rows.pop().flatten());
                 server.keyspace.install(&order, read);
             }
-            Order::Ask(asked, client) => server.keyspace.answer(&asked, &client),
-            Order::End => panic!("nobody ends here"),
+            ColdRequest::Ask(asked, client) => server.keyspace.answer(&asked, &client),
+            ColdRequest::End => panic!("nobody ends here"),
         }
         true
     }
@@ -130,7 +130,7 @@ impl House {
                 return String::from_utf8_lossy(&reply).into_owned();
             }
             assert!(self.serve() > 0, "{request} waits for nothing");
-            assert!(self.session.messages().contains(&Message::GoOn(None)));
+            assert!(self.session.messages().contains(&Message::Resume(None)));
         }
         panic!("{request} waits for ever");
     }
@@ -147,7 +147,7 @@ fn a_cold_tag_comes_back_when_it_is_asked_for() {
     house.check("SET {u}name bob", "+OK\r\n");
     house.check("RPUSH {u}list a b", ":2\r\n");
     house.check("SET u own EX 100", "+OK\r\n");
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
     assert_eq!(house.save(), 3);
     assert_eq!(house.evict("u"), Ok(3));
     assert_eq!(house.tiering().cold_keys(), 3);
@@ -165,13 +165,13 @@ fn many_clients_share_one_load() {
     house.check("SET k v", "+OK\r\n");
     house.save();
     house.evict("k").unwrap();
-    let mut others: Vec<Session> = (0..5).map(|_| house.session.another()).collect();
+    let mut others: Vec<TestSession> = (0..5).map(|_| house.session.another()).collect();
     for other in &mut others {
         assert!(other.try_run(&[b"GET", b"k"]).is_none());
     }
     assert_eq!(house.serve(), 1);
     for other in &mut others {
-        assert_eq!(other.messages(), [Message::GoOn(None)]);
+        assert_eq!(other.messages(), [Message::Resume(None)]);
         other.check("GET k", "$1\r\nv\r\n");
     }
 }
@@ -209,7 +209,7 @@ fn a_change_during_a_save_is_saved_again() {
         .server
         .keyspace
         .saved(shard, &taken.snapshots);
-    assert_eq!(house.evict("k"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("k"), Err(EvictionBlocker::Unsaved));
     assert_eq!(house.save(), 1);
     house.evict("k").unwrap();
     house.check("GET k", "$1\r\n2\r\n");
@@ -222,14 +222,14 @@ fn nothing_leaves_memory_while_its_snapshot_is_on_the_way() {
     house.check("SET {u}k 1", "+OK\r\n");
     for tag in ["k", "u"] {
         let taken = house.take(house.shard(tag));
-        assert_eq!(house.evict(tag), Err(Stays::Unsaved));
+        assert_eq!(house.evict(tag), Err(EvictionBlocker::Unsaved));
         house
             .session
             .engine
             .server
             .keyspace
             .not_saved(house.shard(tag), &taken.snapshots);
-        assert_eq!(house.evict(tag), Err(Stays::Unsaved));
+        assert_eq!(house.evict(tag), Err(EvictionBlocker::Unsaved));
     }
     assert_eq!(house.save(), 2, "what was not saved is saved the next time");
     assert_eq!(house.evict("k"), Ok(1));
@@ -245,8 +245,8 @@ fn a_deleted_key_does_not_come_back_from_the_cold_tier() {
     house.save();
     house.check("DEL k {u}a", ":2\r\n");
     house.check("GET k", "$-1\r\n");
-    assert_eq!(house.evict("u"), Err(Stays::Unsaved));
-    assert_eq!(house.evict("k"), Err(Stays::Unsaved));
+    assert_eq!(house.evict("u"), Err(EvictionBlocker::Unsaved));
+    assert_eq!(house.evict("k"), Err(EvictionBlocker::Unsaved));
     house.save();
     assert_eq!(house.evict("u"), Ok(1));
     house.evict("k").unwrap();
@@ -414,13 +414,13 @@ fn a_load_that_fails_is_told_and_can_be_tried_again() {
     house.save();
     house.evict("k").unwrap();
     assert!(house.session.try_run(&[b"GET", b"k"]).is_none());
-    let Ok(Order::Load(order)) = house.orders.try_recv() else {
+    let Ok(ColdRequest::Load(order)) = house.orders.try_recv() else {
         panic!("a load was ordered");
     };
     let failure = ColdError::Unavailable("no answer".into());
     house.session.engine.server.keyspace.install(&order, Err(failure));
     let messages = house.session.messages();
-    let [Message::GoOn(Some(refusal))] = messages.as_slice() else {
+    let [Message::Resume(Some(refusal))] = messages.as_slice() else {
         panic!("{messages:?}");
     };
     house.session.client.refusal = Some(refusal.clone());

@@ -1,11 +1,11 @@
 //! ZADD and ZINCRBY, which GEOADD borrows.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_store::zset::{AddFlags, AddOutcome, Zset};
 
-use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
+use super::result::Reply;
 
 /// Requests of up to this many pairs need no allocation for their scores.
 const FEW_PAIRS: usize = 8;
@@ -135,7 +135,7 @@ pub(crate) fn add_pairs<'a>(
         return Err(CommandError::err("resulting score is not a number (NaN)"));
     }
     if flags.incr {
-        super::write_score_or_nil(ctx.out, last);
+        super::result::write_score_or_nil(ctx.out, last);
     } else {
         ctx.out.int(if count_changed { added + updated } else { added });
     }

@@ -7,16 +7,16 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::Db;
 use nagaya_resp::{parse_f64, parse_i64};
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::listpack::{Item, ItemBuf};
 use nagaya_store::set::Set;
 use nagaya_store::zset::{self, Zset};
 
-use super::{Reply, store, write_entry, write_header};
-use crate::ctx::Ctx;
-use crate::db::Db;
-use crate::error::CommandError;
+use super::result::{Reply, store, write_entry, write_header};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

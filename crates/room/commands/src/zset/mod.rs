@@ -1,27 +1,24 @@
 //! Sorted sets.
 
-use nagaya_resp::{Out, Proto};
-use nagaya_store::zset::{Entry, Zset};
-
-use crate::ctx::Ctx;
-use crate::db::{Db, Expiry};
-use crate::error::CommandError;
-use crate::members::bulk_item;
-use crate::notify::Events;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
+use nagaya_store::zset::Zset;
 
 mod add;
 mod algebra;
 mod pop;
 mod random;
 mod range;
+mod result;
 mod scan;
 mod spec;
 
+use result::{Reply, write_score_or_nil};
+
 pub(crate) use add::add_pairs;
 pub(crate) use algebra::collect;
+pub(crate) use result::store;
 pub(crate) use spec::COMMANDS;
-
-type Reply = Result<(), CommandError>;
 
 /// ZCARD key
 fn zcard(ctx: &mut Ctx<'_, '_>) -> Reply {
@@ -87,50 +84,6 @@ fn zrem(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     ctx.out.int(removed as i64);
     Ok(())
-}
-
-fn write_score_or_nil(out: &mut Out, score: Option<f64>) {
-    match score {
-        Some(score) => out.double(score),
-        None => out.nil(),
-    }
-}
-
-/// Writes the header of a list of members: RESP2 counts scores as elements of
-/// their own, RESP3 pairs them up.
-fn write_header(out: &mut Out, members: usize, with_scores: bool) {
-    let flat = with_scores && out.proto == Proto::Resp2;
-    out.array(if flat { members * 2 } else { members });
-}
-
-fn write_entry(out: &mut Out, entry: Entry<'_>, with_scores: bool) {
-    if with_scores && out.proto == Proto::Resp3 {
-        out.array(2);
-    }
-    bulk_item(out, entry.member);
-    if with_scores {
-        out.double(entry.score);
-    }
-}
-
-/// Puts a computed set at a key, or removes the key when the set is empty, and replies its size.
-pub(crate) fn store(out: &mut Out, db: &mut Db<'_>, key: &[u8], set: Zset, event: &str) {
-    let members = set.len();
-    if members > 0 {
-        db.set(
-            key,
-            nagaya_store::value::Value::Zset(Box::new(set)),
-            Expiry::Clear,
-        );
-        db.modified(key);
-        db.notify(Events::ZSET, event, key);
-        db.effect_state(key);
-    } else if db.remove(key) {
-        db.modified(key);
-        db.notify(Events::GENERIC, "del", key);
-        db.effect_state(key);
-    }
-    out.int(members as i64);
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Taking the lowest or highest members, at once or when there are some.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::blocking::TimeoutReply;
+use nagaya_exec::ctx::{Ctx, KeyWait};
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::{Proto, parse_i64};
 use nagaya_store::value::ValueKind;
 use nagaya_store::zset::Zset;
 
-use super::Reply;
-use crate::blocking::TimeoutReply;
-use crate::ctx::{Ctx, KeyWait};
-use crate::error::CommandError;
-use crate::members::bulk_item;
-use crate::notify::Events;
+use super::result::Reply;
+use crate::collection::bulk_item;
 
 /// Which end of a set is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -166,7 +166,7 @@ fn mpop(ctx: &mut Ctx<'_, '_>, at: usize, end: End, count: usize) -> Result<bool
 /// A client that has begun to wait is no longer told that another of its keys holds something else.
 fn size(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> Result<Option<usize>, CommandError> {
     match ctx.db.write::<Zset>(key) {
-        Err(_) if ctx.client.woken_by.is_some() => Ok(None),
+        Err(_) if ctx.session.woken_by.is_some() => Ok(None),
         found => Ok(found?.map(|set| set.len())),
     }
 }

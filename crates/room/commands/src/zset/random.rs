@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_store::rng::with_thread_rng;
 use nagaya_store::zset::Zset;
 
-use super::{Reply, write_entry, write_header};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::members::{bulk_item, choose, random_count};
+use super::result::{Reply, write_entry, write_header};
+use crate::collection::{bulk_item, choose, random_count};
 
 /// ZRANDMEMBER key [count [WITHSCORES]]
 pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> Reply {

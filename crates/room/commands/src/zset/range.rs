@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::notify::Events;
 use nagaya_resp::parse_f64;
 use nagaya_store::listpack::ItemBuf;
 use nagaya_store::zset::{LexBound, LexRange, ScoreRange, Zset};
 
-use super::{Reply, store, write_entry, write_header};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::notify::Events;
+use super::result::{Reply, store, write_entry, write_header};
 
 /// What the two ends of a range mean.
 #[derive(Clone, Copy, PartialEq, Eq)]

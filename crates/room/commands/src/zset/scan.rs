@@ -1,12 +1,12 @@
 //! ZSCAN.
 
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::format_double;
 use nagaya_store::listpack::Item;
 use nagaya_store::zset::Zset;
 
-use super::Reply;
-use crate::ctx::Ctx;
-use crate::members::{ScanOptions, ScanReply, empty_scan, parse_cursor};
+use super::result::Reply;
+use crate::collection::{ScanOptions, ScanReply, empty_scan, parse_cursor};
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn zscan(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -1,11 +1,12 @@
 //! The sorted-set part of the command table.
 
-use super::{add, algebra, pop, random, range, scan};
-use crate::entry::{Entry, cmd};
-use crate::spec::{
+use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Category, DELETE, DENYOOM, FAST, NOSCRIPT, OW, READONLY, RO, RW, UPDATE, WRITE,
     counted_keys, key, keys_to,
 };
+use nagaya_exec::entry::{Entry, cmd};
+
+use super::{add, algebra, pop, random, range, scan};
 
 pub(crate) const COMMANDS: &[Entry] = &[
     cmd("BZMPOP", -5, pop::bzmpop)

@@ -1,5 +1,6 @@
-use crate::client::Message;
-use crate::testing::Session;
+use nagaya_connections::client::Message;
+
+use crate::testing::TestSession;
 
 fn array(items: &[&str]) -> String {
     let items: String = items
@@ -9,8 +10,8 @@ fn array(items: &[&str]) -> String {
     format!("*{}\r\n{items}", items.matches('$').count())
 }
 
-fn filled(pairs: &str) -> Session {
-    let mut session = Session::new();
+fn filled(pairs: &str) -> TestSession {
+    let mut session = TestSession::new();
     session.check(
         &format!("ZADD z {pairs}"),
         &format!(":{}\r\n", pairs.split(' ').count() / 2),
@@ -20,7 +21,7 @@ fn filled(pairs: &str) -> Session {
 
 /// The reply that ended a session's wait.
 #[track_caller]
-fn unblocked(session: &mut Session) -> String {
+fn unblocked(session: &mut TestSession) -> String {
     match session.messages().as_slice() {
         [Message::Unblocked(bytes)] => String::from_utf8_lossy(bytes).into_owned(),
         other => panic!("expected one reply, got {other:?}"),
@@ -28,14 +29,14 @@ fn unblocked(session: &mut Session) -> String {
 }
 
 #[track_caller]
-fn still_waits(session: &mut Session) {
+fn still_waits(session: &mut TestSession) {
     assert!(session.messages().is_empty());
     assert!(session.client.is_blocked());
 }
 
 #[test]
 fn options_that_contradict_each_other_are_refused() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let pairs = "-ERR GT, LT, and/or NX options at the same time are not compatible\r\n";
     session.check(
         "ZADD z NX XX 1 a",
@@ -76,7 +77,7 @@ fn gt_and_lt_with_incr_reply_nil_when_nothing_changed() {
 #[test]
 fn bounds_are_read_as_loosely_as_redis_reads_them() {
     let mut session = filled("-1 a 0 b 1 c 2 d");
-    let run = |session: &mut Session, min: &str, max: &str| {
+    let run = |session: &mut TestSession, min: &str, max: &str| {
         let reply = session.run(&[b"ZRANGEBYSCORE", b"z", min.as_bytes(), max.as_bytes()]);
         String::from_utf8_lossy(&reply).into_owned()
     };
@@ -138,7 +139,7 @@ fn opposite_infinities_and_zero_weights_add_up_to_zero() {
 /// Found by the comparison with Redis: a large result never passes through the small form.
 #[test]
 fn a_stored_difference_of_a_large_set_keeps_its_negative_zero() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for n in 0..200 {
         session.check(&format!("ZADD z {n} m{n}"), ":1\r\n");
     }
@@ -153,7 +154,7 @@ fn a_stored_difference_of_a_large_set_keeps_its_negative_zero() {
 /// after the first long one find the large form already there.
 #[test]
 fn a_reversed_range_is_stored_from_its_high_end() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let long = "long".repeat(17);
     session.check(&format!("ZADD z 5 {long} 1 a -0 minus"), ":3\r\n");
     session.check("ZRANGESTORE d z 0 -1 REV", ":3\r\n");
@@ -162,7 +163,7 @@ fn a_reversed_range_is_stored_from_its_high_end() {
 
 #[test]
 fn random_members_repeat_only_when_asked_to() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for n in 0..150 {
         session.check(&format!("ZADD z {n} m{n}"), ":1\r\n");
     }
@@ -186,7 +187,7 @@ fn random_members_repeat_only_when_asked_to() {
 
 #[test]
 fn a_waiting_client_gets_the_first_member_that_comes() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut waiting = session.another();
     waiting.check("BZPOPMIN a z a 0", "");
     still_waits(&mut waiting);
@@ -198,7 +199,7 @@ fn a_waiting_client_gets_the_first_member_that_comes() {
 
 #[test]
 fn what_is_gone_again_at_the_end_of_a_transaction_wakes_nobody() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut waiting = session.another();
     waiting.check("BZMPOP 0 1 z MIN COUNT 10", "");
     session.check("MULTI", "+OK\r\n");
@@ -216,7 +217,7 @@ fn what_is_gone_again_at_the_end_of_a_transaction_wakes_nobody() {
 
 #[test]
 fn waiting_clients_are_served_in_the_order_they_came() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut first, mut second, mut third) = (session.another(), session.another(), session.another());
     first.check("BZMPOP 0 2 z y MIN COUNT 1", "");
     second.check("BZPOPMAX z 0", "");
@@ -233,7 +234,7 @@ fn waiting_clients_are_served_in_the_order_they_came() {
 
 #[test]
 fn a_key_that_turns_into_text_does_not_fail_a_client_already_waiting() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut first, mut second) = (session.another(), session.another());
     first.check("BZPOPMIN a z 0", "");
     second.check("BZMPOP 0 2 a z MAX", "");

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use nagaya_commands::client::Message;
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
+use nagaya_commands::testing::{Engine, TestSession};
+use nagaya_connections::client::Message;
 use nagaya_resp::{Proto, encode_request};
 use nagaya_store::rng::Rng;
 
@@ -163,7 +163,7 @@ pub(crate) fn long_request(rng: &mut Rng) -> Vec<Vec<u8>> {
 
 /// A client of ours and one of a real server's, told the same.
 struct Twin {
-    ours: Session,
+    ours: TestSession,
     theirs: TcpStream,
 }
 
@@ -186,7 +186,7 @@ impl Crowd {
         };
         for _ in 0..size {
             let mut twin = Twin {
-                ours: Session::on(&engine),
+                ours: TestSession::on(&engine),
                 theirs: connect(),
             };
             twin.ours.client.set_proto(proto);

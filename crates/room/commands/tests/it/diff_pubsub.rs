@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use nagaya_commands::client::Message;
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
+use nagaya_commands::testing::{Engine, TestSession};
+use nagaya_connections::client::Message;
 use nagaya_resp::{Proto, encode_request, scan_frame};
 use nagaya_store::rng::Rng;
 use nagaya_testkit::Redis;
@@ -98,7 +98,7 @@ fn listeners_and_caching_clients_hear_what_redis_tells_them() {
     let mut control = redis.client();
     let mut theirs = PROTOS.map(|proto| Theirs::new(&redis, proto));
     let mut ours = PROTOS.map(|proto| {
-        let mut session = Session::on(&engine);
+        let mut session = TestSession::on(&engine);
         session.client.set_proto(proto);
         session
     });

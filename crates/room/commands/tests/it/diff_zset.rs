@@ -137,7 +137,7 @@ pub(crate) fn request(rng: &mut Rng) -> (String, Compare) {
         2 | 3 => many(rng, key),
         4..=11 => change(rng, key),
         12..=19 => range(rng, key),
-        20..=22 => question(rng, key),
+        20..=22 => query(rng, key),
         23..=26 => algebra(rng),
         27..=30 => lex(rng),
         31 | 32 => pop(rng, key),
@@ -263,7 +263,7 @@ fn range(rng: &mut Rng, key: &str) -> String {
     }
 }
 
-fn question(rng: &mut Rng, key: &str) -> String {
+fn query(rng: &mut Rng, key: &str) -> String {
     let (member, other) = (pick(rng, MEMBERS), format!("m{}", rng.below(400)));
     match rng.below(8) {
         0 => format!("ZCARD {key}"),

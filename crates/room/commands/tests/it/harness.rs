@@ -9,8 +9,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use nagaya_commands::clock::SystemClock;
-use nagaya_commands::testing::{Engine, Session};
+use nagaya_clock::SystemClock;
+use nagaya_commands::testing::{Engine, TestSession};
 use nagaya_resp::{Frame, Proto, encode_request, parse_frame, scan_frame};
 use nagaya_store::rng::Rng;
 use nagaya_testkit::Redis;
@@ -35,7 +35,7 @@ pub enum Compare {
 
 /// An engine of ours and a database of a real server, reached by one client each.
 pub struct Pair {
-    pub ours: Session,
+    pub ours: TestSession,
     theirs: TcpStream,
     buffer: Vec<u8>,
     log: Vec<String>,
@@ -59,7 +59,7 @@ impl Pair {
 
     /// Connects to an empty engine and to a server of the test's own.
     pub fn on(server: &Redis, proto: Proto) -> Pair {
-        let mut ours = Session::on(&Engine::new(Arc::new(SystemClock)));
+        let mut ours = TestSession::on(&Engine::new(Arc::new(SystemClock)));
         ours.client.set_proto(proto);
         let mut pair = Pair {
             ours,

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nagaya_commands::effects::EffectBuf;
-use nagaya_commands::shard::hash_tag;
-use nagaya_commands::testing::Session;
+use nagaya_commands::testing::TestSession;
+use nagaya_keyspace::effects::EffectBuf;
+use nagaya_keyspace::hash_tag::hash_tag;
 use nagaya_store::limits::EncodingLimits;
 use nagaya_store::rdb;
 use nagaya_store::rng::Rng;
@@ -80,7 +80,7 @@ const STREAM_SCRIPTS: &[&str] = &[
 
 /// One engine under load, with its journal.
 struct Source {
-    clients: Vec<Session>,
+    clients: Vec<TestSession>,
     /// Where most requests come from for now.
     focus: usize,
     /// All records so far, and the contents at some moments: after how many records.
@@ -289,15 +289,15 @@ fn library(rng: &mut Rng) -> Request {
 }
 
 /// Makes an engine whose streams and lists have many small blocks.
-pub(crate) fn fresh() -> Session {
-    let mut session = Session::new();
+pub(crate) fn fresh() -> TestSession {
+    let mut session = TestSession::new();
     session.check("CONFIG SET stream-node-max-entries 6", "+OK\r\n");
     session
 }
 
 /// Replays all records on a new engine, long after, and compares at every moment. Tags with a cut start
 /// from what they held after so many records: their effects before it are skipped.
-fn replayed(source: &Source, cuts: &BTreeMap<Vec<u8>, usize>, context: &str) -> Session {
+fn replayed(source: &Source, cuts: &BTreeMap<Vec<u8>, usize>, context: &str) -> TestSession {
     let mut session = fresh();
     session.advance_ms(86_400_000);
     for at in 0..=source.records.len() {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-use nagaya_commands::client::Message;
-use nagaya_commands::shard::hash_tag;
-use nagaya_commands::testing::Session;
-use nagaya_commands::tiering::{Order, Taken, Tiering};
+use nagaya_commands::testing::TestSession;
+use nagaya_connections::client::Message;
+use nagaya_keyspace::hash_tag::hash_tag;
+use nagaya_keyspace::residency::{ColdRequest, Taken, Tiering};
 use nagaya_resp::{Frame, parse_frame};
 use nagaya_store::rng::Rng;
 use nagaya_tiering::cold::{ColdTier, Snapshot, Version};
@@ -27,7 +27,7 @@ enum Alike {
     /// Byte for byte.
     Bytes,
     /// The inner order of sets and hashes may differ, for they were built anew.
-    Order,
+    ColdRequest,
     /// Cursors, forms of values and how many have expired unnoticed are of one engine.
     Nothing,
 }
@@ -40,7 +40,7 @@ fn alike(request: &Request) -> Alike {
             Alike::Nothing
         }
         b"SMEMBERS" | b"SINTER" | b"SUNION" | b"SDIFF" | b"HGETALL" | b"HKEYS" | b"HVALS" | b"KEYS"
-        | b"SORT" | b"SORT_RO" => Alike::Order,
+        | b"SORT" | b"SORT_RO" => Alike::ColdRequest,
         b"SCAN" | b"HSCAN" | b"SSCAN" | b"ZSCAN" | b"OBJECT" | b"DUMP" | b"RANDOMKEY" | b"SRANDMEMBER"
         | b"HRANDFIELD" | b"ZRANDMEMBER" | b"XINFO" | b"MEMORY" | b"DEBUG" | b"DBSIZE" => Alike::Nothing,
         _ => Alike::Bytes,
@@ -57,9 +57,9 @@ fn picks_at_random(request: &Request) -> bool {
 
 /// The engine with a cold tier.
 struct Tiered {
-    clients: Vec<Session>,
+    clients: Vec<TestSession>,
     cold: Arc<MemoryCold>,
-    orders: Receiver<Order>,
+    orders: Receiver<ColdRequest>,
     /// Snapshots on their way, by shard.
     on_the_way: Vec<(usize, Vec<Snapshot>)>,
     /// Up to which version the cold tier was emptied.
@@ -76,7 +76,7 @@ impl Tiered {
         let log_end = Box::new(move || log.fetch_add(1, Ordering::Relaxed));
         let tiering = Tiering::new(cold.clone(), log_end, loads, Default::default(), Box::new(|| {}));
         assert!(first.engine.server.keyspace.tiering.set(tiering).is_ok());
-        let mut clients: Vec<Session> = (1..CLIENTS).map(|_| first.another()).collect();
+        let mut clients: Vec<TestSession> = (1..CLIENTS).map(|_| first.another()).collect();
         clients.push(first);
         Tiered {
             clients,
@@ -154,14 +154,14 @@ impl Tiered {
         let server = &self.clients[0].engine.server;
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Load(order) => {
+                ColdRequest::Load(order) => {
                     let read = self.cold.read(&[&order.tag]);
                     server
                         .keyspace
                         .install(&order, read.map(|mut rows| rows.pop().flatten()));
                 }
-                Order::Ask(question, client) => server.keyspace.answer(&question, &client),
-                Order::End => unreachable!("nobody ends here"),
+                ColdRequest::Ask(query, client) => server.keyspace.answer(&query, &client),
+                ColdRequest::End => unreachable!("nobody ends here"),
             }
         }
     }
@@ -183,7 +183,7 @@ impl Tiered {
     /// Serves what a client waits for.
     fn go_on(&mut self, client: usize) {
         self.serve();
-        assert_eq!(self.clients[client].messages(), [Message::GoOn(None)]);
+        assert_eq!(self.clients[client].messages(), [Message::Resume(None)]);
     }
 
     /// Brings everything into memory and returns it.
@@ -227,13 +227,13 @@ fn same(tiered: &[u8], plain: &[u8], alike: Alike) -> bool {
     let (Ok(Some((tiered, _))), Ok(Some((plain, _)))) = (parse_frame(tiered), parse_frame(plain)) else {
         return false;
     };
-    alike == Alike::Order && unordered(&tiered) == unordered(&plain)
+    alike == Alike::ColdRequest && unordered(&tiered) == unordered(&plain)
 }
 
 /// Both engines under the same load.
 struct Twins {
     tiered: Tiered,
-    plain: Vec<Session>,
+    plain: Vec<TestSession>,
     /// Per client: how alike the replies of its transaction must be, should one be open.
     transactions: Vec<Alike>,
     focus: usize,
@@ -243,7 +243,7 @@ struct Twins {
 impl Twins {
     fn new() -> Twins {
         let first = fresh();
-        let mut plain: Vec<Session> = (1..CLIENTS).map(|_| first.another()).collect();
+        let mut plain: Vec<TestSession> = (1..CLIENTS).map(|_| first.another()).collect();
         plain.push(first);
         Twins {
             tiered: Tiered::new(),
@@ -353,7 +353,7 @@ fn an_engine_with_a_cold_tier_replies_as_one_without() {
     }
     assert!(twins.tiered.evicted > steps() / 10, "tags do go cold");
     // What nobody has asked for is right as well; what has expired may be there or gone already.
-    let now_ms = nagaya_commands::clock::Clock::unix_us(&*twins.plain[0].engine.server.clock) / 1000;
+    let now_ms = nagaya_clock::Clock::unix_us(&*twins.plain[0].engine.server.clock) / 1000;
     let live = |contents: Contents| -> Contents {
         let mut contents = contents;
         contents.retain(|_, (expiry, _)| expiry.is_none_or(|at_ms| at_ms >= now_ms));

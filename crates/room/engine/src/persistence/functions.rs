@@ -1,7 +1,7 @@
 //! Functions belong to no tag: they are stored as one metadata entry of the cold tier.
 
-use nagaya_commands::server::Server;
-use nagaya_commands::tiering::Tiering;
+use nagaya_exec::server::Server;
+use nagaya_keyspace::residency::Tiering;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 
 /// The entry's name. Its value is the log position in eight bytes, then the reply of FUNCTION DUMP.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_commands::effects::{Journal, JournalError};
+use nagaya_keyspace::effects::{Journal, JournalError};
 use nagaya_wal::{Log, LogError, SyncMode};
 
 pub(super) struct LogJournal(pub(super) Arc<Log>);

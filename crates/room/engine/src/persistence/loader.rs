@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
-use nagaya_commands::tiering::{LoadOrder, Order};
+use nagaya_keyspace::residency::{ColdRequest, LoadOrder};
 use parking_lot::Mutex;
 
 use crate::engine::Shared;
@@ -15,7 +15,10 @@ const THREADS: usize = 4;
 const LOADS_MAX: usize = 64;
 
 /// Starts the threads. They end when the last sender of loads is dropped.
-pub(crate) fn start(shared: &Arc<Shared>, orders: Receiver<Order>) -> std::io::Result<Vec<JoinHandle<()>>> {
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    orders: Receiver<ColdRequest>,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
     let orders = Arc::new(Mutex::new(orders));
     let threads = (0..THREADS).map(|number| {
         let (shared, orders) = (Arc::clone(shared), Arc::clone(&orders));
@@ -27,7 +30,7 @@ pub(crate) fn start(shared: &Arc<Shared>, orders: Receiver<Order>) -> std::io::R
 }
 
 /// Executes the queued loads. Returns false when no more can come.
-fn serve(shared: &Shared, orders: &Mutex<Receiver<Order>>) -> bool {
+fn serve(shared: &Shared, orders: &Mutex<Receiver<ColdRequest>>) -> bool {
     let mut loads = Vec::new();
     let mut question = None;
     {
@@ -36,9 +39,9 @@ fn serve(shared: &Shared, orders: &Mutex<Receiver<Order>>) -> bool {
         let mut next = Some(first);
         while let Some(order) = next {
             match order {
-                Order::Load(load) => loads.push(load),
-                Order::Ask(asked, client) => question = Some((asked, client)),
-                Order::End => return false,
+                ColdRequest::Load(load) => loads.push(load),
+                ColdRequest::Ask(asked, client) => question = Some((asked, client)),
+                ColdRequest::End => return false,
             }
             // Another thread takes the rest.
             let full = question.is_some() || loads.len() >= LOADS_MAX;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use nagaya_commands::tiering::Tiering;
+use nagaya_keyspace::residency::Tiering;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nagaya_commands::effects::EffectBuf;
-use nagaya_commands::executor::Core;
-use nagaya_commands::replay::ReplayError;
-use nagaya_commands::server::Server;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::replay::ReplayError;
+use nagaya_exec::server::Server;
+use nagaya_keyspace::effects::EffectBuf;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{OpenError, Recovery};
 
@@ -60,8 +60,8 @@ pub(crate) fn replay(
     let Some(tiering) = server.keyspace.tiering.get() else {
         return Ok(Replayed::default());
     };
-    let stats = Core::new_stats(server);
-    let mut core = Core::new(server, &stats);
+    let stats = Executor::new_stats(server);
+    let mut core = Executor::new(server, &stats);
     restore_functions(&mut core, &*tiering.cold)?;
     let mut replay = Replay {
         server,
@@ -171,7 +171,7 @@ impl Replay<'_> {
     }
 }
 
-fn restore_functions(core: &mut Core<'_>, cold: &dyn ColdTier) -> Result<(), RecoveryError> {
+fn restore_functions(core: &mut Executor<'_>, cold: &dyn ColdTier) -> Result<(), RecoveryError> {
     let Some((position, dump)) = functions::load(cold)? else {
         return Ok(());
     };

@@ -13,8 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nagaya_commands::effects::JournalError;
-use nagaya_commands::tiering::{GENERATION, Taken, Tiering};
+use nagaya_keyspace::effects::JournalError;
+use nagaya_keyspace::residency::{GENERATION, Taken, Tiering};
 use nagaya_tiering::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
 

@@ -180,3 +180,172 @@ impl Waiting {
         self.delayed.insert((due_us, self.delayed_count), pending);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    use nagaya_reactor::{Address, Poller, Slab};
+
+    use super::*;
+    use crate::proxy::env::{Shared, testing};
+    use crate::proxy::inbox::Inbox;
+    use crate::proxy::model::in_flight::Origin;
+    use crate::proxy::model::layout::{Layout, NodeInfo, SLOTS};
+    use crate::proxy::upstream::UpstreamEvent;
+
+    const SLOT: u16 = 7;
+
+    struct Bench {
+        shared: Shared,
+        inbox: Arc<Inbox>,
+        upstream: Upstream,
+        layout: Layout,
+        now_us: u64,
+        // Two nodes that accept connections and never answer.
+        _nodes: [TcpListener; 2],
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let nodes = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+            let infos = nodes.each_ref().map(|node| {
+                let address = node.local_addr().unwrap();
+                NodeInfo {
+                    name: address.to_string(),
+                    host: address.ip().to_string(),
+                    address: Address::Tcp(address),
+                }
+            });
+            let mut bench = Bench {
+                shared: testing::shared(),
+                inbox: Arc::new(Inbox::new().unwrap()),
+                upstream: Upstream::new(Rc::new(Poller::new().unwrap())),
+                layout: Layout {
+                    nodes: infos.to_vec(),
+                    ranges: Vec::new(),
+                },
+                now_us: 1_000_000,
+                _nodes: nodes,
+            };
+            bench.move_slots_to(0);
+            bench
+        }
+
+        fn move_slots_to(&mut self, node: usize) {
+            self.layout.ranges = vec![(0, SLOTS as u16 - 1, node)];
+            let layout = self.layout.clone();
+            self.with(|upstream, env| upstream.take_layout(env, &layout));
+        }
+
+        fn with<T>(&mut self, work: impl FnOnce(&mut Upstream, &Env<'_>) -> T) -> T {
+            let mut env = Env::new(&self.shared, &self.inbox);
+            env.now_us = self.now_us;
+            work(&mut self.upstream, &env)
+        }
+
+        fn send(&mut self, origin: Origin, bytes: &[u8]) {
+            self.with(|upstream, env| {
+                let node = upstream.nodes.owner(SLOT).unwrap();
+                let connection = upstream.shared_connection(env, node, false).unwrap();
+                let in_flight = env.in_flight(env.delivery(origin, false), Some(SLOT));
+                upstream.send(env, connection, bytes, in_flight);
+            });
+        }
+
+        /// Loses the connection to the owner of the slot.
+        fn lose(&mut self) {
+            self.with(|upstream, env| {
+                let node = upstream.nodes.owner(SLOT).unwrap();
+                let connection = upstream.shared_connection(env, node, false).unwrap();
+                upstream.lose(env, connection, "test");
+            });
+        }
+
+        /// Offers a new request; returns whether it has to wait.
+        fn waits(&mut self, client: Key, bytes: &[u8]) -> bool {
+            self.with(|upstream, env| {
+                let delivery = env.delivery(request_of(client), false);
+                let bytes = bytes.to_vec();
+                let pending = || Pending::Request(QueuedRequest { bytes, delivery });
+                upstream.waits_for_slot(SLOT, pending)
+            })
+        }
+
+        fn released(&mut self) -> Vec<String> {
+            let mut released = Vec::new();
+            while let Some(pending) = self.with(|upstream, env| upstream.next_released(env)) {
+                released.push(match pending {
+                    Pending::Request(queued) => String::from_utf8(queued.bytes).unwrap(),
+                    Pending::Transaction(_) => "transaction".to_owned(),
+                    Pending::Blocked(_) | Pending::Watch(_) => unreachable!(),
+                });
+            }
+            released
+        }
+    }
+
+    fn keys() -> (Key, Key) {
+        let mut slab = Slab::default();
+        (slab.insert(()), slab.insert(()))
+    }
+
+    fn request_of(client: Key) -> Origin {
+        Origin::Client { client, place: 0 }
+    }
+
+    #[test]
+    fn unwritten_requests_keep_their_order_and_go_before_later_ones() {
+        let mut bench = Bench::new();
+        let (client, transaction) = keys();
+        bench.send(request_of(client), b"first");
+        for part in [&b"MULTI"[..], b"EXEC"] {
+            bench.send(Origin::Transaction { transaction }, part);
+        }
+        bench.send(request_of(client), b"second");
+        assert!(!bench.waits(client, b"nothing is in the way"));
+        bench.lose();
+        assert!(bench.waits(client, b"third"));
+        assert_eq!(bench.released(), [""; 0], "the pause is not over");
+        bench.now_us += PAUSE_US;
+        assert_eq!(bench.released(), ["first", "transaction", "second", "third"]);
+        assert!(!bench.waits(client, b"the slot is free"));
+    }
+
+    #[test]
+    fn one_that_comes_back_again_holds_up_those_behind_it() {
+        let mut bench = Bench::new();
+        let (client, _) = keys();
+        bench.send(request_of(client), b"first");
+        bench.send(request_of(client), b"second");
+        bench.lose();
+        bench.now_us += PAUSE_US;
+        let first = bench.with(|upstream, env| upstream.next_released(env)).unwrap();
+        bench.with(|upstream, env| upstream.delay_pending(env, first, Some(SLOT)));
+        assert_eq!(bench.released(), [""; 0]);
+        bench.now_us += PAUSE_US;
+        assert_eq!(bench.released(), ["first", "second"]);
+    }
+
+    #[test]
+    fn a_slot_that_moves_waits_for_the_answers_of_its_former_node() {
+        let mut bench = Bench::new();
+        let (client, _) = keys();
+        bench.send(request_of(client), b"first");
+        let former = bench.with(|upstream, env| upstream.shared_connection(env, 0, false).unwrap());
+        bench.move_slots_to(1);
+        assert!(bench.waits(client, b"second"));
+        assert_eq!(bench.released(), [""; 0]);
+        // The former node is gone: what it did not get goes first.
+        bench.with(|upstream, env| upstream.lose(env, former, "test"));
+        bench.now_us += PAUSE_US;
+        assert_eq!(bench.released(), ["first", "second"]);
+        let event = std::iter::from_fn(|| bench.upstream.next_event()).last();
+        assert!(
+            matches!(event, Some(UpstreamEvent::Lost { node: 0, .. })),
+            "{event:?}"
+        );
+    }
+}

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::client::{Client, ClientFlag, Message};
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::parse_i64;
 
 use super::Reply;
 use super::list::ClientType;
-use crate::client::{ClientShared, Mark, Message};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 /// Which connections to end: those that fit everything asked for.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
         parse(ctx)?
     };
     let mut chosen = ctx.server().subscribers.clients.all();
-    chosen.retain(|client| filter.fits(client, ctx.client.id()));
+    chosen.retain(|client| filter.fits(client, ctx.session.id()));
     for client in &chosen {
         end(ctx, client);
     }
@@ -45,12 +45,12 @@ pub(super) fn kill(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-fn end(ctx: &mut Ctx<'_, '_>, client: &Arc<ClientShared>) {
-    client.set_mark(Mark::CLOSING, true);
+fn end(ctx: &mut Ctx<'_, '_>, client: &Arc<Client>) {
+    client.set_flag(ClientFlag::CLOSING, true);
     // From here on nobody sees it any more, though its thread has yet to close it.
     ctx.server().subscribers.clients.remove(client.id);
-    if client.id == ctx.client.id() {
-        ctx.client.close_after_reply = true;
+    if client.id == ctx.session.id() {
+        ctx.session.close_after_reply = true;
     } else {
         client.deliver(Message::Close);
     }
@@ -95,7 +95,7 @@ fn parse<'a>(ctx: &Ctx<'a, '_>) -> Result<Filter<'a>, CommandError> {
 }
 
 impl Filter<'_> {
-    fn fits(&self, client: &ClientShared, own_id: u64) -> bool {
+    fn fits(&self, client: &Client, own_id: u64) -> bool {
         self.peer.is_none_or(|peer| client.peer.as_bytes() == peer)
             && self.local.is_none_or(|local| client.local.as_bytes() == local)
             && self

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::client::{Client, ClientFlag};
+use nagaya_connections::tracking::TrackerInfo;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::server::Server;
 use nagaya_resp::{Args, Proto, parse_i64};
 
 use super::Reply;
-use crate::client::{ClientShared, Mark};
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::server::Server;
-use crate::tracking::TrackerInfo;
 
 /// What a connection is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ClientType {
         }
     }
 
-    pub(super) fn of(client: &ClientShared) -> ClientType {
+    pub(super) fn of(client: &Client) -> ClientType {
         if client.subscription_counts().is_empty() {
             ClientType::Normal
         } else {
@@ -47,7 +47,7 @@ impl ClientType {
 pub(super) fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
     let line = describe(
         ctx.server(),
-        &ctx.client.shared,
+        &ctx.session.shared,
         ctx.now_us() / 1_000_000,
         Some(&ctx.args),
     );
@@ -75,7 +75,7 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     };
     let now_s = ctx.now_us() / 1_000_000;
     let lines = chosen.iter().map(|client| {
-        let own = (client.id == ctx.client.id()).then_some(&ctx.args);
+        let own = (client.id == ctx.session.id()).then_some(&ctx.args);
         describe(ctx.server(), client, now_s, own)
     });
     let text: String = lines.collect();
@@ -84,7 +84,7 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
 }
 
 /// Returns the line of a connection; `own` is the request of the one that asks.
-pub(crate) fn describe(server: &Server, client: &ClientShared, now_s: i64, own: Option<&Args<'_>>) -> String {
+pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option<&Args<'_>>) -> String {
     let name = client.name().unwrap_or_default();
     let counts = client.subscription_counts();
     let tracker = server.subscribers.tracking.info_of(client.id);
@@ -97,13 +97,8 @@ pub(crate) fn describe(server: &Server, client: &ClientShared, now_s: i64, own: 
         client.input_free_bytes.load(Relaxed),
     );
     let output = client.output_bytes.load(Relaxed);
-    let total = size_of::<ClientShared>()
-        + request_bytes
-        + argument_bytes
-        + queued_bytes
-        + input
-        + input_free
-        + output;
+    let total =
+        size_of::<Client>() + request_bytes + argument_bytes + queued_bytes + input + input_free + output;
     let command = (client.last_command.load(Relaxed) as usize).checked_sub(1);
     let command = command
         .and_then(|number| server.registry.table.by_number(number))
@@ -134,18 +129,18 @@ pub(crate) fn describe(server: &Server, client: &ClientShared, now_s: i64, own: 
     )
 }
 
-fn flags(client: &ClientShared, tracker: Option<&TrackerInfo>) -> String {
+fn flags(client: &Client, tracker: Option<&TrackerInfo>) -> String {
     let all = [
-        (client.has_mark(Mark::MONITOR), 'O'),
+        (client.has_flag(ClientFlag::MONITOR), 'O'),
         (!client.subscription_counts().is_empty(), 'P'),
         (client.queued.load(Relaxed) >= 0, 'x'),
         (client.is_waiting(), 'b'),
         (tracker.is_some(), 't'),
         (tracker.is_some_and(|tracker| tracker.broken_redirect), 'R'),
         (tracker.is_some_and(|tracker| tracker.broadcast), 'B'),
-        (client.has_mark(Mark::CLOSING), 'c'),
+        (client.has_flag(ClientFlag::CLOSING), 'c'),
         (client.is_unix(), 'U'),
-        (client.has_mark(Mark::NO_EVICT), 'e'),
+        (client.has_flag(ClientFlag::NO_EVICT), 'e'),
     ];
     let set: String = all
         .into_iter()

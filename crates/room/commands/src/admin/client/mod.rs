@@ -1,14 +1,15 @@
 //! CLIENT: connections seen, named, held up and ended.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
+use nagaya_connections::client::{ClientFlag, Message};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, Handler, cmd};
+use nagaya_exec::help::{container, help};
+use nagaya_exec::session::Replies;
 use nagaya_resp::parse_i64;
 
 use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
-use crate::client::{Mark, Message, Replies};
-use crate::ctx::Ctx;
-use crate::entry::{Entry, Handler, cmd};
-use crate::error::CommandError;
-use crate::help::{container, help};
-use crate::spec::{ADMIN, Category, Flags, LOADING, NOSCRIPT, STALE};
 
 mod kill;
 mod list;
@@ -99,13 +100,13 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
 
 /// CLIENT ID
 fn id(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.out.int(ctx.client.id() as i64);
+    ctx.out.int(ctx.session.id() as i64);
     Ok(())
 }
 
 /// CLIENT GETNAME
 fn getname(ctx: &mut Ctx<'_, '_>) -> Reply {
-    match ctx.client.shared.name() {
+    match ctx.session.shared.name() {
         Some(name) => ctx.out.bulk(&name),
         None => ctx.out.nil(),
     }
@@ -114,7 +115,7 @@ fn getname(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// CLIENT SETNAME connection-name
 fn setname(ctx: &mut Ctx<'_, '_>) -> Reply {
-    ctx.client.shared.set_name(ctx.key(2))?;
+    ctx.session.shared.set_name(ctx.key(2))?;
     ctx.out.ok();
     Ok(())
 }
@@ -125,7 +126,7 @@ fn no_evict(ctx: &mut Ctx<'_, '_>) -> Reply {
     if !on && !ctx.is(2, "OFF") {
         return Err(CommandError::Syntax);
     }
-    ctx.client.shared.set_mark(Mark::NO_EVICT, on);
+    ctx.session.shared.set_flag(ClientFlag::NO_EVICT, on);
     ctx.out.ok();
     Ok(())
 }
@@ -133,13 +134,13 @@ fn no_evict(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// CLIENT REPLY ON|OFF|SKIP
 fn reply(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.is(2, "ON") {
-        ctx.client.replies = Replies::On;
+        ctx.session.replies = Replies::On;
         ctx.out.ok();
     } else if ctx.is(2, "OFF") {
-        ctx.client.replies = Replies::Off;
+        ctx.session.replies = Replies::Off;
     } else if ctx.is(2, "SKIP") {
-        if ctx.client.replies != Replies::Off {
-            ctx.client.replies = Replies::SkipNext;
+        if ctx.session.replies != Replies::Off {
+            ctx.session.replies = Replies::SkipNext;
         }
     } else {
         return Err(CommandError::Syntax);

@@ -1,11 +1,11 @@
 //! CLIENT PAUSE and CLIENT UNPAUSE.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::pause::PauseMode;
 use nagaya_resp::parse_i64;
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-use crate::pause::PauseMode;
 
 /// CLIENT PAUSE timeout [WRITE|ALL]
 pub(super) fn pause(ctx: &mut Ctx<'_, '_>) -> Reply {

@@ -1,9 +1,10 @@
-use crate::client::Message;
-use crate::testing::Session;
+use nagaya_connections::client::Message;
+
+use crate::testing::TestSession;
 
 #[test]
 fn a_name_is_kept_shown_and_taken_away() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT GETNAME", "$-1\r\n");
     session.check("CLIENT SETNAME worker-1", "+OK\r\n");
     session.check("CLIENT GETNAME", "$8\r\nworker-1\r\n");
@@ -16,7 +17,7 @@ fn a_name_is_kept_shown_and_taken_away() {
 
 #[test]
 fn list_has_every_field_in_order() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.advance_ms(3000);
     let mut other = session.another();
     other.text("MULTI");
@@ -59,7 +60,7 @@ fn list_has_every_field_in_order() {
 
 #[test]
 fn kill_ends_those_that_fit() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut second, mut third) = (session.another(), session.another());
     session.check("CLIENT KILL 127.0.0.1:40002", "+OK\r\n");
     assert_eq!(second.messages(), [Message::Close]);
@@ -73,8 +74,36 @@ fn kill_ends_those_that_fit() {
 }
 
 #[test]
+fn a_connection_that_has_ended_is_found_nowhere() {
+    let mut session = TestSession::new();
+    let mut other = session.another();
+    other.check("CLIENT TRACKING ON BCAST", "+OK\r\n");
+    other.text("SUBSCRIBE news");
+    other.disconnect();
+    let server = &session.engine.server;
+    assert_eq!(server.subscribers.clients.count(), 1);
+    assert!(server.subscribers.clients.find(other.client.id()).is_none());
+    assert_eq!(server.subscribers.tracking.stats().clients, 0);
+    session.check("PUBLISH news hello", ":0\r\n");
+    session.check("CLIENT KILL ID 2", ":0\r\n");
+}
+
+#[test]
+fn kill_by_user_takes_any_user_there_is() {
+    let mut session = TestSession::new();
+    let mut alice = session.another();
+    session.check("ACL SETUSER alice on nopass +@all", "+OK\r\n");
+    session.check("CLIENT KILL USER alice", ":0\r\n");
+    alice.check("AUTH alice any", "+OK\r\n");
+    session.check("CLIENT KILL USER alice", ":1\r\n");
+    assert_eq!(alice.messages(), [Message::Close]);
+    session.check("ACL DELUSER alice", ":1\r\n");
+    session.check("CLIENT KILL USER alice", "-ERR No such user 'alice'\r\n");
+}
+
+#[test]
 fn kill_refuses_bad_filters() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for (request, error) in [
         ("ID 0", "ERR client-id should be greater than 0"),
         ("ID x", "ERR client-id should be greater than 0"),
@@ -93,7 +122,7 @@ fn kill_refuses_bad_filters() {
 
 #[test]
 fn replies_can_be_switched_off_and_skipped() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT REPLY OFF", "");
     session.check("GET k", "");
     session.check("NOSUCH", "");
@@ -111,7 +140,7 @@ fn replies_can_be_switched_off_and_skipped() {
 
 #[test]
 fn a_pause_of_writes_holds_up_what_changes_data() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     session.check("SET k v PX 10", "+OK\r\n");
     session.check("CLIENT PAUSE 1000 WRITE", "+OK\r\n");
@@ -132,7 +161,7 @@ fn a_pause_of_writes_holds_up_what_changes_data() {
 
 #[test]
 fn exec_waits_when_its_commands_write() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut reader, mut writer) = (session.another(), session.another());
     reader.check("MULTI", "+OK\r\n");
     reader.check("GET k", "+QUEUED\r\n");
@@ -147,7 +176,7 @@ fn exec_waits_when_its_commands_write() {
 
 #[test]
 fn a_pause_of_all_leaves_only_client() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("CLIENT PAUSE 1000", "+OK\r\n");
     assert_eq!(session.try_run(&[b"GET", b"k"]), None);
     session.check(
@@ -165,7 +194,7 @@ fn a_pause_of_all_leaves_only_client() {
 
 #[test]
 fn unblock_ends_a_wait_in_either_way() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     for (reason, reply) in [
         ("", "*-1\r\n"),
@@ -195,7 +224,7 @@ fn unblock_ends_a_wait_in_either_way() {
 
 #[test]
 fn unblock_works_from_a_transaction_that_holds_the_same_shard() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     other.check("XREAD BLOCK 0 STREAMS s $", "");
     session.check("MULTI", "+OK\r\n");
@@ -207,7 +236,7 @@ fn unblock_works_from_a_transaction_that_holds_the_same_shard() {
 
 #[test]
 fn list_shows_subscribers_and_trackers() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let (mut subscriber, mut tracker) = (session.another(), session.another());
     subscriber.text("SUBSCRIBE a b");
     subscriber.text("PSUBSCRIBE p*");

@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ctx::Ctx;
-use crate::error::CommandError;
-
-use crate::client_tracking::{ClientTracking, Mode, disable};
-use crate::tracking::Tracker;
+use nagaya_command_spec::error::CommandError;
+use nagaya_connections::tracking::Tracker;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::session::tracking::{ClientTracking, Mode};
+use nagaya_exec::tracking::disable;
 
 type Reply = Result<(), CommandError>;
 
@@ -34,7 +34,7 @@ pub(crate) fn client_tracking(ctx: &mut Ctx<'_, '_>) -> Reply {
         }
         enable(ctx, &options);
     } else if ctx.is(2, "OFF") {
-        disable(&ctx.server().subscribers.tracking, ctx.client);
+        disable(&ctx.server().subscribers.tracking, ctx.session);
     } else {
         return Err(CommandError::Syntax);
     }
@@ -82,7 +82,7 @@ fn read_options<'c>(ctx: &Ctx<'c, '_>) -> Result<Options<'c>, CommandError> {
 
 /// Refuses options that contradict each other or how the client tracks already.
 fn check_modes(ctx: &Ctx<'_, '_>, options: &Options<'_>) -> Reply {
-    let mode = ctx.client.tracking.as_ref().map(|tracking| tracking.mode);
+    let mode = ctx.session.tracking.as_ref().map(|tracking| tracking.mode);
     let refusal = if !options.broadcast && !options.prefixes.is_empty() {
         "PREFIX option requires BCAST mode to be enabled"
     } else if mode.is_some_and(|mode| (mode == Mode::Broadcast) != options.broadcast) {
@@ -109,7 +109,11 @@ fn check_prefixes(ctx: &Ctx<'_, '_>, prefixes: &[&[u8]]) -> Reply {
         )))
     };
     for (at, prefix) in prefixes.iter().enumerate() {
-        let mut existing = ctx.client.tracking.iter().flat_map(|tracking| &tracking.prefixes);
+        let mut existing = ctx
+            .session
+            .tracking
+            .iter()
+            .flat_map(|tracking| &tracking.prefixes);
         if let Some(other) = existing.find(|other| overlaps(other, prefix)) {
             return refuse(prefix, "an existing", other);
         }
@@ -122,9 +126,9 @@ fn check_prefixes(ctx: &Ctx<'_, '_>, prefixes: &[&[u8]]) -> Reply {
 
 fn enable(ctx: &mut Ctx<'_, '_>, options: &Options<'_>) {
     let shared = &ctx.server().subscribers.tracking;
-    let tracking = ctx.client.tracking.get_or_insert_with(|| {
+    let tracking = ctx.session.tracking.get_or_insert_with(|| {
         Box::new(ClientTracking {
-            tracker: Arc::new(Tracker::new(Arc::clone(&ctx.client.shared))),
+            tracker: Arc::new(Tracker::new(Arc::clone(&ctx.session.shared))),
             mode: Mode::Every,
             caching: false,
             prefixes: BTreeSet::new(),
@@ -157,7 +161,7 @@ fn enable(ctx: &mut Ctx<'_, '_>, options: &Options<'_>) {
 /// CLIENT CACHING YES | NO
 pub(crate) fn client_caching(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (yes, no) = (ctx.is(2, "YES"), ctx.is(2, "NO"));
-    let Some(tracking) = &mut ctx.client.tracking else {
+    let Some(tracking) = &mut ctx.session.tracking else {
         return Err(CommandError::err(
             "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
         ));
@@ -189,7 +193,7 @@ pub(crate) fn client_getredir(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// CLIENT TRACKINGINFO
 pub(crate) fn client_trackinginfo(ctx: &mut Ctx<'_, '_>) -> Reply {
     let mut flags = Vec::new();
-    match &ctx.client.tracking {
+    match &ctx.session.tracking {
         None => flags.push("off"),
         Some(tracking) => {
             flags.push("on");
@@ -216,7 +220,7 @@ pub(crate) fn client_trackinginfo(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.out.bulk_str("redirect");
     ctx.out.int(redirect(ctx));
     ctx.out.bulk_str("prefixes");
-    match &ctx.client.tracking {
+    match &ctx.session.tracking {
         None => ctx.out.array(0),
         Some(tracking) => {
             ctx.out.array(tracking.prefixes.len());
@@ -228,6 +232,6 @@ pub(crate) fn client_trackinginfo(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// Returns the client that gets the messages: 0 when none is named, -1 when there is no tracking.
 fn redirect(ctx: &Ctx<'_, '_>) -> i64 {
-    let tracking = ctx.client.tracking.as_ref();
+    let tracking = ctx.session.tracking.as_ref();
     tracking.map_or(-1, |tracking| tracking.tracker.redirect() as i64)
 }

@@ -1,5 +1,8 @@
 //! DEBUG subcommands that look at values or write them anew.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
+use nagaya_keyspace::db::Expiry;
 use nagaya_resp::parse_i64;
 use nagaya_store::entry::Entry;
 use nagaya_store::rdb;
@@ -7,9 +10,6 @@ use nagaya_store::table::Keyed;
 use nagaya_store::value::{StrRef, ValueRef};
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::db::Expiry;
-use crate::error::CommandError;
 
 /// The type byte before a value's bytes, and version and checksum after them.
 const FRAME_BYTES: usize = 1 + 10;

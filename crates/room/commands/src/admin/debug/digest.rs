@@ -3,6 +3,7 @@
 //! It is Redis's: ordered things are mixed one after the other, unordered ones
 //! are combined by XOR, so that equal data gives equal digests on both sides.
 
+use nagaya_exec::ctx::Ctx;
 use nagaya_store::entry::Entry;
 use nagaya_store::listpack::{Item, ItemBuf};
 use nagaya_store::stream::StreamId;
@@ -11,7 +12,6 @@ use nagaya_store::value::{ValueKind, ValueRef};
 use sha1::{Digest as _, Sha1};
 
 use super::Reply;
-use crate::ctx::Ctx;
 
 /// A digest under construction.
 #[derive(Clone, Copy, Default)]

@@ -1,15 +1,15 @@
 //! DEBUG PROTOCOL: one reply of every type, for the tests of clients.
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Proto;
 
 use super::Reply;
-use crate::ctx::Ctx;
-use crate::error::CommandError;
 
 /// DEBUG PROTOCOL type
 pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {
     let name = ctx.key(2).to_ascii_lowercase();
-    let resp3 = ctx.client.proto() == Proto::Resp3;
+    let resp3 = ctx.session.proto() == Proto::Resp3;
     let out = &mut *ctx.out;
     match name.as_slice() {
         b"string" => out.bulk_str("Hello World"),

@@ -1,10 +1,10 @@
 use nagaya_resp::{Frame, Proto, parse_frame};
 
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 #[test]
 fn digests_depend_on_data_and_expiry_alone() {
-    let (mut first, mut second) = (Session::new(), Session::new());
+    let (mut first, mut second) = (TestSession::new(), TestSession::new());
     first.check("DEBUG DIGEST", &format!("+{}\r\n", "0".repeat(40)));
     for key in 0..50 {
         first.text(&format!("SET key{key} {key}"));
@@ -20,7 +20,7 @@ fn digests_depend_on_data_and_expiry_alone() {
 
 #[test]
 fn a_reload_keeps_everything() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.text("DEBUG POPULATE 100 k 20");
     session.text("XADD s 1-1 f v");
     session.text("SET volatile x PX 5000");
@@ -37,7 +37,7 @@ fn a_reload_keeps_everything() {
 
 #[test]
 fn populate_makes_the_keys_redis_makes() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check("DEBUG POPULATE 2", "+OK\r\n");
     session.check("GET key:1", "$7\r\nvalue:1\r\n");
     session.check("DEBUG POPULATE 1 p 3", "+OK\r\n");
@@ -50,7 +50,7 @@ fn populate_makes_the_keys_redis_makes() {
 
 #[test]
 fn every_protocol_type_is_a_whole_reply() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.client.set_proto(Proto::Resp3);
     for name in [
         "string", "integer", "double", "bignum", "null", "array", "set", "map", "verbatim", "true", "false",
@@ -72,15 +72,15 @@ fn every_protocol_type_is_a_whole_reply() {
 
 #[test]
 fn expiry_in_the_background_can_be_stopped() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.text("SET k v PX 1");
     session.advance_ms(10);
     let engine = std::sync::Arc::clone(&session.engine);
     let sweep = || {
-        let stats = crate::executor::Core::new_stats(&engine.server);
-        let mut core = crate::executor::Core::new(&engine.server, &stats);
+        let stats = nagaya_exec::executor::Executor::new_stats(&engine.server);
+        let mut executor = nagaya_exec::executor::Executor::new(&engine.server, &stats);
         (0..engine.server.keyspace.shards.count()).for_each(|shard| {
-            core.expire_shard(shard, 10);
+            executor.expire_shard(shard, 10);
         });
     };
     session.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
@@ -93,7 +93,7 @@ fn expiry_in_the_background_can_be_stopped() {
 
 #[test]
 fn odds_and_ends_answer() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.check(
         "DEBUG ERROR ERR-made up",
         "-ERR unknown subcommand or wrong number of arguments for 'ERROR'. Try DEBUG HELP.\r\n",

@@ -70,7 +70,7 @@ pub(super) fn human(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::resident_bytes;
+    use nagaya_keyspace::memory::resident_bytes;
 
     #[test]
     fn sizes_are_shown_as_redis_shows_them() {

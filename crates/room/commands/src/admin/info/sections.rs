@@ -4,14 +4,15 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use nagaya_connections::pubsub::Kind;
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::server::Server;
+use nagaya_exec::settings::show_percentile;
+use nagaya_exec::stats::ThreadStats;
+use nagaya_keyspace::memory::resident_bytes;
+
 use super::REDIS_VERSION;
 use super::process::{CpuTimes, human, system_bytes, system_name};
-use crate::ctx::Ctx;
-use crate::memory::resident_bytes;
-use crate::pubsub::Kind;
-use crate::server::Server;
-use crate::settings::show_percentile;
-use crate::stats::ThreadStats;
 
 /// One section.
 pub(super) struct Section {
@@ -119,8 +120,9 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 fn clients(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let all = ctx.server().subscribers.clients.all();
-    let largest =
-        |bytes: fn(&crate::client::ClientShared) -> usize| all.iter().map(|client| bytes(client)).max();
+    let largest = |bytes: fn(&nagaya_connections::client::Client) -> usize| {
+        all.iter().map(|client| bytes(client)).max()
+    };
     lines.put("connected_clients", all.len());
     lines.put("cluster_connections", 0);
     lines.put("maxclients", ctx.config().maxclients);
@@ -202,7 +204,7 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
 
 /// Returns the bytes in the buffers of all connections.
 pub(crate) fn client_bytes(server: &Server) -> usize {
-    let bytes = |client: &std::sync::Arc<crate::client::ClientShared>| {
+    let bytes = |client: &std::sync::Arc<nagaya_connections::client::Client>| {
         let buffers = [
             &client.input_bytes,
             &client.input_free_bytes,

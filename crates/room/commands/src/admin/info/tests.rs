@@ -1,4 +1,4 @@
-use crate::testing::Session;
+use crate::testing::TestSession;
 
 /// Returns the value of a field.
 fn field(text: &str, name: &str) -> String {
@@ -10,7 +10,7 @@ fn field(text: &str, name: &str) -> String {
 
 #[test]
 fn sections_come_by_name_by_default_and_all() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for request in [
         "INFO",
         "INFO default",
@@ -40,7 +40,7 @@ fn sections_come_by_name_by_default_and_all() {
 
 #[test]
 fn keyspace_counts_keys() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     assert!(session.text("INFO keyspace").ends_with("# Keyspace\r\n\r\n"));
     session.text("SET a 1");
     session.text("SET b 1 PX 5000");
@@ -52,7 +52,7 @@ fn keyspace_counts_keys() {
 
 #[test]
 fn commands_and_their_failures_are_counted() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.text("CONFIG RESETSTAT");
     session.text("SET k v");
     session.text("SET k");
@@ -83,7 +83,7 @@ fn commands_and_their_failures_are_counted() {
 
 #[test]
 fn failures_inside_a_transaction_belong_to_their_command() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for request in ["SET k v", "CONFIG RESETSTAT", "MULTI", "INCR k", "EXEC", "EXEC"] {
         session.text(request);
     }
@@ -99,7 +99,7 @@ fn failures_inside_a_transaction_belong_to_their_command() {
 
 #[test]
 fn durations_can_be_switched_off() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.text("CONFIG SET latency-tracking no");
     session.text("SET k v");
     assert!(!session.text("INFO latencystats").contains("usec_set"));
@@ -111,7 +111,7 @@ fn durations_can_be_switched_off() {
 
 #[test]
 fn a_command_that_waited_is_counted_once() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     let mut other = session.another();
     other.check("XREAD BLOCK 0 STREAMS s $", "");
     assert_eq!(field(&session.text("INFO clients"), "blocked_clients"), "1");
@@ -125,7 +125,7 @@ fn a_command_that_waited_is_counted_once() {
 
 #[test]
 fn rates_need_time_to_pass() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     session.text("INFO stats");
     for _ in 0..100 {
         session.text("GET k");
@@ -139,7 +139,7 @@ fn rates_need_time_to_pass() {
 
 #[test]
 fn what_a_user_may_not_run_is_rejected() {
-    let mut session = Session::new();
+    let mut session = TestSession::new();
     for request in [
         "ACL SETUSER a on nopass +auth",
         "CONFIG RESETSTAT",

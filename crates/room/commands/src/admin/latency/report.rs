@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::latency::{Events, Samples};
+use nagaya_exec::latency::{Events, Samples};
 
 /// Width of a drawing, in characters.
 const COLUMNS: usize = 80;

@@ -1,10 +1,10 @@
 //! CLUSTER, which every subcommand refuses: this is not a node of a Redis cluster.
 
-use crate::ctx::Ctx;
-use crate::entry::{Entry, cmd};
-use crate::error::CommandError;
-use crate::help::container;
-use crate::spec::{ADMIN, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE};
+use nagaya_command_spec::error::CommandError;
+use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NO_ASYNC_LOADING, NOSCRIPT, STALE};
+use nagaya_exec::ctx::Ctx;
+use nagaya_exec::entry::{Entry, cmd};
+use nagaya_exec::help::container;
 
 const CHANGES: Flags = NO_ASYNC_LOADING.and(ADMIN).and(STALE);
 const LOOKS: Flags = STALE;

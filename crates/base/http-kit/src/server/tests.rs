@@ -1,0 +1,211 @@
+//! A server against clients that misbehave, and its end.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const REQUEST: &[u8] = b"GET /quick HTTP/1.1\r\nhost: x\r\n\r\n";
+const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n";
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn options() -> Options {
+    Options {
+        connections_max: 100,
+        head_timeout: LIMIT,
+        head_bytes_max: 16 * 1024,
+        streams_max: 10,
+        write_timeout: None,
+        accept_pause: Duration::from_millis(10),
+    }
+}
+
+#[derive(Clone)]
+struct Refusals(mpsc::UnboundedSender<()>);
+
+impl Observer for Refusals {
+    type Guard = ();
+
+    fn opened(&self) {}
+
+    fn refused(&self, stream: &TcpStream) {
+        stream.try_write(b"full").unwrap();
+        self.0.send(()).unwrap();
+    }
+}
+
+struct Running {
+    address: SocketAddr,
+    stop: Stop,
+    /// A message for each request to `/slow`; it is answered when the sender in it is used or dropped.
+    slow: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+    task: JoinHandle<Cut>,
+}
+
+async fn start(options: Options) -> Running {
+    start_with(options, ()).await
+}
+
+async fn start_with(options: Options, observer: impl Observer) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), Stop::default());
+    let (sender, slow) = mpsc::unbounded_channel();
+    let service = move |request: Request<Incoming>, _| {
+        let sender = sender.clone();
+        async move {
+            if request.uri().path() == "/slow" {
+                let (release, released) = oneshot::channel();
+                sender.send(release).unwrap();
+                released.await.ok();
+            }
+            let large = request.uri().path() == "/large";
+            let body = if large {
+                vec![b'x'; 64 << 20].into()
+            } else {
+                Bytes::from("done")
+            };
+            Response::new(Full::new(body))
+        }
+    };
+    let task = tokio::spawn(serve(listener, options, observer, stop.clone(), service));
+    Running {
+        address,
+        stop,
+        slow,
+        task,
+    }
+}
+
+async fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream
+}
+
+/// Reads until the server closes.
+async fn read_all(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is an end too.
+    stream.read_to_end(&mut bytes).await.ok();
+    String::from_utf8(bytes).unwrap()
+}
+
+async fn read_response(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    while !text.ends_with("done") {
+        let mut buffer = [0; 1024];
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert!(read > 0, "closed after {text:?}");
+        text.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+    }
+    text
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_refused() {
+    let (refusals, mut refused) = mpsc::unbounded_channel();
+    let limited = Options {
+        connections_max: 1,
+        ..options()
+    };
+    let server = start_with(limited, Refusals(refusals)).await;
+    let mut first = send(server.address, REQUEST).await;
+    assert!(read_response(&mut first).await.starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(read_all(send(server.address, b"").await).await, "full");
+    refused.recv().await.unwrap();
+    // Its place is free again when it has gone.
+    drop(first);
+    loop {
+        let text = read_all(send(server.address, b"GET / HTTP/1.0\r\n\r\n").await).await;
+        if text.ends_with("done") {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_head_ends_the_connection() {
+    let hasty = Options {
+        head_timeout: Duration::from_millis(100),
+        ..options()
+    };
+    let server = start(hasty).await;
+    for part in [&b""[..], b"G", b"GET / HTTP/1.1\r\nhos"] {
+        let text = read_all(send(server.address, part).await).await;
+        assert!(!text.contains("done"), "{text}");
+    }
+    // The second request of a connection is timed as well.
+    let mut stream = send(server.address, REQUEST).await;
+    read_response(&mut stream).await;
+    stream.write_all(b"GET / HT").await.unwrap();
+    assert!(!read_all(stream).await.contains("done"));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let server = start(options()).await;
+    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx-y: {}\r\n\r\n", "z".repeat(20_000));
+    let text = read_all(send(server.address, head.as_bytes()).await).await;
+    assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let impatient = Options {
+        write_timeout: Some(Duration::from_millis(200)),
+        connections_max: 1,
+        ..options()
+    };
+    let server = start(impatient).await;
+    let _stalled = send(server.address, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let began = std::time::Instant::now();
+    loop {
+        let text = read_all(send(server.address, b"GET / HTTP/1.0\r\n\r\n").await).await;
+        if text.ends_with("done") {
+            return;
+        }
+        assert!(
+            began.elapsed() < LIMIT,
+            "the stalled client still has its connection"
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn draining_answers_what_has_begun_and_closes_the_rest() {
+    let mut server = start(options()).await;
+    let mut idle = send(server.address, REQUEST).await;
+    read_response(&mut idle).await;
+    let slow = send(server.address, SLOW).await;
+    let release = server.slow.recv().await.unwrap();
+    server.stop.draining.cancel();
+    server.stop.closing.cancelled().await;
+    assert_eq!(read_all(idle).await, "");
+    assert!(TcpStream::connect(server.address).await.is_err());
+    release.send(()).unwrap();
+    assert!(read_all(slow).await.ends_with("done"));
+    assert_eq!(server.task.await.unwrap(), Cut::default());
+}
+
+#[tokio::test]
+async fn what_is_open_at_the_cut_is_counted() {
+    let mut server = start(options()).await;
+    let slow = send(server.address, SLOW).await;
+    let _release = server.slow.recv().await.unwrap();
+    let half = send(server.address, b"GET / HTTP/1.1\r\nhost: x\r\n").await;
+    // The server reads the half head before it drains.
+    let mut other = send(server.address, REQUEST).await;
+    read_response(&mut other).await;
+    server.stop.draining.cancel();
+    server.stop.closing.cancelled().await;
+    server.stop.cut.cancel();
+    let cut = server.task.await.unwrap();
+    assert_eq!(cut.answering, 1);
+    assert!(cut.connections >= 1, "{cut:?}");
+    assert_eq!(read_all(slow).await, "");
+    assert_eq!(read_all(half).await, "");
+}

@@ -1,0 +1,141 @@
+//! Holds a request against a user's rights.
+
+use nagaya_command_spec::key_positions::each_key;
+use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
+use nagaya_command_spec::table::Command;
+use nagaya_resp::Args;
+
+use crate::acl::rules::Rules;
+use crate::acl::selector::{Access, Selector};
+
+/// What a user lacked, the most telling last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    Command,
+    Key,
+    Auth,
+    Channel,
+}
+
+/// A request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Denied {
+    pub reason: Reason,
+    /// The argument that names the key or channel.
+    pub at: usize,
+}
+
+impl Denied {
+    /// Returns what the log shows: the command, the key or the channel.
+    pub fn object(self, command: &Command, args: &Args<'_>) -> Vec<u8> {
+        match self.reason {
+            Reason::Command => command.full_name.clone().into_bytes(),
+            Reason::Key | Reason::Channel | Reason::Auth => args[self.at].to_vec(),
+        }
+    }
+}
+
+impl Rules {
+    /// Tells whether one of the selectors allows the request. When none does, the one that came closest
+    /// gives the reason.
+    pub fn check(&self, command: &Command, args: &Args<'_>) -> Result<(), Denied> {
+        let mut closest = Denied {
+            reason: Reason::Command,
+            at: 0,
+        };
+        for selector in &self.selectors {
+            match selector.check(command, args) {
+                Ok(()) => return Ok(()),
+                Err(denied) => closest = closest.max(denied),
+            }
+        }
+        Err(closest)
+    }
+
+    /// Tells whether the request is allowed by a selector that also may read every key, as a command
+    /// needs that reads keys its arguments do not name.
+    pub fn allow_reading_all_keys(&self, command: &Command, args: &Args<'_>) -> bool {
+        self.selectors.iter().any(|selector| {
+            selector.allows_all_keys(Access::needed(ACCESS)) && selector.check(command, args).is_ok()
+        })
+    }
+}
+
+impl Selector {
+    fn check(&self, command: &Command, args: &Args<'_>) -> Result<(), Denied> {
+        if !self.allows_command(command, args) {
+            return Err(Denied {
+                reason: Reason::Command,
+                at: 0,
+            });
+        }
+        if !self.all_keys
+            && let Some(at) = self.first_denied_key(command, args)
+        {
+            return Err(Denied {
+                reason: Reason::Key,
+                at,
+            });
+        }
+        if !self.all_channels
+            && let Some(at) = self.first_denied_channel(command, args)
+        {
+            return Err(Denied {
+                reason: Reason::Channel,
+                at,
+            });
+        }
+        Ok(())
+    }
+
+    fn allows_command(&self, command: &Command, args: &Args<'_>) -> bool {
+        if self.all_commands || command.spec.flags.has(NO_AUTH) || self.commands.has(command.number) {
+            return true;
+        }
+        let Some(first_arg) = args.get(1) else {
+            return false;
+        };
+        self.first_args
+            .get(&command.number)
+            .is_some_and(|allowed| allowed.iter().any(|known| known.eq_ignore_ascii_case(first_arg)))
+    }
+
+    /// A request whose keys cannot all be told is one that its handler refuses; those found count.
+    fn first_denied_key(&self, command: &Command, args: &Args<'_>) -> Option<usize> {
+        let mut denied = None;
+        each_key(command.spec, args, |at, flags| {
+            if denied.is_none() && !self.allows_key(&args[at], Access::needed(flags)) {
+                denied = Some(at);
+            }
+        })
+        .ok();
+        denied
+    }
+
+    fn first_denied_channel(&self, command: &Command, args: &Args<'_>) -> Option<usize> {
+        let channels = channels_of(command)?;
+        let end = if channels.only_first { 2 } else { args.len() };
+        (1..end.min(args.len())).find(|&at| !self.allows_channel(&args[at], channels.patterns))
+    }
+}
+
+/// Which arguments of a command are channels, from the first on.
+#[derive(Clone, Copy)]
+struct Channels {
+    only_first: bool,
+    patterns: bool,
+}
+
+/// Leaving a channel needs no right, so the commands that do are not here.
+fn channels_of(command: &Command) -> Option<Channels> {
+    if !command.spec.flags.has(PUBSUB) {
+        return None;
+    }
+    let (only_first, patterns) = match command.spec.name {
+        "SUBSCRIBE" | "SSUBSCRIBE" => (false, false),
+        "PSUBSCRIBE" => (false, true),
+        "PUBLISH" | "SPUBLISH" => (true, false),
+        _ => return None,
+    };
+    Some(Channels { only_first, patterns })
+}

@@ -1,0 +1,124 @@
+//! Settings of the running engine, as CONFIG GET and SET see them.
+//!
+//! What a setting is called and which values it takes is in the table of
+//! `settings.rs`; here is where their values live.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nagaya_store::limits::EncodingLimits;
+
+/// One consistent set of settings. Readers hold a snapshot; CONFIG SET makes a new one.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub limits: EncodingLimits,
+    /// Classes of keyspace events to publish.
+    pub notify: nagaya_keyspace::notify::Events,
+    /// Longest string value, in bytes.
+    pub proto_max_bulk_len: usize,
+    /// New users and selectors may use every channel.
+    pub acl_pubsub_default_all: bool,
+    /// Where ACL LOAD and ACL SAVE keep the users.
+    pub acl_file: Option<PathBuf>,
+    /// Most bytes that keys may take; 0 for no bound.
+    pub maxmemory: u64,
+    /// Which keys go when that is not enough, as Redis names it.
+    pub maxmemory_policy: &'static str,
+    /// Keys looked at to find one that should go.
+    pub maxmemory_samples: usize,
+    /// Most bytes that all connections' buffers may take; negative: percent of `maxmemory`.
+    pub maxmemory_clients: i64,
+    /// Commands that take at least this many microseconds are logged; negative: none.
+    pub slowlog_log_slower_than: i64,
+    pub slowlog_max_len: usize,
+    /// Events that take at least this many milliseconds are kept for LATENCY; 0: none.
+    pub latency_monitor_threshold: i64,
+    /// Durations of commands are counted per command.
+    pub latency_tracking: bool,
+    pub latency_tracking_info_percentiles: Vec<f64>,
+    /// Milliseconds after which a running script lets other clients be told that the server is busy.
+    pub busy_reply_threshold: i64,
+    /// Seconds after which an idle connection is closed; 0: never.
+    pub timeout: u32,
+    pub maxclients: u32,
+    /// The default user's password; empty for none.
+    pub requirepass: String,
+    /// Most bytes of requests that a connection may have sent ahead.
+    pub client_query_buffer_limit: usize,
+    /// Bounds on unread replies: of plain connections, replicas, and subscribers.
+    pub client_output_buffer_limit: [OutputLimit; 3],
+    pub acllog_max_len: usize,
+    pub tracking_table_max_keys: usize,
+    /// How hard expired keys are looked for, from 1 to 10.
+    pub active_expire_effort: u32,
+    /// Where the engine listens, for those who ask.
+    pub port: u16,
+    pub bind: String,
+    /// Settings that are kept for those who ask and have no effect, when not as they were at first.
+    pub without_effect: BTreeMap<&'static str, String>,
+}
+
+/// How much may wait for a client that does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Bytes at which the connection is closed at once; 0: never.
+    pub hard_bytes: u64,
+    /// Bytes at which it is closed after `soft_seconds`; 0: never.
+    pub soft_bytes: u64,
+    pub soft_seconds: u64,
+}
+
+impl Config {
+    /// Returns how long a command may take before any log wants to know of it, in nanoseconds.
+    pub fn slow_ns(&self) -> u64 {
+        let logged =
+            u64::try_from(self.slowlog_log_slower_than).map_or(u64::MAX, |us| us.saturating_mul(1_000));
+        let kept = match self.latency_monitor_threshold {
+            ms if ms > 0 => (ms as u64).saturating_mul(1_000_000),
+            _ => u64::MAX,
+        };
+        logged.min(kept)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let output_limit = |hard_mib: u64, soft_mib: u64, soft_seconds| OutputLimit {
+            hard_bytes: hard_mib << 20,
+            soft_bytes: soft_mib << 20,
+            soft_seconds,
+        };
+        Config {
+            limits: EncodingLimits::default(),
+            notify: nagaya_keyspace::notify::Events::default(),
+            proto_max_bulk_len: 512 * 1024 * 1024,
+            acl_pubsub_default_all: false,
+            acl_file: None,
+            maxmemory: 0,
+            maxmemory_policy: "noeviction",
+            maxmemory_samples: 5,
+            maxmemory_clients: 0,
+            slowlog_log_slower_than: 10_000,
+            slowlog_max_len: 128,
+            latency_monitor_threshold: 0,
+            latency_tracking: true,
+            latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
+            busy_reply_threshold: 5000,
+            timeout: 0,
+            maxclients: 10_000,
+            requirepass: String::new(),
+            client_query_buffer_limit: 1 << 30,
+            client_output_buffer_limit: [
+                output_limit(0, 0, 0),
+                output_limit(256, 64, 60),
+                output_limit(32, 8, 60),
+            ],
+            acllog_max_len: 128,
+            tracking_table_max_keys: 1_000_000,
+            active_expire_effort: 1,
+            port: 6380,
+            bind: "127.0.0.1".to_owned(),
+            without_effect: BTreeMap::new(),
+        }
+    }
+}

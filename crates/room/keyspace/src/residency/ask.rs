@@ -1,0 +1,124 @@
+//! Reads the answers to clients' questions from the cold tier.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nagaya_command_spec::glob;
+use nagaya_connections::client::{Client, Message};
+use nagaya_connections::cold_query::{ColdAnswer, ColdQuery, NumberedQuery};
+use nagaya_tiering::cold::{ColdError, ColdTier, KeyRow, TagRow};
+
+use crate::keyspace::Keyspace;
+use crate::residency::tiering::Tiering;
+
+/// Keys read from the cold tier at a time.
+const PAGE: usize = 10_000;
+/// Keys read at a time when only their tags matter.
+const TAG_PAGE: usize = 64;
+
+impl Tiering {
+    /// Passes a question on to whoever asks the cold tier.
+    pub fn pass_on(&self, query: ColdQuery, client: &Arc<Client>) {
+        if query == ColdQuery::Saved {
+            self.wait_for_save(client);
+        } else {
+            let number = client.answers.lock().number();
+            let asked = NumberedQuery { number, query };
+            let client = Arc::clone(client);
+            // When nobody takes orders any more, the engine is ending and so are its clients.
+            self.loads
+                .send(crate::residency::tiering::ColdRequest::Ask(asked, client))
+                .ok();
+        }
+    }
+}
+
+impl Keyspace {
+    /// Asks the cold tier and lets the client that wants to know go on.
+    pub fn answer(&self, asked: &NumberedQuery, client: &Client) {
+        let Some(tiering) = self.tiering.get() else { return };
+        let refusal = match reply_to(&*tiering.cold, &asked.query) {
+            Ok(answer) => {
+                client.answers.lock().put(asked.number, answer);
+                None
+            }
+            Err(error) => {
+                tiering.counters.loads_failed.fetch_add(1, Ordering::Relaxed);
+                Some(format!("TRYAGAIN {error}").into())
+            }
+        };
+        client.deliver(Message::Resume(refusal));
+    }
+}
+
+/// Asks the cold tier and waits for its answer.
+pub fn reply_to(cold: &dyn ColdTier, query: &ColdQuery) -> Result<ColdAnswer, ColdError> {
+    Ok(match query {
+        ColdQuery::Page { after, limit } => {
+            let after = after.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+            ColdAnswer::Keys(cold.keys_after(after, *limit)?)
+        }
+        ColdQuery::Matching(pattern) => ColdAnswer::Keys(matching(cold, pattern)?),
+        ColdQuery::Tag(tag) => ColdAnswer::Tag(cold.tag(tag)?),
+        ColdQuery::Tags { prefix, after, limit } => {
+            ColdAnswer::Tags(tags_with_prefix(cold, prefix, after.as_deref(), *limit)?)
+        }
+        ColdQuery::Survey { known, after, limit } => {
+            let known = known.iter().map(|tag| cold.tag(tag));
+            let known: Vec<Option<TagRow>> = known.collect::<Result<_, _>>()?;
+            ColdAnswer::Survey {
+                known: known.into_iter().flatten().collect(),
+                page: cold.tags_after(after.as_deref(), *limit)?,
+            }
+        }
+        ColdQuery::Saved => ColdAnswer::Saved,
+    })
+}
+
+fn matching(cold: &dyn ColdTier, pattern: &[u8]) -> Result<Vec<KeyRow>, ColdError> {
+    let mut found = Vec::new();
+    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    loop {
+        let after = last.as_ref().map(|(tag, key)| (tag.as_slice(), key.as_slice()));
+        let page = cold.keys_after(after, PAGE)?;
+        let Some(end) = page.last() else {
+            return Ok(found);
+        };
+        last = Some((end.tag.clone(), end.key.clone()));
+        found.extend(page.into_iter().filter(|row| glob::matches(pattern, &row.key)));
+    }
+}
+
+/// Lists tags by the order of their keys, which is that of their names. The keys of a tag but for the first
+/// ones are skipped: what comes after all of them begins behind the tag and a zero byte.
+fn tags_with_prefix(
+    cold: &dyn ColdTier,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<TagRow>, ColdError> {
+    let behind = |tag: &[u8]| [tag, b"\0"].concat();
+    let mut found = Vec::new();
+    let mut place = match after {
+        Some(tag) => Some(behind(tag)),
+        None => (!prefix.is_empty()).then(|| prefix.to_vec()),
+    };
+    loop {
+        let from = place.as_deref().map(|tag| (tag, &b""[..]));
+        let mut page = cold.keys_after(from, TAG_PAGE)?;
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
+        place = Some(behind(&last.tag));
+        page.dedup_by(|a, b| a.tag == b.tag);
+        for key in page {
+            if !key.tag.starts_with(prefix) {
+                return Ok(found);
+            }
+            found.extend(cold.tag(&key.tag)?);
+            if found.len() >= limit {
+                return Ok(found);
+            }
+        }
+    }
+}
