@@ -1,4 +1,4 @@
-//! One HTTP request and its answer.
+//! Sends calls and reads their responses.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Connections unused for this long are closed; below the usual limits of load balancers.
 const IDLE_LIMIT: Duration = Duration::from_secs(50);
 
-/// Whether a call may be sent again when nobody knows what became of it.
+/// Whether a call may be repeated when its outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// The house recognises a repetition, or repeating changes nothing.
+    /// The server recognises a repetition, or the call is idempotent.
     Safe,
-    /// Only when it certainly was not done.
+    /// Only if it certainly was not executed.
     IfNotDone,
     Never,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Call {
     /// With the query, percent-encoded.
     pub(crate) path: String,
     pub(crate) body: Bytes,
-    /// How long the house was asked to wait before it answers.
+    /// How long the server was asked to wait before it answers.
     pub(crate) wait: Duration,
     pub(crate) repeat: Repeat,
 }
@@ -68,12 +68,12 @@ impl Call {
     }
 }
 
-/// Connections to one house.
+/// Connections to one server.
 pub(crate) struct Transport {
     pool: HttpsClient,
     scheme: Scheme,
     authority: http::uri::Authority,
-    /// What the paths are put behind, for houses that share a name with others.
+    /// Prefix of all paths, for servers behind a shared host name.
     prefix: String,
     authorization: Option<HeaderValue>,
     timeout: Duration,
@@ -97,10 +97,10 @@ impl Transport {
         })
     }
 
-    /// Sends a call, repeats it as far as that is safe, and reads the answer.
+    /// Sends a call, repeats it where that is safe, and reads the response.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         let body = self.send(&call).await?;
-        // Calls that answer with nothing are read as `null`.
+        // An empty response is read as `null`.
         let text = if body.is_empty() { b"null" } else { &body[..] };
         serde_json::from_slice(text).map_err(|source| Error::Answer {
             path: call.path,
@@ -199,7 +199,7 @@ impl Transport {
     }
 }
 
-/// Makes a pool of connections that follows no redirects.
+/// Creates a connection pool that follows no redirects.
 pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpsClient, Error> {
     let limits = Limits {
         connect: Some(CONNECT_LIMIT),
@@ -214,13 +214,13 @@ pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpsClient, Error> {
             .with_native_roots()
             .map_err(|error| Error::Tls(error.to_string()))?
     } else {
-        // No certificates are read for a server that is spoken to in the clear.
+        // A plain-text connection needs no certificates.
         config.with_root_certificates(rustls::RootCertStore::empty())
     };
     Ok(HttpsClient::with_tls(limits, config.with_no_client_auth()))
 }
 
-/// Writes text for use inside a path or query.
+/// Percent-encodes text for a path or query.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

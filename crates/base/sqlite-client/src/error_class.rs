@@ -34,7 +34,7 @@ pub fn classify(error: &Error) -> ErrorClass {
 }
 
 /// Returns an error about an unexpected value in a column.
-pub fn strange_value(column: usize, what: &'static str) -> Error {
+pub fn unexpected_value(column: usize, what: &'static str) -> Error {
     Error::FromSqlConversionFailure(column, types::Type::Null, what.into())
 }
 
@@ -54,6 +54,6 @@ mod tests {
         assert_eq!(of(ffi::SQLITE_CORRUPT), ErrorClass::Damaged);
         assert_eq!(of(ffi::SQLITE_NOTADB), ErrorClass::Damaged);
         assert_eq!(of(ffi::SQLITE_IOERR_FSYNC), ErrorClass::Failed);
-        assert_eq!(classify(&strange_value(0, "kind")), ErrorClass::Damaged);
+        assert_eq!(classify(&unexpected_value(0, "kind")), ErrorClass::Damaged);
     }
 }

@@ -4,7 +4,7 @@ mod error_class;
 mod scalar;
 mod schema;
 
-pub use error_class::{ErrorClass, classify, strange_value};
+pub use error_class::{ErrorClass, classify, unexpected_value};
 pub use nagaya_sql::Migration;
 pub use scalar::scalar;
 pub use schema::{Schema, SchemaError};

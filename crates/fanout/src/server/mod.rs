@@ -1,4 +1,4 @@
-//! The listener: connections in, requests to the service, and an orderly end.
+//! The listener: accepts connections, passes requests to the service, and shuts down gracefully.
 
 mod events;
 mod handler;
@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::service::Fanout;
 
-/// What a client gets: a whole body, or events as they come.
+/// A response: a complete body, or a stream of events.
 type Reply = Response<Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>>;
 
-/// How long to wait after accepting failed.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Concurrent requests of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1000;
-/// Longest head of a request. Queries are handed on, so they may be long.
+/// Longest head of a request, in bytes. Queries are passed on, so they may be long.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The listener, bound.
@@ -36,10 +36,10 @@ pub struct Server {
     listener: TcpListener,
 }
 
-/// What had to be cut at the end.
+/// What was cut at shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// Connections with a request unanswered.
+    /// Connections with an unanswered request.
     pub connections: usize,
     /// Requests whose endpoints were marked as stopped.
     pub requests: usize,
@@ -51,13 +51,13 @@ impl Server {
         Ok(Server { fanout, listener })
     }
 
-    /// The bound address, with the port the system chose if it was asked to.
+    /// Returns the bound address, with the port that the system chose if it was 0.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `draining`, then until everything under way is finished, or `cut` comes; then what is
-    /// unfinished is marked as such.
+    /// Serves until `draining`, then until everything in progress is finished, or `cut` comes; the rest is
+    /// then marked as stopped.
     pub async fn run(self, draining: CancellationToken, cut: CancellationToken) -> Cut {
         let fanout = self.fanout;
         let stop = Stop {

@@ -11,8 +11,8 @@ settings! {
         listen: Listen = "127.0.0.1:7400", fixed, flag "--http-listen";
         /// The token that callers send as `Authorization: Bearer TOKEN`; it may do everything.
         /// Tokens made with `nagaya token create` work beside it: `admin` does everything,
-        /// `read` may look. Not set, whoever reaches the listener without a token may ask
-        /// anything, also when tokens were made, except web pages of another origin; a token
+        /// `read` may look. If it is not set, any client without a token may do
+        /// everything, even if tokens exist, except web pages of another origin; a token
         /// that is sent counts for what it is. `/healthz` and `/readyz` are open in any case:
         /// what probes a house seldom has credentials.
         token: Option<Secret> = Unset, fixed;

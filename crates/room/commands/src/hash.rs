@@ -24,7 +24,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("HDEL", -3, hdel, WRITE.and(FAST), &[key(1, RW.and(DELETE))])
         .about("Removes fields of a hash.", "O(N) for N fields removed"),
     entry("HEXISTS", 3, hexists, READONLY.and(FAST), LOOKS)
-        .about("Tells whether a hash has a field.", "O(1)"),
+        .about("Returns whether a hash has a field.", "O(1)"),
     entry("HGET", 3, hget, READONLY.and(FAST), READS)
         .about("Returns the value of a field of a hash.", "O(1)"),
     entry("HGETALL", 2, hgetall, READONLY, READS).about(

@@ -67,7 +67,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     )
     .about("Stores the members that all sets have.", INTERSECTION_COST),
     entry("SISMEMBER", 3, sismember, READONLY.and(FAST), LOOKS)
-        .about("Tells whether a set has a member.", "O(1)"),
+        .about("Returns whether a set has a member.", "O(1)"),
     entry("SMEMBERS", 2, smembers, READONLY, READS)
         .about("Returns all members of a set.", "O(N) for a set of N members"),
     entry("SMISMEMBER", -3, smismember, READONLY.and(FAST), READS)

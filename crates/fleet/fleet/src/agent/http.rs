@@ -1,12 +1,13 @@
 //! Workers as HTTP callbacks: the agent tells a server to start, update and stop them.
 //!
-//! `POST URL/start`, `/update`, `/stop`, `/request`, each with a JSON body that names `app`,
-//! `instance`, `worker` and `epoch`; `start` and `update` carry the config as it is in `config`,
-//! `request` a `key` and gets its answer as the body. Any 2xx means done. A stop is repeated until it
-//! is answered, and nobody else gets the worker before: what the agent cannot do is kill it, so the
-//! server has to stop a worker by itself when `lease_ms` passed since the last `start` or `renew`.
-//! Calls are connections of their own and may overtake each other: after a `stop`, a `start` with the
-//! same epoch is one that came late, and is not to be followed.
+//! `POST URL/start`, `/update`, `/stop`, `/request`, each with a JSON body that names `app`, `instance`,
+//! `worker` and `epoch`; `start` and `update` carry the unchanged config in `config`; `request` carries a
+//! `key`, and the response body is its answer. Any 2xx means success.
+//!
+//! A stop is repeated until it is confirmed, and the worker is not assigned elsewhere before. The agent
+//! cannot kill the worker, so the server must stop it on its own when `lease_ms` has passed since the last
+//! `start` or `renew`. Calls use separate connections and may overtake each other: a `start` that arrives
+//! after a `stop` with the same epoch is late and must be ignored.
 
 use std::io;
 use std::time::Duration;
@@ -27,9 +28,9 @@ pub struct HttpRunner {
     caller: Caller,
     /// How long a call may take.
     pub limit: Duration,
-    /// Told to the server with every start and renewal.
+    /// Sent to the server with every start and renewal.
     pub lease: Duration,
-    /// How often the server is told that a worker may run on.
+    /// How often the server is told that a worker may keep running.
     pub renew_every: Duration,
 }
 
@@ -92,7 +93,7 @@ impl HttpRunner {
                 started();
                 None
             }
-            // It may have begun all the same, so it is stopped.
+            // It may have started all the same, so it is stopped.
             Some(Err(error)) => Some(Ended::Failed(format!("start failed: {error}"))),
             None => Some(Ended::Stopped),
         };
@@ -116,7 +117,7 @@ impl HttpRunner {
                     continue;
                 }
             };
-            // A server that does not answer must not hold up the stop.
+            // A server that does not answer must not delay the stop.
             match unless_stopped(stop, self.call(verb, identity, extra.as_slice())).await {
                 Some(Ok(_)) => (),
                 Some(Err(error)) => ended = Some(Ended::Failed(error.to_string())),
@@ -125,7 +126,7 @@ impl HttpRunner {
         }
         while let Err(error) = self.call("stop", identity, &[]).await {
             tracing::warn!(worker = %identity.worker, %error, "stop not confirmed");
-            // Past its lease the server has stopped it by itself.
+            // Past its lease, the server has stopped it on its own.
             if stop.is_ordered() && boot_now() > stop.ordered().await + self.lease {
                 break;
             }
@@ -134,19 +135,19 @@ impl HttpRunner {
         ended.unwrap_or(Ended::Stopped)
     }
 
-    /// Passes a question on, beside all else.
+    /// Forwards a question in a separate task.
     fn answer(&self, identity: &Identity, question: Question) {
         let (runner, identity) = (self.clone(), identity.clone());
         tokio::spawn(async move {
             let key = serde_json::Value::from(question.key.as_str()).to_string();
             let answer = runner.call("request", &identity, &[("key", key)]).await;
-            // Whoever asked may have given up.
+            // The asker may have given up.
             let _ = question.answer.send(answer.map_err(|error| error.to_string()));
         });
     }
 }
 
-/// The answer to a call, or none if the worker has to stop first.
+/// Returns the result of a call, or `None` if the worker has to stop first.
 async fn unless_stopped<T>(stop: &mut StopSignal, call: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -161,7 +162,7 @@ impl Runner for HttpRunner {
     }
 }
 
-/// A config is JSON already, unless somebody installed other bytes; those go as a string.
+/// A config is JSON already, unless other bytes were installed; those are sent as a string.
 fn config_json(config: &[u8]) -> String {
     let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(config).is_ok();
     match std::str::from_utf8(config) {

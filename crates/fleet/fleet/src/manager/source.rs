@@ -1,4 +1,4 @@
-//! The outside list: what should exist. A list that cannot be read whole is no list.
+//! The external list of workers. A list that cannot be read completely is an error.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,7 +19,7 @@ use crate::name::{BadName, WorkerId, check_label};
 use crate::plan::Constraints;
 use crate::store::Install;
 
-/// Pages of one list; more are taken for pages that go in a circle.
+/// Pages per list at most; more are taken for a loop of links.
 const PAGES_MAX: usize = 10_000;
 /// How long a page, or a command, may take.
 const READ_LIMIT: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const READ_LIMIT: Duration = Duration::from_secs(60);
 /// Where the list comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A file, read anew every time.
+    /// A file, read again every time.
     File(PathBuf),
     /// A command whose standard output is the list; no shell is involved.
     Exec(Vec<String>),
@@ -40,13 +40,13 @@ pub enum Source {
 #[derive(Clone, Debug)]
 pub struct HttpSource {
     url: Url,
-    /// Sent as `Authorization` if present, to the server of the first page and no other.
+    /// Sent as `Authorization` if present, only to the server of the first page.
     pub authorization: Option<String>,
     /// Certificates to trust, PEM; the system's when absent.
     pub ca: Option<PathBuf>,
 }
 
-/// Why there is no list.
+/// Why the list could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     #[error("a source is one of https://, http://, file:PATH and exec:COMMAND")]
@@ -83,7 +83,7 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Reads the whole list, or fails.
+    /// Reads the complete list, or fails.
     pub async fn read(&self) -> Result<Vec<Install>, SourceError> {
         let mut installs = Vec::new();
         match self {
@@ -137,7 +137,7 @@ impl HttpSource {
     }
 }
 
-/// The URL of the next page in a `Link` header.
+/// Returns the URL of the next page in a `Link` header.
 fn next_link(header: &str) -> Option<&str> {
     header.split(',').find_map(|link| {
         let (url, parameters) = link.trim().split_once('>')?;
@@ -166,7 +166,7 @@ async fn output_of(words: &[String]) -> Result<Vec<u8>, SourceError> {
     Ok(output.stdout)
 }
 
-/// Adds a page's objects; returns the URL of the next page if the page names one.
+/// Adds a page's objects. Returns the URL of the next page if the page names one.
 fn parse_page(bytes: &[u8], installs: &mut Vec<Install>) -> Result<Option<String>, SourceError> {
     let begins_with = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (items, next): (Vec<&RawValue>, Option<String>) = if begins_with == Some(&b'{') {

@@ -109,7 +109,7 @@ proptest! {
                     let proof_text = if proof == 0 { String::new() } else { proof.to_string() };
                     let highest = fences.iter().map(|(fence, _)| *fence).max().unwrap();
                     let given = model.get(caller(token, proof), run, highest + 1, 0, false);
-                    // A reservation of nothing: whoever comes next may take the number.
+                    // An empty reservation: the next client may take the number.
                     let args = [&id, &name, &id, &run_text, "0", "0", &proof_text, "0"];
                     let answer = real.eval(GET, &[&ids, &clients, &stats, &leases], &args);
                     prop_assert_eq!(&answer[0], "granted");

@@ -42,7 +42,7 @@ enum Deed {
     Pass {
         ms: u64,
     },
-    /// A stranger's number is free for whoever asks.
+    /// A stranger's number is free for any client.
     Offer {
         number: u8,
     },

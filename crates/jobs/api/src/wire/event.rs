@@ -79,7 +79,7 @@ impl<'a> From<&'a Event> for EventLine<'a> {
     }
 }
 
-/// Events that are gone for good: whoever reads this looks at the jobs themselves.
+/// Events that no longer exist: the reader has to query the jobs themselves.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Gap {
     /// The reader had seen everything up to here.

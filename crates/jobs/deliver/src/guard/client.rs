@@ -1,4 +1,4 @@
-//! One request to a stranger's URL, with a limit on everything.
+//! One request to an untrusted URL, with a limit on everything.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use super::allow::Allow;
 use super::connector::{ConnectError, Connector};
 use super::resolve::{Resolve, SystemResolver};
 
-/// The longest that the body of a reply is worth.
+/// Upper bound for reading the body of a reply.
 const BODY_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How long an unused connection is kept.
+/// How long an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Unused connections kept per target.
+/// Idle connections kept per target.
 const IDLE_CONNECTIONS_MAX: usize = 8;
 
-/// How long things may take and how large they may be.
+/// Limits on durations and sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For name, connection and TLS together.
+    /// For name resolution, connection and TLS together.
     pub connect: Duration,
-    /// For the whole try.
+    /// For the whole attempt.
     pub total: Duration,
-    /// What is read of a reply; the rest is not.
+    /// Bytes read of a reply; the rest is dropped.
     pub reply_bytes_max: usize,
     pub https_only: bool,
 }
@@ -46,11 +46,11 @@ impl Default for Limits {
     }
 }
 
-/// What a target said.
+/// A target's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
-    /// The wait that it asked for.
+    /// The delay that it asked for.
     pub retry_after: Option<Duration>,
     /// The first bytes of the body.
     pub body: Vec<u8>,
@@ -70,7 +70,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Tells whether no later try can be better while the settings stay as they are.
+    /// Returns whether retrying is pointless while the settings stay as they are.
     pub fn is_refusal(&self) -> bool {
         match self {
             SendError::Connect(error) => error.is_refusal(),
@@ -107,7 +107,7 @@ impl Client {
             limit: limits.connect,
         };
         let pool = client::Limits {
-            // The connector has the limit.
+            // The connector enforces the limit.
             connect: None,
             idle: IDLE_MAX,
             idle_per_host_max: IDLE_CONNECTIONS_MAX,
@@ -116,7 +116,8 @@ impl Client {
         Ok(Client { client, limits })
     }
 
-    /// Posts a body and reads the beginning of the reply. Cancel safe: a dropped call may have been received.
+    /// Posts a body and reads the beginning of the reply. Cancel safe, but a dropped call may have been
+    /// received.
     pub async fn post(&self, url: &str, headers: HeaderMap, body: Bytes) -> Result<Reply, SendError> {
         let unusable = |why: String| SendError::Request { why };
         let uri: Uri = url
@@ -125,7 +126,7 @@ impl Client {
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
             return Err(unusable("it needs an http or https URL with a host".to_owned()));
         }
-        // A status is a reply, whatever comes after it: a body that stalls or breaks off takes nothing back.
+        // A status is a reply, whatever follows: a body that stalls or breaks off does not revoke it.
         let call = self.client.post(uri, body).headers(headers);
         let call = call
             .timeout(self.limits.total)
@@ -139,7 +140,7 @@ impl Client {
     }
 }
 
-/// Reads the wait that a target asks for: seconds, or a date that is measured by the target's own clock.
+/// Parses the delay that a target asks for: seconds, or a date relative to the target's own clock.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| {
         headers
@@ -169,7 +170,7 @@ fn explain(error: client::Error) -> SendError {
     }
 }
 
-/// The same error, apart from its sources.
+/// Copies an error without its sources.
 fn copy(error: &ConnectError) -> ConnectError {
     let other = |source: &std::io::Error| std::io::Error::new(source.kind(), source.to_string());
     match error {

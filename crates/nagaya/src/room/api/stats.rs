@@ -78,8 +78,8 @@ impl EngineHandle {
     async fn all_stats(&self, now: &Now) -> (Value, Sizes) {
         let names = self.names();
         let sizes = match &self.backend {
-            EngineBackend::Embedded(stats) => {
-                let server = stats.get().map(|stats| stats.server());
+            EngineBackend::Embedded(engine) => {
+                let server = engine.get().map(|engine| engine.server());
                 embedded(
                     now,
                     server.is_some_and(|server| server.keyspace.tiering.get().is_some()),

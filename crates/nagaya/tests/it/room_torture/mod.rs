@@ -119,7 +119,7 @@ fn nothing_acknowledged_is_lost_when_killed_at_any_moment() {
     let evicted = evicted.into_inner();
     println!(
         "NAGAYA_SEED={seed}: {kills} kills, {acknowledged} writes acknowledged, 0 lost; \
-         {refused} refused for want of memory, {reads} reads of counters, {evicted} keys sent away"
+         {refused} refused for lack of memory, {reads} reads of counters, {evicted} keys sent away"
     );
     assert!(acknowledged > 0 && evicted > 0 && reads > 0);
 }

@@ -191,7 +191,7 @@ impl Forwarder {
             return upstream.delay(env, bytes.to_vec(), delivery, Some(slot));
         };
         let asking = Delivery {
-            origin: Origin::Nobody,
+            origin: Origin::Discard,
             ..delivery
         };
         upstream.send(

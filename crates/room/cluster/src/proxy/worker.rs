@@ -425,7 +425,7 @@ impl<'s> Worker<'s> {
     fn deliver_to_feature(&mut self, origin: Origin, reply: &[u8]) {
         let (io, sessions, env) = (&mut self.io, &mut self.sessions, &self.env);
         match origin {
-            Origin::Client { .. } | Origin::Nobody => {}
+            Origin::Client { .. } | Origin::Discard => {}
             Origin::Part { gather, part } => {
                 let scatter = &mut self.features.scatter;
                 scatter.on_part(io, env, gather, part as usize, reply);

@@ -66,8 +66,8 @@ struct Shared {
     loader: Loader,
     clock: Arc<dyn Sleep>,
     config: LoadConfig,
-    orders: Mutex<Orders>,
-    has_order: Condvar,
+    queue: Mutex<LoadQueue>,
+    not_empty: Condvar,
     stop: Stop,
     loaded: AtomicU64,
     failed: AtomicU64,
@@ -76,9 +76,9 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Orders {
+struct LoadQueue {
     loads: LoadCoalescer<LoadDone>,
-    queue: VecDeque<Vec<u8>>,
+    tags: VecDeque<Vec<u8>>,
     is_closed: bool,
 }
 
@@ -88,8 +88,8 @@ impl LoadPool {
             loader,
             clock,
             config,
-            orders: Mutex::default(),
-            has_order: Condvar::new(),
+            queue: Mutex::default(),
+            not_empty: Condvar::new(),
             stop: Stop::default(),
             loaded: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -111,16 +111,16 @@ impl LoadPool {
     /// Queues a load, or joins the one under way, and returns at once. `done` is called from any thread, also
     /// from this one if the request is refused.
     pub fn load(&self, tag: &[u8], done: LoadDone) {
-        let mut orders = self.shared.orders();
-        let is_full = orders.queue.len() >= self.shared.config.waiting_max;
-        if orders.is_closed || is_full && !orders.loads.is_under_way(tag) {
-            drop(orders);
+        let mut queue = self.shared.queue();
+        let is_full = queue.tags.len() >= self.shared.config.waiting_max;
+        if queue.is_closed || is_full && !queue.loads.is_under_way(tag) {
+            drop(queue);
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return done(Err("too many tags wait to be loaded".into()));
         }
-        if orders.loads.join(tag, done) {
-            orders.queue.push_back(tag.to_vec());
-            self.shared.has_order.notify_one();
+        if queue.loads.join(tag, done) {
+            queue.tags.push_back(tag.to_vec());
+            self.shared.not_empty.notify_one();
         } else {
             self.shared.joined.fetch_add(1, Ordering::Relaxed);
         }
@@ -133,7 +133,7 @@ impl LoadPool {
             failed: read(&self.shared.failed),
             joined: read(&self.shared.joined),
             refused: read(&self.shared.refused),
-            waiting: self.shared.orders().queue.len() as u64,
+            waiting: self.shared.queue().tags.len() as u64,
         }
     }
 }
@@ -141,12 +141,12 @@ impl LoadPool {
 impl Drop for LoadPool {
     fn drop(&mut self) {
         self.shared.stop.set();
-        let mut orders = self.shared.orders();
-        orders.is_closed = true;
-        let waiting: Vec<Vec<u8>> = orders.queue.drain(..).collect();
-        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| orders.loads.finish(tag)).collect();
-        drop(orders);
-        self.shared.has_order.notify_all();
+        let mut queue = self.shared.queue();
+        queue.is_closed = true;
+        let waiting: Vec<Vec<u8>> = queue.tags.drain(..).collect();
+        let waiters: Vec<LoadDone> = waiting.iter().flat_map(|tag| queue.loads.finish(tag)).collect();
+        drop(queue);
+        self.shared.not_empty.notify_all();
         for done in waiters {
             done(Err("the server is about to stop".into()));
         }
@@ -166,7 +166,7 @@ impl Shared {
             let ended = ended.unwrap_or_else(|_| Err("the load has panicked".into()));
             let counter = if ended.is_ok() { &self.loaded } else { &self.failed };
             counter.fetch_add(1, Ordering::Relaxed);
-            let waiters = self.orders().loads.finish(&tag);
+            let waiters = self.queue().loads.finish(&tag);
             for done in waiters {
                 done(ended.clone());
             }
@@ -175,10 +175,10 @@ impl Shared {
 
     /// Waits for a request; none when the pool ends.
     fn next(&self) -> Option<Vec<u8>> {
-        let nothing_to_do = |orders: &mut Orders| orders.queue.is_empty() && !orders.is_closed;
-        let mut orders = self.orders();
-        self.has_order.wait_while(&mut orders, nothing_to_do);
-        orders.queue.pop_front()
+        let nothing_to_do = |queue: &mut LoadQueue| queue.tags.is_empty() && !queue.is_closed;
+        let mut queue = self.queue();
+        self.not_empty.wait_while(&mut queue, nothing_to_do);
+        queue.tags.pop_front()
     }
 
     fn load(&self, tag: &[u8]) -> Result<(), String> {
@@ -198,7 +198,7 @@ impl Shared {
         }
     }
 
-    fn orders(&self) -> MutexGuard<'_, Orders> {
-        self.orders.lock()
+    fn queue(&self) -> MutexGuard<'_, LoadQueue> {
+        self.queue.lock()
     }
 }

@@ -44,10 +44,10 @@ pub(crate) struct Schedule {
 struct State {
     units: Vec<Unit>,
     /// Servers where the last round failed. Only one thread at a time tries them again, after a growing wait.
-    troubled: HashMap<Endpoint, Trouble>,
+    failing: HashMap<Endpoint, NodeFailure>,
 }
 
-struct Trouble {
+struct NodeFailure {
     backoff: Backoff,
     until: Duration,
 }
@@ -85,14 +85,14 @@ impl Schedule {
     /// answer.
     pub(crate) fn take(&self, now: Duration, threads: usize) -> Option<Work> {
         let mut state = self.state();
-        let State { units, troubled } = &mut *state;
+        let State { units, failing } = &mut *state;
         let mut resting: Vec<Endpoint> = Vec::new();
         for server in units.iter().map(|unit| &unit.server) {
             let busy = units
                 .iter()
                 .filter(|unit| unit.saver.is_none() && unit.server == *server)
                 .count();
-            let rests = match troubled.get(server) {
+            let rests = match failing.get(server) {
                 Some(trouble) => trouble.until > now || busy > 0,
                 None => busy >= threads.saturating_sub(1).max(1),
             };
@@ -113,7 +113,7 @@ impl Schedule {
     /// Puts a unit back after a successful round.
     pub(crate) fn done(&self, work: Work, due: Duration, staleness: Duration) {
         let mut state = self.state();
-        state.troubled.remove(&work.server);
+        state.failing.remove(&work.server);
         if let Some(unit) = state.put_back(work) {
             unit.due = due;
             unit.staleness = staleness;
@@ -124,9 +124,9 @@ impl Schedule {
     pub(crate) fn failed(&self, work: Work, now: Duration) {
         let mut state = self.state();
         let trouble = state
-            .troubled
+            .failing
             .entry(work.server.clone())
-            .or_insert_with(|| Trouble {
+            .or_insert_with(|| NodeFailure {
                 backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT),
                 until: now,
             });

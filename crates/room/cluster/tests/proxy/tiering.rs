@@ -30,7 +30,7 @@ struct FakeLoads {
     failures: Mutex<Vec<String>>,
     hold: Mutex<()>,
     noted: Mutex<HashMap<Vec<u8>, Vec<Use>>>,
-    /// Those who wait for the cold tier for ever.
+    /// The clients that wait for the cold tier without limit.
     waits: Mutex<Vec<Weak<()>>>,
 }
 

@@ -27,7 +27,7 @@ impl From<Error> for OpenError {
 pub(super) enum Failure {
     Server(Error),
     /// A column holds what no version of this program writes.
-    Strange(&'static str),
+    Corrupt(&'static str),
     /// A number is too large for a column.
     TooLarge(&'static str),
 }
@@ -55,7 +55,7 @@ pub(super) fn cold_error(failure: Failure) -> ColdError {
                 ColdError::Failed(error.into())
             }
         },
-        Failure::Strange(what) => ColdError::Damaged {
+        Failure::Corrupt(what) => ColdError::Damaged {
             what: what.to_owned(),
         },
         Failure::TooLarge(what) => ColdError::Failed(format!("{what} is too large to be kept").into()),
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_pool_is_worth_the_same_call_again_and_a_strange_row_is_not() {
+    fn a_busy_pool_is_worth_the_same_call_again_and_a_corrupt_row_is_not() {
         let busy = Error::Busy {
             address: "a".into(),
             limit: Duration::from_secs(1),
         };
         assert!(cold_error(busy.into()).is_retryable());
-        let strange = cold_error(Failure::Strange("a kind"));
-        assert!(matches!(strange, ColdError::Damaged { .. }));
+        let corrupt = cold_error(Failure::Corrupt("a kind"));
+        assert!(matches!(corrupt, ColdError::Damaged { .. }));
         assert!(matches!(
             cold_error(Failure::TooLarge("a snap")),
             ColdError::Failed(_)

@@ -68,7 +68,7 @@ impl TryFrom<ListedTag> for TagRow {
     type Error = Failure;
 
     fn try_from(row: ListedTag) -> Result<TagRow, Failure> {
-        let strange = Failure::Strange("a tag has a status that does not exist");
+        let corrupt = Failure::Corrupt("a tag has a status that does not exist");
         Ok(TagRow {
             tag: row.tag,
             generation: row.generation,
@@ -76,7 +76,7 @@ impl TryFrom<ListedTag> for TagRow {
                 generation: row.saved_generation,
                 snap: row.saved_snap,
             },
-            status: row.status.ok_or(strange)?,
+            status: row.status.ok_or(corrupt)?,
             read_at_ms: row.read_at_ms,
             written_at_ms: row.written_at_ms,
             saved_at_ms: row.saved_at_ms,

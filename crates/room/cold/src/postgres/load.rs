@@ -134,5 +134,5 @@ fn add_key(loaded: &mut Loaded, row: ClaimedKey) -> Result<(), Failure> {
 pub(super) fn at_place<T>(items: &mut [T], place: i64) -> Result<&mut T, Failure> {
     let index = usize::try_from(place - 1).ok();
     let item = index.and_then(|index| items.get_mut(index));
-    item.ok_or(Failure::Strange("an answer about something that was not asked"))
+    item.ok_or(Failure::Corrupt("an answer about something that was not asked"))
 }

@@ -132,7 +132,7 @@ pub(super) async fn forget_empty(
     let last: String = scalar(&last);
     let next: u64 = last
         .parse()
-        .map_err(|_| Failure::Strange("a transaction has no number"))?;
+        .map_err(|_| Failure::Corrupt("a transaction has no number"))?;
     session.batch("BEGIN").await?;
     let (generation, snap) = (bounded(up_to.generation), bounded(up_to.snap));
     let removed = session

@@ -233,7 +233,7 @@ impl From<StoredTotals> for TotalsDelta {
 
 /// Returns the kind of a key, or why there is none.
 pub(super) fn known_kind(kind: Option<Kind>) -> Result<Kind, Failure> {
-    kind.ok_or(Failure::Strange("a key has a type that does not exist"))
+    kind.ok_or(Failure::Corrupt("a key has a type that does not exist"))
 }
 
 fn kind_of(number: Option<i16>) -> Option<Kind> {

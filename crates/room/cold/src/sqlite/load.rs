@@ -1,7 +1,7 @@
 //! Reading the stored keys of a tag, with and without claiming it.
 
 use nagaya_sql::{block, position};
-use nagaya_sqlite_client::{scalar, strange_value};
+use nagaya_sqlite_client::{scalar, unexpected_value};
 use nagaya_tiering::cold::{Claimed, Loaded, Row, StoredValue, Version};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, params};
 
@@ -67,7 +67,7 @@ fn read_tag(load: &mut CachedStatement<'_>, tag: &[u8]) -> Result<Option<Loaded>
                 let column = const { position(LoadedKey::COLUMNS, "kind") };
                 let kind = row
                     .kind
-                    .ok_or_else(|| strange_value(column, "a value without a type"))?;
+                    .ok_or_else(|| unexpected_value(column, "a value without a type"))?;
                 let value = StoredValue {
                     kind,
                     payload,

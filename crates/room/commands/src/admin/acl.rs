@@ -33,7 +33,7 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("ACL", -2, container)
         ),
         sub("DELUSER", -3, deluser).about("Removes users and ends their connections.", "O(1) per user"),
         sub("DRYRUN", -4, dryrun).since("7.0.0").about(
-            "Tells whether a user might run a command, without running it.",
+            "Returns whether a user might run a command, without running it.",
             "O(1)",
         ),
         sub("GENPASS", -2, genpass)
@@ -323,7 +323,7 @@ fn acl_help(ctx: &mut Ctx<'_, '_>) -> Reply {
             ),
             (
                 "DRYRUN <username> <command> [<arg> ...]",
-                &["Tells whether the user might run the command, without running it."],
+                &["Returns whether the user might run the command, without running it."],
             ),
             ("GETUSER <username>", &["Shows the rules of a user."]),
             (

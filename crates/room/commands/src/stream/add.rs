@@ -7,7 +7,7 @@ use nagaya_keyspace::notify::Events;
 use nagaya_resp::Args;
 use nagaya_store::stream::{AddError, NewId, PartialId, Stream, StreamId, Trim, TrimTo};
 
-use super::{INVALID_ID, IdText, Reply, parse_id, put_id};
+use super::format::{INVALID_ID, IdText, Reply, parse_id, put_id};
 
 /// Bounds of the work of an approximate trim without LIMIT.
 const TRIM_LIMIT_DEFAULT: u64 = 10_000;

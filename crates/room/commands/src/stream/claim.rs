@@ -5,9 +5,9 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 use nagaya_store::stream::{Pending, Stream, StreamId};
 
+use super::format::{Reply, parse_id, parse_start, put_entry, put_id};
 use super::pending::no_key_or_group;
 use super::read::look_up_consumer;
-use super::{Reply, parse_id, parse_start, put_entry, put_id};
 
 /// XAUTOCLAIM looks at this many pending entries per entry wanted.
 const ATTEMPTS_PER_ENTRY: i64 = 10;
@@ -131,7 +131,7 @@ fn parse_options(ctx: &Ctx<'_, '_>, mut at: usize, now_ms: i64) -> Result<Option
         } else if ctx.is(at, "LASTID") && more {
             options.last_id = parse_id(ctx.key(at + 1))?;
         } else {
-            let option = super::lossy(ctx.key(at));
+            let option = super::format::lossy(ctx.key(at));
             return Err(CommandError::err(format!(
                 "Unrecognized XCLAIM option '{option}'"
             )));

@@ -5,7 +5,7 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 use nagaya_store::stream::{ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
-use super::{Reply, lossy, parse_id, parse_id_or_end, subcommand_syntax};
+use super::format::{Reply, lossy, parse_id, parse_id_or_end, subcommand_syntax};
 
 const KEY_MUST_EXIST: &str = "The XGROUP subcommand requires the key to exist. Note that for CREATE you may \
     want to use the MKSTREAM option to create an empty stream automatically.";

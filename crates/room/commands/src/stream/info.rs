@@ -5,9 +5,9 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Out;
 use nagaya_store::stream::{Consumer, ENTRIES_READ_UNKNOWN, Group, Stream, StreamId};
 
+use super::format::{Reply, put_entry, put_id, subcommand_syntax};
 use super::group::no_such_group;
 use super::range::put_entries;
-use super::{Reply, put_entry, put_id, subcommand_syntax};
 
 const FULL_COUNT_DEFAULT: usize = 10;
 

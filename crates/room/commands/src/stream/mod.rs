@@ -1,26 +1,22 @@
 //! Streams.
 
-use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
     ACCESS, BLOCKING, Begin, Category, DELETE, DENYOOM, FAST, Find, INSERT, KeySpec, LOADING, MOVABLE_KEYS,
     READONLY, RO, RW, STALE, UPDATE, WRITE, key,
 };
-use nagaya_exec::ctx::Ctx;
-use nagaya_exec::entry::cmd;
+use nagaya_exec::entry::{Entry, Handler, cmd};
 use nagaya_exec::help::container;
-use nagaya_resp::Out;
-use nagaya_store::listpack::ItemBuf;
-use nagaya_store::stream::{Entry, StreamId};
 
 mod add;
 mod claim;
+mod format;
 mod group;
 mod info;
 mod pending;
 mod range;
 mod read;
 
-pub(crate) const COMMANDS: &[nagaya_exec::entry::Entry] = &[
+pub(crate) const COMMANDS: &[Entry] = &[
     stream("XACK", -4, group::xack)
         .flags(WRITE.and(FAST))
         .keys(&[key(1, RW.and(UPDATE))])
@@ -112,7 +108,7 @@ pub(crate) const COMMANDS: &[nagaya_exec::entry::Entry] = &[
         .about("Removes old entries.", "O(N) for N removed entries"),
 ];
 
-const GROUP: &[nagaya_exec::entry::Entry] = &[
+const GROUP: &[Entry] = &[
     stream("CREATE", -5, group::create)
         .flags(WRITE.and(DENYOOM))
         .keys(&[key(2, RW.and(INSERT))])
@@ -142,7 +138,7 @@ const GROUP: &[nagaya_exec::entry::Entry] = &[
         .about("Sets the entry after which a group reads on.", "O(1)"),
 ];
 
-const INFO: &[nagaya_exec::entry::Entry] = &[
+const INFO: &[Entry] = &[
     stream("CONSUMERS", 4, info::consumers)
         .flags(READONLY)
         .keys(&[key(2, RO.and(ACCESS))])
@@ -163,11 +159,7 @@ const INFO: &[nagaya_exec::entry::Entry] = &[
         ),
 ];
 
-const fn stream(
-    name: &'static str,
-    arity: i32,
-    run: nagaya_exec::entry::Handler,
-) -> nagaya_exec::entry::Entry {
+const fn stream(name: &'static str, arity: i32, run: Handler) -> Entry {
     cmd(name, arity, run)
         .acl(Category::STREAM)
         .group("stream")
@@ -185,105 +177,6 @@ const fn streams_after(from: i32) -> KeySpec {
             limit: 2,
         },
     }
-}
-
-type Reply = Result<(), CommandError>;
-
-const INVALID_ID: CommandError = CommandError::Err(std::borrow::Cow::Borrowed(
-    "Invalid stream ID specified as stream command argument",
-));
-
-/// Reads an id that must be numbers; a missing sequence is 0.
-fn parse_id(text: &[u8]) -> Result<StreamId, CommandError> {
-    StreamId::parse(text, 0).ok_or(INVALID_ID)
-}
-
-/// Reads an id that may also be `-` or `+`, the lowest and the highest.
-fn parse_id_or_end(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
-    match text {
-        b"-" => Ok(StreamId::MIN),
-        b"+" => Ok(StreamId::MAX),
-        _ => StreamId::parse(text, missing_seq).ok_or(INVALID_ID),
-    }
-}
-
-/// Reads the low end of a range; a leading `(` leaves the id itself out.
-fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
-    match exclusive(text) {
-        None => parse_id_or_end(text, 0),
-        Some(id) => parse_id(id)?
-            .next()
-            .ok_or(CommandError::err("invalid start ID for the interval")),
-    }
-}
-
-/// Reads the high end of a range; a leading `(` leaves the id itself out.
-fn parse_end(text: &[u8]) -> Result<StreamId, CommandError> {
-    match exclusive(text) {
-        None => parse_id_or_end(text, u64::MAX),
-        Some(id) => {
-            let id = StreamId::parse(id, u64::MAX).ok_or(INVALID_ID)?;
-            id.prev()
-                .ok_or(CommandError::err("invalid end ID for the interval"))
-        }
-    }
-}
-
-fn exclusive(text: &[u8]) -> Option<&[u8]> {
-    text.strip_prefix(b"(").filter(|id| !id.is_empty())
-}
-
-/// The text of an id, without an allocation.
-struct IdText {
-    text: [u8; 41],
-    length: usize,
-}
-
-impl IdText {
-    fn new(id: StreamId) -> IdText {
-        let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
-        let mut text = [b'-'; 41];
-        text[..ms.len()].copy_from_slice(ms);
-        let length = ms.len() + 1 + seq.len();
-        text[ms.len() + 1..length].copy_from_slice(seq);
-        IdText { text, length }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.length]
-    }
-}
-
-fn put_id(out: &mut Out, id: StreamId) {
-    out.bulk(IdText::new(id).as_bytes());
-}
-
-/// Writes an entry: its id and its fields with their values.
-fn put_entry(out: &mut Out, entry: &Entry<'_>) {
-    out.array(2);
-    put_id(out, entry.id);
-    out.array(entry.len() * 2);
-    let mut buf = ItemBuf::new();
-    for (field, value) in entry.fields() {
-        out.bulk(field.as_bytes(&mut buf));
-        out.bulk(value.as_bytes(&mut buf));
-    }
-}
-
-fn lossy(text: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(text)
-}
-
-/// What XGROUP and XINFO say to arguments that they cannot make sense of.
-fn subcommand_syntax(ctx: &Ctx<'_, '_>) -> CommandError {
-    let name = ctx.args.get(0).unwrap_or_default().to_ascii_uppercase();
-    let sub = ctx.args.get(1).unwrap_or_default();
-    let sub = lossy(&sub[..sub.len().min(128)]);
-    let name = lossy(&name);
-    CommandError::err(format!(
-        "unknown subcommand or wrong number of arguments for '{sub}'. Try {name} HELP."
-    ))
 }
 
 #[cfg(test)]

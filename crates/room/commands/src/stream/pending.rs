@@ -4,7 +4,7 @@ use nagaya_command_spec::error::CommandError;
 use nagaya_exec::ctx::Ctx;
 use nagaya_store::stream::{Group, Stream, StreamId};
 
-use super::{Reply, lossy, parse_end, parse_start, put_id};
+use super::format::{Reply, lossy, parse_end, parse_start, put_id};
 
 /// Which pending entries to list.
 struct Filter<'a> {

@@ -5,7 +5,7 @@ use nagaya_exec::ctx::Ctx;
 use nagaya_resp::Out;
 use nagaya_store::stream::{Range, Stream};
 
-use super::{Reply, parse_end, parse_start, put_entry};
+use super::format::{Reply, parse_end, parse_start, put_entry};
 
 /// XRANGE key start end [COUNT count]
 pub(super) fn xrange(ctx: &mut Ctx<'_, '_>) -> Reply {

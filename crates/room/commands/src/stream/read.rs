@@ -12,7 +12,7 @@ use nagaya_resp::{ArgVec, Args, Proto};
 use nagaya_store::stream::{ConsumerId, Delivery, Group, Stream, StreamId};
 use nagaya_store::value::ValueKind;
 
-use super::{Reply, lossy, parse_id, put_entry, put_id};
+use super::format::{Reply, lossy, parse_id, put_entry, put_id};
 
 const WOKEN_COUNT_DEFAULT: usize = 1000;
 /// Where XREADGROUP's key spec starts to look for the word STREAMS.

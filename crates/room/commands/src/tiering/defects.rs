@@ -95,7 +95,7 @@ fn defect_04_clean_needs_no_event_to_know_of_a_write() {
     house.check("SET {u}a 1", "+OK\r\n");
     house.save();
     house.check("SET {u}a 2", "+OK\r\n");
-    // Whoever saves has lost what was queued; a read makes the tag look fresh.
+    // The saver has lost its queue; a read makes the tag look fresh.
     house
         .session
         .engine

@@ -3,7 +3,7 @@
 //! Breadth first over all orders of sending, running, answering, losing, crashing, ticking and
 //! failing over, within bounds. The holders are the real [`LeaseState`](nagaya_ids::lease::LeaseState);
 //! the scripts are a short copy in `store`, which a test compares with the real ones. In every state:
-//! never two holders inside their windows with one number, and whoever opens later has the higher
+//! never two holders inside their windows with one number, and the one that opens later has the higher
 //! fence.
 //!
 //! A plain test run stops after a bounded number of states; `NAGAYA_TEST_LONG=N` goes on to N million.

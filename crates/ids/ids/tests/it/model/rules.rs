@@ -13,7 +13,7 @@ pub(super) struct Rules {
     pub(super) use_for: u8,
     pub(super) delay: u8,
     pub(super) failovers: u8,
-    /// The old primary goes on answering whoever reaches it.
+    /// The old primary still answers clients that reach it.
     pub(super) split: bool,
     pub(super) flushes: u8,
     /// Process starts in all, the first one's included.

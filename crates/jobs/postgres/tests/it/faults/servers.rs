@@ -128,12 +128,12 @@ fn settings_that_one_server_changes_are_seen_by_the_other() {
 }
 
 #[derive(Default)]
-struct Ears {
+struct RecordingListener {
     ready: Notify,
     logged: Notify,
 }
 
-impl Listener for Ears {
+impl Listener for RecordingListener {
     fn ready(&self, _: &[QueueName]) {
         self.ready.notify_one();
     }
@@ -150,12 +150,12 @@ fn a_registration_at_one_server_wakes_the_workers_of_the_other() {
     run(async {
         let url = shared::postgres().create_database();
         let (one, other) = (open(&url).await, open(&url).await);
-        let ears = Arc::new(Ears::default());
-        other.set_listener(Arc::clone(&ears) as _);
+        let listener = Arc::new(RecordingListener::default());
+        other.set_listener(Arc::clone(&listener) as _);
         // It listens when the first word has come through.
         until("the other server listens", SEEN_WITHIN, async || {
             enqueue(&one, vec![job(10)]).await;
-            timeout(Duration::from_millis(200), ears.ready.notified())
+            timeout(Duration::from_millis(200), listener.ready.notified())
                 .await
                 .is_ok()
         })
@@ -163,16 +163,16 @@ fn a_registration_at_one_server_wakes_the_workers_of_the_other() {
         sleep(Duration::from_millis(100)).await;
         for _ in 0..5 {
             // Drain what earlier registrations may still say.
-            while timeout(Duration::from_millis(60), ears.ready.notified())
+            while timeout(Duration::from_millis(60), listener.ready.notified())
                 .await
                 .is_ok()
             {}
             let start = Instant::now();
             enqueue(&one, vec![job(10)]).await;
-            timeout(SEEN_WITHIN, ears.ready.notified())
+            timeout(SEEN_WITHIN, listener.ready.notified())
                 .await
                 .expect("it is told of ready jobs");
-            timeout(SEEN_WITHIN, ears.logged.notified())
+            timeout(SEEN_WITHIN, listener.logged.notified())
                 .await
                 .expect("it is told of events");
             eprintln!("woken after {:?}", start.elapsed());

@@ -202,7 +202,7 @@ fn reload_scripts(upstream: &mut Upstream, env: &Env<'_>, node: usize) {
     for script in scripts::all() {
         if matches!(script.name, "touch" | "register") {
             let bytes = encoded(&[b"SCRIPT", b"LOAD", script.source.as_bytes()]);
-            let delivery = env.delivery(Origin::Nobody, false);
+            let delivery = env.delivery(Origin::Discard, false);
             upstream.send(env, connection, &bytes, env.in_flight(delivery, None));
         }
     }

@@ -28,7 +28,7 @@ pub(crate) enum Origin {
     /// A retried registration; the parked reply is sent once it succeeds.
     RegisterAgain { parked: Key },
     /// The reply is dropped.
-    Nobody,
+    Discard,
 }
 
 /// What stays the same when a request is sent again.

@@ -170,7 +170,7 @@ mod tests {
     #[track_caller]
     fn check(rule: MergeRule, replies: &[&str], expected: &str) {
         let delivery = Delivery {
-            origin: Origin::Nobody,
+            origin: Origin::Discard,
             resp3: false,
             attempts: 0,
             give_up_us: 0,

@@ -1,7 +1,7 @@
 //! The tiering protocol on real Redis.
 
 pub(crate) mod bench;
-pub(crate) mod house;
+pub(crate) mod setup;
 
 mod suite;
 

@@ -6,7 +6,7 @@ use nagaya_tiering::error::HotError;
 use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::protocol::Touched;
 
-use super::house::House;
+use super::setup::Setup;
 
 fn other_primary(cluster: &RedisCluster, than: usize) -> usize {
     (0..16384)
@@ -26,13 +26,13 @@ fn migrate(cluster: &RedisCluster, from: usize, to: usize, keys: &[&str]) {
 #[test]
 fn a_key_that_has_moved_is_not_taken_for_deleted() {
     let cluster = RedisCluster::start();
-    let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
-    house.set(b"{u}x", b"1");
-    house.set(b"{u}y", b"1");
-    house.save();
-    house.set(b"{u}x", b"2");
-    house.set(b"{u}y", b"2");
-    let tier = &house.bench.tier;
+    let setup = Setup::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
+    setup.set(b"{u}x", b"1");
+    setup.set(b"{u}y", b"1");
+    setup.save();
+    setup.set(b"{u}x", b"2");
+    setup.set(b"{u}y", b"2");
+    let tier = &setup.bench.tier;
     let slot = slot::of_key(b"u");
     let from = cluster.owner_of(slot);
     let to = other_primary(&cluster, from);
@@ -49,7 +49,7 @@ fn a_key_that_has_moved_is_not_taken_for_deleted() {
     let snap = meta("snap");
     assert_eq!(tier.snapshot(&[b"u"]).unwrap(), [None]);
     assert_eq!(meta("snap"), snap, "a snapshot that failed has changed nothing");
-    assert_eq!(house.saver().flush().unwrap().saved, 0);
+    assert_eq!(setup.saver().flush().unwrap().saved, 0);
 
     // Everything of ours is there already, and a changed key is still here.
     let index = String::from_utf8(nagaya_cluster::hot_tier::keys::index(slot)).unwrap();
@@ -62,29 +62,29 @@ fn a_key_that_has_moved_is_not_taken_for_deleted() {
     );
     assert_eq!(tier.snapshot(&[b"u"]).unwrap(), [None]);
     assert!(matches!(tier.touch(&[b"u"]), Err(HotError::Unavailable(_))));
-    assert_eq!(house.saver().flush().unwrap().saved, 0);
-    assert_eq!(tier.mark(&[b"u"], house.bench.draw()).unwrap(), [false]);
+    assert_eq!(setup.saver().flush().unwrap().saved, 0);
+    assert_eq!(tier.mark(&[b"u"], setup.bench.draw()).unwrap(), [false]);
     assert!(tier.coldest(10, std::time::Duration::ZERO).unwrap().is_empty());
 
     moving.migrate_keys();
     moving.finish();
     // The same node goes on, with the same keys: what another node wrote is suspect there.
     assert_eq!(tier.touch(&[b"u"]).unwrap(), [Touched::Suspect]);
-    assert_eq!(house.get(b"{u}x"), Some(b"2".to_vec()));
-    assert_eq!(house.get(b"{u}y"), Some(b"2".to_vec()));
-    house.evict(b"u");
-    assert_eq!(house.get(b"{u}y"), Some(b"2".to_vec()));
+    assert_eq!(setup.get(b"{u}x"), Some(b"2".to_vec()));
+    assert_eq!(setup.get(b"{u}y"), Some(b"2".to_vec()));
+    setup.evict(b"u");
+    assert_eq!(setup.get(b"{u}y"), Some(b"2".to_vec()));
 }
 
 #[test]
 fn an_eviction_that_meets_a_move_leaves_the_tag_whole() {
     let cluster = RedisCluster::start();
-    let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
-    house.set(b"{u}x", b"1");
-    house.set(b"{u}y", b"1");
-    house.save();
-    let tier = &house.bench.tier;
-    let token = house.bench.draw();
+    let setup = Setup::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
+    setup.set(b"{u}x", b"1");
+    setup.set(b"{u}y", b"1");
+    setup.save();
+    let tier = &setup.bench.tier;
+    let token = setup.bench.draw();
     assert_eq!(tier.mark(&[b"u"], token).unwrap(), [true]);
     let slot = slot::of_key(b"u");
     let from = cluster.owner_of(slot);
@@ -96,26 +96,26 @@ fn an_eviction_that_meets_a_move_leaves_the_tag_whole() {
     assert_eq!(cluster.nodes()[from].cmd(&["GET", "{u}x"]).text(), "1");
     moving.migrate_keys();
     moving.finish();
-    assert_eq!(house.get(b"{u}x"), Some(b"1".to_vec()));
-    assert_eq!(house.get(b"{u}y"), Some(b"1".to_vec()));
+    assert_eq!(setup.get(b"{u}x"), Some(b"1".to_vec()));
+    assert_eq!(setup.get(b"{u}y"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn tags_follow_their_slot_to_its_new_node() {
     let cluster = RedisCluster::start();
-    let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
+    let setup = Setup::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
     for number in 0..50 {
-        house.set(format!("{{u}}{number}").as_bytes(), b"1");
+        setup.set(format!("{{u}}{number}").as_bytes(), b"1");
     }
     let slot = slot::of_key(b"u");
     let to = other_primary(&cluster, cluster.owner_of(slot));
     cluster.move_slot(slot, to);
     for number in 0..50 {
         assert_eq!(
-            house.get(format!("{{u}}{number}").as_bytes()),
+            setup.get(format!("{{u}}{number}").as_bytes()),
             Some(b"1".to_vec())
         );
     }
-    house.evict(b"u");
-    assert_eq!(house.get(b"{u}7"), Some(b"1".to_vec()));
+    setup.evict(b"u");
+    assert_eq!(setup.get(b"{u}7"), Some(b"1".to_vec()));
 }

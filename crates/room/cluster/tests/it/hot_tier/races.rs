@@ -26,15 +26,15 @@ const BRIEF: Limits = Limits {
     ..LIMITS
 };
 
-struct House {
+struct Setup {
     runtime: Runtime,
     redis: Redis,
     cold: Arc<Flaky>,
 }
 
-impl House {
-    fn open(config: &[&str]) -> House {
-        House {
+impl Setup {
+    fn open(config: &[&str]) -> Setup {
+        Setup {
             runtime: Runtime::new().unwrap(),
             redis: Redis::with_config(config),
             cold: Arc::new(Flaky {
@@ -106,25 +106,25 @@ impl House {
 fn defect_01_double_loads_never_overwrite_an_acknowledged_write() {
     const ROUNDS: usize = 2000;
     const SERVERS: usize = 3;
-    let house = House::open(&[]);
-    let old = house.dump("old");
+    let setup = Setup::open(&[]);
+    let old = setup.dump("old");
     for round in 0..ROUNDS {
-        house.put_row(&format!("u{round}"), &format!("{{u{round}}}0"), &old);
+        setup.put_row(&format!("u{round}"), &format!("{{u{round}}}0"), &old);
     }
     let barrier = Barrier::new(SERVERS);
     let lost = AtomicU64::new(0);
     thread::scope(|scope| {
         for number in 0..SERVERS {
-            let (house, barrier, lost) = (&house, &barrier, &lost);
+            let (setup, barrier, lost) = (&setup, &barrier, &lost);
             scope.spawn(move || {
-                let mut server = house.server();
+                let mut server = setup.server();
                 for round in 0..ROUNDS {
                     // All meet the cold tag at once; the first of them writes over its row.
                     let key = format!("{{u{round}}}{number}");
                     barrier.wait();
                     let is_acknowledged = server.set(key.as_bytes(), b"new").is_ok();
                     barrier.wait();
-                    let found = house.redis.cmd(&["GET", &key]);
+                    let found = setup.redis.cmd(&["GET", &key]);
                     if is_acknowledged && found != Reply::Bulk(b"new".to_vec()) {
                         lost.fetch_add(1, Ordering::Relaxed);
                     }
@@ -173,10 +173,10 @@ impl Memory {
 
 /// Writes to its own keys of tags that others write to as well, reading each before it writes; stays with a
 /// few tags for a while, so that the others are left alone long enough to be evicted.
-fn write_and_check(house: &House, number: u64, end: Duration) -> Memory {
+fn write_and_check(setup: &Setup, number: u64, end: Duration) -> Memory {
     const TAGS: u64 = 200;
     let start = SystemClock.steady();
-    let mut server = house.server();
+    let mut server = setup.server();
     let mut memory = Memory::default();
     let mut turn: u64 = 0;
     while SystemClock.steady() - start < end {
@@ -195,11 +195,11 @@ fn write_and_check(house: &House, number: u64, end: Duration) -> Memory {
     memory
 }
 
-fn background(house: &House, is_over: &AtomicBool, evicted: &AtomicU64) {
+fn background(setup: &Setup, is_over: &AtomicBool, evicted: &AtomicU64) {
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut saver = house.saver();
+                let mut saver = setup.saver();
                 while !is_over.load(Ordering::Relaxed) {
                     // A restart of the server ends a round; the next one goes on.
                     let _ended = saver.round();
@@ -208,7 +208,7 @@ fn background(house: &House, is_over: &AtomicBool, evicted: &AtomicU64) {
             });
         }
         scope.spawn(|| {
-            let evictor = house.evictor();
+            let evictor = setup.evictor();
             while !is_over.load(Ordering::Relaxed) {
                 if let Ok(report) = evictor.round(1000, Duration::from_millis(50)) {
                     evicted.fetch_add(report.evicted, Ordering::Relaxed);
@@ -220,13 +220,13 @@ fn background(house: &House, is_over: &AtomicBool, evicted: &AtomicU64) {
 
 /// Lets writers, savers and an evictor loose on each other, with something done to the server meanwhile;
 /// then reads every key once more.
-fn run_all(house: &House, time: Duration, evicted_min: u64, disturb: impl Fn(&AtomicBool) + Sync) {
+fn run_all(setup: &Setup, time: Duration, evicted_min: u64, disturb: impl Fn(&AtomicBool) + Sync) {
     let (is_over, evicted) = (AtomicBool::new(false), AtomicU64::new(0));
     let memories: Vec<Memory> = thread::scope(|scope| {
-        let work = scope.spawn(|| background(house, &is_over, &evicted));
+        let work = scope.spawn(|| background(setup, &is_over, &evicted));
         let disturber = scope.spawn(|| disturb(&is_over));
         let writers: Vec<_> = (0..3)
-            .map(|number| scope.spawn(move || write_and_check(house, number, time)))
+            .map(|number| scope.spawn(move || write_and_check(setup, number, time)))
             .collect();
         let memories = writers.into_iter().map(|writer| writer.join());
         let memories: Vec<_> = memories.collect();
@@ -235,7 +235,7 @@ fn run_all(house: &House, time: Duration, evicted_min: u64, disturb: impl Fn(&At
         disturber.join().unwrap();
         memories.into_iter().map(Result::unwrap).collect()
     });
-    let mut server = house.server();
+    let mut server = setup.server();
     let mut acknowledged = 0;
     for mut memory in memories {
         acknowledged += memory.acknowledged;
@@ -254,21 +254,21 @@ fn run_all(house: &House, time: Duration, evicted_min: u64, disturb: impl Fn(&At
 
 #[test]
 fn defects_02_03_07_evictions_never_take_an_acknowledged_write() {
-    let house = House::open(&[]);
+    let setup = Setup::open(&[]);
     let (seconds, evictions) = match std::env::var_os("NAGAYA_TEST_LONG") {
         None => (10, 300),
         Some(_) => (180, 5000),
     };
-    run_all(&house, Duration::from_secs(seconds), evictions, |_| ());
+    run_all(&setup, Duration::from_secs(seconds), evictions, |_| ());
 }
 
 #[test]
 fn restarts_that_keep_the_data_lose_no_acknowledged_write() {
-    let house = House::open(&["appendonly yes", "appendfsync always"]);
-    run_all(&house, Duration::from_secs(8), 10, |is_over| {
+    let setup = Setup::open(&["appendonly yes", "appendfsync always"]);
+    run_all(&setup, Duration::from_secs(8), 10, |is_over| {
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(1500));
-            house.redis.restart();
+            setup.redis.restart();
         }
     });
 }
@@ -277,18 +277,18 @@ fn restarts_that_keep_the_data_lose_no_acknowledged_write() {
 fn defects_05_06_flushes_never_reach_the_rows() {
     const TAGS: usize = 20;
     const FLUSHES: usize = 2000;
-    let house = House::open(&[]);
-    let kept = house.dump("kept");
+    let setup = Setup::open(&[]);
+    let kept = setup.dump("kept");
     for tag in 0..TAGS {
-        house.put_row(&format!("t{tag}"), &format!("{{t{tag}}}kept"), &kept);
+        setup.put_row(&format!("t{tag}"), &format!("{{t{tag}}}kept"), &kept);
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ends = scope.spawn(|| background(&house, &is_over, &AtomicU64::new(0)));
+        let _ends = scope.spawn(|| background(&setup, &is_over, &AtomicU64::new(0)));
         for number in 0..2 {
-            let (house, is_over) = (&house, &is_over);
+            let (setup, is_over) = (&setup, &is_over);
             scope.spawn(move || {
-                let mut server = house.server();
+                let mut server = setup.server();
                 let mut turn = 0;
                 while !is_over.load(Ordering::Relaxed) {
                     turn += 1;
@@ -300,14 +300,14 @@ fn defects_05_06_flushes_never_reach_the_rows() {
             });
         }
         for _ in 0..FLUSHES {
-            house.redis.cmd(&["FLUSHALL"]);
+            setup.redis.cmd(&["FLUSHALL"]);
             thread::sleep(Duration::from_millis(1));
         }
         is_over.store(true, Ordering::Relaxed);
     });
     for tag in 0..TAGS {
         let name = format!("t{tag}");
-        let loaded = house.cold.read(&[name.as_bytes()]).unwrap().remove(0).unwrap();
+        let loaded = setup.cold.read(&[name.as_bytes()]).unwrap().remove(0).unwrap();
         let row = loaded.rows.iter().find(|row| row.key.ends_with(b"kept"));
         assert_eq!(row.map(|row| &row.value.payload), Some(&kept), "{name}");
     }

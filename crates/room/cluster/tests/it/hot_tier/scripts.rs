@@ -8,7 +8,7 @@ use nagaya_tiering::hot::{Chunk, HotTier, Installed, SavedKeys};
 use nagaya_tiering::protocol::{LoadStart, Part, Touched};
 
 use super::bench::Bench;
-use super::house::House;
+use super::setup::Setup;
 
 const LAST: Part = Part {
     generation: 1,
@@ -36,7 +36,7 @@ fn load(bench: &Bench, tag: &[u8]) {
 #[test]
 fn every_type_comes_back_from_an_eviction_as_it_was() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
+    let setup = Setup::open(&redis.url());
     type Filled<'a> = (&'a [u8], Kind, &'a [&'a [u8]]);
     let fill: [Filled<'_>; 6] = [
         (b"{u}string", Kind::String, &[b"SET", b"{u}string", b"\0\xff"]),
@@ -53,15 +53,15 @@ fn every_type_comes_back_from_an_eviction_as_it_was() {
     ];
     let mut dumps = Vec::new();
     for (key, _, command) in fill {
-        house.write(key, command);
-        dumps.push(house.bench.call(key, &[b"DUMP", key]));
+        setup.write(key, command);
+        dumps.push(setup.bench.call(key, &[b"DUMP", key]));
     }
-    house.evict(b"u");
+    setup.evict(b"u");
     assert_eq!(redis.cmd(&["DBSIZE"]).int(), 0, "nothing of the tag is left");
     for ((key, kind, _), dump) in fill.into_iter().zip(dumps) {
-        assert_eq!(house.row(key).unwrap().kind, kind);
-        house.loader.load(b"u").unwrap();
-        assert_eq!(house.bench.call(key, &[b"DUMP", key]), dump);
+        assert_eq!(setup.row(key).unwrap().kind, kind);
+        setup.loader.load(b"u").unwrap();
+        assert_eq!(setup.bench.call(key, &[b"DUMP", key]), dump);
     }
 }
 
@@ -74,61 +74,61 @@ fn expiry_is_kept_to_the_millisecond_and_goes_on_while_cold() {
 #[test]
 fn expiry_is_kept_on_servers_that_cannot_tell_it_exactly() {
     let redis = Redis::with_config(&["rename-command PEXPIRETIME \"\""]);
-    let house = House::open(&redis.url());
-    house.write(b"{u}x", &[b"SET", b"{u}x", b"1", b"PXAT", b"4102444800123"]);
-    house.save();
-    let kept = house.row(b"{u}x").unwrap().expires_at_ms.unwrap();
+    let setup = Setup::open(&redis.url());
+    setup.write(b"{u}x", &[b"SET", b"{u}x", b"1", b"PXAT", b"4102444800123"]);
+    setup.save();
+    let kept = setup.row(b"{u}x").unwrap().expires_at_ms.unwrap();
     assert!((kept - 4_102_444_800_123).abs() < 1000, "{kept}");
 }
 
 fn expiry_is_kept(redis: &Redis, set: &str, expected: &str) {
-    let house = House::open(&redis.url());
-    house.write(b"{u}later", &[b"SET", b"{u}later", b"1", b"PXAT", set.as_bytes()]);
-    house.write(b"{u}soon", &[b"SET", b"{u}soon", b"1", b"PX", b"1500"]);
-    house.save();
-    assert!(house.row(b"{u}soon").is_some());
+    let setup = Setup::open(&redis.url());
+    setup.write(b"{u}later", &[b"SET", b"{u}later", b"1", b"PXAT", set.as_bytes()]);
+    setup.write(b"{u}soon", &[b"SET", b"{u}soon", b"1", b"PX", b"1500"]);
+    setup.save();
+    assert!(setup.row(b"{u}soon").is_some());
     // The row is older than the key's end; the load must not bring the key back.
     nagaya_testkit::wait::until("the key expires", std::time::Duration::from_secs(5), || {
-        house.bench.get(b"{u}soon").is_none()
+        setup.bench.get(b"{u}soon").is_none()
     });
-    assert!(house.evictor().evict(&[b"u"]).unwrap().evicted == 1);
-    assert_eq!(house.get(b"{u}soon"), None);
-    let at = house.bench.call(b"{u}later", &["PEXPIRETIME", "{u}later"]);
+    assert!(setup.evictor().evict(&[b"u"]).unwrap().evicted == 1);
+    assert_eq!(setup.get(b"{u}soon"), None);
+    let at = setup.bench.call(b"{u}later", &["PEXPIRETIME", "{u}later"]);
     assert_eq!(reply::int(&at).unwrap().to_string(), expected);
 }
 
 #[test]
 fn full_memory_stops_loads_but_neither_saving_nor_eviction() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    house.set(b"{u}x", b"1");
-    house.set(b"{u}y", b"1");
+    let setup = Setup::open(&redis.url());
+    setup.set(b"{u}x", b"1");
+    setup.set(b"{u}y", b"1");
     redis.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
 
     // A delete runs when memory is full, so its announcement must, too.
-    house.bench.write(b"{u}y", &["DEL", "{u}y"]);
-    assert_eq!(house.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Granted]);
-    let refused = house.bench.tier.begin(b"other", house.bench.draw());
+    setup.bench.write(b"{u}y", &["DEL", "{u}y"]);
+    assert_eq!(setup.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Granted]);
+    let refused = setup.bench.tier.begin(b"other", setup.bench.draw());
     assert!(matches!(refused, Err(HotError::Full(_))), "{refused:?}");
-    house.evict(b"u");
+    setup.evict(b"u");
     assert_eq!(redis.cmd(&["DBSIZE"]).int(), 0);
 
     redis.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(house.get(b"{u}x"), Some(b"1".to_vec()));
-    assert_eq!(house.get(b"{u}y"), None);
+    assert_eq!(setup.get(b"{u}x"), Some(b"1".to_vec()));
+    assert_eq!(setup.get(b"{u}y"), None);
 }
 
 #[test]
 fn full_memory_in_mid_load_leaves_the_tag_loading() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    house.set(b"{u}x", b"1");
-    house.evict(b"u");
-    let token = house.bench.draw();
-    let tier = &house.bench.tier;
+    let setup = Setup::open(&redis.url());
+    setup.set(b"{u}x", b"1");
+    setup.evict(b"u");
+    let token = setup.bench.draw();
+    let tier = &setup.bench.tier;
     tier.begin(b"u", token).unwrap();
     redis.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    let loaded = house.cold.read(&[b"u"]).unwrap().remove(0).unwrap();
+    let loaded = setup.cold.read(&[b"u"]).unwrap().remove(0).unwrap();
     let chunk = Chunk {
         rows: loaded.rows,
         ..empty()
@@ -138,27 +138,27 @@ fn full_memory_in_mid_load_leaves_the_tag_loading() {
     assert_eq!(tier.touch(&[b"u"]).unwrap(), [Touched::Wait]);
     redis.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(tier.install(b"u", token, &chunk).unwrap(), Installed::Put);
-    assert_eq!(house.bench.get(b"{u}x"), Some(b"1".to_vec()));
+    assert_eq!(setup.bench.get(b"{u}x"), Some(b"1".to_vec()));
 }
 
 #[test]
 fn a_payload_that_is_refused_leaves_the_tag_loading() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    house.set(b"{u}x", b"1");
-    house.evict(b"u");
+    let setup = Setup::open(&redis.url());
+    setup.set(b"{u}x", b"1");
+    setup.evict(b"u");
     let mut chunk = Chunk {
-        rows: house.cold.read(&[b"u"]).unwrap().remove(0).unwrap().rows,
+        rows: setup.cold.read(&[b"u"]).unwrap().remove(0).unwrap().rows,
         ..empty()
     };
     chunk.rows[0].value.payload[0] ^= 0xff;
-    let token = house.bench.draw();
-    house.bench.tier.begin(b"u", token).unwrap();
-    let refused = house.bench.tier.install(b"u", token, &chunk);
+    let token = setup.bench.draw();
+    setup.bench.tier.begin(b"u", token).unwrap();
+    let refused = setup.bench.tier.install(b"u", token, &chunk);
     assert!(matches!(refused, Err(HotError::Failed(_))), "{refused:?}");
-    assert_eq!(house.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Wait]);
-    // Whoever comes next takes over.
-    assert_eq!(house.get(b"{u}x"), Some(b"1".to_vec()));
+    assert_eq!(setup.bench.tier.touch(&[b"u"]).unwrap(), [Touched::Wait]);
+    // The next server takes over.
+    assert_eq!(setup.get(b"{u}x"), Some(b"1".to_vec()));
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn scripts_that_a_server_has_forgotten_are_sent_again() {
 #[test]
 fn odd_tags_go_through_a_whole_life_on_a_cluster() {
     let cluster = RedisCluster::start();
-    let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
+    let setup = Setup::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
     for key in [&b""[..], b"}", b"a}b", b"{}x", b"x{", b"{{odd}}", b"\xff}\0"] {
-        house.set(key, b"1");
+        setup.set(key, b"1");
         let tag = nagaya_tiering::tag::tag_of(key);
-        house.evict(tag);
-        assert_eq!(house.bench.get(key), None, "{}", String::from_utf8_lossy(key));
-        assert_eq!(house.get(key), Some(b"1".to_vec()));
+        setup.evict(tag);
+        assert_eq!(setup.bench.get(key), None, "{}", String::from_utf8_lossy(key));
+        assert_eq!(setup.get(key), Some(b"1".to_vec()));
     }
 }
 

@@ -78,7 +78,7 @@ impl Server {
     fn run(&mut self, key: &[u8], is_write: bool, command: &[&[u8]]) -> io::Result<Reply> {
         let ended = self.try_run(key, is_write, command);
         if ended.is_err() {
-            // What is under way on a broken connection is nobody's any more, and neither are its leases.
+            // Requests on a broken connection are lost, and so are its leases.
             self.link = None;
             self.leases.clear();
         }

@@ -24,7 +24,7 @@ const QUICK: AccessConfig = AccessConfig {
     batch_tags: 3,
 };
 
-struct House {
+struct Setup {
     runtime: Runtime,
     cold: Arc<Flaky>,
     url: String,
@@ -33,8 +33,8 @@ struct House {
     run: Option<tokio::task::JoinHandle<()>>,
 }
 
-impl House {
-    fn open(config: AccessConfig) -> House {
+impl Setup {
+    fn open(config: AccessConfig) -> Setup {
         let runtime = Runtime::new().unwrap();
         let cold = Arc::new(Flaky::default());
         cold.ensure(&[b"a", b"b"]).unwrap();
@@ -51,7 +51,7 @@ impl House {
         let run = runtime.spawn(collector.run(async {
             let _told = stopped.await;
         }));
-        House {
+        Setup {
             runtime,
             cold,
             url: format!("redis://:secret@{address}"),
@@ -75,7 +75,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Setup {
     fn drop(&mut self) {
         drop(self.stop.take());
         self.runtime.block_on(self.run.take().unwrap()).unwrap();
@@ -84,37 +84,37 @@ impl Drop for House {
 
 #[test]
 fn uses_reach_the_cold_tier_through_the_collector() {
-    let house = House::open(QUICK);
-    let (one, other) = (house.sender(), house.sender());
+    let setup = Setup::open(QUICK);
+    let (one, other) = (setup.sender(), setup.sender());
     one.note(b"a", Use::Read);
     other.note(b"a", Use::Write);
     other.note(b"b", Use::Read);
     other.note(b"nobody's", Use::Read);
     wait::until("all news is written", PATIENCE, || {
-        (house.times(b"a"), house.times(b"b")) == ((true, true), (true, false))
+        (setup.times(b"a"), setup.times(b"b")) == ((true, true), (true, false))
     });
 }
 
 #[test]
 fn news_waits_while_the_cold_tier_is_down() {
-    let house = House::open(QUICK);
-    let sender = house.sender();
-    house.cold.set_down(true);
+    let setup = Setup::open(QUICK);
+    let sender = setup.sender();
+    setup.cold.set_down(true);
     sender.note(b"a", Use::Read);
     wait::until("the collector has it", PATIENCE, || sender.stats().delivered == 1);
-    house.cold.set_down(false);
-    wait::until("it is written", PATIENCE, || house.times(b"a").0);
+    setup.cold.set_down(false);
+    wait::until("it is written", PATIENCE, || setup.times(b"a").0);
 }
 
 #[test]
 fn a_full_collector_takes_nothing_and_the_sender_keeps_it() {
-    let house = House::open(AccessConfig {
+    let setup = Setup::open(AccessConfig {
         tags_max: 2,
         every: Duration::from_millis(20),
         batch_tags: 3,
     });
-    house.cold.set_down(true);
-    let sender = house.sender();
+    setup.cold.set_down(true);
+    let sender = setup.sender();
     sender.note(b"x", Use::Read);
     sender.note(b"y", Use::Read);
     wait::until("the collector is full", PATIENCE, || {
@@ -122,23 +122,23 @@ fn a_full_collector_takes_nothing_and_the_sender_keeps_it() {
     });
     sender.note(b"a", Use::Read);
     wait::until("it refuses more", PATIENCE, || sender.stats().errors > 0);
-    house.cold.set_down(false);
-    wait::until("all is written", PATIENCE, || house.times(b"a").0);
+    setup.cold.set_down(false);
+    wait::until("all is written", PATIENCE, || setup.times(b"a").0);
 }
 
 #[test]
 fn a_sender_delivers_once_more_when_it_ends() {
-    let house = House::open(QUICK);
-    let sender = house.sender();
+    let setup = Setup::open(QUICK);
+    let sender = setup.sender();
     sender.note(b"a", Use::Write);
     drop(sender);
-    wait::until("it is written", PATIENCE, || house.times(b"a").1);
+    wait::until("it is written", PATIENCE, || setup.times(b"a").1);
 }
 
 #[test]
 fn defect_25_strangers_and_nonsense_are_refused() {
-    let house = House::open(QUICK);
-    let mut client = RespClient::connect(house.address).unwrap();
+    let setup = Setup::open(QUICK);
+    let mut client = RespClient::connect(setup.address).unwrap();
     let mut ask = |words: &[&str]| client.cmd(words).unwrap();
     let refused = |reply: Reply, text: &str| assert!(reply.error().unwrap().starts_with(text), "{reply:?}");
     refused(ask(&["ROOM.NOTE", "a", "1", "2"]), "NOAUTH");

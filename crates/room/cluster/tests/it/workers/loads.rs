@@ -38,7 +38,7 @@ fn defect_19_a_thousand_requests_for_one_cold_tag_cause_one_read() {
     for ended in orders {
         assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), Ok(()));
     }
-    // Those who came after its end found the tag hot.
+    // Requests after its end found the tag in memory.
     assert_eq!(cold.claims.load(Ordering::SeqCst), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Any mixture of faults that lose nothing, in any order, under writers who check what they were told.
+//! Random faults that lose nothing, in any order, under writers that check every acknowledged write.
 //!
 //! A failure prints the seed; run it again with `NAGAYA_SEED=n`. It lasts some seconds, ten minutes with
 //! `NAGAYA_TEST_LONG=1`, or `NAGAYA_TEST_MINUTES=n` minutes: `scripts/faults` sets both.

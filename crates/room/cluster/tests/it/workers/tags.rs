@@ -28,7 +28,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// A server with a tag_admin; tags are saved and nothing is evicted unless asked for.
-struct House {
+struct Setup {
     client: RespClient,
     service: Arc<TagService>,
     _proxy: Proxy,
@@ -37,8 +37,8 @@ struct House {
     _runtime: Runtime,
 }
 
-impl House {
-    fn start() -> House {
+impl Setup {
+    fn start() -> Setup {
         let (redis, runtime) = (Redis::start(), Runtime::new().unwrap());
         let cold: Arc<dyn ColdTier> = Arc::new(Flaky::default());
         let clock = Arc::new(SystemClock);
@@ -89,7 +89,7 @@ impl House {
         let tasks = Tasks::start(tier("task"), cold, clock, config).unwrap();
         let client = RespClient::connect(proxy.address()).unwrap();
         client.set_timeout(Duration::from_secs(30)).unwrap();
-        House {
+        Setup {
             client,
             service,
             _proxy: proxy,
@@ -134,50 +134,50 @@ fn names(tags: &[ListedTag]) -> Vec<String> {
 
 #[test]
 fn a_tag_is_saved_evicted_warmed_and_erased_on_request() {
-    let mut house = House::start();
-    assert_eq!(house.field("u", "status"), Reply::bulk("absent"));
-    house.say("SET {u}a 1");
-    house.say("RPUSH {u}b x y");
-    assert_eq!(house.field("u", "status"), Reply::bulk("need_synced"));
-    assert_eq!(house.field("{u}a", "hot_keys"), Reply::Int(2));
-    assert_eq!(house.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
-    assert_eq!(house.field("u", "cold_keys"), Reply::Int(2));
-    assert_eq!(house.say("ROOM.EVICT u"), Reply::Int(2));
-    assert_eq!(house.say("ROOM.EVICT u"), Reply::Int(0));
-    assert_eq!(house.field("u", "status"), Reply::bulk("cleaned"));
-    assert_eq!(house.field("u", "hot_keys"), Reply::Int(0));
-    assert_eq!(house.say("DBSIZE"), Reply::Int(2));
-    assert_eq!(house.say("ROOM.WARM u nowhere"), Reply::Int(1));
-    assert_eq!(house.field("u", "status"), Reply::bulk("synced"));
-    house.say("DEL {u}a");
-    house.say("SET {u}c 3");
-    assert_eq!(house.say("ROOM.ERASE u"), Reply::Int(2));
-    assert_eq!(house.say("ROOM.ERASE u"), Reply::Int(0));
-    assert_eq!(house.say("DBSIZE"), Reply::Int(0));
-    assert_eq!(house.say("ROOM.WAITCOLD 0 ALL"), Reply::Int(1));
-    assert_eq!(house.field("u", "cold_keys"), Reply::Int(0));
+    let mut setup = Setup::start();
+    assert_eq!(setup.field("u", "status"), Reply::bulk("absent"));
+    setup.say("SET {u}a 1");
+    setup.say("RPUSH {u}b x y");
+    assert_eq!(setup.field("u", "status"), Reply::bulk("need_synced"));
+    assert_eq!(setup.field("{u}a", "hot_keys"), Reply::Int(2));
+    assert_eq!(setup.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
+    assert_eq!(setup.field("u", "cold_keys"), Reply::Int(2));
+    assert_eq!(setup.say("ROOM.EVICT u"), Reply::Int(2));
+    assert_eq!(setup.say("ROOM.EVICT u"), Reply::Int(0));
+    assert_eq!(setup.field("u", "status"), Reply::bulk("cleaned"));
+    assert_eq!(setup.field("u", "hot_keys"), Reply::Int(0));
+    assert_eq!(setup.say("DBSIZE"), Reply::Int(2));
+    assert_eq!(setup.say("ROOM.WARM u nowhere"), Reply::Int(1));
+    assert_eq!(setup.field("u", "status"), Reply::bulk("synced"));
+    setup.say("DEL {u}a");
+    setup.say("SET {u}c 3");
+    assert_eq!(setup.say("ROOM.ERASE u"), Reply::Int(2));
+    assert_eq!(setup.say("ROOM.ERASE u"), Reply::Int(0));
+    assert_eq!(setup.say("DBSIZE"), Reply::Int(0));
+    assert_eq!(setup.say("ROOM.WAITCOLD 0 ALL"), Reply::Int(1));
+    assert_eq!(setup.field("u", "cold_keys"), Reply::Int(0));
 }
 
 #[test]
 fn a_wait_that_is_too_short_says_so() {
-    let mut house = House::start();
-    house.say("SET {u}a 1");
+    let mut setup = Setup::start();
+    setup.say("SET {u}a 1");
     // Nothing is saved within a millisecond of its write; a longer wait sees it.
-    let told = house.say("ROOM.WAITCOLD 1");
+    let told = setup.say("ROOM.WAITCOLD 1");
     assert!(matches!(told, Reply::Int(0 | 1)), "{told:?}");
-    assert_eq!(house.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
+    assert_eq!(setup.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
 }
 
 #[test]
 fn tags_are_listed_by_use_by_size_and_by_name() {
-    let mut house = House::start();
+    let mut setup = Setup::start();
     for (number, size) in [(1, 10), (2, 3000), (3, 200)] {
-        house.say(&format!("SET {{user:{number}}}a {}", "x".repeat(size)));
+        setup.say(&format!("SET {{user:{number}}}a {}", "x".repeat(size)));
     }
-    house.say("SET {other}a 1");
-    assert_eq!(house.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
-    assert_eq!(house.say("ROOM.EVICT user:3"), Reply::Int(1));
-    let (tags, cursor) = house.list(TagOrder::Biggest, 2);
+    setup.say("SET {other}a 1");
+    assert_eq!(setup.say("ROOM.WAITCOLD 20000"), Reply::Int(1));
+    assert_eq!(setup.say("ROOM.EVICT user:3"), Reply::Int(1));
+    let (tags, cursor) = setup.list(TagOrder::Biggest, 2);
     assert_eq!(
         (names(&tags), cursor),
         (vec!["user:2".to_owned(), "user:3".to_owned()], None)
@@ -187,15 +187,15 @@ fn tags_are_listed_by_use_by_size_and_by_name() {
         ["both", "disk"]
     );
     assert_eq!(tags[1].keys, 1);
-    let (tags, _) = house.list(TagOrder::Hottest, 10);
+    let (tags, _) = setup.list(TagOrder::Hottest, 10);
     assert_eq!(tags.len(), 3, "{tags:?}");
     assert_eq!(names(&tags)[0], "other");
     let prefix = |after: Option<&[u8]>| TagOrder::Prefix {
         prefix: b"user:".to_vec(),
         after: after.map(<[u8]>::to_vec),
     };
-    let (tags, cursor) = house.list(prefix(None), 2);
+    let (tags, cursor) = setup.list(prefix(None), 2);
     assert_eq!(names(&tags), ["user:1", "user:2"]);
-    let (tags, cursor) = house.list(prefix(cursor.as_deref()), 2);
+    let (tags, cursor) = setup.list(prefix(cursor.as_deref()), 2);
     assert_eq!((names(&tags), cursor), (vec!["user:3".to_owned()], None));
 }

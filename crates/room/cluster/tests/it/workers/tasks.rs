@@ -18,20 +18,20 @@ use crate::hot_tier::bench::Bench;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct House {
+struct Setup {
     bench: Bench,
     cold: Arc<Flaky>,
     loader: Loader,
 }
 
-impl House {
-    fn open(url: &str) -> House {
+impl Setup {
+    fn open(url: &str) -> Setup {
         let bench = Bench::open(url);
         let cold = Arc::new(Flaky::default());
         let hot = Arc::new(bench.tier.clone());
         let clock = Arc::new(SystemClock);
         let loader = Loader::new(hot, cold.clone(), clock, LoaderConfig::default());
-        House { bench, cold, loader }
+        Setup { bench, cold, loader }
     }
 
     fn tasks(&self, name: &str, evict: EvictConfig) -> Tasks {
@@ -78,15 +78,15 @@ const SOON: EvictConfig = EvictConfig {
 #[test]
 fn changes_are_saved_and_idle_tags_evicted_without_anybody_asking() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    let tasks = house.tasks("one", SOON);
+    let setup = Setup::open(&redis.url());
+    let tasks = setup.tasks("one", SOON);
     for number in 0..100 {
-        house.set(&format!("k{number}"), "1");
+        setup.set(&format!("k{number}"), "1");
     }
     wait::until("all is evicted", PATIENCE, || tasks.stats().evicted == 100);
-    assert_eq!(house.bench.tier.touch(&[b"k7"]).unwrap(), [Touched::Cold]);
-    house.loader.load(b"k7").unwrap();
-    assert_eq!(house.bench.get(b"k7"), Some(b"1".to_vec()));
+    assert_eq!(setup.bench.tier.touch(&[b"k7"]).unwrap(), [Touched::Cold]);
+    setup.loader.load(b"k7").unwrap();
+    assert_eq!(setup.bench.get(b"k7"), Some(b"1".to_vec()));
     let stats = tasks.stats();
     assert_eq!((stats.save_errors, stats.evict_errors, stats.refused), (0, 0, 0));
     tasks.stop();
@@ -95,12 +95,12 @@ fn changes_are_saved_and_idle_tags_evicted_without_anybody_asking() {
 #[test]
 fn workers_share_the_shards_and_take_over_from_those_who_leave() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    let one = house.tasks("one", NEVER);
+    let setup = Setup::open(&redis.url());
+    let one = setup.tasks("one", NEVER);
     wait::until("the first has all", PATIENCE, || {
         one.stats().shards == u64::from(RANGES)
     });
-    let two = house.tasks("two", NEVER);
+    let two = setup.tasks("two", NEVER);
     let half = u64::from(RANGES) / 2;
     wait::until("both have half", PATIENCE, || {
         (one.stats().shards, two.stats().shards) == (half, half)
@@ -109,33 +109,33 @@ fn workers_share_the_shards_and_take_over_from_those_who_leave() {
     wait::until("the second has all", PATIENCE, || {
         two.stats().shards == u64::from(RANGES)
     });
-    house.set("k", "1");
-    wait::until("it saves", PATIENCE, || house.is_saved("k"));
+    setup.set("k", "1");
+    wait::until("it saves", PATIENCE, || setup.is_saved("k"));
 }
 
 #[test]
 fn a_cold_tier_that_is_down_delays_saves_and_nothing_else() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
-    house.set("k", "1");
-    house.cold.set_down(true);
-    let tasks = house.tasks("one", SOON);
+    let setup = Setup::open(&redis.url());
+    setup.set("k", "1");
+    setup.cold.set_down(true);
+    let tasks = setup.tasks("one", SOON);
     wait::until("saving has failed", PATIENCE, || tasks.stats().save_errors > 2);
     assert!(tasks.stats().staleness > Duration::ZERO);
-    house.bench.write(b"k", &["SET", "k", "2"]);
-    house.cold.set_down(false);
+    setup.bench.write(b"k", &["SET", "k", "2"]);
+    setup.cold.set_down(false);
     wait::until("it is saved and evicted", PATIENCE, || tasks.stats().evicted == 1);
-    house.loader.load(b"k").unwrap();
-    assert_eq!(house.bench.get(b"k"), Some(b"2".to_vec()));
+    setup.loader.load(b"k").unwrap();
+    assert_eq!(setup.bench.get(b"k"), Some(b"2".to_vec()));
 }
 
 #[test]
 fn defect_24_memory_pressure_evicts_the_coldest_whatever_their_age() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
+    let setup = Setup::open(&redis.url());
     let value = "x".repeat(10_000);
     for number in 0..300 {
-        house.set(&format!("k{number}"), &value);
+        setup.set(&format!("k{number}"), &value);
     }
     let used: u64 = redis.info("used_memory").unwrap().parse().unwrap();
     let mark = used - 1_000_000;
@@ -143,63 +143,63 @@ fn defect_24_memory_pressure_evicts_the_coldest_whatever_their_age() {
         memory_bytes: Some(mark),
         ..NEVER
     };
-    let tasks = house.tasks("one", config);
+    let tasks = setup.tasks("one", config);
     wait::until("memory is below the mark", PATIENCE, || {
         redis.info("used_memory").unwrap().parse::<u64>().unwrap() < mark
     });
     let stats = tasks.stats();
     assert!(stats.pressed > 0, "{stats:?}");
     tasks.stop();
-    assert!(house.bench.tier.residents().unwrap() > 50, "not everything went");
+    assert!(setup.bench.tier.residents().unwrap() > 50, "not everything went");
     for number in 0..300 {
         let key = format!("k{number}");
-        house.loader.load(key.as_bytes()).unwrap();
-        assert_eq!(house.bench.get(key.as_bytes()), Some(value.clone().into_bytes()));
+        setup.loader.load(key.as_bytes()).unwrap();
+        assert_eq!(setup.bench.get(key.as_bytes()), Some(value.clone().into_bytes()));
     }
 }
 
 #[test]
 fn defect_24_a_node_that_refuses_writes_is_freed() {
     let redis = Redis::start();
-    let house = House::open(&redis.url());
+    let setup = Setup::open(&redis.url());
     let value = "x".repeat(10_000);
     for number in 0..300 {
-        house.set(&format!("k{number}"), &value);
+        setup.set(&format!("k{number}"), &value);
     }
     let used: u64 = redis.info("used_memory").unwrap().parse().unwrap();
     redis.cmd(&["CONFIG", "SET", "maxmemory", &(used - 500_000).to_string()]);
-    assert!(house.bench.try_call(b"new", &["SET", "new", "1"]).is_err());
-    let _tasks = house.tasks("one", NEVER);
+    assert!(setup.bench.try_call(b"new", &["SET", "new", "1"]).is_err());
+    let _tasks = setup.tasks("one", NEVER);
     wait::until("writes are taken again", PATIENCE, || {
-        house.bench.try_call(b"new", &["SET", "new", "1"]).is_ok()
+        setup.bench.try_call(b"new", &["SET", "new", "1"]).is_ok()
     });
 }
 
 #[test]
 fn defect_20_a_node_that_is_down_holds_up_no_other() {
     let cluster = RedisCluster::with_config(&["cluster-require-full-coverage no"]);
-    let house = House::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
+    let setup = Setup::open(&format!("redis+cluster://{}", cluster.addresses()[0]));
     for number in 0..60 {
-        house.set(&format!("k{number}"), "1");
+        setup.set(&format!("k{number}"), "1");
     }
     let victim = cluster.owner_of(cluster.slot_of("k0"));
     let alive: Vec<String> = (0..60)
         .map(|number| format!("k{number}"))
         .filter(|key| cluster.owner_of(cluster.slot_of(key)) != victim)
         .collect();
-    // Frozen, so that nobody is told; its replica as well, so that nobody takes over.
+    // Frozen, so that its connections stay open; its replica as well, so that it does not take over.
     cluster.nodes()[cluster.replica_of(victim)].stop();
-    let tasks = house.tasks("one", NEVER);
+    let tasks = setup.tasks("one", NEVER);
     wait::until("some are saved", PATIENCE, || tasks.stats().saves > 0);
     cluster.nodes()[victim].stop();
     for key in &alive {
-        wait::until("a tag elsewhere is saved", PATIENCE, || house.is_saved(key));
+        wait::until("a tag elsewhere is saved", PATIENCE, || setup.is_saved(key));
     }
     cluster.nodes()[victim].cont();
     for number in 0..60 {
         let key = format!("k{number}");
         wait::until("the others follow", Duration::from_secs(60), || {
-            house.is_saved(&key)
+            setup.is_saved(&key)
         });
     }
     tasks.stop();

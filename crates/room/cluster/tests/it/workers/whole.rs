@@ -1,5 +1,5 @@
-//! Everything at once: proxies, loads, savers and evictors over real servers, and clients who check what they
-//! were told.
+//! Everything at once: proxies, loads, savers and evictors over real servers, and clients that check what
+//! was acknowledged.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -174,7 +174,7 @@ pub(super) fn cluster_url(cluster: &RedisCluster) -> String {
 }
 
 pub(super) fn open_postgres(url: &str) -> Arc<PostgresCold> {
-    // Nobody asks for tags that are absent, so nobody should wait for a filter.
+    // No client asks for absent tags, so none should wait for a filter.
     let options = Options {
         filter: false,
         filter_lag: None,

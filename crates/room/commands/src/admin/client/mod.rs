@@ -75,7 +75,7 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
             .flags(OTHERS)
             .since("7.0.0")
             .about(
-                "Says whether this connection may be ended for want of memory.",
+                "Says whether this connection may be ended for lack of memory.",
                 "O(1)",
             ),
         client("PAUSE", -3, pause::pause)
@@ -249,7 +249,7 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
             ("TRACKINGINFO", &["Describe this connection's tracking."]),
             (
                 "NO-EVICT (ON|OFF)",
-                &["Protect this connection from being ended for want of memory."],
+                &["Protect this connection from being ended for lack of memory."],
             ),
         ],
     )

@@ -106,7 +106,7 @@ impl Transactions {
         transaction.redirect = None;
         if transaction.asked.is_some() {
             let asking = Delivery {
-                origin: Origin::Nobody,
+                origin: Origin::Discard,
                 ..transaction.delivery
             };
             let asking = env.in_flight(asking, in_flight.slot);

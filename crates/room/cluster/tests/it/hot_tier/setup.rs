@@ -14,24 +14,24 @@ use nagaya_tiering::tag::tag_of;
 
 use super::bench::Bench;
 
-pub(crate) struct House {
+pub(crate) struct Setup {
     pub(crate) bench: Bench,
     pub(crate) cold: Arc<MemoryCold>,
     pub(crate) loader: Loader,
 }
 
-impl House {
-    pub(crate) fn open(url: &str) -> House {
-        House::over(url, Arc::default())
+impl Setup {
+    pub(crate) fn open(url: &str) -> Setup {
+        Setup::over(url, Arc::default())
     }
 
-    /// Opens with what an earlier house has saved.
-    pub(crate) fn over(url: &str, cold: Arc<MemoryCold>) -> House {
+    /// Opens with what an earlier setup has saved.
+    pub(crate) fn over(url: &str, cold: Arc<MemoryCold>) -> Setup {
         let bench = Bench::open(url);
         let hot = Arc::new(bench.tier.clone());
         let clock = Arc::new(SystemClock);
         let loader = Loader::new(hot, cold.clone(), clock, LoaderConfig::default());
-        House { bench, cold, loader }
+        Setup { bench, cold, loader }
     }
 
     pub(crate) fn saver(&self) -> Saver {

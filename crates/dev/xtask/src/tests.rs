@@ -1,0 +1,7 @@
+mod crates;
+mod documents;
+mod functions;
+mod imports;
+mod manifests;
+mod names;
+mod sql;
