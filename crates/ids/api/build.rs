@@ -13,7 +13,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compile_fds(descriptors)?;
     for file in FILES {
         // Cargo reads its instructions from the standard output of a build script.
-        #[allow(clippy::print_stdout)]
+        #[allow(
+            clippy::print_stdout,
+            reason = "cargo reads its instructions from the standard output of a build script"
+        )]
         {
             println!("cargo::rerun-if-changed={}", folder.join(file).display());
         }

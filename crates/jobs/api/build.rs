@@ -14,7 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".")
         .compile_fds(descriptors)?;
     // Cargo reads its instructions from the standard output of a build script.
-    #[allow(clippy::print_stdout)]
+    #[allow(
+        clippy::print_stdout,
+        reason = "cargo reads its instructions from the standard output of a build script"
+    )]
     {
         println!("cargo::rerun-if-changed={}", folder.join(FILE).display());
     }

@@ -1,5 +1,5 @@
 //! The processor's time stamp counter: a few nanoseconds where a clock call costs tens.
-#![allow(unsafe_code)] // Reading the counter is an intrinsic.
+#![allow(unsafe_code, reason = "reading the counter is an intrinsic")]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl TickRate {
         ((ticks * u128::from(self.ns_per_tick_shifted)) >> 24) as u64
     }
 
-    #[allow(clippy::disallowed_methods)] // This is the clock.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     fn measure() -> TickRate {
         const SPAN: Duration = Duration::from_millis(2);
         let (started, from) = (Instant::now(), ticks());
@@ -55,7 +55,7 @@ impl TickRate {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-#[allow(clippy::disallowed_methods)] // This is the clock.
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
 fn steady_ns() -> u64 {
     static STARTED: OnceLock<Instant> = OnceLock::new();
     STARTED.get_or_init(Instant::now).elapsed().as_nanos() as u64
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::disallowed_methods)] // Compared with the clock itself.
+    #[allow(clippy::disallowed_methods, reason = "compared with the clock itself")]
     fn ticks_measure_about_what_the_clock_measures() {
         let rate = TickRate::get();
         let (started, from) = (Instant::now(), ticks());

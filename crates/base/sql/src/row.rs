@@ -63,18 +63,18 @@ macro_rules! row {
         }
     ) => {
         $(#[$meta])*
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a row is declared whole, and not every use reads all of it")]
         $vis struct $name {
             $($(#[$field_meta])* $vis $field: $type,)*
         }
 
         $crate::row!(@columns $vis $name [] [$($field $(as $column)?),*]);
 
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a row is declared whole, and not every use reads all of it")]
         impl $name {
             /// Reads the row, column by column in the declared order.
             $vis fn read(row: &::rusqlite::Row<'_>) -> ::rusqlite::Result<$name> {
-                #[allow(non_camel_case_types)]
+                #[allow(non_camel_case_types, reason = "the variants are the fields of the row")]
                 enum Position { $($field),* }
                 ::rusqlite::Result::Ok($name {
                     $($field: $crate::row!(
@@ -95,18 +95,18 @@ macro_rules! row {
         }
     ) => {
         $(#[$meta])*
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a row is declared whole, and not every use reads all of it")]
         $vis struct $name $(<$life>)? {
             $($(#[$field_meta])* $vis $field: $type,)*
         }
 
         $crate::row!(@columns $vis $name [$($life)?] [$($field $(as $column)?),*]);
 
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a row is declared whole, and not every use reads all of it")]
         impl $(<$life>)? $name $(<$life>)? {
             /// Reads the row, column by column in the declared order.
             $vis fn read(row: & $($life)? ::nagaya_postgres_client::Row) -> Self {
-                #[allow(non_camel_case_types)]
+                #[allow(non_camel_case_types, reason = "the variants are the fields of the row")]
                 enum Position { $($field),* }
                 $name {
                     $($field: $crate::row!(@postgres row, Position::$field as usize $(, $($convert)::+)?),)*
@@ -116,7 +116,7 @@ macro_rules! row {
     };
 
     (@columns $vis:vis $name:ident [$($life:lifetime)?] [$($field:ident $(as $column:tt)?),*]) => {
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "a row is declared whole, and not every use reads all of it")]
         impl $(<$life>)? $name $(<$life>)? {
             /// The columns that the statement must return, in order; `_` stands for any name.
             $vis const COLUMNS: &'static [&'static str] = &[$($crate::row!(@name $field $($column)?)),*];

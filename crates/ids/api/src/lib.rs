@@ -9,7 +9,12 @@ mod http;
 mod problem;
 
 /// Generated from the files under `proto/`.
-#[allow(clippy::all, unreachable_pub)]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    unreachable_pub,
+    reason = "generated code"
+)]
 pub mod proto {
     pub mod nagaya {
         pub mod ids {

@@ -9,7 +9,7 @@
 //! each, and one connection with 1600 ids or increments under way at a time. Prints the median
 //! of the rounds per second and per second of the server's processor time (which other load on
 //! the machine changes less), and ours divided by theirs.
-#![allow(clippy::print_stdout)] // Its output is its purpose.
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

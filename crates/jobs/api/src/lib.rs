@@ -21,7 +21,12 @@ mod rest;
 mod push;
 
 /// Generated from `proto/nagaya/jobs/v1/jobs.proto`.
-#[allow(clippy::all, unreachable_pub)]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    unreachable_pub,
+    reason = "generated code"
+)]
 pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/nagaya.jobs.v1.rs"));
 }

@@ -3,9 +3,13 @@
 //! A cycle is registration, claim and completion, each on the disk when it returns. The server is one of the
 //! bench's own with full durability, on the same machine, so it shares the cores. CPU is that of both, parted.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench ends at its first failure and prints its result"
+)]
 // A bench is there to read the clock.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

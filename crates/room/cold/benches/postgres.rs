@@ -4,9 +4,13 @@
 //! files; that is the disk which is measured. Keys have 24 bytes and values 32. The
 //! server shares the machine, so look at ratios.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench ends at its first failure and prints its result"
+)]
 // A bench is there to read the clock.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 
 use std::time::{Duration, Instant};
 

@@ -4,9 +4,13 @@
 //! in the directory for temporary files; that is the disk which is measured. On
 //! a machine that others use, look at the CPU time.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench ends at its first failure and prints its result"
+)]
 // A bench is there to read the clock.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time")]
 
 use std::time::Instant;
 

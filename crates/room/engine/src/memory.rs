@@ -3,7 +3,7 @@
 //! Counting has to cost next to nothing. Each of the first threads owns a
 //! counter and adds to it without any locked instruction; the few beyond share
 //! the last one. The sum over all is exact whenever no allocation is under way.
-#![allow(unsafe_code)] // An allocator is unsafe by its nature.
+#![allow(unsafe_code, reason = "an allocator is unsafe by its nature")]
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

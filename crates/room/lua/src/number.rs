@@ -1,5 +1,8 @@
 //! Numbers as text, the way C prints them.
-#![allow(unsafe_code)] // Reason: `%g` and `strtod` of the C library are the definition of the result.
+#![allow(
+    unsafe_code,
+    reason = "`%g` and `strtod` of the C library are the definition of the result"
+)]
 
 use std::ffi::{CStr, c_char};
 

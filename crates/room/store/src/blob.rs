@@ -6,7 +6,7 @@
 //! is what allocators hand out anyway, so a value of nearly the same length is
 //! replaced in place.
 
-#![allow(unsafe_code)] // Thin owning pointers to blocks of run-time size.
+#![allow(unsafe_code, reason = "thin owning pointers to blocks of run-time size")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::fmt;

@@ -1,6 +1,9 @@
 //! A byte vector of two words, for structs of which there are millions.
 
-#![allow(unsafe_code)] // Keeps a vector's parts in fewer bytes than the vector itself.
+#![allow(
+    unsafe_code,
+    reason = "keeps a vector's parts in fewer bytes than the vector itself"
+)]
 
 use std::fmt;
 use std::mem::ManuallyDrop;

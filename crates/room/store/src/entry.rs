@@ -16,7 +16,10 @@
 //!
 //! Three of the flags are sync flags that the keyspace's owner sets ([`SyncFlags`]); they
 //! stay with the key whatever happens to its value.
-#![allow(unsafe_code)] // The layout above cannot be said in safe Rust; every access is in this file.
+#![allow(
+    unsafe_code,
+    reason = "the layout above cannot be said in safe Rust; every access is in this file"
+)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

@@ -1,7 +1,10 @@
 //! The kit against real servers, whole and broken.
 
 // A test's helpers fail as loudly as the test itself.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod confirm;
 mod connection;

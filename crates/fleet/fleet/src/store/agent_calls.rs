@@ -71,7 +71,10 @@ impl Store {
     ///
     /// `running` is sent when the caller's last confirmed heartbeat had another run than `run`. `waited`
     /// states that all earlier processes with this name are over.
-    #[allow(clippy::too_many_arguments)] // One script's arguments, each of its own type.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one script's arguments, each of its own type"
+    )]
     pub async fn heartbeat(
         &self,
         name: &InstanceName,

@@ -1,6 +1,6 @@
 //! The fleet against real Redis servers, whole and broken.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod agent;
 mod children;

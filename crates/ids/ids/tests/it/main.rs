@@ -1,7 +1,10 @@
 //! The lease against real Redis servers, whole and broken; the id maker and its server.
 
 // A test's helpers fail as loudly as the test itself.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod cost;
 mod equal;

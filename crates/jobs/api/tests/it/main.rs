@@ -1,7 +1,10 @@
 //! The jobs API over real sockets, on a real store.
 
 // Test helpers may panic like the tests themselves.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod auth;
 mod bad_input;

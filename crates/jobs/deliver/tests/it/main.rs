@@ -1,7 +1,10 @@
 //! The crate's guarantees, against stores and targets that misbehave.
 
 // Test helpers may panic like the tests themselves.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod api;
 mod bodies;

@@ -1,6 +1,9 @@
 //! Tests of the job store against real files and real faults of the disk.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod support;
 

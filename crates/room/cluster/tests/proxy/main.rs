@@ -1,5 +1,5 @@
 //! The proxy in front of real servers.
-#![allow(clippy::unwrap_used)] // Helpers of tests are not tests themselves.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not tests themselves")]
 
 mod blocking;
 mod faults;

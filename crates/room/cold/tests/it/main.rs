@@ -1,6 +1,9 @@
 //! Tests of the cold tier against real files.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Lists beside a real redis-server, blocked clients included.
-#![allow(clippy::unwrap_used)] // A step that fails ends the test.
+#![allow(clippy::unwrap_used, reason = "a step that fails ends the test")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
 //! The server family: mostly errors and shapes, since the values are each server's own.
-#![allow(clippy::unwrap_used)] // A step that fails ends the test.
+#![allow(clippy::unwrap_used, reason = "a step that fails ends the test")]
 
 use nagaya_resp::{Frame, Proto, parse_frame};
 use nagaya_testkit::Redis;

@@ -17,7 +17,7 @@ use nagaya_testkit::Redis;
 
 /// How two replies are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)] // Each family uses its own.
+#[allow(dead_code, reason = "each family uses its own")]
 pub enum Compare {
     /// Byte for byte.
     Exact,
@@ -100,7 +100,7 @@ impl Pair {
 
     /// Runs a request given as words parted by single spaces and compares byte for byte.
     #[track_caller]
-    #[allow(dead_code)] // Each family uses its own.
+    #[allow(dead_code, reason = "each family uses its own")]
     pub fn same(&mut self, request: &str) {
         let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         self.check(&args, Compare::Exact);
@@ -159,13 +159,13 @@ pub fn drive_with(server: &Redis, steps: usize, generate: impl Fn(&mut Rng) -> (
 }
 
 /// Picks one of several things.
-#[allow(dead_code)] // Each family uses its own.
+#[allow(dead_code, reason = "each family uses its own")]
 pub fn pick<'a, T: ?Sized>(rng: &mut Rng, choices: &[&'a T]) -> &'a T {
     choices[rng.below(choices.len())]
 }
 
 /// Splits a request at its spaces.
-#[allow(dead_code)] // Each family uses its own.
+#[allow(dead_code, reason = "each family uses its own")]
 pub fn words(request: &str) -> Vec<Vec<u8>> {
     request.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }

@@ -1,7 +1,11 @@
 //! The engine's commands beside a real redis-server: same requests, same reply bytes.
 
 // A test's helpers fail as loudly as the test itself.
-#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "helpers of tests fail the test that calls them, and are shared by its modules"
+)]
 
 mod harness;
 

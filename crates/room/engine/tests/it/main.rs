@@ -2,7 +2,10 @@
 //! compare with.
 
 // A test's helpers fail as loudly as the test itself.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail the test that calls them"
+)]
 
 mod bad_input;
 mod busy;

@@ -16,7 +16,7 @@
 //!
 //! A string that is lent out as a slice stays on the stack: a method that would remove it panics, and the slice
 //! cannot leave the library function or the [`Lua::lend`] that it was lent in. `handle.rs` has the rules.
-#![allow(unsafe_code)] // Reason: this folder is the boundary to the Lua C library.
+#![allow(unsafe_code, reason = "this folder is the boundary to the Lua C library")]
 
 mod call;
 mod context;
@@ -35,7 +35,10 @@ pub(crate) use raise::Raise;
 /// Turns `fn(Lua<'_>) -> Result<i32, Raise>` into a function pointer Lua can call.
 macro_rules! function {
     ($body:path) => {{
-        #[allow(unsafe_code)] // Reason: the signature is fixed by the C library; the body is safe code.
+        #[allow(
+            unsafe_code,
+            reason = "the signature is fixed by the C library; the body is safe code"
+        )]
         unsafe extern "C-unwind" fn entry(state: *mut mlua::ffi::lua_State) -> std::ffi::c_int {
             // SAFETY: Lua calls this with the running state, which belongs to one of our `Owner`s.
             unsafe { $crate::raw::enter(state, $body) }

@@ -10,7 +10,10 @@
 //! fill slots from the first on, and the last bucket of a chain of two or more
 //! holds at least two items (a single one would fit in the pointer's place).
 
-#![allow(unsafe_code)] // Items and chain pointers share slots; buckets are allocated by hand.
+#![allow(
+    unsafe_code,
+    reason = "items and chain pointers share slots; buckets are allocated by hand"
+)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;

@@ -1,5 +1,5 @@
 //! The large form of a sorted set: a table of members and a tree in score order.
-#![allow(unsafe_code)] // Members are shared between table and tree by pointer.
+#![allow(unsafe_code, reason = "members are shared between table and tree by pointer")]
 
 use super::member::{MemberBox, MemberRef};
 use super::{LexRange, ScoreRange};

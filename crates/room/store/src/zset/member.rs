@@ -1,5 +1,8 @@
 //! The block of one member: score, length and bytes behind a single thin pointer.
-#![allow(unsafe_code)] // One allocation per member instead of two is the point of this file.
+#![allow(
+    unsafe_code,
+    reason = "one allocation per member instead of two is the point of this file"
+)]
 
 use crate::rank_tree::RankItem;
 use crate::table::Keyed;

@@ -14,7 +14,10 @@ pub(super) fn protocol(ctx: &mut Ctx<'_, '_>) -> Reply {
     match name.as_slice() {
         b"string" => out.bulk_str("Hello World"),
         b"integer" => out.int(12345),
-        #[allow(clippy::approx_constant)] // Not the number pi, but the sample that Redis sends.
+        #[allow(
+            clippy::approx_constant,
+            reason = "not the number pi, but the sample that Redis sends"
+        )]
         b"double" => out.double(3.141),
         b"bignum" => out.big_number("1234567999999999999999999999999999999"),
         b"null" => out.nil(),
