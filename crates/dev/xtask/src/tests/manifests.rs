@@ -56,3 +56,28 @@ fn every_dependency_of_a_crate_is_named_in_its_code() {
     }
     assert!(unused.is_empty(), "unused dependencies:\n{}", unused.join("\n"));
 }
+
+#[test]
+fn architecture_gives_a_reason_for_every_dependency() {
+    let manifest: toml_edit::DocumentMut = source::read(Path::new("Cargo.toml"))
+        .parse()
+        .expect("the manifest is TOML");
+    let text = source::read(Path::new("ARCHITECTURE.md"));
+    let explained: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|names| names.split(", "))
+        .collect();
+    let entries = manifest["workspace"]["dependencies"]
+        .as_table_like()
+        .expect("a table");
+    let missing: Vec<_> = entries
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| !name.starts_with("nagaya-") && !explained.contains(name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "ARCHITECTURE.md does not say why we use {missing:?}"
+    );
+}
