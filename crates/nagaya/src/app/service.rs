@@ -24,9 +24,9 @@ pub trait Service: Send + 'static {
 
 /// The shutdown signal of a component, in three steps.
 ///
-/// 1. *draining*: take no new work; finish what is open. Signalled to all components at once. 2. *stop*:
-/// everything that depends on this component has ended: flush and end. 3. *cut*: the time is up: drop open
-/// work, report what was dropped, and end.
+/// 1. *draining*: take no new work; finish what is open. Signalled to all components at once.
+/// 2. *stop*: everything that depends on this component has ended: flush and end.
+/// 3. *cut*: the time is up: drop open work, report what was dropped, and end.
 ///
 /// A component that others do not depend on may end as soon as it has drained.
 #[derive(Clone, Debug, Default)]

@@ -161,7 +161,7 @@ async fn a_client_that_reads_nothing_is_cut_off() {
     };
     let server = start(impatient).await;
     let _stalled = send(server.address, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     loop {
         let text = read_all(send(server.address, b"GET / HTTP/1.0\r\n\r\n").await).await;
         if text.ends_with("done") {

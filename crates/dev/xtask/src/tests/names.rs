@@ -20,9 +20,12 @@ const FLEET: &[&str] = &["crates/fleet", "crates/ids"];
 const FILES: &[&str] = &["crates/fanout", "crates/room/cold", "crates/room/wal"];
 const BINARY: &[&str] = &["crates/nagaya", "crates/bench", "crates/console", "crates/base"];
 
+/// Folders, and the old and new names in them.
+type Renamed = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
 /// Types and modules that must not be defined again in these folders, with what they are called now.
 #[rustfmt::skip]
-const RENAMED: &[(&[&str], &[(&str, &str)])] = &[
+const RENAMED: &[Renamed] = &[
     (ROOM, &[
         ("Core", "Executor"), ("ClientShared", "Client"), ("Clients", "ClientRegistry"), ("Mark", "ClientFlag"),
         ("GoOn", "Resume"), ("BlockRequest", "BlockingWait"), ("PostponedWork", "DeferredWork"), ("Scope", "LockScope"), ("Slow", "LongScript"), ("Own", "SelfInvalidation"), ("Changes", "PendingInvalidations"),

@@ -290,7 +290,7 @@ pub(super) async fn export(State(state): State<Arc<AdminState>>, uri: Uri) -> Re
             at_rest.await.unwrap_or(Ok(Vec::new()))?
         }
     };
-    let now_ms = state.clock.unix_ms() as i64;
+    let now_ms = state.clock.unix_ms();
     let live = |row: &&Row| row.value.expires_at_ms.is_none_or(|at_ms| at_ms >= now_ms);
     let lines: String = rows
         .iter()

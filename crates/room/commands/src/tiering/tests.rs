@@ -191,7 +191,11 @@ fn an_answer_that_comes_too_late_is_not_taken_for_another() {
     let second = house.text("ROOM.STATUS b");
     assert_ne!(String::from_utf8_lossy(&first), second);
     assert_eq!(second, house.text("ROOM.STATUS b"));
-    house.check("SCAN 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+    // Which of the two shards comes first depends on the hash seed of the process.
+    let both =
+        ["a\r\n$1\r\nb", "b\r\n$1\r\na"].map(|keys| format!("*2\r\n$1\r\n0\r\n*2\r\n$1\r\n{keys}\r\n"));
+    let scanned = house.text("SCAN 0");
+    assert!(both.contains(&scanned), "{scanned}");
 }
 
 #[test]
