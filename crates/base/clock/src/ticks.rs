@@ -73,8 +73,12 @@ mod tests {
         while started.elapsed() < Duration::from_millis(5) {
             std::hint::spin_loop();
         }
+        let least = started.elapsed();
         let ns = rate.ns_between(from, ticks());
-        assert!((4_500_000..50_000_000).contains(&ns), "{ns}");
+        // A busy machine may stop the thread anywhere: what passed on the clock is the measure.
+        let most = started.elapsed();
+        let possible = least.as_nanos() as u64 * 9 / 10..most.as_nanos() as u64 * 10;
+        assert!(possible.contains(&ns), "{ns} is not in {possible:?}");
         assert_eq!(rate.ns_between(5, 4), 0);
     }
 }
