@@ -26,13 +26,17 @@ fn a_thousand_holders_cost_redis_a_few_percent_of_a_core() {
             let grant = grant(&pool, &id, &call(60_000)).await;
             held.push((id, grant));
         }
-        let before = cpu_s();
-        for (id, grant) in &held {
-            pool.extend(id, grant, Phase::InUse, &call(60_000), Need::PRIMARY_ONLY)
-                .await
-                .unwrap();
+        // The least of some rounds: other processes only ever add to what a round costs.
+        let mut percent = f64::INFINITY;
+        for _ in 0..3 {
+            let before = cpu_s();
+            for (id, grant) in &held {
+                pool.extend(id, grant, Phase::InUse, &call(60_000), Need::PRIMARY_ONLY)
+                    .await
+                    .unwrap();
+            }
+            percent = percent.min((cpu_s() - before) * 100.0);
         }
-        let percent = (cpu_s() - before) * 100.0;
         eprintln!("{HOLDERS} renewals cost redis {percent:.1} % of a core's second");
         assert!(percent < PERCENT_MAX, "{percent} %");
     });

@@ -50,7 +50,8 @@ fn connections_that_come_and_go_leave_nothing_and_disturb_nobody() {
 /// One connection, ended in one of five ways.
 fn visit(address: SocketAddr, churner: usize, number: usize) {
     let mut stream = connect(address);
-    let set = format!("SET key:{churner} {number}\r\nGET key:{churner}\r\n");
+    // A key of its own: the request of a connection that was reset may still run later.
+    let set = format!("SET key:{churner}:{number} {number}\r\nGET key:{churner}:{number}\r\n");
     let expected = format!("+OK\r\n${}\r\n{number}\r\n", number.to_string().len());
     match number % 5 {
         // It asks and waits.
