@@ -179,6 +179,12 @@ impl Client {
         self.peer.starts_with('/')
     }
 
+    /// Returns whether the other end is on this machine.
+    pub fn is_local(&self) -> bool {
+        let address = self.peer.parse::<std::net::SocketAddr>();
+        self.is_unix() || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+    }
+
     /// Returns whether it waits, for a key or for the end of a pause.
     pub fn is_waiting(&self) -> bool {
         self.has_flag(ClientFlag::POSTPONED)
@@ -214,5 +220,32 @@ impl Client {
     pub fn set_proto(&self, proto: Proto) {
         self.proto
             .store(if proto == Proto::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nowhere;
+
+    impl Mailbox for Nowhere {
+        fn deliver(&self, _: u64, _: Message) {}
+    }
+
+    #[test]
+    fn clients_of_this_machine_are_known_by_their_addresses() {
+        for (peer, is_local) in [
+            ("10.0.0.7:4000", false),
+            ("127.0.0.1:4000", true),
+            ("[::1]:4000", true),
+            ("[::ffff:127.0.0.1]:4000", true),
+            ("[::ffff:10.0.0.7]:4000", false),
+            ("/run/redis.sock:0", true),
+            ("", false),
+        ] {
+            let client = Client::new(1, Arc::new(Nowhere), peer, "");
+            assert_eq!(client.is_local(), is_local, "{peer}");
+        }
     }
 }

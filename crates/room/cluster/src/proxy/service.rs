@@ -111,6 +111,11 @@ impl Service {
             timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
             port: address.port(),
             bind: address.ip().to_string(),
+            acl_file: config.acl_file.clone(),
+            enable_debug_command: config.enable_debug_command,
+            data_on_redis: true,
+            // Whether and when is for the servers behind this one to say.
+            persists: true,
             ..TableConfig::default()
         };
         let server = Server::new(
@@ -120,6 +125,7 @@ impl Service {
             Arc::new(SystemClock),
             Box::new(ReclaimInline),
         );
+        server.load_users_at_start().map_err(Error::Users)?;
         Ok(Service {
             listeners,
             address,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
 use nagaya_wal::{Log, LogError, SyncMode};
 
 pub(super) struct LogJournal(pub(super) Arc<Log>);
@@ -27,6 +27,14 @@ impl Journal for LogJournal {
 
     fn commit(&self) -> Result<(), JournalError> {
         self.0.commit(self.0.end()).map_err(|error| refusal(&error))
+    }
+
+    fn set_sync(&self, when: SyncWhen) {
+        self.0.set_mode(match when {
+            SyncWhen::Always => SyncMode::Always,
+            SyncWhen::EverySecond => SyncMode::EverySecond,
+            SyncWhen::Never => SyncMode::No,
+        });
     }
 
     fn is_durable(&self, position: u64) -> bool {

@@ -264,3 +264,19 @@ fn list_shows_subscribers_and_trackers() {
     session.check("CLIENT KILL TYPE pubsub", ":1\r\n");
     assert_eq!(subscriber.messages(), [Message::Close]);
 }
+
+#[test]
+fn clients_are_ended_by_the_name_of_their_user() {
+    let mut admin = TestSession::new();
+    admin.check("ACL SETUSER alice on nopass +@all", "+OK\r\n");
+    let (mut alice, mut other) = (admin.another(), admin.another());
+    alice.check("AUTH alice x", "+OK\r\n");
+    other.check("PING", "+PONG\r\n");
+    admin.check("CLIENT KILL USER nobody", "-ERR No such user 'nobody'\r\n");
+    admin.check("CLIENT KILL USER alice", ":1\r\n");
+    assert_eq!(alice.messages(), [Message::Close]);
+    assert_eq!(other.messages(), []);
+    admin.check("CLIENT KILL USER alice", ":0\r\n");
+    admin.check("CLIENT KILL USER default", ":1\r\n");
+    assert_eq!(other.messages(), [Message::Close]);
+}
