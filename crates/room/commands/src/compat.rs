@@ -104,6 +104,8 @@ const NOTES: &[(&str, &str)] = &[
     ),
     ("wait", "always 0: there are no replicas"),
     ("watch", "refused while a script takes too long"),
+    ("zrank", "takes WITHSCORE, as Redis 7.2"),
+    ("zrevrank", "takes WITHSCORE, as Redis 7.2"),
     (
         "xread",
         "a woken reader of several streams gets all that are ready",
@@ -190,8 +192,15 @@ fn write_own(text: &mut String) {
     if own.is_empty() {
         return;
     }
+    let (ours, later): (Vec<_>, Vec<_>) = own.into_iter().partition(|command| command.spec.group == "room");
+    text.push_str("\n## Of later versions\n\n| Command | Since | Summary |\n| --- | --- | --- |\n");
+    for command in later {
+        let shown = command.full_name.to_ascii_uppercase().replace('|', " ");
+        let (since, summary) = (command.spec.since, command.spec.summary);
+        writeln!(text, "| {shown} | {since} | {summary} |").ok();
+    }
     text.push_str("\n## Not in Redis\n\n| Command | Summary |\n| --- | --- |\n");
-    for command in own {
+    for command in ours {
         let shown = command.full_name.to_ascii_uppercase().replace('|', " ");
         // Writing to a string does not fail.
         writeln!(text, "| {shown} | {} |", command.spec.summary).ok();

@@ -1,7 +1,11 @@
 //! CONFIG SET: every setting is in force, harmless or refused.
 
+use std::sync::Arc;
+
 use nagaya_exec::config::Config;
 use nagaya_exec::settings::{self, Effect};
+use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
+use parking_lot::Mutex;
 
 use crate::testing::TestSession;
 
@@ -196,4 +200,45 @@ fn debug_and_module_are_for_nobody_unless_the_settings_say_so() {
     // The sessions of tests come from this machine.
     set(&session, "local");
     session.check("DEBUG SLEEP 0", "+OK\r\n");
+}
+
+/// Notes when it is told to make records durable.
+#[derive(Default)]
+struct Told(Mutex<Vec<SyncWhen>>);
+
+impl Journal for Told {
+    fn append(&self, _: &[u8]) -> Result<u64, JournalError> {
+        Ok(1)
+    }
+
+    fn set_sync(&self, when: SyncWhen) {
+        self.0.lock().push(when);
+    }
+}
+
+#[test]
+fn appendfsync_is_the_journals_way_from_then_on() {
+    let mut session = TestSession::new();
+    let journal = Arc::<Told>::default();
+    assert!(session.engine.server.set_journal(journal.clone()));
+    session
+        .engine
+        .server
+        .update_config(|config| config.persists = true);
+    journal.0.lock().clear();
+    for (value, when) in [
+        ("always", SyncWhen::Always),
+        ("no", SyncWhen::Never),
+        ("everysec", SyncWhen::EverySecond),
+    ] {
+        session.check(&format!("CONFIG SET appendfsync {value}"), "+OK\r\n");
+        assert_eq!(journal.0.lock().last(), Some(&when));
+        assert_eq!(shown(&mut session, "appendfsync"), value);
+    }
+    session.check(
+        "CONFIG SET appendonly yes save 10 appendfsync sometimes",
+        "-ERR CONFIG SET failed (possibly related to argument 'save') - Invalid save parameters\r\n",
+    );
+    assert_eq!(shown(&mut session, "appendonly"), "yes");
+    session.check("CONFIG SET appendonly yes", "+OK\r\n");
 }

@@ -47,3 +47,28 @@ fn refusal(error: &LogError) -> JournalError {
         reason: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_testkit::Folder;
+    use nagaya_wal::{Options, OsFiles};
+
+    use super::*;
+
+    #[test]
+    fn records_are_waited_for_from_the_moment_that_the_settings_say_so() {
+        let folder = Folder::new("journal");
+        let (log, _) = Log::open(folder.path(), &Options::default(), Arc::new(OsFiles)).unwrap();
+        let journal = LogJournal(Arc::new(log));
+        let position = journal.append(b"record").unwrap();
+        assert!(!journal.wants_commit() && journal.is_durable(position));
+        journal.set_sync(SyncWhen::Always);
+        let position = journal.append(b"another").unwrap();
+        assert!(journal.wants_commit() && !journal.is_durable(position));
+        journal.commit().unwrap();
+        assert!(!journal.wants_commit() && journal.is_durable(position));
+        journal.set_sync(SyncWhen::Never);
+        journal.append(b"last").unwrap();
+        assert!(!journal.wants_commit());
+    }
+}

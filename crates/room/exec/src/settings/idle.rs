@@ -136,7 +136,7 @@ pub(crate) static IDLE: &[Setting] = &[
         "aof-load-truncated",
         Kind::YesNo,
         "yes",
-        "a record that a crash cut short is dropped at the start: it was never acknowledged as durable",
+        "a record that a crash cut short is always dropped at the start",
     ),
     harmless("aof-use-rdb-preamble", Kind::YesNo, "yes", LOG),
     refused(
