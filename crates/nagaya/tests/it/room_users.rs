@@ -42,7 +42,7 @@ fn users_and_the_password_of_default_are_there_after_a_restart() {
     shop.expect("AUTH shop pw", "+OK");
     shop.expect("SET {user:7}name Aiko", "+OK");
     shop.expect("SET other 1", "-NOPERM");
-    shop.expect("ROOM.STATUS user:7", "{");
+    shop.expect("ROOM.STATUS user:7", "[\"tag\"");
     shop.expect("ROOM.STATUS other", "-NOPERM");
     shop.expect("ROOM.EVICT other", "-NOPERM");
     shop.expect("ROOM.TAGS HOTTEST", "-NOPERM");

@@ -42,7 +42,7 @@ pub enum Who {
 
 /// What a request is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum Verdict {
     /// It runs. Whether it succeeds depends on its arguments and on the server's settings.
     Served,
     /// `NOAUTH`.
@@ -97,40 +97,40 @@ impl Who {
     }
 }
 
-impl Answer {
-    const NAMES: [(Answer, &'static str); 7] = [
-        (Answer::Served, "yes"),
-        (Answer::NoAuth, "NOAUTH"),
-        (Answer::WrongPass, "WRONGPASS"),
-        (Answer::NoCommand, "no command"),
-        (Answer::NoKey, "no key"),
-        (Answer::NoChannel, "no channel"),
-        (Answer::Ended, "ended"),
+impl Verdict {
+    const NAMES: [(Verdict, &'static str); 7] = [
+        (Verdict::Served, "yes"),
+        (Verdict::NoAuth, "NOAUTH"),
+        (Verdict::WrongPass, "WRONGPASS"),
+        (Verdict::NoCommand, "no command"),
+        (Verdict::NoKey, "no key"),
+        (Verdict::NoChannel, "no channel"),
+        (Verdict::Ended, "ended"),
     ];
 
     /// Returns the word that the tables have for it.
     pub fn name(self) -> &'static str {
-        let found = Answer::NAMES.iter().find(|(answer, _)| *answer == self);
+        let found = Verdict::NAMES.iter().find(|(answer, _)| *answer == self);
         found.map_or("", |(_, name)| name)
     }
 
-    fn named(name: &str) -> Option<Answer> {
-        let found = Answer::NAMES.iter().find(|(_, known)| *known == name);
+    fn named(name: &str) -> Option<Verdict> {
+        let found = Verdict::NAMES.iter().find(|(_, known)| *known == name);
         found.map(|(answer, _)| *answer)
     }
 
     /// Tells what kind of answer a reply is, from its first line.
-    pub fn of(reply: &[u8]) -> Answer {
+    pub fn of(reply: &[u8]) -> Verdict {
         let begins = |text: &str| reply.starts_with(text.as_bytes());
         match () {
-            () if begins("-NOAUTH") => Answer::NoAuth,
-            () if begins("-WRONGPASS") => Answer::WrongPass,
-            () if begins("-NOPERM this user has no permissions to access one of the keys") => Answer::NoKey,
+            () if begins("-NOAUTH") => Verdict::NoAuth,
+            () if begins("-WRONGPASS") => Verdict::WrongPass,
+            () if begins("-NOPERM this user has no permissions to access one of the keys") => Verdict::NoKey,
             () if begins("-NOPERM this user has no permissions to access one of the channels") => {
-                Answer::NoChannel
+                Verdict::NoChannel
             }
-            () if begins("-NOPERM") => Answer::NoCommand,
-            () => Answer::Served,
+            () if begins("-NOPERM") => Verdict::NoCommand,
+            () => Verdict::Served,
         }
     }
 }
@@ -140,7 +140,7 @@ impl Answer {
 pub struct Row {
     /// Lower case, a subcommand as `container|subcommand`.
     pub command: String,
-    pub answers: [Answer; Who::ALL.len()],
+    pub answers: [Verdict; Who::ALL.len()],
 }
 
 /// Returns the committed answers of all commands.
@@ -148,7 +148,7 @@ pub fn rows() -> Vec<Row> {
     let parse = |line: &str| {
         let mut columns = line.split('\t');
         let command = columns.next().unwrap_or_default().to_owned();
-        let answers: Option<Vec<Answer>> = columns.map(Answer::named).collect();
+        let answers: Option<Vec<Verdict>> = columns.map(Verdict::named).collect();
         let answers = answers.and_then(|answers| answers.try_into().ok());
         let answers = answers.unwrap_or_else(|| panic!("answers.tsv has a bad line: {line}"));
         Row { command, answers }
@@ -158,7 +158,7 @@ pub fn rows() -> Vec<Row> {
 
 /// Writes the answers as a table in Markdown, commands with the same answers in one row.
 pub fn markdown() -> String {
-    let mut groups: BTreeMap<[Answer; Who::ALL.len()], Vec<String>> = BTreeMap::new();
+    let mut groups: BTreeMap<[Verdict; Who::ALL.len()], Vec<String>> = BTreeMap::new();
     for row in rows() {
         let name = row.command.to_ascii_uppercase().replace('|', " ");
         groups.entry(row.answers).or_default().push(name);
@@ -180,33 +180,33 @@ pub fn markdown() -> String {
 }
 
 /// Works out from the table what a request of a command is to be answered with.
-pub fn derive(command: &Command, args: &Args<'_>, who: Who) -> Answer {
+pub fn derive(command: &Command, args: &Args<'_>, who: Who) -> Verdict {
     let is_open = command.spec.flags.has(NO_AUTH);
     match who {
-        Who::Deleted => return Answer::Ended,
+        Who::Deleted => return Verdict::Ended,
         // The request is one with a wrong password.
-        _ if command.full_name == "auth" => return Answer::WrongPass,
+        _ if command.full_name == "auth" => return Verdict::WrongPass,
         Who::Nobody | Who::WrongPassword if !is_open || command.full_name == "hello" => {
-            return Answer::NoAuth;
+            return Verdict::NoAuth;
         }
-        _ if is_open => return Answer::Served,
-        Who::Nothing => return Answer::NoCommand,
+        _ if is_open => return Verdict::Served,
+        Who::Nothing => return Verdict::NoCommand,
         Who::Reader if !command.categories.has(nagaya_command_spec::spec::Category::READ) => {
-            return Answer::NoCommand;
+            return Verdict::NoCommand;
         }
         Who::Writer if !command.categories.has(nagaya_command_spec::spec::Category::WRITE) => {
-            return Answer::NoCommand;
+            return Verdict::NoCommand;
         }
-        Who::Admin => return Answer::Served,
+        Who::Admin => return Verdict::Served,
         _ => (),
     }
     if lacks_key(command, args, who) {
-        return Answer::NoKey;
+        return Verdict::NoKey;
     }
     if uses_channels(command) && matches!(who, Who::Looker | Who::Elsewhere) {
-        return Answer::NoChannel;
+        return Verdict::NoChannel;
     }
-    Answer::Served
+    Verdict::Served
 }
 
 fn lacks_key(command: &Command, args: &Args<'_>, who: Who) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nagaya_command_spec::spec::{Begin, Find, TagSpec};
 use nagaya_resp::{ArgVec, encode_request};
 
-use crate::rights::{self, Answer, Who};
+use crate::rights::{self, Verdict, Who};
 use crate::table::{self, Command};
 
 /// The key that requests name, in the tag that the users' rules are about.
@@ -141,7 +141,7 @@ fn make(admin: &mut Connection, who: Who) {
 }
 
 /// Sends a command on a connection of its own.
-fn try_one(address: SocketAddr, admin: &mut Connection, command: &Command, who: Who) -> (Answer, String) {
+fn try_one(address: SocketAddr, admin: &mut Connection, command: &Command, who: Who) -> (Verdict, String) {
     if who == Who::Deleted {
         make(admin, who);
     }
@@ -164,12 +164,12 @@ fn try_one(address: SocketAddr, admin: &mut Connection, command: &Command, who: 
     let args = request.as_args();
     let words: Vec<&[u8]> = args.iter().collect();
     let Some(reply) = connection.ask(&words) else {
-        return (Answer::Ended, String::new());
+        return (Verdict::Ended, String::new());
     };
     let is_valid = !reply.contains("wrong number of arguments") && !reply.starts_with("-ERR unknown command");
     assert!(is_valid, "a request that no server takes: {words:?}: {reply}");
-    match Answer::of(reply.as_bytes()) {
-        Answer::NoAuth if who == Who::Deleted => (Answer::Ended, reply),
+    match Verdict::of(reply.as_bytes()) {
+        Verdict::NoAuth if who == Who::Deleted => (Verdict::Ended, reply),
         answer => (answer, reply),
     }
 }

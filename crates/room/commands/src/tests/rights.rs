@@ -2,7 +2,7 @@
 
 use nagaya_command_spec::key_positions::each_key;
 
-use crate::rights::{self, Answer, Who};
+use crate::rights::{self, Verdict, Who};
 use crate::testing::rights::{commands, request};
 
 #[test]
@@ -64,7 +64,7 @@ fn the_table_for_readers_has_every_command_once() {
     assert!(rows.len() > 350, "{}", rows.len());
     assert!(
         rows.iter()
-            .all(|row| row.answers[Who::ALL.len() - 1] == Answer::Ended)
+            .all(|row| row.answers[Who::ALL.len() - 1] == Verdict::Ended)
     );
     let listed: usize = text
         .lines()
