@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use rustls::{Connection, ServerConfig, ServerConnection};
@@ -22,6 +23,11 @@ enum Kind {
     Unix(UnixListener, PathBuf),
 }
 
+/// A connection that is silent for this long is probed, and after this many probes without an answer it is
+/// closed: as Redis does by default.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
+const KEEPALIVE_PROBES: u32 = 3;
+
 impl Listener {
     /// Binds an address without TLS.
     pub fn bind(address: &Address) -> io::Result<Listener> {
@@ -35,9 +41,12 @@ impl Listener {
     pub fn tcp(address: impl ToSocketAddrs, tls: Option<Arc<ServerConfig>>) -> io::Result<Listener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        // The connections inherit both.
+        // The connections inherit all of these.
         sockopt::set_tcp_nodelay(&listener, true)?;
         sockopt::set_socket_keepalive(&listener, true)?;
+        sockopt::set_tcp_keepidle(&listener, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&listener, KEEPALIVE_IDLE / KEEPALIVE_PROBES)?;
+        sockopt::set_tcp_keepcnt(&listener, KEEPALIVE_PROBES)?;
         Ok(Listener(Kind::Tcp(listener, tls)))
     }
 
@@ -121,6 +130,7 @@ mod tests {
         assert_eq!(blocked.kind(), ErrorKind::WouldBlock);
         assert!(sockopt::tcp_nodelay(&transport).unwrap());
         assert!(sockopt::socket_keepalive(&transport).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&transport).unwrap(), KEEPALIVE_IDLE);
         assert_eq!(transport.peer_name(), client.local_addr().unwrap().to_string());
         assert_eq!(transport.local_name(), client.peer_addr().unwrap().to_string());
     }

@@ -21,6 +21,8 @@ use crate::app::service::{Running, Service, Shutdown};
 pub(crate) const ROOM_FOLDER: &str = "room";
 pub(crate) const COLD_FILE: &str = "cold.sqlite";
 pub(crate) const LOG_FOLDER: &str = "log";
+/// ACL users, when the settings name no file for them.
+pub(crate) const USERS_FILE: &str = "users.acl";
 
 /// The part of the data folder for the engine that the server itself uses, and its socket there.
 pub(crate) const BACKROOM_FOLDER: &str = "backroom";
@@ -144,6 +146,7 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
         return bound.start(None).context("room");
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let bound = bound.keeping_users_in(folder.join(USERS_FILE));
     let max_memory = bound.config().max_memory.0;
     let mut options = nagaya_cold::sqlite::Options {
         decode: bound.config().decode,

@@ -33,6 +33,7 @@ mod room_doctor;
 mod room_fidelity;
 mod room_tools;
 mod room_torture;
+mod room_users;
 mod shell_blocks;
 mod shutdown;
 mod start_failures;

@@ -15,6 +15,29 @@ pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     match_from(pattern, text, true, &mut false)
 }
 
+/// Returns whether `pattern` surely matches every text that begins with `prefix`: it matches the prefix, and
+/// ends in a star that takes whatever follows.
+///
+/// A few patterns that do without a last star, such as `*?`, are not recognised; they count as matching less
+/// than they do.
+pub fn matches_all_beginning_with(pattern: &[u8], prefix: &[u8]) -> bool {
+    ends_in_star(pattern) && matches(pattern, prefix)
+}
+
+/// Returns whether the last part of a pattern is a star that stands for itself no more.
+fn ends_in_star(mut pattern: &[u8]) -> bool {
+    let mut is_star = false;
+    while let Some((&first, rest)) = pattern.split_first() {
+        is_star = first == b'*';
+        pattern = match first {
+            b'[' => match_class(rest, 0, false).1,
+            b'\\' if !rest.is_empty() => &rest[1..],
+            _ => rest,
+        };
+    }
+    is_star
+}
+
 fn match_from(mut pattern: &[u8], mut text: &[u8], nocase: bool, give_up: &mut bool) -> bool {
     while let Some((&first, rest)) = pattern.split_first() {
         if text.is_empty() {
@@ -117,6 +140,28 @@ fn same(a: u8, b: u8, nocase: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_takes_all_with_a_prefix_only_by_a_last_star() {
+        for (pattern, prefix, expected) in [
+            ("{user:*", "{user:1}", true),
+            ("{user:1}*", "{user:1}", true),
+            ("{user:1}**", "{user:1}", true),
+            ("*", "{user:1}", true),
+            ("*{user:[0-9]}*", "{user:1}", true),
+            ("{user:1}", "{user:1}", false),
+            ("{user:1}:*", "{user:1}", false),
+            ("{user:1}\\*", "{user:1}", false),
+            ("{user:1}[*", "{user:1}", false),
+            ("{user:1}[*]", "{user:1}", false),
+            ("{user:1}*x", "{user:1}", false),
+            ("{user:2}*", "{user:1}", false),
+            ("", "", false),
+        ] {
+            let found = matches_all_beginning_with(pattern.as_bytes(), prefix.as_bytes());
+            assert_eq!(found, expected, "{pattern} {prefix}");
+        }
+    }
 
     #[track_caller]
     fn check(pattern: &str, text: &str, expected: bool) {

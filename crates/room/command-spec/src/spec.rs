@@ -22,6 +22,8 @@ pub struct CommandSpec {
     pub more_keys: Option<fn(&Args<'_>) -> Vec<usize>>,
     /// Returns what the arguments make of a key whose spec says [`VARIABLE_FLAGS`].
     pub key_use: Option<fn(&Args<'_>) -> KeyFlags>,
+    /// The arguments that name whole tags. ACL rules are held against them instead of against `keys`.
+    pub tags: Option<TagSpec>,
     pub since: &'static str,
     pub summary: &'static str,
     pub complexity: &'static str,
@@ -39,6 +41,7 @@ impl CommandSpec {
             keys: &[],
             more_keys: None,
             key_use: None,
+            tags: None,
             since: "1.0.0",
             summary: "",
             complexity: "",
@@ -78,6 +81,12 @@ impl CommandSpec {
     /// Sets a function that tells what the arguments make of a key with variable flags.
     pub const fn key_use(mut self, tell: fn(&Args<'_>) -> KeyFlags) -> Self {
         self.key_use = Some(tell);
+        self
+    }
+
+    /// Sets which arguments name whole tags.
+    pub const fn tags(mut self, tags: TagSpec) -> Self {
+        self.tags = Some(tags);
         self
     }
 
@@ -369,6 +378,20 @@ pub enum Find {
         step: usize,
     },
     Unknown,
+}
+
+/// Which arguments of a command name tags, with all of their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagSpec {
+    /// The argument at this place names one, and with `to_end` all that follow it; the flags say what is done
+    /// to their keys.
+    Named {
+        at: usize,
+        to_end: bool,
+        flags: KeyFlags,
+    },
+    /// Tags are listed: after this word those that begin with the next argument, without it any.
+    Listed { after: &'static str },
 }
 
 /// One key at a fixed place.

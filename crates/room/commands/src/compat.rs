@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::table::{self, Command};
 
 mod redis_commands;
+mod settings;
 
 use redis_commands::REDIS_COMMANDS;
 
@@ -13,15 +14,12 @@ const GENERAL: &[&str] = &[
     "There is one database, number 0; SELECT of any other fails as it does past Redis's last one.",
     "There is no cluster mode and no replication: the server says it is a standalone master.",
     "There are no RDB and AOF files. Data is kept by `room`'s own log and cold tier (`room.fsync` and the other \
-     settings of `[room]`); the settings `save` and `append*` are stored and do nothing.",
+     settings of `[room]`).",
     "RANDOMKEY chooses among the keys in memory, as long as there is one.",
     "A SCAN cursor into the cold tier is forgotten after 4096 later ones, and by a restart: then it is invalid.",
     "A request has at most 1,048,576 arguments; Redis 7.0 allows 2,147,483,647.",
-    "`lfu-log-factor` and `lfu-decay-time` are stored and count as 10 and 1.",
-    "Values are freed off the request path whatever the `lazyfree-*` settings say.",
     "The sizes of query and reply buffers in CLIENT LIST are our own: idle connections hold none.",
     "A message that a client publishes to itself comes after the reply of the command that sent it.",
-    "List nodes are never compressed, whatever `list-compress-depth` says.",
     "COMMAND DOCS tells no arguments, no history and no replacements; COMMAND INFO gives no tips and no notes.",
     "HELP replies list the same subcommands in other words.",
     "The order of unordered replies (keys, fields, members, users' single commands) is our own.",
@@ -29,10 +27,25 @@ const GENERAL: &[&str] = &[
 
 /// What is different about a command that is there, by full name.
 const NOTES: &[(&str, &str)] = &[
+    (
+        "acl|deluser",
+        "saved at once where the users are kept in the data folder",
+    ),
+    (
+        "acl|load",
+        "connections of users whose rules stay the same stay open; a `requirepass` stays the only password of \
+         `default`",
+    ),
     ("acl|log", "`client-info` has fewer fields"),
     (
+        "acl|save",
+        "writes `room.acl_file`, or `DATA/room/users.acl` in the embedded form, where every change is saved by \
+         itself",
+    ),
+    (
         "acl|setuser",
-        "selectors are parted by white space, without quotes",
+        "saved at once where the users are kept in the data folder; selectors are parted by white space, without \
+         quotes",
     ),
     ("asking", "always answers that there is no cluster"),
     ("bgrewriteaof", "starts to save to the cold tier"),
@@ -42,7 +55,14 @@ const NOTES: &[(&str, &str)] = &[
         "OVERFLOW SAT near -2^63 saturates to the minimum, where Redis overflows",
     ),
     ("client|tracking", "OFF forgets the tracked keys at once"),
-    ("debug", "the subcommands that tests and tools use"),
+    (
+        "config|set",
+        "`requirepass` counts even when it is the value it had; see Settings below",
+    ),
+    (
+        "debug",
+        "the subcommands that tests and tools use; off unless `room.enable_debug_command` says otherwise",
+    ),
     ("failover", "always refuses"),
     (
         "function|load",
@@ -64,6 +84,9 @@ const NOTES: &[(&str, &str)] = &[
     ),
     ("migrate", "always refuses"),
     ("module|list", "always empty"),
+    ("module|load", "always refuses"),
+    ("module|loadex", "always refuses"),
+    ("module|unload", "always refuses"),
     ("move", "always refuses: there is one database"),
     ("pfselftest", "runs fewer rounds"),
     ("readonly", "always answers that there is no cluster"),
@@ -81,6 +104,8 @@ const NOTES: &[(&str, &str)] = &[
     ),
     ("wait", "always 0: there are no replicas"),
     ("watch", "refused while a script takes too long"),
+    ("zrank", "takes WITHSCORE, as Redis 7.2"),
+    ("zrevrank", "takes WITHSCORE, as Redis 7.2"),
     (
         "xread",
         "a woken reader of several streams gets all that are ready",
@@ -138,6 +163,7 @@ pub fn compat_markdown(on_redis: &OnRedis) -> String {
         write_group(&mut text, group, names, on_redis);
     }
     write_own(&mut text);
+    settings::write_settings(&mut text);
     text
 }
 
@@ -166,8 +192,15 @@ fn write_own(text: &mut String) {
     if own.is_empty() {
         return;
     }
+    let (ours, later): (Vec<_>, Vec<_>) = own.into_iter().partition(|command| command.spec.group == "room");
+    text.push_str("\n## Of later versions\n\n| Command | Since | Summary |\n| --- | --- | --- |\n");
+    for command in later {
+        let shown = command.full_name.to_ascii_uppercase().replace('|', " ");
+        let (since, summary) = (command.spec.since, command.spec.summary);
+        writeln!(text, "| {shown} | {since} | {summary} |").ok();
+    }
     text.push_str("\n## Not in Redis\n\n| Command | Summary |\n| --- | --- |\n");
-    for command in own {
+    for command in ours {
         let shown = command.full_name.to_ascii_uppercase().replace('|', " ");
         // Writing to a string does not fail.
         writeln!(text, "| {shown} | {} |", command.spec.summary).ok();

@@ -27,6 +27,7 @@ mod tiering;
 mod transaction;
 
 pub mod compat;
+pub mod rights;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

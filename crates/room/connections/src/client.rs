@@ -55,6 +55,8 @@ pub struct Client {
     pub account: Mutex<Option<Arc<Account>>>,
     pub subscriptions: SharedCounts,
     name: Mutex<Option<Box<[u8]>>>,
+    /// What library the other end uses, and its version (CLIENT SETINFO).
+    library: Mutex<[Box<[u8]>; 2]>,
     user: Mutex<Arc<str>>,
     flags: AtomicU32,
     /// When the connection was made and last used, in Unix seconds.
@@ -110,6 +112,7 @@ impl Client {
             account: Mutex::new(None),
             subscriptions: SharedCounts::default(),
             name: Mutex::new(None),
+            library: Mutex::default(),
             user: Mutex::new(Arc::from("default")),
             flags: AtomicU32::new(0),
             connected_s: AtomicI64::new(0),
@@ -141,12 +144,24 @@ impl Client {
 
     /// Names the connection; an empty name takes the old one away.
     pub fn set_name(&self, name: &[u8]) -> Result<(), CommandError> {
-        if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-            return Err(CommandError::err(
-                "Client names cannot contain spaces, newlines or special characters.",
-            ));
-        }
+        check_printable("Client names", name)?;
         *self.name.lock() = (!name.is_empty()).then(|| name.into());
+        Ok(())
+    }
+
+    /// Returns the name and the version of the library that the other end uses, as it told them.
+    pub fn library(&self) -> [Box<[u8]>; 2] {
+        self.library.lock().clone()
+    }
+
+    /// Notes the name or the version of the library, as the attribute says; an empty one is forgotten.
+    pub fn set_library(&self, attribute: &[u8], value: &[u8]) -> Result<(), CommandError> {
+        let shown = String::from_utf8_lossy(attribute);
+        let names: [&[u8]; 2] = [b"lib-name", b"lib-ver"];
+        let at = names.iter().position(|name| attribute.eq_ignore_ascii_case(name));
+        let at = at.ok_or_else(|| CommandError::err(format!("Unrecognized option '{shown}'")))?;
+        check_printable(&shown, value)?;
+        self.library.lock()[at] = value.into();
         Ok(())
     }
 
@@ -177,6 +192,12 @@ impl Client {
     /// Returns whether the connection came through a unix socket.
     pub fn is_unix(&self) -> bool {
         self.peer.starts_with('/')
+    }
+
+    /// Returns whether the other end is on this machine.
+    pub fn is_local(&self) -> bool {
+        let address = self.peer.parse::<std::net::SocketAddr>();
+        self.is_unix() || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
     }
 
     /// Returns whether it waits, for a key or for the end of a pause.
@@ -214,5 +235,42 @@ impl Client {
     pub fn set_proto(&self, proto: Proto) {
         self.proto
             .store(if proto == Proto::Resp3 { 3 } else { 2 }, Ordering::Relaxed);
+    }
+}
+
+/// Checks that a text can stand in a line of CLIENT LIST.
+fn check_printable(what: &str, text: &[u8]) -> Result<(), CommandError> {
+    if text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err(CommandError::err(format!(
+        "{what} cannot contain spaces, newlines or special characters."
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nowhere;
+
+    impl Mailbox for Nowhere {
+        fn deliver(&self, _: u64, _: Message) {}
+    }
+
+    #[test]
+    fn clients_of_this_machine_are_known_by_their_addresses() {
+        for (peer, is_local) in [
+            ("10.0.0.7:4000", false),
+            ("127.0.0.1:4000", true),
+            ("[::1]:4000", true),
+            ("[::ffff:127.0.0.1]:4000", true),
+            ("[::ffff:10.0.0.7]:4000", false),
+            ("/run/redis.sock:0", true),
+            ("", false),
+        ] {
+            let client = Client::new(1, Arc::new(Nowhere), peer, "");
+            assert_eq!(client.is_local(), is_local, "{peer}");
+        }
     }
 }

@@ -17,6 +17,18 @@ choices! {
     }
 }
 
+choices! {
+    /// Who may use a command that looks inside the server.
+    pub enum Allowed {
+        /// Nobody.
+        No = "no",
+        /// Connections from this machine.
+        Local = "local",
+        /// Everybody whose rights allow it.
+        Yes = "yes",
+    }
+}
+
 settings! {
     /// The Redis protocol: where clients connect and what they may use.
     pub struct RoomConfig in "room" {
@@ -34,6 +46,13 @@ settings! {
         tls_client_ca: Option<PathBuf> = Unset, fixed;
         /// The password of the default user; clients give it with AUTH. Not set, none is asked for.
         password: Option<Secret> = Unset, fixed;
+        /// A file with ACL users, as Redis writes it: read at the start and by ACL LOAD, written by ACL SAVE. It
+        /// must exist; an empty one will do. Not set, the embedded engine keeps its users in the data folder
+        /// and saves them with every change, unless `persist` is off. A `password` is `default`'s only one,
+        /// whatever the file says.
+        acl_file: Option<PathBuf> = Unset, fixed;
+        /// Who may use DEBUG, which tests need and nobody else.
+        enable_debug_command: Allowed = "no", fixed;
         /// Threads that serve connections; 0 chooses by the number of cores.
         io_threads: u32 = 0, fixed, range 0 to 64;
         /// Parts the data is cut into, each with a lock of its own; 0 chooses by the number of threads.

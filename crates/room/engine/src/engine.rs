@@ -1,7 +1,7 @@
 //! Starts and stops the engine.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -54,6 +54,8 @@ pub struct Bound {
     addresses: Vec<String>,
     tcp: SocketAddr,
     config: RoomConfig,
+    /// Where users are kept when the settings name no file.
+    users_file: Option<PathBuf>,
 }
 
 /// A running engine. Dropping it stops it.
@@ -93,6 +95,7 @@ impl Bound {
             addresses,
             tcp: local,
             config,
+            users_file: None,
         })
     }
 
@@ -113,7 +116,15 @@ impl Bound {
             addresses: Vec::new(),
             tcp: SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)),
             config,
+            users_file: None,
         }
+    }
+
+    /// Keeps the users in this file, and saves them with every change, if the settings name no other.
+    #[must_use]
+    pub fn keeping_users_in(mut self, file: PathBuf) -> Bound {
+        self.users_file = Some(file);
+        self
     }
 
     /// Returns the plain TCP address.
@@ -134,6 +145,7 @@ impl Bound {
             addresses,
             tcp,
             config,
+            users_file,
         } = self;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Half of the cores: the clients of an embedded engine mostly run on the same machine.
@@ -160,6 +172,11 @@ impl Bound {
             port: tcp.port(),
             bind: tcp.ip().to_string(),
             maxmemory: config.max_memory.0,
+            persists: storage.is_some(),
+            appendfsync: config.fsync.word(),
+            enable_debug_command: config.enable_debug_command.word(),
+            acl_saves_itself: config.acl_file.is_none(),
+            acl_file: config.acl_file.clone().or(users_file),
             ..Config::default()
         };
         let shared = Arc::new(Shared {
@@ -170,6 +187,7 @@ impl Bound {
             failure: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
+        shared.server.load_users_at_start().map_err(Error::Users)?;
         // Set once, here.
         shared.server.keyspace.memory.probe.set(used_bytes).ok();
         let mut engine = Engine {

@@ -11,6 +11,8 @@ pub enum Error {
     Tls(#[from] nagaya_net::tls::Error),
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    #[error("the users cannot be read: {0}")]
+    Users(String),
     #[error("the data could not be brought back")]
     Recovery(#[source] RecoveryError),
     #[error("cannot set up the event loop")]

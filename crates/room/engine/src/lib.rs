@@ -22,7 +22,7 @@ mod memory;
 pub mod metrics;
 mod reclaimer;
 
-pub use config::{Fsync, RoomConfig};
+pub use config::{Allowed, Fsync, RoomConfig};
 pub use engine::{Bound, Engine, EngineStats, tls_config};
 pub use error::Error;
 pub use memory::{CountingAllocator, used_bytes};

@@ -70,6 +70,26 @@ impl Executor<'_> {
         Err(refusal(denied, command))
     }
 
+    /// Checks that the settings let a client use a command that looks inside the server.
+    #[cold]
+    pub(crate) fn check_protected(&self, session: &Session, command: &Command) -> Result<(), CommandError> {
+        let config = &self.turn.config;
+        let (name, option, allowed) = if command.full_name.starts_with("module") {
+            ("MODULE", "enable-module-command", config.enable_module_command)
+        } else {
+            ("DEBUG", "enable-debug-command", config.enable_debug_command)
+        };
+        if allowed == "yes" || allowed == "local" && session.shared.is_local() {
+            return Ok(());
+        }
+        self.stats.commands[command.number].rejected.add(1);
+        Err(CommandError::err(format!(
+            "{name} command not allowed. If the {option} option is set to \"local\", you can run it from a local \
+             connection, otherwise you need to set this option in the configuration file, and then restart the \
+             server."
+        )))
+    }
+
     /// Checks a queued command once more before EXEC runs it: rules may have changed since.
     #[inline]
     pub fn check_rights_at_exec(
@@ -121,6 +141,11 @@ impl Executor<'_> {
         })
     }
 
+    /// Returns whether a client is known to be allowed everything.
+    pub fn may_do_everything(&self, session: &Session) -> bool {
+        session.identity.free_at == self.turn.acl_version
+    }
+
     /// Returns whether a client may run a command, without a trace in the log (`redis.acl_check_cmd`).
     pub fn may_run(&mut self, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
         if session.identity.free_at == self.turn.acl_version {
@@ -143,6 +168,27 @@ impl Executor<'_> {
         session.identity.refresh(&self.server.acl, self.turn.acl_version);
         let rules = session.identity.rules.as_ref();
         rules.is_some_and(|rules| rules.allow_reading_all_keys(command, args))
+    }
+
+    /// Checks that a client may use keys that its request about a tag has found there.
+    pub fn check_keys_of_tag(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &Args<'_>,
+        keys: &[Vec<u8>],
+    ) -> Result<(), CommandError> {
+        if session.identity.free_at == self.turn.acl_version {
+            return Ok(());
+        }
+        session.identity.refresh(&self.server.acl, self.turn.acl_version);
+        let Some(rules) = session.identity.rules.clone() else {
+            return Err(CommandError::coded("NOAUTH Authentication required."));
+        };
+        rules.check_keys_of_tag(command, args, keys).map_err(|denied| {
+            self.log_denied(session, command, args, denied, Context::Toplevel);
+            refusal(denied, command)
+        })
     }
 
     /// Returns whether a client has yet to authenticate before it may do anything, so that the sizes of

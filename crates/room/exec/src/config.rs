@@ -20,6 +20,8 @@ pub struct Config {
     pub acl_pubsub_default_all: bool,
     /// Where ACL LOAD and ACL SAVE keep the users.
     pub acl_file: Option<PathBuf>,
+    /// Every change of a user is saved to the file at once, as if ACL SAVE followed.
+    pub acl_saves_itself: bool,
     /// Most bytes that keys may take; 0 for no bound.
     pub maxmemory: u64,
     /// Which keys go when that is not enough, as Redis names it.
@@ -43,6 +45,9 @@ pub struct Config {
     pub maxclients: u32,
     /// The default user's password; empty for none.
     pub requirepass: String,
+    /// How often CONFIG SET has set `requirepass`. Each time counts, the same value included: ACL SETUSER may
+    /// have given `default` another password since.
+    pub requirepass_sets: u64,
     /// Most bytes of requests that a connection may have sent ahead.
     pub client_query_buffer_limit: usize,
     /// Bounds on unread replies: of plain connections, replicas, and subscribers.
@@ -51,6 +56,19 @@ pub struct Config {
     pub tracking_table_max_keys: usize,
     /// How hard expired keys are looked for, from 1 to 10.
     pub active_expire_effort: u32,
+    /// Replicas that a write needs. There are none, so that any number but 0 refuses writes, unless the lag
+    /// that they may have is 0 too.
+    pub min_replicas_to_write: u32,
+    pub min_replicas_max_lag: u32,
+    /// What is done is kept on disk.
+    pub persists: bool,
+    /// When a write is safe on the disk: `always`, `everysec` or `no`.
+    pub appendfsync: &'static str,
+    /// The data is on Redis servers; this process only passes requests on.
+    pub data_on_redis: bool,
+    /// Who may use DEBUG and MODULE: `no` for nobody, `local` for connections of this machine, or `yes`.
+    pub enable_debug_command: &'static str,
+    pub enable_module_command: &'static str,
     /// Where the engine listens, as CONFIG GET reports it.
     pub port: u16,
     pub bind: String,
@@ -94,6 +112,7 @@ impl Default for Config {
             proto_max_bulk_len: 512 * 1024 * 1024,
             acl_pubsub_default_all: false,
             acl_file: None,
+            acl_saves_itself: false,
             maxmemory: 0,
             maxmemory_policy: "noeviction",
             maxmemory_samples: 5,
@@ -107,6 +126,7 @@ impl Default for Config {
             timeout: 0,
             maxclients: 10_000,
             requirepass: String::new(),
+            requirepass_sets: 0,
             client_query_buffer_limit: 1 << 30,
             client_output_buffer_limit: [
                 output_limit(0, 0, 0),
@@ -116,6 +136,13 @@ impl Default for Config {
             acllog_max_len: 128,
             tracking_table_max_keys: 1_000_000,
             active_expire_effort: 1,
+            min_replicas_to_write: 0,
+            min_replicas_max_lag: 10,
+            persists: false,
+            appendfsync: "everysec",
+            data_on_redis: false,
+            enable_debug_command: "no",
+            enable_module_command: "no",
             port: 6380,
             bind: "127.0.0.1".to_owned(),
             without_effect: BTreeMap::new(),

@@ -45,6 +45,12 @@ pub struct KeyWait<'k> {
 }
 
 impl<'s> Ctx<'_, 's> {
+    /// Checks that the client may use keys that its request about a tag has found there.
+    pub fn check_keys_of_tag(&mut self, keys: &[Vec<u8>]) -> Result<(), CommandError> {
+        let (session, args) = (&mut *self.session, &self.args);
+        self.executor.check_keys_of_tag(session, self.command, args, keys)
+    }
+
     /// Returns the table of all commands.
     #[inline]
     pub fn table(&self) -> &'static CommandTable {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS};
+use nagaya_command_spec::spec::{ALL_SHARDS, ALLOW_BUSY, DENYOOM, OWN_LOCKS, PROTECTED};
 use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::blocking::Wait;
 use nagaya_connections::client::ClientFlag;
@@ -167,11 +167,14 @@ impl<'s> Executor<'s> {
             return Err(CommandError::wrong_arity(&command.full_name));
         }
         self.check_rights(session, command, args)?;
+        if command.spec.flags.has(PROTECTED) {
+            self.check_protected(session, command)?;
+        }
         if self.turn.out_of_memory && needs_memory(session, command) {
             self.stats.commands[command.number].rejected.add(1);
             return Err(CommandError::coded(OUT_OF_MEMORY));
         }
-        self.check_journal(session, command)?;
+        self.check_writable(session, command)?;
         session.check_subscribed_mode(command)?;
         if let Some(slow) = self.server.keyspace.shards.long_script()
             && !command.spec.flags.has(ALLOW_BUSY)

@@ -14,7 +14,7 @@
 //! A [`Registry`] is made of the entries of all families.
 
 use nagaya_command_spec::error::CommandError;
-use nagaya_command_spec::spec::{Category, CommandSpec, Flags, KeyFlags, KeySpec};
+use nagaya_command_spec::spec::{Category, CommandSpec, Flags, KeyFlags, KeySpec, TagSpec};
 use nagaya_command_spec::table::{Command, CommandTable, SpecTree};
 use nagaya_resp::Args;
 
@@ -75,6 +75,12 @@ impl Entry {
     /// Sets a function that returns what the arguments make of a key with variable flags.
     pub const fn key_use(mut self, tell: fn(&Args<'_>) -> KeyFlags) -> Self {
         self.spec = self.spec.key_use(tell);
+        self
+    }
+
+    /// Sets which arguments name whole tags.
+    pub const fn tags(mut self, tags: TagSpec) -> Self {
+        self.spec = self.spec.tags(tags);
         self
     }
 

@@ -56,18 +56,26 @@ impl Executor<'_> {
         }
     }
 
-    /// Refuses a command that would write, or would run one that does, once the journal has failed.
+    /// Refuses a command that would write, or would run one that does, while the journal fails, or while
+    /// writes need replicas: there are none.
     #[inline]
-    pub fn check_journal(&self, session: &Session, command: &Command) -> Result<(), CommandError> {
-        match self.server.journal_failure() {
-            None => Ok(()),
-            Some(failure) => refuse_write(&failure, session, command),
+    pub fn check_writable(&self, session: &Session, command: &Command) -> Result<(), CommandError> {
+        let config = &self.turn.config;
+        let lacks_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
+        let failure = self.server.journal_failure();
+        if !lacks_replicas && failure.is_none() {
+            return Ok(());
         }
+        refuse_write(failure, session, command)
     }
 }
 
 #[cold]
-fn refuse_write(failure: &JournalError, session: &Session, command: &Command) -> Result<(), CommandError> {
+fn refuse_write(
+    failure: Option<JournalError>,
+    session: &Session,
+    command: &Command,
+) -> Result<(), CommandError> {
     let queued = session
         .transaction
         .iter()
@@ -75,8 +83,11 @@ fn refuse_write(failure: &JournalError, session: &Session, command: &Command) ->
     let writes = command.spec.flags.has(WRITE)
         || (command.spec.name == "EXEC"
             && queued.into_iter().any(|(queued, _)| queued.spec.flags.has(WRITE)));
-    if writes {
-        return Err(CommandError::coded(failure.to_string()));
+    match failure {
+        _ if !writes => Ok(()),
+        Some(failure) => Err(CommandError::coded(failure.to_string())),
+        None => Err(CommandError::coded(
+            "NOREPLICAS Not enough good replicas to write.",
+        )),
     }
-    Ok(())
 }

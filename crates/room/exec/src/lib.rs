@@ -38,3 +38,4 @@ pub mod stats;
 pub mod subscriptions;
 pub mod tracking;
 pub mod transaction;
+pub mod users;

@@ -1,13 +1,14 @@
 //! What all threads of an engine share.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nagaya_clock::Clock;
 use nagaya_connections::acl::Acl;
 use nagaya_connections::subscribers::Subscribers;
-use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
 use nagaya_keyspace::keyspace::Keyspace;
 use nagaya_keyspace::reclaim::Reclaimer;
 use nagaya_store::rng::Rng;
@@ -164,13 +165,11 @@ impl Server {
 
     /// Changes the settings; threads see it with their next batch of commands.
     pub fn update_config(&self, change: impl FnOnce(&mut Config)) {
-        let mut config = self.config.write();
-        let password = config.requirepass.clone();
-        change(Arc::make_mut(&mut config));
-        if config.requirepass != password {
-            self.acl.set_default_password(config.requirepass.as_bytes());
-        }
-        self.config_taken(&config);
+        let changed: Result<(), Infallible> = self.try_update_config(|config| {
+            change(config);
+            Ok(())
+        });
+        let Ok(()) = changed;
     }
 
     /// Changes the settings, or leaves all of them as they were when the change fails.
@@ -178,7 +177,13 @@ impl Server {
         let mut config = self.config.write();
         let mut changed = Config::clone(&config);
         change(&mut changed)?;
+        let is_password_new =
+            changed.requirepass != config.requirepass || changed.requirepass_sets != config.requirepass_sets;
         *config = Arc::new(changed);
+        // Under the lock of the settings, so that of two changes at once the same one wins in both places.
+        if is_password_new {
+            self.acl.set_default_password(config.requirepass.as_bytes());
+        }
         self.config_taken(&config);
         Ok(())
     }
@@ -188,6 +193,13 @@ impl Server {
         self.keyspace
             .memory
             .configure(config.maxmemory, config.maxmemory_policy);
+        if let Some(journal) = self.journal() {
+            journal.set_sync(match config.appendfsync {
+                "always" => SyncWhen::Always,
+                "no" => SyncWhen::Never,
+                _ => SyncWhen::EverySecond,
+            });
+        }
         self.config_version.fetch_add(1, Ordering::Release);
     }
 

@@ -160,6 +160,8 @@ impl Front {
                 .password
                 .as_ref()
                 .map(|password| password.reveal().to_owned()),
+            acl_file: room.acl_file.clone(),
+            enable_debug_command: room.enable_debug_command.word(),
             io_threads: usize::try_from(room.io_threads).unwrap_or(0).max(1),
             max_clients: room.max_clients,
             output_bytes_max: usize::try_from(room.output_buffer_max.0).unwrap_or(usize::MAX),

@@ -13,7 +13,7 @@ pub const ON_REDIS: OnRedis = OnRedis {
 
 const GENERAL: &[&str] = &[
     "The keys of one command share a hash tag; others are refused with CROSSSLOT. MGET, DEL, UNLINK, EXISTS and TOUCH over several tags run tag by tag, and so does MSET where the settings allow it: others may see a part of it done.",
-    "The keys of a transaction share a tag, and those that it watches. Commands about all nodes and subscriptions cannot be part of one.",
+    "The keys of a transaction share a tag, and those that it watches. Commands about all nodes and subscriptions cannot be part of one. One whose user has lost a right since is discarded as a whole.",
     "Scripts and functions use only the keys they declare. Their hashes are the usual ones; FUNCTION LIST WITHCODE and FUNCTION DUMP show them with a line of our own.",
     "Names that begin with `_room:` are refused, and left out of KEYS, SCAN, RANDOMKEY and DBSIZE. The keys of the house's pool of ids and of its fleet on the same Redis are not listed either, but counted.",
     "SCAN tells of each key in memory by its node and of all others from the cold tier, last. A tag that comes into memory on a node that was done already, before the cold tier's turn, may be missed.",
@@ -21,6 +21,8 @@ const GENERAL: &[&str] = &[
     "A command whose connection to its node broke gets an error that says that it may have run; it is not sent again.",
     "PUBLISH and SPUBLISH count all clients of this server that listen; another server like this one, and all its clients, count as one.",
     "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
+    "ACL users belong to the server that the client is connected to. With `room.acl_file` each server reads its file at its start and by ACL LOAD, and ACL SAVE writes it; several servers may read one file, and each needs ACL LOAD after a change. Without it users end with the process.",
+    "Inside scripts and functions the Redis servers see nagaya's own user: which keys are used is checked against the declared ones, and so against the caller's patterns, but which commands and channels is not. Allow EVAL, EVALSHA and FCALL to users who may run all commands on their keys.",
     "SORT with a BY or GET pattern reads keys that it does not name and is refused, as in a Cluster.",
     "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere; client tracking does not.",
 ];

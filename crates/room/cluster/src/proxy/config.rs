@@ -27,6 +27,10 @@ pub struct Config {
     pub redis: RedisUrl,
     /// The password of the default user. None: clients need not authenticate.
     pub password: Option<String>,
+    /// Where users are read from at the start and by ACL LOAD, and written to by ACL SAVE. It must exist.
+    pub acl_file: Option<PathBuf>,
+    /// Who may use DEBUG, as Redis's `enable-debug-command` says it.
+    pub enable_debug_command: &'static str,
     /// Threads that serve connections.
     pub io_threads: usize,
     /// Most clients at a time; further ones get an error and are closed.
@@ -63,6 +67,8 @@ impl Config {
             idle_timeout: Duration::ZERO,
             redis,
             password: None,
+            acl_file: None,
+            enable_debug_command: "no",
             io_threads: 1,
             max_clients: 10_000,
             output_bytes_max: 1 << 30,

@@ -13,6 +13,8 @@ pub enum Error {
     },
     #[error("cannot listen on {}", path.display())]
     BindUnix { path: PathBuf, source: std::io::Error },
+    #[error("the users cannot be read: {0}")]
+    Users(String),
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
     #[error("cannot set up the event loop")]

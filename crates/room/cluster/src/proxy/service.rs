@@ -72,6 +72,24 @@ impl Handle {
     }
 }
 
+/// Returns the settings of the engine without data, as CONFIG GET shows them.
+fn settings(config: &Config, address: SocketAddr) -> TableConfig {
+    TableConfig {
+        requirepass: config.password.clone().unwrap_or_default(),
+        maxclients: config.max_clients,
+        // Whole seconds, as in CONFIG GET. Rounded up: 0 would mean no limit.
+        timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
+        port: address.port(),
+        bind: address.ip().to_string(),
+        acl_file: config.acl_file.clone(),
+        enable_debug_command: config.enable_debug_command,
+        data_on_redis: true,
+        // Whether and when is for the servers behind this one to say.
+        persists: true,
+        ..TableConfig::default()
+    }
+}
+
 impl Service {
     /// Binds the addresses of the configuration. The servers are not contacted yet.
     pub fn bind(config: Config) -> Result<Service, Error> {
@@ -104,15 +122,7 @@ impl Service {
             client_name: "nagaya-room-layout".to_owned(),
         };
         let client = Client::new(config.redis.clone(), options).map_err(Error::Redis)?;
-        let settings = TableConfig {
-            requirepass: config.password.clone().unwrap_or_default(),
-            maxclients: config.max_clients,
-            // Whole seconds, as in CONFIG GET. Rounded up: 0 would mean no limit.
-            timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
-            port: address.port(),
-            bind: address.ip().to_string(),
-            ..TableConfig::default()
-        };
+        let settings = settings(&config, address);
         let server = Server::new(
             registry(),
             1,
@@ -120,6 +130,7 @@ impl Service {
             Arc::new(SystemClock),
             Box::new(ReclaimInline),
         );
+        server.load_users_at_start().map_err(Error::Users)?;
         Ok(Service {
             listeners,
             address,

@@ -491,7 +491,8 @@ impl<'s> Worker<'s> {
             }
             Item::TagCommand { client, outcome } => {
                 let outbox = &mut self.io.outbox;
-                let erase = tag_commands::on_outcome(outbox, &mut self.sessions, client, outcome);
+                let (executor, sessions) = (&mut self.executor, &mut self.sessions);
+                let erase = tag_commands::on_outcome(executor, outbox, sessions, client, outcome);
                 if let Some(erase) = erase {
                     let scatter = &mut self.features.scatter;
                     scatter.delete(&mut self.io, &env, erase.client, &erase.names);

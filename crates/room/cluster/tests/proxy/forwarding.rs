@@ -1,5 +1,6 @@
 //! What goes through unchanged, what is split, and what is answered by the proxy itself.
 
+use nagaya_cluster::proxy::Config;
 use nagaya_testkit::{Reply, shared};
 
 use crate::support::{before_cluster, before_redis, cluster_url, config, connect, start};
@@ -282,7 +283,10 @@ fn a_client_that_closes_its_half_still_gets_its_replies() {
 #[test]
 fn replies_are_those_of_the_server_itself() {
     let server = nagaya_testkit::Redis::start();
-    let proxy = before_redis(&server);
+    let proxy = start(Config {
+        enable_debug_command: "yes",
+        ..config(&server.url())
+    });
     let (mut through, mut direct) = (connect(&proxy), crate::support::Talk(shared::redis().client()));
     let lines = include_str!("commands.txt")
         .lines()

@@ -7,6 +7,7 @@ mod forwarding;
 mod links;
 mod pubsub;
 mod redirects;
+mod rights;
 mod support;
 mod tiering;
 mod transactions;

@@ -148,6 +148,9 @@ impl ColdKeys for Shared {
 impl TagAdmin for Shared {
     fn ask(&self, command: TagCommand, wanted: Weak<()>, done: TagCallback) {
         match command {
+            TagCommand::Names { tag } if tag == b"odd" => {
+                done(Ok(Outcome::Names(vec![b"{odd}k".to_vec(), b"x{odd}".to_vec()])));
+            }
             TagCommand::Names { .. } => done(Ok(Outcome::Names(vec![b"{h}k".to_vec(), b"{h}none".to_vec()]))),
             TagCommand::WaitCold { limit: None } => {
                 self.0.waits.lock().unwrap().push(wanted);
@@ -541,6 +544,26 @@ fn a_tag_is_erased_by_the_names_that_the_tag_admin_knows() {
     assert_eq!(client.receive(), Reply::Int(0));
     client.expect("ROOM.STATUS h", "-ERR not kept here");
     client.expect("ROOM.WAITCOLD x", "-ERR value is not an integer or out of range");
+}
+
+#[test]
+fn a_tag_with_keys_out_of_reach_is_not_erased() {
+    let one = one_server(with_long_leases);
+    let mut admin = connect(&one.proxy);
+    admin.expect("SET {odd}k 1", "+OK");
+    admin.expect("SET {h}k 1", "+OK");
+    admin.expect("ACL SETUSER u on nopass +@all ~{odd}* ~{h}*", "+OK");
+    let mut user = connect(&one.proxy);
+    user.expect("AUTH u x", "+OK");
+    let denied = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    user.expect("ROOM.ERASE odd", denied);
+    user.expect("ROOM.ERASE other", denied);
+    user.expect("ROOM.STATUS other", denied);
+    user.expect("ROOM.TAGS HOTTEST", denied);
+    user.expect("EXISTS {odd}k", "1");
+    user.expect("ROOM.ERASE h", "1");
+    user.expect("ROOM.STATUS odd", "-ERR not kept here");
+    admin.expect("ROOM.TAGS HOTTEST", "-ERR not kept here");
 }
 
 #[test]

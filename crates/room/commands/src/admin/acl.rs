@@ -94,6 +94,9 @@ fn deluser(ctx: &mut Ctx<'_, '_>) -> Reply {
         .count();
     close_clients_of_the_removed(server, ctx.session);
     ctx.executor().refresh_users();
+    if removed > 0 {
+        server.keep_users()?;
+    }
     ctx.out.int(removed as i64);
     Ok(())
 }
@@ -215,14 +218,8 @@ fn whoami(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL LOAD
 fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let config = ctx.server().config();
-    let path = config.acl_file.as_ref().ok_or_else(no_file)?;
     let server = ctx.server();
-    server
-        .acl
-        .load(path, config.acl_pubsub_default_all)
-        .map_err(CommandError::err)?;
-    close_clients_of_the_removed(server, ctx.session);
+    server.reload_users(ctx.session)?;
     ctx.executor().refresh_users();
     ctx.out.ok();
     Ok(())
@@ -230,23 +227,9 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// ACL SAVE
 fn save(ctx: &mut Ctx<'_, '_>) -> Reply {
-    let config = ctx.server().config();
-    let path = config.acl_file.as_ref().ok_or_else(no_file)?;
-    ctx.server().acl.save(path).map_err(|_| {
-        CommandError::err(
-            "There was an error trying to save the ACLs. Please check the server logs for more information",
-        )
-    })?;
+    ctx.server().save_users()?;
     ctx.out.ok();
     Ok(())
-}
-
-fn no_file() -> CommandError {
-    CommandError::err(
-        "This Redis instance is not configured to use an ACL file. You may want to specify users via the \
-         ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file \
-         set) in order to store users in the Redis configuration.",
-    )
 }
 
 /// ACL LOG [count | RESET]
@@ -304,6 +287,7 @@ fn setuser(ctx: &mut Ctx<'_, '_>) -> Reply {
         close_listeners_without_rights(server, &account, &before);
     }
     ctx.executor().refresh_users();
+    server.keep_users()?;
     ctx.out.ok();
     Ok(())
 }

@@ -5,7 +5,7 @@ use nagaya_command_spec::spec::{ADMIN, Flags, LOADING, NOSCRIPT, STALE};
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_exec::help::{container, help};
-use nagaya_exec::settings::{SETTINGS, Setting};
+use nagaya_exec::settings::{self, Setting};
 
 type Reply = Result<(), CommandError>;
 
@@ -66,7 +66,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> Reply {
             }
             continue;
         }
-        for setting in SETTINGS.iter().filter(|setting| !setting.hidden) {
+        for setting in settings::every().filter(|setting| !setting.hidden) {
             for name in std::iter::once(setting.name).chain(setting.alias) {
                 if nagaya_command_spec::glob::matches_ignoring_case(pattern, name.as_bytes()) {
                     show(name.as_bytes(), setting);
@@ -117,6 +117,10 @@ fn set(ctx: &mut Ctx<'_, '_>) -> Reply {
         })
     })?;
     ctx.executor().take_config();
+    ctx.executor().refresh_users();
+    if changes.iter().any(|(setting, ..)| setting.name == "requirepass") {
+        ctx.server().keep_users()?;
+    }
     ctx.out.ok();
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{
-    Category, DELETE, FAST, NO_MULTI, NOSCRIPT, READONLY, RM, RO, WRITE, key, keys_to,
+    ACCESS, Category, DELETE, FAST, KeyFlags, NO_MULTI, NOSCRIPT, READONLY, RM, RO, RW, TagSpec, UPDATE,
+    WRITE, key, keys_to,
 };
 use nagaya_connections::cold_query::{ColdAnswer, ColdQuery};
 use nagaya_exec::cold_ask::ask;
@@ -20,16 +21,26 @@ type Reply = Result<(), CommandError>;
 /// How long ROOM.EVICT waits for the tag to be saved.
 const EVICT_WAIT_MS: i64 = 10_000;
 
+const fn one_tag(flags: KeyFlags) -> TagSpec {
+    TagSpec::Named {
+        at: 1,
+        to_end: false,
+        flags,
+    }
+}
+
 pub(crate) const COMMANDS: &[Entry] = &[
     cmd("ROOM.STATUS", 2, status)
         .flags(NOSCRIPT.and(NO_MULTI))
-        .acl(Category::KEYSPACE)
+        .acl(Category::KEYSPACE.and(Category::READ))
+        .tags(one_tag(RO.and(ACCESS)))
         .group("room")
         .since("7.0.0")
         .about("Tells where a tag is and what the cold tier has of it.", "O(1)"),
     cmd("ROOM.TAGS", -2, tags)
         .flags(NOSCRIPT.and(NO_MULTI))
-        .acl(Category::KEYSPACE)
+        .acl(Category::KEYSPACE.and(Category::READ))
+        .tags(TagSpec::Listed { after: "PREFIX" })
         .group("room")
         .since("7.0.0")
         .about(
@@ -41,11 +52,17 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .acl(Category::KEYSPACE)
         .group("room")
         .keys(&[keys_to(1, -1, 1, RO)])
+        .tags(TagSpec::Named {
+            at: 1,
+            to_end: true,
+            flags: RO.and(ACCESS),
+        })
         .since("7.0.0")
         .about("Brings tags into memory.", "O(N) for N keys of the tags"),
     cmd("ROOM.EVICT", 2, evict)
         .flags(NOSCRIPT.and(NO_MULTI))
-        .acl(Category::KEYSPACE)
+        .acl(Category::KEYSPACE.and(Category::WRITE))
+        .tags(one_tag(RW.and(ACCESS).and(UPDATE)))
         .group("room")
         .since("7.0.0")
         .about(
@@ -57,6 +74,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .acl(Category::KEYSPACE.and(Category::DANGEROUS))
         .group("room")
         .keys(&[key(1, RM.and(DELETE))])
+        .tags(one_tag(RM.and(DELETE)))
         .since("7.0.0")
         .about(
             "Removes all keys of a tag, wherever they are.",
@@ -162,8 +180,11 @@ fn erase(ctx: &mut Ctx<'_, '_>) -> Reply {
         return Err(no_cold_tier());
     }
     // The tag is its key, so all of it was loaded before this runs.
+    let keys = ctx.db.keys_of_tag(hash_tag(ctx.key(1)));
+    // Some may have other names than the braces let expect: `tag` itself, or `a{tag}b`.
+    ctx.check_keys_of_tag(&keys)?;
     let mut removed = 0;
-    for key in ctx.db.keys_of_tag(hash_tag(ctx.key(1))) {
+    for key in keys {
         if ctx.db.remove(&key) {
             ctx.db.notify(Events::GENERIC, "del", &key);
             ctx.db.modified(&key);

@@ -546,3 +546,19 @@ fn keys_without_braces_are_refused_where_the_settings_say_so() {
     assert_eq!(String::from_utf8_lossy(&reply), refusal);
     house.check("DBSIZE", ":1\r\n");
 }
+
+#[test]
+fn a_tag_with_keys_out_of_reach_is_not_erased() {
+    let mut house = House::new();
+    house.check("SET {user:1}a 1", "+OK\r\n");
+    house.check("SET x{user:1}b 1", "+OK\r\n");
+    house.check("SET {user:2}a 1", "+OK\r\n");
+    house.save();
+    house.evict("user:1").unwrap();
+    house.check("ACL SETUSER u on nopass +@all ~{user:*", "+OK\r\n");
+    house.check("AUTH u x", "+OK\r\n");
+    let denied = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n";
+    house.check("ROOM.ERASE user:1", denied);
+    house.check("GET {user:1}a", "$1\r\n1\r\n");
+    house.check("ROOM.ERASE user:2", ":1\r\n");
+}

@@ -1,5 +1,6 @@
 //! Sorted sets.
 
+use nagaya_command_spec::error::CommandError;
 use nagaya_exec::ctx::Ctx;
 use nagaya_keyspace::notify::Events;
 use nagaya_store::zset::Zset;
@@ -47,23 +48,35 @@ fn zmscore(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-/// ZRANK key member
+/// ZRANK key member [WITHSCORE]
 fn zrank(ctx: &mut Ctx<'_, '_>) -> Reply {
     rank(ctx, false)
 }
 
-/// ZREVRANK key member
+/// ZREVRANK key member [WITHSCORE]
 fn zrevrank(ctx: &mut Ctx<'_, '_>) -> Reply {
     rank(ctx, true)
 }
 
 fn rank(ctx: &mut Ctx<'_, '_>, reverse: bool) -> Reply {
-    match ctx
-        .db
-        .read::<Zset>(ctx.key(1))?
-        .and_then(|set| set.rank(ctx.key(2), reverse))
-    {
-        Some(rank) => ctx.out.int(rank as i64),
+    let with_score = match ctx.args.len() {
+        3 => false,
+        4 if ctx.is(3, "WITHSCORE") => true,
+        4 => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::wrong_arity(&ctx.command.full_name)),
+    };
+    let found = ctx.db.read::<Zset>(ctx.key(1))?.and_then(|set| {
+        let rank = set.rank(ctx.key(2), reverse)?;
+        Some((rank, set.score(ctx.key(2))?))
+    });
+    match found {
+        Some((rank, score)) if with_score => {
+            ctx.out.array(2);
+            ctx.out.int(rank as i64);
+            ctx.out.double(score);
+        }
+        Some((rank, _)) => ctx.out.int(rank as i64),
+        None if with_score => ctx.out.nil_array(),
         None => ctx.out.nil(),
     }
     Ok(())

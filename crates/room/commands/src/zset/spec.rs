@@ -223,7 +223,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
             "Stores a range of members of a sorted set as another.",
             "O(log(N)+M*log(M)) for M stored of N members",
         ),
-    cmd("ZRANK", 3, super::zrank)
+    cmd("ZRANK", -3, super::zrank)
         .flags(READONLY.and(FAST))
         .acl(Category::SORTEDSET)
         .group("sorted_set")
@@ -300,7 +300,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
             "Returns the members whose score lies in a range, highest first.",
             "O(log(N)+M) for M returned of N members",
         ),
-    cmd("ZREVRANK", 3, super::zrevrank)
+    cmd("ZREVRANK", -3, super::zrevrank)
         .flags(READONLY.and(FAST))
         .acl(Category::SORTEDSET)
         .group("sorted_set")

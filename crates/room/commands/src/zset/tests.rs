@@ -258,3 +258,22 @@ fn stored_results_wake_waiting_clients() {
     session.check("ZUNIONSTORE d 1 z", ":1\r\n");
     assert_eq!(unblocked(&mut waiting), array(&["d", "a", "1"]));
 }
+
+#[test]
+fn ranks_come_with_their_scores_when_asked_for() {
+    let mut session = TestSession::new();
+    session.check("ZADD z 1 a 2.5 b 3 c", ":3\r\n");
+    session.check("ZRANK z b WITHSCORE", "*2\r\n:1\r\n$3\r\n2.5\r\n");
+    session.check("ZREVRANK z a withscore", "*2\r\n:2\r\n$1\r\n1\r\n");
+    session.check("ZRANK z nobody WITHSCORE", "*-1\r\n");
+    session.check("ZRANK none a WITHSCORE", "*-1\r\n");
+    session.check("ZRANK z nobody", "$-1\r\n");
+    session.check("ZRANK z a SCORES", "-ERR syntax error\r\n");
+    session.check(
+        "ZRANK z a WITHSCORE x",
+        "-ERR wrong number of arguments for 'zrank' command\r\n",
+    );
+    session.text("HELLO 3");
+    session.check("ZRANK z b WITHSCORE", "*2\r\n:1\r\n,2.5\r\n");
+    session.check("ZRANK z nobody WITHSCORE", "_\r\n");
+}

@@ -74,11 +74,17 @@ fn differences(ours: &Frame, theirs: &Frame) -> Vec<String> {
     found
 }
 
+/// Commands that take more since a later version than the one we are compared with.
+const GROWN: &[&str] = &["zrank: arity", "zrevrank: arity"];
+
 #[test]
 fn the_table_describes_commands_as_redis_does() {
     let mut pair = Pair::new(Proto::Resp3);
     let mut wrong = Vec::new();
-    for command in table::every().filter(|command| command.spec.group != "room") {
+    let is_newer = |since: &str| since.starts_with("7.2") || since.starts_with("7.4");
+    let known =
+        table::every().filter(|command| command.spec.group != "room" && !is_newer(command.spec.since));
+    for command in known {
         let name = command.full_name.as_bytes();
         let (ours, theirs) = both(&mut pair, &[b"COMMAND", b"INFO", name]);
         let (ours, theirs) = (&items(&ours)[0], &items(&theirs)[0]);
@@ -87,7 +93,8 @@ fn the_table_describes_commands_as_redis_does() {
             continue;
         }
         let found = differences(ours, theirs).into_iter();
-        wrong.extend(found.map(|difference| format!("{}: {difference}", command.full_name)));
+        let told = found.map(|difference| format!("{}: {difference}", command.full_name));
+        wrong.extend(told.filter(|told| !GROWN.iter().any(|grown| told.starts_with(grown))));
     }
     assert!(
         wrong.is_empty(),

@@ -1,9 +1,10 @@
 //! Holds a request against a user's rights.
 
 use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB};
+use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB, TagSpec};
 use nagaya_command_spec::table::Command;
 use nagaya_resp::Args;
+use nagaya_tiering::tag::tag_of;
 
 use crate::acl::rules::Rules;
 use crate::acl::selector::{Access, Selector};
@@ -50,6 +51,31 @@ impl Rules {
             }
         }
         Err(closest)
+    }
+
+    /// Returns whether a request about a tag is allowed by a selector that also allows all these keys, which
+    /// were found in the tag. Otherwise one of the keys is the reason.
+    pub fn check_keys_of_tag(
+        &self,
+        command: &Command,
+        args: &Args<'_>,
+        keys: &[Vec<u8>],
+    ) -> Result<(), Denied> {
+        let needed = match command.spec.tags {
+            Some(TagSpec::Named { flags, .. }) => Access::needed(flags),
+            _ => Access::needed(ACCESS),
+        };
+        let is_enough = |selector: &Selector| {
+            selector.check(command, args).is_ok() && keys.iter().all(|key| selector.allows_key(key, needed))
+        };
+        if self.selectors.iter().any(is_enough) {
+            return Ok(());
+        }
+        self.check(command, args)?;
+        Err(Denied {
+            reason: Reason::Key,
+            at: 1,
+        })
     }
 
     /// Returns whether the request is allowed by a selector that also may read every key, as a command
@@ -102,6 +128,9 @@ impl Selector {
 
     /// A request whose keys cannot all be told is one that its handler refuses; those found count.
     fn first_denied_key(&self, command: &Command, args: &Args<'_>) -> Option<usize> {
+        if let Some(tags) = command.spec.tags {
+            return self.first_denied_tag(tags, args);
+        }
         let mut denied = None;
         each_key(command.spec, args, |at, flags| {
             if denied.is_none() && !self.allows_key(&args[at], Access::needed(flags)) {
@@ -110,6 +139,26 @@ impl Selector {
         })
         .ok();
         denied
+    }
+
+    fn first_denied_tag(&self, tags: TagSpec, args: &Args<'_>) -> Option<usize> {
+        match tags {
+            TagSpec::Named { at, to_end, flags } => {
+                let end = if to_end { args.len() } else { at + 1 };
+                let needed = Access::needed(flags);
+                (at..end.min(args.len())).find(|&at| !self.allows_tag(tag_of(&args[at]), needed))
+            }
+            TagSpec::Listed { after } => {
+                let needed = Access::needed(ACCESS);
+                let by_name = args
+                    .get(1)
+                    .is_some_and(|word| word.eq_ignore_ascii_case(after.as_bytes()));
+                match args.get(2) {
+                    Some(prefix) if by_name => (!self.allows_tags_beginning(prefix, needed)).then_some(2),
+                    _ => (!self.allows_all_keys(needed)).then_some(1),
+                }
+            }
+        }
     }
 
     fn first_denied_channel(&self, command: &Command, args: &Args<'_>) -> Option<usize> {

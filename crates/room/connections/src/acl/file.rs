@@ -1,7 +1,9 @@
 //! Users as text, one `user <name> <rules>` per line: the file of ACL LOAD and ACL SAVE.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nagaya_command_spec::table::CommandTable;
@@ -12,18 +14,29 @@ use crate::acl::{Account, Acl};
 
 impl Acl {
     /// Puts the users of a file in place of all others; when any line is wrong, says which and changes
-    /// nothing. The connections of the users before are for the caller to end.
-    pub fn load(&self, path: &Path, all_channels: bool) -> Result<(), String> {
+    /// nothing. The connections of users that are gone or changed are for the caller to end.
+    ///
+    /// A password replaces those that the file has for `default`, so that a new `requirepass` is in force
+    /// whatever was saved before; an empty one leaves `default` to the file.
+    pub fn load(&self, path: &Path, all_channels: bool, password: &[u8]) -> Result<(), String> {
         let shown = path.display().to_string();
-        let text = std::fs::read(path)
-            .map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
-        let users = parse(self.table, &text, &shown, all_channels)?;
+        let text =
+            fs::read(path).map_err(|error| format!("Error loading ACLs, opening file '{shown}': {error}"))?;
+        let mut users = parse(self.table, &text, &shown, all_channels)?;
+        let default = users
+            .entry(super::DEFAULT_USER.to_vec())
+            .or_insert_with(|| Rules::everything(self.table));
+        if !password.is_empty() {
+            default.set_only_password(password);
+        }
         self.replace_users(users);
         Ok(())
     }
 
-    /// Writes all users to a file, which is replaced as a whole or not at all.
-    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+    /// Writes all users to a file, which is replaced as a whole or not at all, and which only its owner can
+    /// read. When this returns, the disk has it.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let _one_at_a_time = self.saving.lock();
         let text: Vec<u8> = self
             .accounts()
             .iter()
@@ -31,17 +44,32 @@ impl Acl {
             .collect();
         let mut aside = path.as_os_str().to_owned();
         aside.push(format!(".tmp-{}", std::process::id()));
-        let written = std::fs::File::create(&aside).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&aside, path)
-        });
+        let aside = Path::new(&aside);
+        let written = write_new(aside, &text).and_then(|()| fs::rename(aside, path));
         if written.is_err() {
             // The half-written copy is of no use; the error to report is the first one.
-            std::fs::remove_file(&aside).ok();
+            fs::remove_file(aside).ok();
+            return written;
         }
-        written
+        // The new name is on the disk once its folder is.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
+}
+
+/// Writes a file that was not there before, readable by its owner alone.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// Returns a user's line, line end included.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nagaya_command_spec::table::CommandTable;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::acl::log::Log;
 use crate::acl::rules::Rules;
@@ -71,6 +71,8 @@ pub struct Acl {
     default: Arc<Account>,
     /// Rises with every change, after the change is in place. Never zero.
     version: AtomicU64,
+    /// Held while the users' file is written, so that the newest state is what stays in it.
+    saving: Mutex<()>,
     pub log: Log,
 }
 
@@ -85,6 +87,7 @@ impl Acl {
             accounts: RwLock::new(BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&default))])),
             default,
             version: AtomicU64::new(1),
+            saving: Mutex::default(),
             log: Log::default(),
         }
     }
@@ -170,22 +173,27 @@ impl Acl {
         Some(account)
     }
 
-    /// Puts a new set of users in place of all. `default` keeps its account and so its connections;
-    /// those of every other user are for the caller to end.
+    /// Puts a new set of users in place of all. `default` and users whose rules stay the same keep their
+    /// accounts and so their connections; those of every other user are for the caller to end.
     fn replace_users(&self, mut users: BTreeMap<Vec<u8>, Rules>) {
-        let default = users
-            .remove(DEFAULT_USER)
-            .unwrap_or_else(|| Rules::everything(self.table));
+        let mut accounts = self.accounts.write();
+        if let Some(rules) = users.remove(DEFAULT_USER) {
+            *self.default.rules.write() = Arc::new(rules);
+        }
         let mut fresh = BTreeMap::from([(DEFAULT_USER.to_vec(), Arc::clone(&self.default))]);
         for (name, rules) in users {
-            let account = Account::new(&name, rules);
+            let kept = accounts.get(&name).filter(|account| *account.rules() == rules);
+            let account = kept.map_or_else(|| Account::new(&name, rules), Arc::clone);
             fresh.insert(name, account);
         }
-        let mut accounts = self.accounts.write();
-        *self.default.rules.write() = Arc::new(default);
         let old = std::mem::replace(&mut *accounts, fresh);
-        for account in old.values().filter(|account| !account.is_default()) {
-            account.removed.store(true, Ordering::Release);
+        for (name, account) in old {
+            let stays = accounts
+                .get(&name)
+                .is_some_and(|fresh| Arc::ptr_eq(fresh, &account));
+            if !stays {
+                account.removed.store(true, Ordering::Release);
+            }
         }
         self.changed();
     }

@@ -277,6 +277,30 @@ impl Selector {
             })
     }
 
+    /// Returns whether all keys of a tag, those of the form `{tag}...`, may be used like this.
+    ///
+    /// A name with a closing brace cannot stand in braces: as a tag it has one key, itself.
+    pub fn allows_tag(&self, tag: &[u8], needed: Access) -> bool {
+        if tag.contains(&b'}') {
+            return self.allows_key(tag, needed);
+        }
+        self.allows_beginning(&[b"{", tag, b"}"].concat(), needed)
+    }
+
+    /// Returns whether all tags whose names begin like this may be listed.
+    pub fn allows_tags_beginning(&self, prefix: &[u8], needed: Access) -> bool {
+        self.allows_all_keys(needed)
+            || !prefix.contains(&b'}') && self.allows_beginning(&[b"{", prefix].concat(), needed)
+    }
+
+    fn allows_beginning(&self, prefix: &[u8], needed: Access) -> bool {
+        self.all_keys
+            || self.keys.iter().any(|known| {
+                known.access.covers(needed)
+                    && nagaya_command_spec::glob::matches_all_beginning_with(&known.pattern, prefix)
+            })
+    }
+
     /// Returns whether every key may be used like this.
     pub fn allows_all_keys(&self, needed: Access) -> bool {
         self.all_keys

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
 use nagaya_wal::{Log, LogError, SyncMode};
 
 pub(super) struct LogJournal(pub(super) Arc<Log>);
@@ -29,6 +29,14 @@ impl Journal for LogJournal {
         self.0.commit(self.0.end()).map_err(|error| refusal(&error))
     }
 
+    fn set_sync(&self, when: SyncWhen) {
+        self.0.set_mode(match when {
+            SyncWhen::Always => SyncMode::Always,
+            SyncWhen::EverySecond => SyncMode::EverySecond,
+            SyncWhen::Never => SyncMode::No,
+        });
+    }
+
     fn is_durable(&self, position: u64) -> bool {
         self.0.mode() != SyncMode::Always || self.0.durable().0 >= position
     }
@@ -37,5 +45,30 @@ impl Journal for LogJournal {
 fn refusal(error: &LogError) -> JournalError {
     JournalError {
         reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_testkit::Folder;
+    use nagaya_wal::{Options, OsFiles};
+
+    use super::*;
+
+    #[test]
+    fn records_are_waited_for_from_the_moment_that_the_settings_say_so() {
+        let folder = Folder::new("journal");
+        let (log, _) = Log::open(folder.path(), &Options::default(), Arc::new(OsFiles)).unwrap();
+        let journal = LogJournal(Arc::new(log));
+        let position = journal.append(b"record").unwrap();
+        assert!(!journal.wants_commit() && journal.is_durable(position));
+        journal.set_sync(SyncWhen::Always);
+        let position = journal.append(b"another").unwrap();
+        assert!(journal.wants_commit() && !journal.is_durable(position));
+        journal.commit().unwrap();
+        assert!(!journal.wants_commit() && journal.is_durable(position));
+        journal.set_sync(SyncWhen::Never);
+        journal.append(b"last").unwrap();
+        assert!(!journal.wants_commit());
     }
 }

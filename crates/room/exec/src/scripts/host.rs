@@ -95,7 +95,7 @@ impl<'h, 's> ScriptHost<'h, 's> {
         if let Err(denied) = self.executor.check_rights_in_script(self.session, command, args) {
             return Err(format!("ERR The user executing the script {denied}").into());
         }
-        if let Err(failed) = self.executor.check_journal(self.session, command) {
+        if let Err(failed) = self.executor.check_writable(self.session, command) {
             return Err(failed.to_string().into());
         }
         if self.run.read_only && flags.has(WRITE.and(MAY_REPLICATE)) {

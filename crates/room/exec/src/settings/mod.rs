@@ -1,12 +1,18 @@
 //! The table of settings: one row each, with its names, its values and where they live.
 
+mod idle;
+mod rows;
 mod special;
 mod table;
 mod types;
 
 pub use special::show_percentile;
-pub use table::SETTINGS;
-pub use types::{Setting, parse_bytes};
+pub use types::{Effect, Setting, parse_bytes};
+
+/// Lists every setting.
+pub fn every() -> impl Iterator<Item = &'static Setting> {
+    table::IN_FORCE.iter().chain(idle::IDLE)
+}
 
 impl Setting {
     /// Finds a setting by one of its names, letter case ignored.
@@ -16,7 +22,7 @@ impl Setting {
 
     /// Finds a setting and the one of its names that was meant.
     pub fn find_named(name: &[u8]) -> Option<(&'static Setting, &'static str)> {
-        SETTINGS.iter().find_map(|setting| {
+        every().find_map(|setting| {
             let mut names = std::iter::once(setting.name).chain(setting.alias);
             let meant = names.find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
             Some((setting, meant))
@@ -31,7 +37,7 @@ mod tests {
 
     #[test]
     fn every_setting_takes_back_the_value_it_shows() {
-        for setting in SETTINGS {
+        for setting in every() {
             let mut config = Config::default();
             let shown = setting.get(&config);
             let same = setting.set(&mut config, shown.as_bytes());
@@ -42,8 +48,7 @@ mod tests {
 
     #[test]
     fn names_are_found_once_in_any_case() {
-        let mut names: Vec<&str> = SETTINGS
-            .iter()
+        let mut names: Vec<&str> = every()
             .flat_map(|setting| std::iter::once(setting.name).chain(setting.alias))
             .collect();
         names.sort_unstable();

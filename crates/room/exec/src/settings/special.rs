@@ -92,6 +92,12 @@ pub(crate) fn set_output_limits(config: &mut Config, text: &str) -> Set {
     Ok(())
 }
 
+pub(crate) fn set_password(config: &mut Config, text: &str) -> Set {
+    text.clone_into(&mut config.requirepass);
+    config.requirepass_sets += 1;
+    Ok(())
+}
+
 pub(crate) fn get_acl_file(config: &Config) -> String {
     let path = config.acl_file.as_ref();
     path.map_or_else(String::new, |path| path.display().to_string())
@@ -140,7 +146,44 @@ pub(crate) fn set_save(config: &mut Config, text: &str) -> Set {
             .filter(|number| *number >= least)
             .ok_or_else(wrong)?;
     }
+    if !words.is_empty() && !config.persists {
+        return Err(KEEPS_NOTHING.to_owned());
+    }
     config.without_effect.insert("save", text.to_owned());
+    Ok(())
+}
+
+const KEEPS_NOTHING: &str = "this server keeps nothing on disk: `room.persist` is off";
+
+pub(crate) fn get_append_only(config: &Config) -> String {
+    idle(config, "appendonly", if config.persists { "yes" } else { "no" })
+}
+
+pub(crate) fn set_append_only(config: &mut Config, text: &str) -> Set {
+    let on = match text.to_ascii_lowercase().as_str() {
+        "yes" => true,
+        "no" => false,
+        _ => return Err("argument must be 'yes' or 'no'".to_owned()),
+    };
+    if on && !config.persists {
+        return Err(KEEPS_NOTHING.to_owned());
+    }
+    config
+        .without_effect
+        .insert("appendonly", if on { "yes" } else { "no" }.to_owned());
+    Ok(())
+}
+
+pub(crate) fn get_sync(config: &Config) -> String {
+    config.appendfsync.to_owned()
+}
+
+pub(crate) fn set_sync(config: &mut Config, text: &str) -> Set {
+    let wanted = read_word(text, &["everysec", "always", "no"])?;
+    if wanted != config.appendfsync && !config.persists {
+        return Err(KEEPS_NOTHING.to_owned());
+    }
+    config.appendfsync = wanted;
     Ok(())
 }
 

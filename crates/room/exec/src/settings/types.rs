@@ -16,6 +16,21 @@ pub struct Setting {
     pub hidden: bool,
     /// Its value does not appear in any log.
     pub secret: bool,
+    /// What becomes of a value that CONFIG SET gives it, when the data is in this process.
+    pub(crate) effect: Effect,
+    /// As above, when the data is on Redis servers; where nothing is said, the same.
+    pub(crate) effect_on_redis: Option<Effect>,
+}
+
+/// What becomes of a value that CONFIG SET gives a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is in force.
+    InForce,
+    /// It is kept for who asks and changes nothing, which harms nobody for this reason.
+    Harmless(&'static str),
+    /// Any value but the one it has is refused with this text, since it would promise what does not happen.
+    Refused(&'static str),
 }
 
 /// Who may change a setting.
@@ -26,8 +41,6 @@ pub(crate) enum Access {
     Fixed,
     /// As above, for settings that could be used to write files.
     Protected,
-    /// Setting it to what it is works; anything else is refused in these words.
-    Kept(&'static str),
 }
 
 /// Which values a setting takes.
@@ -100,20 +113,33 @@ impl Setting {
     /// Returns why it cannot be set, if so.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.access {
-            Access::Free | Access::Kept(_) => None,
+            Access::Free => None,
             Access::Fixed => Some("can't set immutable config"),
             Access::Protected => Some("can't set protected config"),
         }
     }
 
+    /// Returns whether only the start sets it.
+    pub fn is_fixed(&self) -> bool {
+        self.access != Access::Free
+    }
+
+    /// Returns what becomes of a value that CONFIG SET gives it.
+    pub fn effect(&self, data_on_redis: bool) -> Effect {
+        match self.effect_on_redis {
+            Some(effect) if data_on_redis => effect,
+            _ => self.effect,
+        }
+    }
+
     /// Checks and sets a value; on failure returns the reason in Redis's words.
     pub fn set(&self, config: &mut Config, text: &[u8]) -> Result<(), String> {
-        let text = String::from_utf8_lossy(text);
+        let text = std::str::from_utf8(text).map_err(|_| "argument must be UTF-8 text")?;
         let before = self.get(config);
         if let Place::Special { set, .. } = self.place {
-            set(config, &text)?;
+            set(config, text)?;
         } else {
-            let value = self.read(&text)?;
+            let value = self.read(text)?;
             match self.place {
                 Place::Field { set, .. } => set(config, value),
                 _ => {
@@ -121,8 +147,8 @@ impl Setting {
                 }
             }
         }
-        match self.access {
-            Access::Kept(reason) if self.get(config) != before => Err(reason.to_owned()),
+        match self.effect(config.data_on_redis) {
+            Effect::Refused(reason) if self.get(config) != before => Err(reason.to_owned()),
             _ => Ok(()),
         }
     }

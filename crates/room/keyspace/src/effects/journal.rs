@@ -24,10 +24,24 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
+    /// Makes records durable at other times from now on.
+    fn set_sync(&self, _when: SyncWhen) {}
+
     /// Returns whether a record, given its position, is as durable as the settings promise.
     fn is_durable(&self, _position: u64) -> bool {
         true
     }
+}
+
+/// When records are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncWhen {
+    /// Before they are acknowledged.
+    Always,
+    /// Within a second.
+    EverySecond,
+    /// When the operating system likes.
+    Never,
 }
 
 /// Why the journal accepts no more records; clients receive this text.

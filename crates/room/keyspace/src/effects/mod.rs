@@ -27,5 +27,5 @@ pub mod journal;
 pub mod record;
 
 pub use encoding::{AT, Corrupt, Effect, EffectBuf, Reader};
-pub use journal::{Journal, JournalError};
+pub use journal::{Journal, JournalError, SyncWhen};
 pub use record::{Effects, same_tag};

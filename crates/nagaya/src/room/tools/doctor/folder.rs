@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::report::{Part, Remedy, Report};
-use crate::room::embedded::{COLD_FILE, LOG_FOLDER};
+use crate::room::embedded::{COLD_FILE, LOG_FOLDER, USERS_FILE};
 use crate::room::tools::room_data::RoomData;
 use crate::room::tools::size::human;
 
@@ -46,6 +46,7 @@ pub(super) fn others_can_read(path: &Path) -> bool {
 fn strangers(room_data: &RoomData, report: &mut Report) {
     let known = |name: &str| {
         name == LOG_FOLDER
+            || name == USERS_FILE
             || [COLD_FILE.to_owned(), wal(), shm()]
                 .iter()
                 .any(|known| known == name)

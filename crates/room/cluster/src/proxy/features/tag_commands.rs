@@ -5,8 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_command_spec::error::CommandError;
+use nagaya_commands::table;
+use nagaya_exec::dispatch::resolve;
+use nagaya_exec::executor::Executor;
+use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::Key;
-use nagaya_resp::{Args, Out, parse_i64};
+use nagaya_resp::{ArgVec, Args, Out, parse_i64};
 use nagaya_tiering::tag::tag_of;
 
 use crate::proxy::env::Env;
@@ -66,6 +71,7 @@ pub(crate) fn start(
 
 /// Processes the outcome of a client's tag command. Keys that it returns are to be deleted first.
 pub(crate) fn on_outcome(
+    executor: &mut Executor<'_>,
     outbox: &mut Outbox,
     sessions: &mut Sessions,
     id: u64,
@@ -77,7 +83,12 @@ pub(crate) fn on_outcome(
     session.tag_command.take()?;
     let mut out = Out::new(session.client.proto());
     match outcome {
-        Ok(Outcome::Names(names)) if !names.is_empty() => return Some(Erase { client, names }),
+        Ok(Outcome::Names(names)) if !names.is_empty() => {
+            match may_erase(executor, &mut session.client, &names) {
+                Ok(()) => return Some(Erase { client, names }),
+                Err(error) => out.error_bytes(error.to_string().as_bytes()),
+            }
+        }
         Ok(Outcome::Names(_)) => out.int(0),
         Ok(Outcome::Count(count)) => out.int(count as i64),
         Ok(Outcome::IsDone(is_done)) => out.int(i64::from(is_done)),
@@ -87,6 +98,19 @@ pub(crate) fn on_outcome(
     }
     end(outbox, sessions, client, &out.buf);
     None
+}
+
+/// Checks that a client may delete each of these keys of one tag. Some may have other names than the braces
+/// let expect: `tag` itself, or `a{tag}b`.
+fn may_erase(
+    executor: &mut Executor<'_>,
+    client: &mut ExecSession,
+    names: &[Vec<u8>],
+) -> Result<(), CommandError> {
+    let words: ArgVec = ["ROOM.ERASE".as_bytes(), &names[0]].into_iter().collect();
+    let args = words.as_args();
+    let command = resolve(&table::registry().table, &args)?;
+    executor.check_keys_of_tag(client, command, &args, names)
 }
 
 /// Ends a client's wait with this reply.
@@ -215,8 +239,6 @@ fn write_tags(out: &mut Out, tags: &[ListedTag], cursor: Option<&[u8]>) {
 
 #[cfg(test)]
 mod tests {
-    use nagaya_resp::ArgVec;
-
     use super::*;
 
     fn read(kind: TagCommandKind, line: &str) -> Result<TagCommand, &'static str> {

@@ -86,6 +86,7 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// Returns the line of a connection; `own` is the request of the one that asks.
 pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option<&Args<'_>>) -> String {
     let name = client.name().unwrap_or_default();
+    let [library, library_version] = client.library();
     let counts = client.subscription_counts();
     let tracker = server.subscribers.tracking.info_of(client.id);
     // The request that is running has left the buffer already, where Redis still has it.
@@ -107,7 +108,7 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={input_free} argv-mem={argument_bytes} \
          multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={total} events={} cmd={command} \
-         user={} redir={} resp={}\n",
+         user={} redir={} resp={} lib-name={} lib-ver={}\n",
         client.id,
         client.peer,
         client.local,
@@ -126,6 +127,8 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
         client.user(),
         tracker.map_or(-1, |tracker| tracker.redirect as i64),
         if client.proto() == Proto::Resp3 { 3 } else { 2 },
+        String::from_utf8_lossy(&library),
+        String::from_utf8_lossy(&library_version),
     )
 }
 

@@ -85,6 +85,10 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
         client("REPLY", 3, reply)
             .since("3.2.0")
             .about("Says which replies this connection wants.", "O(1)"),
+        client("SETINFO", 4, setinfo).since("7.2.0").about(
+            "Tells the name or the version of the library that this connection uses.",
+            "O(1)",
+        ),
         client("SETNAME", 3, setname)
             .since("2.6.9")
             .about("Names this connection.", "O(1)"),
@@ -116,6 +120,13 @@ fn getname(ctx: &mut Ctx<'_, '_>) -> Reply {
 /// CLIENT SETNAME connection-name
 fn setname(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.session.shared.set_name(ctx.key(2))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// CLIENT SETINFO LIB-NAME name | LIB-VER version
+fn setinfo(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.session.shared.set_library(ctx.key(2), ctx.key(3))?;
     ctx.out.ok();
     Ok(())
 }
@@ -238,6 +249,10 @@ fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
                 &["Choose the replies that this connection gets."],
             ),
             ("SETNAME <name>", &["Name this connection."]),
+            (
+                "SETINFO (LIB-NAME <name>|LIB-VER <version>)",
+                &["Tell which library this connection uses."],
+            ),
             (
                 "UNBLOCK <id> [TIMEOUT|ERROR]",
                 &["End the wait of a blocked client."],

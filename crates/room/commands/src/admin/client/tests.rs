@@ -29,7 +29,7 @@ fn list_has_every_field_in_order() {
         .map(|field| field.split('=').next().unwrap())
         .collect();
     let expected = "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem \
-                    rbs rbp obl oll omem tot-mem events cmd user redir resp";
+                    rbs rbp obl oll omem tot-mem events cmd user redir resp lib-name lib-ver";
     assert_eq!(names.join(" "), expected);
     assert!(
         first.starts_with("id=1 addr=127.0.0.1:40001 laddr=127.0.0.1:6380 "),
@@ -263,4 +263,44 @@ fn list_shows_subscribers_and_trackers() {
     }
     session.check("CLIENT KILL TYPE pubsub", ":1\r\n");
     assert_eq!(subscriber.messages(), [Message::Close]);
+}
+
+#[test]
+fn clients_are_ended_by_the_name_of_their_user() {
+    let mut admin = TestSession::new();
+    admin.check("ACL SETUSER alice on nopass +@all", "+OK\r\n");
+    let (mut alice, mut other) = (admin.another(), admin.another());
+    alice.check("AUTH alice x", "+OK\r\n");
+    other.check("PING", "+PONG\r\n");
+    admin.check("CLIENT KILL USER nobody", "-ERR No such user 'nobody'\r\n");
+    admin.check("CLIENT KILL USER alice", ":1\r\n");
+    assert_eq!(alice.messages(), [Message::Close]);
+    assert_eq!(other.messages(), []);
+    admin.check("CLIENT KILL USER alice", ":0\r\n");
+    admin.check("CLIENT KILL USER default", ":1\r\n");
+    assert_eq!(other.messages(), [Message::Close]);
+}
+
+#[test]
+fn the_library_of_a_connection_is_told_kept_and_shown() {
+    let mut session = TestSession::new();
+    assert!(session.text("CLIENT INFO").contains(" lib-name= lib-ver=\n"));
+    session.check("CLIENT SETINFO lib-name redis-py", "+OK\r\n");
+    session.check("CLIENT SETINFO LIB-VER 5.0.1", "+OK\r\n");
+    session.check("RESET", "+RESET\r\n");
+    assert!(
+        session
+            .text("CLIENT LIST")
+            .contains(" lib-name=redis-py lib-ver=5.0.1\n")
+    );
+    session.check("CLIENT SETINFO lib-os x", "-ERR Unrecognized option 'lib-os'\r\n");
+    let bad: [&[u8]; 4] = [b"CLIENT", b"SETINFO", b"lib-name", b"redis py"];
+    let refused = b"-ERR lib-name cannot contain spaces, newlines or special characters.\r\n";
+    assert_eq!(session.run(&bad), refused);
+    assert!(session.text("CLIENT INFO").contains(" lib-name=redis-py "));
+    assert_eq!(
+        session.run(&[b"CLIENT", b"SETINFO", b"lib-name", b""]),
+        b"+OK\r\n"
+    );
+    assert!(session.text("CLIENT INFO").contains(" lib-name= lib-ver=5.0.1\n"));
 }

@@ -1,10 +1,12 @@
 //! Collects the commands of a transaction.
 
+use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::NO_MULTI;
-use nagaya_exec::dispatch::Executed;
+use nagaya_commands::table;
+use nagaya_exec::dispatch::{Executed, resolve};
 use nagaya_exec::executor::Executor;
 use nagaya_reactor::Key;
-use nagaya_resp::{ArgVec, Out};
+use nagaya_resp::{ArgVec, Limits, Out, Parsed, RequestParser};
 use nagaya_tiering::tag::tag_of;
 
 use super::sending::{Transaction, Transactions, nil_array};
@@ -98,6 +100,36 @@ fn add(
     Ok(())
 }
 
+/// Checks the queued commands for nodes once more: rules may have changed since. Those that are answered here
+/// are checked when they run.
+fn check_again(
+    executor: &mut Executor<'_>,
+    session: &mut Session,
+    queue: &TransactionQueue,
+) -> Result<(), CommandError> {
+    if executor.may_do_everything(&session.client) {
+        return Ok(());
+    }
+    let mut parser = RequestParser::default();
+    for command in &queue.commands {
+        let QueuedCommand::Sent(bytes) = command else {
+            continue;
+        };
+        let limits = Limits {
+            bulk_bytes_max: bytes.len(),
+            query_bytes_max: bytes.len(),
+            ..Limits::default()
+        };
+        let Ok(Parsed::Complete { .. }) = parser.parse(bytes, &limits) else {
+            return Err(CommandError::err("a queued command cannot be read again"));
+        };
+        let args = parser.args(bytes);
+        let command = resolve(&table::registry().table, &args)?;
+        executor.check_rights_at_exec(&mut session.client, command, &args)?;
+    }
+    Ok(())
+}
+
 impl Transactions {
     /// Runs the transaction that a client has put together.
     pub(crate) fn exec(
@@ -137,6 +169,11 @@ impl Transactions {
                 let nil = nil_array(session.client.proto());
                 session.reply(nil);
             }
+            return Handled::Done;
+        }
+        if let Err(denied) = check_again(executor, session, &queue) {
+            io.upstream.close(session.end_watch());
+            session.reply_error(&format!("EXECABORT Transaction discarded because of: {denied}"));
             return Handled::Done;
         }
         if let Some(key) = self.begin(executor, env, session, request, *queue) {

@@ -1,5 +1,7 @@
 //! An engine and a client in the test's own process: no socket, a clock moved by hand.
 
+pub mod rights;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -119,7 +121,12 @@ impl Engine {
 
     /// Makes an empty engine with commands of its own.
     pub fn with_commands(registry: &'static Registry, clock: Arc<dyn Clock>) -> Arc<Engine> {
-        let server = Server::new(registry, 16, Config::default(), clock, Box::new(ReclaimInline));
+        let config = Config {
+            enable_debug_command: "yes",
+            enable_module_command: "yes",
+            ..Config::default()
+        };
+        let server = Server::new(registry, 16, config, clock, Box::new(ReclaimInline));
         Arc::new(Engine {
             stats: Executor::new_stats(&server),
             server,
