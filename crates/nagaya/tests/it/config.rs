@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::{Value, json};
 
-const FILE: &str = "[http]\ntoken = \"hunter2\"\nhead_timeout = \"5000ms\"\n";
+const FILE: &str = "[http]\ntoken = \"hunter2-hunter2-2\"\nhead_timeout = \"5000ms\"\n";
 
 #[test]
 fn show_tells_value_and_origin_and_hides_secrets() {
@@ -36,7 +36,7 @@ fn show_tells_value_and_origin_and_hides_secrets() {
         "environment NAGAYA_TELEMETRY__LOG_LEVEL"
     );
     assert_eq!(origin_of("drain_timeout = \"10s\" "), "default");
-    assert!(!ran.stdout.contains("hunter2"));
+    assert!(!ran.stdout.contains("hunter2-hunter2-2"));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn services_that_are_off_are_null_and_say_what_switches_them_on() {
 
 #[test]
 fn the_token_guards_it() {
-    let house = house().env("NAGAYA_HTTP__TOKEN", "hunter2").start();
+    let house = house().env("NAGAYA_HTTP__TOKEN", "hunter2-hunter2-2").start();
     for path in [
         "/v1/house",
         "/v1/house/history",
@@ -142,7 +142,7 @@ fn the_token_guards_it() {
     ] {
         assert_eq!(call(&house, "GET", path).0, 401, "{path}");
     }
-    let with = "GET /v1/house HTTP/1.1\r\nauthorization: Bearer hunter2";
+    let with = "GET /v1/house HTTP/1.1\r\nauthorization: Bearer hunter2-hunter2-2";
     let answer = super::ask(house.address("http"), with);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -26,7 +26,7 @@ fn open_requests_finish_and_the_exit_code_is_0() {
     let answer = read_all(&mut half_sent);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 
-    asking.write_all(b"host: nagaya\r\n\r\n").unwrap();
+    asking.write_all(b"host: localhost\r\n\r\n").unwrap();
     let answer = read_all(&mut asking);
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains(r#""state":"draining""#), "{answer}");
