@@ -55,10 +55,9 @@ impl RuntimeClient {
 impl HttpClient for RuntimeClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (pool, timeout) = (self.pool.clone(), self.timeout);
-        let sending = self
-            .runtime
-            .spawn(tokio::time::timeout(timeout, send(pool, request)));
-        sending.await??
+        // The timer needs the runtime as well.
+        let sending = async move { tokio::time::timeout(timeout, send(pool, request)).await };
+        self.runtime.spawn(sending).await??
     }
 }
 

@@ -151,6 +151,18 @@ fn the_rooms_password_guards_its_data_over_http_as_well() {
 }
 
 #[test]
+fn with_a_token_the_rooms_data_is_shown_whatever_its_password() {
+    let house = house()
+        .env("NAGAYA_HTTP__TOKEN", TOKEN)
+        .args(["--set", "room.password=secret"])
+        .start();
+    room_with_alice(&house, Some("secret"));
+    let head = format!("GET /v1/room/tags/t/export HTTP/1.1\r\nauthorization: Bearer {TOKEN}");
+    let answer = ask(house.address("http"), &head);
+    assert!(answer.contains("alice"), "{answer}");
+}
+
+#[test]
 fn a_user_with_a_password_closes_the_rooms_data_over_http() {
     let house = house().start();
     let mut redis = room_with_alice(&house, None);

@@ -263,11 +263,8 @@ fn tags_are_found_looked_into_and_moved() {
 
 #[test]
 fn tags_are_bytes_and_commands_that_are_refused_say_why() {
-    let house = house()
-        .args(["--set", "room.pinned={stay", "--set", "room.password=secret"])
-        .start();
+    let house = house().args(["--set", "room.pinned={stay"]).start();
     let mut redis = redis(&house);
-    redis.cmd(&["AUTH", "secret"]).unwrap();
     redis.cmd(&["SET", "{stay}a", "1"]).unwrap();
     let raw: [&[u8]; 3] = [b"SET", b"{\xff/ }a", b"1"];
     redis.cmd(&raw).unwrap();

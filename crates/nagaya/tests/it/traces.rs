@@ -380,6 +380,8 @@ fn spans_are_exported_over_tls_by_both_protocols() {
             &format!("GET /version HTTP/1.1\r\ntraceparent: {TRACEPARENT}"),
         );
         assert_eq!(house.shut_down().code(), Some(0));
-        named(&of_trace(&received, TRACE), "http_request");
+        let spans = of_trace(&received, TRACE);
+        assert!(!spans.is_empty(), "{protocol}: {}", house.process().stderr());
+        named(&spans, "http_request");
     }
 }
