@@ -1,5 +1,6 @@
 //! Builds a client.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client::Client;
@@ -54,6 +55,12 @@ impl ClientBuilder {
     /// Idle connections kept for later calls; 1024 by default.
     pub fn idle_connections_max(mut self, connections: usize) -> ClientBuilder {
         self.options.idle_connections_max = connections;
+        self
+    }
+
+    /// Trusts the certificates of this PEM file, instead of the system's.
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> ClientBuilder {
+        self.options.ca = Some(file.into());
         self
     }
 

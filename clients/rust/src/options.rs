@@ -1,5 +1,6 @@
 //! The options of a client.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::retry::RetryPolicy;
@@ -14,6 +15,7 @@ pub(crate) struct Options {
     pub(crate) answer_bytes_max: usize,
     pub(crate) idle_connections_max: usize,
     pub(crate) enqueue_keys: bool,
+    pub(crate) ca: Option<PathBuf>,
 }
 
 impl Options {
@@ -26,6 +28,7 @@ impl Options {
             answer_bytes_max: 64 << 20,
             idle_connections_max: 1024,
             enqueue_keys: true,
+            ca: None,
         }
     }
 }

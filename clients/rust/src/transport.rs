@@ -1,5 +1,6 @@
 //! Sends calls and reads their responses.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use hyper_rustls::ConfigBuilderExt;
 use nagaya_http_kit::client::{self, HttpsClient, Limits};
-use nagaya_net::tls::crypto_provider;
+use nagaya_net::tls::{client_config, crypto_provider};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -86,7 +87,11 @@ impl Transport {
         let (scheme, authority, prefix) = split(&options.url)?;
         let authorization = options.token.map(|token| bearer(&token)).transpose()?;
         Ok(Transport {
-            pool: pool(scheme == Scheme::HTTPS, options.idle_connections_max)?,
+            pool: pool(
+                scheme == Scheme::HTTPS,
+                options.ca.as_deref(),
+                options.idle_connections_max,
+            )?,
             scheme,
             authority,
             prefix,
@@ -200,12 +205,16 @@ impl Transport {
 }
 
 /// Creates a connection pool that follows no redirects.
-pub(crate) fn pool(tls: bool, idle_max: usize) -> Result<HttpsClient, Error> {
+pub(crate) fn pool(tls: bool, ca: Option<&Path>, idle_max: usize) -> Result<HttpsClient, Error> {
     let limits = Limits {
         connect: Some(CONNECT_LIMIT),
         idle: IDLE_LIMIT,
         idle_per_host_max: idle_max,
     };
+    if let Some(ca) = ca.filter(|_| tls) {
+        let config = client_config(Some(ca)).map_err(Error::Tls)?;
+        return Ok(HttpsClient::with_tls(limits, config));
+    }
     let config = rustls::ClientConfig::builder_with_provider(crypto_provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Tls(error.to_string()))?;

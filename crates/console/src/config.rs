@@ -5,8 +5,7 @@
 pub struct ConsoleConfig {
     /// Whether the server asks for a token: then every user signs in first.
     pub asks_token: bool,
-    /// Answer only to names that lead to this machine in every resolver (`localhost` and addresses). A server
-    /// that asks for no token needs it: else a page could point a name of its own at loopback and read along.
-    pub local_names_only: bool,
+    /// Whether browsers reach the server by TLS: then its cookies are for TLS alone.
+    pub is_https: bool,
     pub version: &'static str,
 }

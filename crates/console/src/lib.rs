@@ -29,4 +29,5 @@ mod testing;
 
 pub use api::{Answer, Api, InProcess, Request};
 pub use config::ConsoleConfig;
+pub use pages::PATHS;
 pub use request::Console;

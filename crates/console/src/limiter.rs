@@ -1,7 +1,8 @@
 //! Slows down guessing of tokens.
 //!
 //! Only failures count, in windows of a minute: per address, and over all addresses together, so that many
-//! addresses are no way around. A client over the limit is refused before its token is checked.
+//! addresses are no way around. A wrong token of a client over the limit is answered with a wait. The right one is
+//! always let in: others must not be able to lock its owner out, and tokens are too long to be guessed anyway.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -30,7 +31,7 @@ struct Window {
 }
 
 impl Limiter {
-    /// Returns how long this address has to wait; `None` when it may try.
+    /// Returns how long this address has to wait after another failure; `None` when it may try.
     pub(crate) fn wait(&self, address: IpAddr) -> Option<Duration> {
         let mut window = self.0.lock();
         let left = window.left()?;

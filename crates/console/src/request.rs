@@ -225,8 +225,53 @@ impl<S: Sync> FromRequestParts<S> for PageRequest {
     }
 }
 
-/// Leads the browser to another page, which it asks for with GET.
+/// Leads the browser to another page of ours, which it asks for with GET. Whatever names another machine leads to
+/// the overview.
 pub(crate) fn redirect(to: &str) -> Response {
-    let to = HeaderValue::try_from(to).unwrap_or(HeaderValue::from_static("/"));
+    let to = HeaderValue::try_from(local_path(to)).unwrap_or(HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+}
+
+/// Returns a path if it stays on this server, else that of the overview.
+///
+/// Browsers drop tabs and line breaks from URLs and take `\\` for `/`: what begins with two slashes after that names
+/// another machine.
+pub(crate) fn local_path(path: &str) -> &str {
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_plain && path.starts_with('/') && !path.starts_with("//") {
+        path
+    } else {
+        "/"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_stay_on_this_server() {
+        for ours in [
+            "/",
+            "/jobs?state=failed",
+            "/room/tags/%09",
+            "/sign-in?next=%2F%2Fevil.test",
+        ] {
+            assert_eq!(local_path(ours), ours);
+        }
+        for foreign in [
+            "//evil.test",
+            "/\\evil.test",
+            "/\t/evil.test",
+            "/\n/evil.test",
+            "\t//evil.test",
+            "https://evil.test",
+            "jobs",
+            "",
+            "/ /evil.test",
+            "/\u{2028}/evil.test",
+        ] {
+            assert_eq!(local_path(foreign), "/", "{foreign:?}");
+        }
+    }
 }

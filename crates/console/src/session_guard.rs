@@ -67,10 +67,11 @@ async fn read_request(console: &Console, request: Request) -> (RequestInfo, Requ
         query: Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
         form: Fields::default(),
         address: address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip()),
-        is_https: parts
-            .headers
-            .get("x-forwarded-proto")
-            .is_some_and(|scheme| scheme == "https"),
+        is_https: console.0.config.is_https
+            || parts
+                .headers
+                .get("x-forwarded-proto")
+                .is_some_and(|scheme| scheme == "https"),
     };
     if parts.method == Method::POST {
         // A form that is too large or incomplete is empty, so its token is missing.
@@ -117,14 +118,6 @@ fn error_page(page_request: &PageRequest, failure: &Failure) -> Response {
 
 /// Refuses requests that no page of this console sent.
 fn check(page_request: &PageRequest, request: &Request) -> Result<(), Failure> {
-    let host = host(request.headers(), request.uri());
-    if page_request.console.0.config.local_names_only && !host.as_deref().is_some_and(is_local_name) {
-        return Err(Failure::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this house asks for no token, so its pages are shown under localhost and addresses only; \
-             set http.token to use a name",
-        ));
-    }
     if request.method() != Method::POST {
         return Ok(());
     }
@@ -132,6 +125,7 @@ fn check(page_request: &PageRequest, request: &Request) -> Result<(), Failure> {
         StatusCode::FORBIDDEN,
         "the form was not sent from a page of this console",
     );
+    let host = host(request.headers(), request.uri());
     if is_foreign(request.headers(), host.as_deref()) {
         return Err(foreign);
     }
@@ -171,14 +165,6 @@ fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     named
         .or(uri.authority().map(|authority| authority.as_str()))
         .map(str::to_owned)
-}
-
-fn is_local_name(host: &str) -> bool {
-    if host.parse::<SocketAddr>().is_ok() || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
-        return true;
-    }
-    let name = host.split_once(':').map_or(host, |(name, _)| name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 fn session_id(headers: &HeaderMap) -> Option<SessionId> {
@@ -244,24 +230,6 @@ mod tests {
         assert!(!foreign(&[("origin", "http://127.0.0.1:7400")]));
         assert!(foreign(&[("origin", "http://127.0.0.1:7401")]));
         assert!(foreign(&[("origin", "null")]));
-    }
-
-    #[test]
-    fn only_names_that_nobody_else_can_point_here_are_local() {
-        for local in [
-            "127.0.0.1:7400",
-            "127.0.0.1",
-            "[::1]:7400",
-            "[::1]",
-            "localhost:7400",
-            "LOCALHOST",
-            "10.0.0.7:80",
-        ] {
-            assert!(is_local_name(local), "{local}");
-        }
-        for other in ["evil.test:7400", "localhost.evil.test", "127.0.0.1.evil.test", ""] {
-            assert!(!is_local_name(other), "{other}");
-        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl TestConsole {
         };
         let config = ConsoleConfig {
             asks_token: token.is_some(),
-            local_names_only: token.is_none(),
+            is_https: false,
             version: "1.2.3",
         };
         let console = Console::new(api.clone(), config);

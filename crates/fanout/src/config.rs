@@ -114,10 +114,27 @@ settings! {
         request_id: RequestIdKind = "uuid", fixed;
         /// The longest wait of `GET /requests/ID?wait=`.
         read_wait_max: Duration = "30s", fixed, range "0ms" to "1h";
-        /// How many connections may be open at once.
+        /// How many connections may be open at once. One more gets the place of the one that has waited
+        /// longest for its client; when all are in use it is answered 503.
         connections_max: usize = 10000, fixed, range 1 to 1000000, unit "connections";
-        /// How long a client may take to send the head of a request, and then its body.
+        /// How many of them one address may have, unless it is one of `http.trusted_proxies`; 0 is half
+        /// of all.
+        connections_per_address: usize = 0, fixed, range 0 to 1000000, unit "connections";
+        /// How long a client may take to send the head of a request.
         head_timeout: Duration = "10s", fixed, range "100ms" to "10m";
+        /// How long a client may take to send the body of a request, and a second more for each 10 kB. A
+        /// slower one is answered 408.
+        body_timeout: Duration = "10s", fixed, range "100ms" to "10m";
+        /// The bodies of all requests in progress together, until no endpoint needs them any more. A request
+        /// beyond it is answered 503. Of those without the token so far, a quarter is held at most.
+        bodies_max: ByteSize = "64mb", fixed, range "1kb" to "1tb";
+        /// A PEM file with the certificate chain for TLS; needs `tls_key`. Not set, plain HTTP is spoken.
+        /// SIGHUP reads it again.
+        tls_cert: Option<PathBuf> = Unset, fixed;
+        /// The PEM file with its private key.
+        tls_key: Option<PathBuf> = Unset, fixed;
+        /// A PEM file of authorities; only clients with a certificate of one of them are let in.
+        tls_client_ca: Option<PathBuf> = Unset, fixed;
     }
 }
 

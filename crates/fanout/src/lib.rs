@@ -57,7 +57,7 @@ pub use ids::IdSource;
 pub use outcome::{Outcome, State};
 pub use recent::RecentRequest;
 pub use request::{DEADLINE_HEADER, ID_HEADER, Outgoing, VIA_HEADER};
-pub use server::{Cut, Server};
+pub use server::{Access, Cut, Server};
 pub use service::Fanout;
 pub use stats::{BOUNDS_MS, Counts, EndpointCounts, Latency, RejectReason};
 pub use store::{

@@ -1,11 +1,13 @@
 //! The part of a client's request that endpoints receive.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body_util::Full;
+use nagaya_http_kit::server::Kept;
 
 use crate::target::Target;
 use crate::traced;
@@ -27,6 +29,8 @@ pub struct Outgoing {
     pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
+    /// Counts the body against the listener's limit until no endpoint needs it any more.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 impl Outgoing {
@@ -59,6 +63,7 @@ impl Outgoing {
             query: query.filter(|query| !query.is_empty()).map(str::to_owned),
             body,
             headers,
+            kept: None,
         }
     }
 

@@ -100,6 +100,11 @@ impl Fanout {
         Fanout::with_fetch(config, store, ids, client)
     }
 
+    /// Returns whether clients need a token.
+    pub fn asks_token(&self) -> bool {
+        self.config.token.is_some()
+    }
+
     /// As [`new`](Fanout::new), with a custom fetcher in place of HTTP.
     pub fn with_fetch(
         config: FanoutConfig,

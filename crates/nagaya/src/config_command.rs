@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use nagaya_config::{Flag, Loaded, Origin, Raw};
 use serde_json::{Map, Value, json};
 
+use crate::app::access;
 use crate::app::settings::{self, Settings};
 use crate::cli::GlobalArgs;
 
@@ -25,8 +26,15 @@ pub(crate) fn show(global: &GlobalArgs, flags: Vec<Flag>, json: bool) -> anyhow:
 
 /// Loads the settings and checks all rules, as `up` does before it touches anything.
 pub(crate) fn check(global: &GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<ExitCode> {
-    Settings::new(&settings::load(global, flags)?)?;
-    io::stdout().write_all(b"the configuration is valid\n")?;
+    let settings = Settings::new(&settings::load(global, flags)?)?;
+    let mut text = "the configuration is valid\n".to_owned();
+    for line in access::lines(&settings) {
+        writeln!(text, "open without credentials: {line}").expect("writing to a string cannot fail");
+    }
+    for warning in settings.warnings() {
+        writeln!(text, "warning: {warning}").expect("writing to a string cannot fail");
+    }
+    io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -61,7 +61,7 @@ impl Endpoint {
             return Err(bad("the host is missing".to_owned()));
         }
         Ok(Endpoint {
-            pool: pool(tls, IDLE_CONNECTIONS_MAX)?,
+            pool: pool(tls, None, IDLE_CONNECTIONS_MAX)?,
             url: parsed,
             headers: HeaderMap::new(),
             secrets: Vec::new(),

@@ -39,12 +39,14 @@ pub struct Loader {
     sections: Vec<&'static SectionMeta>,
     values: BTreeMap<String, (Raw, Origin)>,
     problems: Vec<Problem>,
+    ignored: Vec<String>,
 }
 
 /// A complete, valid configuration.
 pub struct Loaded {
     sections: Vec<&'static SectionMeta>,
     values: BTreeMap<String, (Raw, Origin)>,
+    ignored: Vec<String>,
 }
 
 /// One effective value, for showing.
@@ -62,6 +64,7 @@ impl Loader {
             sections: sections.to_vec(),
             values: BTreeMap::new(),
             problems: Vec::new(),
+            ignored: Vec::new(),
         }
     }
 
@@ -93,15 +96,19 @@ impl Loader {
         }
     }
 
-    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore must be a setting,
-    /// all others are ignored.
+    /// Takes the values of the environment: every `NAGAYA_` name with a double underscore must be a setting, and so
+    /// must every name that is a setting's but for its underscores. All others are ignored and remembered.
     pub fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let mut variables: Vec<_> = variables.into_iter().collect();
         variables.sort();
         for (name, value) in variables {
-            let Some(path) = name.strip_prefix(ENV_PREFIX).filter(|path| path.contains("__")) else {
+            let Some(path) = name.strip_prefix(ENV_PREFIX) else {
                 continue;
             };
+            if !path.contains("__") {
+                self.single_underscore(name);
+                continue;
+            }
             let key = path.to_ascii_lowercase().replace("__", ".");
             if find(&self.sections, &key).is_some() {
                 self.set(&key, Raw::Words(value), Origin::Env { name });
@@ -115,6 +122,20 @@ impl Loader {
                 origin: Origin::Env { name },
                 message,
             });
+        }
+    }
+
+    /// A name without a double underscore sets nothing. Who meant a setting must be told: the value may be a password.
+    fn single_underscore(&mut self, name: String) {
+        let meant = all_fields(&self.sections)
+            .map(|(section, field)| env_name(&field.full_name(section)))
+            .find(|known| known.replace("__", "_").eq_ignore_ascii_case(&name));
+        match meant {
+            Some(known) => self.problems.push(Problem {
+                origin: Origin::Env { name },
+                message: format!("no setting has this name; did you mean {known}?"),
+            }),
+            None => self.ignored.push(name),
         }
     }
 
@@ -145,6 +166,7 @@ impl Loader {
         Ok(Loaded {
             sections: self.sections,
             values,
+            ignored: self.ignored,
         })
     }
 
@@ -224,6 +246,11 @@ impl Loaded {
                 origin,
             }
         })
+    }
+
+    /// The `NAGAYA_` names of the environment that set nothing.
+    pub fn ignored_variables(&self) -> &[String] {
+        &self.ignored
     }
 
     /// Where a value came from; `None` when there is no such setting.

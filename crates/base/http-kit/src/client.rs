@@ -110,6 +110,12 @@ impl Client {
 }
 
 impl HttpsClient {
+    /// Makes a client for `http` URLs whose type is that of one for both.
+    pub fn without_certificates(limits: Limits) -> Result<HttpsClient, String> {
+        let config = nagaya_net::tls::client_without_certificates()?;
+        Ok(HttpsClient::with_tls(limits, config))
+    }
+
     /// Makes a client for `http` and `https` URLs. The settings must not name protocols (ALPN).
     pub fn with_tls(limits: Limits, tls: rustls::ClientConfig) -> HttpsClient {
         let connector = HttpsConnectorBuilder::new()

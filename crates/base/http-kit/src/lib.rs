@@ -7,8 +7,12 @@
 pub mod bearer;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod hosts;
 #[cfg(feature = "problem")]
 pub mod problem;
+#[cfg(feature = "server")]
+pub mod proxies;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(any(test, feature = "testing"))]

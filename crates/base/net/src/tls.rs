@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
@@ -25,14 +26,7 @@ pub fn crypto_provider() -> Arc<CryptoProvider> {
 
 /// Builds the settings of a client that trusts the certificates of a file, or the system's without one.
 pub fn client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
-    let bundle = match ca {
-        Some(path) => path,
-        None => SYSTEM_BUNDLES
-            .iter()
-            .map(Path::new)
-            .find(|path| path.exists())
-            .ok_or("no system certificates found; name a file of certificates to trust")?,
-    };
+    let bundle = bundle(ca)?;
     let named = |error| format!("{}: {error}", bundle.display());
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(bundle).map_err(named)? {
@@ -48,6 +42,32 @@ pub fn client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Builds the settings of a client that speaks plain text only, where the type of one with TLS is needed.
+pub fn client_without_certificates() -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(crypto_provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let none = RootCertStore::empty();
+    Ok(builder.with_root_certificates(none).with_no_client_auth())
+}
+
+/// Returns the certificates of a file, or the system's without one, as PEM.
+pub fn trusted_pem(ca: Option<&Path>) -> Result<String, String> {
+    let bundle = bundle(ca)?;
+    std::fs::read_to_string(bundle).map_err(|error| format!("{}: {error}", bundle.display()))
+}
+
+fn bundle(ca: Option<&Path>) -> Result<&Path, String> {
+    match ca {
+        Some(path) => Ok(path),
+        None => SYSTEM_BUNDLES
+            .iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .ok_or_else(|| "no system certificates found; name a file of certificates to trust".to_owned()),
+    }
 }
 
 /// Returns the name that a server at `host` must show a certificate for.

@@ -1,6 +1,7 @@
 //! The `[telemetry]` section.
 
 use nagaya_config::{Raw, Unset, Value, choices, settings};
+use std::path::PathBuf;
 use std::time::Duration;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -14,6 +15,16 @@ choices! {
     }
 }
 
+choices! {
+    /// How traces are sent.
+    pub enum OtlpProtocol {
+        /// OTLP over gRPC, port 4317 of most collectors.
+        Grpc = "grpc",
+        /// OTLP over HTTP with protobuf, port 4318 of most collectors.
+        Http = "http",
+    }
+}
+
 settings! {
     /// Logs and traces. Logs go to standard error.
     pub struct TelemetryConfig in "telemetry" {
@@ -23,9 +34,13 @@ settings! {
         log_level: LogLevel = "info", fixed, flag "--log-level";
         /// How log lines look.
         log_format: LogFormat = "text", fixed, flag "--log-format";
-        /// Where traces are sent by OTLP over gRPC; not set, nothing is traced.
-        /// Only plain `http://` is spoken: put a collector on this machine or network.
+        /// Where traces are sent by OTLP, as an `http` or `https` URL; not set, nothing is traced. Over HTTP,
+        /// `/v1/traces` is added to a URL without a path.
         otlp_endpoint: Option<OtlpEndpoint> = Unset, fixed;
+        /// How they are sent.
+        otlp_protocol: OtlpProtocol = "grpc", fixed;
+        /// A PEM file of certificates to trust for an `https` endpoint; not set, those of the system.
+        otlp_ca: Option<PathBuf> = Unset, fixed;
         /// The service name that traces carry.
         otlp_service_name: String = "nagaya", fixed;
         /// How long one export may take before its spans are dropped.
@@ -79,6 +94,22 @@ impl OtlpEndpoint {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is reached by TLS.
+    pub fn is_tls(&self) -> bool {
+        self.0.starts_with("https://")
+    }
+
+    /// The URL that exports over HTTP are posted to.
+    pub fn for_http(&self) -> String {
+        let bare = self.0.trim_end_matches('/');
+        let has_path = bare.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        if has_path {
+            self.0.clone()
+        } else {
+            format!("{bare}/v1/traces")
+        }
+    }
 }
 
 impl Value for OtlpEndpoint {
@@ -86,7 +117,9 @@ impl Value for OtlpEndpoint {
 
     fn read(raw: &Raw) -> Option<OtlpEndpoint> {
         let text = raw.text()?.trim();
-        let rest = text.strip_prefix("http://")?;
+        let rest = text
+            .strip_prefix("http://")
+            .or_else(|| text.strip_prefix("https://"))?;
         let allowed = |c: char| c.is_ascii_graphic();
         (!rest.is_empty() && !rest.starts_with(['/', ':']) && rest.chars().all(allowed))
             .then(|| OtlpEndpoint(text.to_owned()))
@@ -131,15 +164,24 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_are_plain_http_urls() {
+    fn endpoints_are_http_urls() {
         let check = |text: &str, good: bool| {
             assert_eq!(OtlpEndpoint::read(&Raw::from(text)).is_some(), good, "{text}");
         };
         check("http://127.0.0.1:4317", true);
         check("http://collector.internal:4317", true);
-        check("https://collector:4317", false);
+        check("https://collector:4317", true);
+        check("ftp://collector", false);
         check("127.0.0.1:4317", false);
         check("http://", false);
         check("http://a b", false);
+    }
+
+    #[test]
+    fn the_usual_path_is_added_for_http() {
+        let for_http = |text: &str| OtlpEndpoint::read(&Raw::from(text)).unwrap().for_http();
+        assert_eq!(for_http("http://h:4318"), "http://h:4318/v1/traces");
+        assert_eq!(for_http("https://h/"), "https://h/v1/traces");
+        assert_eq!(for_http("https://h/otlp/traces"), "https://h/otlp/traces");
     }
 }

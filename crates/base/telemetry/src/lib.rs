@@ -8,8 +8,10 @@ mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(feature = "otlp")]
+mod otlp_client;
 mod process;
 pub mod trace;
 
-pub use config::{LogFormat, LogLevel, OtlpEndpoint, TelemetryConfig};
+pub use config::{LogFormat, LogLevel, OtlpEndpoint, OtlpProtocol, TelemetryConfig};
 pub use logs::{Error, Telemetry};

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use nagaya_http_kit::bearer;
+use nagaya_http_kit::server::{BodyControl, RequestBody};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::problem::Problem;
 use super::{Reply, events};
@@ -28,18 +29,22 @@ const READ_BACK: &str = "/requests/";
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// Handles one request.
-pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<Incoming>) -> Reply {
+pub(super) async fn handle(fanout: &Arc<Fanout>, request: Request<RequestBody>) -> Reply {
     let at = Instant::now();
+    let control = request.extensions().get::<BodyControl>().cloned();
     let answered = match request.method() {
         _ if !is_allowed(fanout, request.headers()) => Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "this needs the header `Authorization: Bearer TOKEN` with the token of `fanout.token`",
         )),
         &Method::GET => match read_back_id(request.uri()) {
-            Some(id) => read_back(fanout, id.to_owned(), &request).await,
-            None => fan_out(fanout, request, at).await,
+            Some(id) => {
+                let id = id.to_owned();
+                read_back(fanout, id, &request.map(drop)).await
+            }
+            None => fan_out(fanout, request, at, control).await,
         },
-        &Method::POST => fan_out(fanout, request, at).await,
+        &Method::POST => fan_out(fanout, request, at, control).await,
         method => {
             fanout.counts().reject(RejectReason::Bad);
             let detail = format!("method {method} is not allowed");
@@ -60,23 +65,32 @@ fn read_back_id(uri: &Uri) -> Option<&str> {
     uri.path().strip_prefix(READ_BACK).filter(|id| ids::is_id(id))
 }
 
-async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) -> Result<Reply, Problem> {
+async fn fan_out(
+    fanout: &Arc<Fanout>,
+    request: Request<RequestBody>,
+    at: Instant,
+    control: Option<BodyControl>,
+) -> Result<Reply, Problem> {
     let counts = fanout.counts();
     if fanout.is_loop(request.headers()) {
         counts.reject(RejectReason::Loop);
         let detail = "this request has come back to where it was fanned out; an endpoint points at us";
         return Err(Problem::new(StatusCode::LOOP_DETECTED, detail));
     }
-    let Some(handler) = fanout.handler() else {
-        counts.reject(RejectReason::Busy);
-        let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
-    };
+    if let Some(control) = control.as_ref().filter(|_| fanout.config.token.is_some()) {
+        control.signed_in();
+    }
     let (head, body) = request.into_parts();
     let body = if head.method == Method::POST {
         read_body(fanout, body).await?
     } else {
         Bytes::new()
+    };
+    // Only now: a client that is slow with its body must not keep others from being handled.
+    let Some(handler) = fanout.handler() else {
+        counts.reject(RejectReason::Busy);
+        let detail = "all handlers that `fanout.handlers` allows are busy; try again later";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let via = head
         .headers
@@ -85,18 +99,19 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
         .filter_map(|value| value.to_str().ok());
     let via: Vec<&str> = via.collect();
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let (span, url) = (
+        traced::request(head.method.as_str(), &head.headers),
+        path.to_owned(),
+    );
+    let forwarded = &fanout.forwarded;
+    let mut outgoing = Outgoing::new(head.method, head.uri.query(), body, &head.headers, forwarded);
+    outgoing.kept = control.map(|control| Arc::new(control.keep()));
     let arrival = Arrival {
         at,
-        span: traced::request(head.method.as_str(), &head.headers),
-        url: path.to_owned(),
+        span,
+        url,
         via: (!via.is_empty()).then(|| via.join(", ")),
-        outgoing: Outgoing::new(
-            head.method,
-            head.uri.query(),
-            body,
-            &head.headers,
-            &fanout.forwarded,
-        ),
+        outgoing,
     };
     match fanout.take(arrival, handler).await {
         Ok(taken) => Ok(taken_reply(&taken)),
@@ -104,8 +119,8 @@ async fn fan_out(fanout: &Arc<Fanout>, request: Request<Incoming>, at: Instant) 
     }
 }
 
-/// Reads a body within its size and time limits.
-async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
+/// Reads a body within its size limit; the listener limits the time.
+async fn read_body(fanout: &Fanout, body: RequestBody) -> Result<Bytes, Problem> {
     let bad = |status, detail: String| {
         fanout.counts().reject(RejectReason::Bad);
         Problem::new(status, detail)
@@ -118,17 +133,12 @@ async fn read_body(fanout: &Fanout, body: Incoming) -> Result<Bytes, Problem> {
     if body.size_hint().lower() > max.0 {
         return Err(too_large());
     }
-    let reading = Limited::new(body, max.as_usize()).collect();
-    match timeout(fanout.config.head_timeout, reading).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(bad(
+    match Limited::new(body, max.as_usize()).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(bad(
             StatusCode::BAD_REQUEST,
             format!("the body cannot be read: {error}"),
-        )),
-        Err(_) => Err(bad(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body did not come in time".to_owned(),
         )),
     }
 }
@@ -186,7 +196,7 @@ fn refused(refusal: Refusal) -> Problem {
     }
 }
 
-async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<Incoming>) -> Result<Reply, Problem> {
+async fn read_back(fanout: &Arc<Fanout>, id: String, request: &Request<()>) -> Result<Reply, Problem> {
     let (mut wanted, mut limit) = (Wanted::Nothing, fanout.config.read_wait_max);
     for (name, value) in parameters(request.uri().query().unwrap_or_default()) {
         match name.as_str() {

@@ -14,7 +14,9 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{Either, Full};
-use nagaya_http_kit::server::{self, Options, Stop};
+use nagaya_http_kit::hosts::{HostRule, is_loopback};
+use nagaya_http_kit::proxies::Proxies;
+use nagaya_http_kit::server::{self, BodyLimits, Options, Stop, Tls};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -29,11 +31,26 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const STREAMS_MAX: u32 = 1000;
 /// Longest head of a request, in bytes. Queries are passed on, so they may be long.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// How long a client may take nothing of a response before its connection is closed.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many bytes of a body earn its sender another second.
+const BODY_BYTES_PER_SECOND: u64 = 10_000;
 
 /// The listener, bound.
 pub struct Server {
     fanout: Arc<Fanout>,
     listener: TcpListener,
+    access: Access,
+}
+
+/// How the listener is reached, from settings that all listeners share.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Names that the listener answers to besides its addresses.
+    pub hosts: Vec<String>,
+    pub proxies: Proxies,
+    /// Plain HTTP without it.
+    pub tls: Option<Tls>,
 }
 
 /// What was cut at shutdown.
@@ -48,7 +65,16 @@ pub struct Cut {
 impl Server {
     pub async fn bind(fanout: Arc<Fanout>, address: SocketAddr) -> io::Result<Server> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Server { fanout, listener })
+        Ok(Server {
+            fanout,
+            listener,
+            access: Access::default(),
+        })
+    }
+
+    pub fn with_access(mut self, access: Access) -> Server {
+        self.access = access;
+        self
     }
 
     /// Returns the bound address, with the port that the system chose if it was 0.
@@ -65,24 +91,45 @@ impl Server {
             closing: fanout.closing.clone(),
             cut: cut.clone(),
         };
-        let options = Options {
-            connections_max: fanout.config.connections_max,
-            head_timeout: fanout.config.head_timeout,
-            head_bytes_max: HEAD_BYTES_MAX,
-            streams_max: STREAMS_MAX,
-            write_timeout: None,
-            accept_pause: ACCEPT_PAUSE,
-        };
+        let options = options(&fanout, &self.listener, self.access);
         let handler = Arc::clone(&fanout);
-        let service = move |request, _| {
+        let service = move |request| {
             let fanout = Arc::clone(&handler);
             async move { handler::handle(&fanout, request).await }
         };
-        // A connection beyond the limit is closed without a response.
         let ended = server::serve(self.listener, options, (), stop, service).await;
         Cut {
             connections: ended.answering,
             requests: fanout.drain(cut.cancelled()).await,
         }
+    }
+}
+
+fn options(fanout: &Fanout, listener: &TcpListener, access: Access) -> Options {
+    let config = &fanout.config;
+    Options {
+        section: "fanout",
+        connections_max: config.connections_max,
+        connections_per_address: config.connections_per_address,
+        head_timeout: config.head_timeout,
+        head_bytes_max: HEAD_BYTES_MAX,
+        body: BodyLimits {
+            timeout: config.body_timeout,
+            bytes_per_second: BODY_BYTES_PER_SECOND,
+            held_max: config.bodies_max.as_usize(),
+        },
+        streams_max: STREAMS_MAX,
+        write_timeout: Some(WRITE_TIMEOUT),
+        accept_pause: ACCEPT_PAUSE,
+        // Every path is fanned out.
+        probes: &[],
+        hosts: HostRule {
+            names: access.hosts,
+            asks_token: config.token.is_some(),
+            is_loopback: listener.local_addr().is_ok_and(is_loopback),
+            takes_links: false,
+        },
+        proxies: access.proxies,
+        tls: access.tls,
     }
 }

@@ -151,12 +151,23 @@ impl RedisStore {
     }
 
     async fn read_now(&self, id: &str) -> Result<Option<Stored>, StoreError> {
-        let frame = self
+        let read = self
             .client
             .call(id.as_bytes(), &[b"HGETALL", id.as_bytes()])
-            .await?;
+            .await;
+        let frame = match read {
+            // Somebody else's key, which happens to look like an id.
+            Err(error) if is_wrong_type(&error) => return Ok(None),
+            read => read?,
+        };
         let fields = reply::pairs(&frame);
         if fields.is_empty() {
+            return Ok(None);
+        }
+        let is_request = fields.iter().any(|(field, value)| {
+            reply::bytes(field) == Some(b"_id") && reply::bytes(value) == Some(id.as_bytes())
+        });
+        if !is_request {
             return Ok(None);
         }
         let mut stored = Stored::default();
@@ -185,6 +196,12 @@ impl RedisStore {
         }
         Ok(Some(stored))
     }
+}
+
+fn is_wrong_type(error: &Error) -> bool {
+    error
+        .server_error()
+        .is_some_and(|error| error.code() == "WRONGTYPE")
 }
 
 impl Store for RedisStore {

@@ -91,7 +91,7 @@ impl Fan {
     /// Sends a request and reads the complete response.
     pub(crate) async fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let head = format!("{head}\r\nhost: fan\r\nconnection: close\r\n");
+        let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\n");
         let length = if body.is_empty() {
             String::new()
         } else {

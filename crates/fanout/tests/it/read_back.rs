@@ -174,3 +174,23 @@ async fn a_body_that_is_no_text_is_shown_in_base64() {
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     assert_eq!(fan.whole().await["results"]["a"]["body_base64"], "//4=");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_others_are_not_read_back() {
+    let redis = Redis::start();
+    let endpoint = Scripted::saying("fine").await;
+    let mut config = config(&[("a", endpoint.url())]);
+    config.store = StoreKind::Redis;
+    config.redis = Some(Secret::new(redis.url()));
+    let fan = Fan::start(config).await;
+    redis.cmd(&["HSET", "4711", "user", "alice"]);
+    redis.cmd(&["HSET", "4712", "user", "alice", "_id", "4711"]);
+    redis.cmd(&["SET", "4713", "alice"]);
+    for id in ["4711", "4712", "4713"] {
+        let answer = fan.get(&format!("/requests/{id}")).await;
+        assert_eq!(answer.status, 404, "{id}");
+        assert!(!answer.json().to_string().contains("alice"));
+    }
+    let id = fan.ask().await;
+    assert_eq!(read(&fan, &id, "wait=all").await["complete"], true);
+}

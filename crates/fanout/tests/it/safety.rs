@@ -4,7 +4,7 @@ use nagaya_config::{ByteSize, Secret};
 use nagaya_fanout::RejectReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::fan::{Fan, config, state};
+use crate::fan::{Fan, config, eventually, state};
 use crate::scripted::{Behaviour, Scripted};
 
 /// A service that is its own endpoint; its address is only known once it runs.
@@ -72,7 +72,7 @@ async fn two_lengths_and_other_ambiguities_are_refused() {
         "transfer-encoding : chunked",
     ] {
         let mut stream = tokio::net::TcpStream::connect(fan.address).await.unwrap();
-        let bytes = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{head}\r\n\r\nhello");
+        let bytes = format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\r\n\r\nhello");
         stream.write_all(bytes.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         // A reset is a rejection as well.
@@ -91,7 +91,7 @@ async fn a_body_with_a_length_and_chunks_is_sent_on_with_one_meaning() {
     let endpoint = Scripted::saying("fine").await;
     let fan = Fan::start(config(&[("a", endpoint.url())])).await;
     let mut stream = tokio::net::TcpStream::connect(fan.address).await.unwrap();
-    let bytes = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\
+    let bytes = "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\
                  content-length: 4\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     stream.write_all(bytes.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
@@ -119,6 +119,7 @@ async fn clients_that_say_nothing_or_half_a_head_are_closed() {
     let endpoint = Scripted::saying("fine").await;
     let mut config = config(&[("a", endpoint.url())]);
     config.head_timeout = std::time::Duration::from_millis(100);
+    config.body_timeout = std::time::Duration::from_millis(100);
     let fan = Fan::start(config).await;
     for bytes in ["", "GET / HT"] {
         let mut stream = tokio::net::TcpStream::connect(fan.address).await.unwrap();
@@ -160,4 +161,70 @@ async fn a_token_is_asked_for_if_there_is_one() {
             .iter()
             .all(|seen| seen.header("authorization").is_none())
     );
+}
+
+#[tokio::test]
+async fn web_pages_reach_nothing() {
+    let endpoint = Scripted::saying("fine").await;
+    let fan = Fan::start(config(&[("a", endpoint.url())])).await;
+    let (port, mut stream) = (
+        fan.address.port(),
+        tokio::net::TcpStream::connect(fan.address).await.unwrap(),
+    );
+    let rebound = format!("POST / HTTP/1.1\r\nhost: evil.test:{port}\r\ncontent-length: 5\r\n\r\n");
+    stream.write_all(rebound.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert!(
+        answer.starts_with(b"HTTP/1.1 421 "),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+    for head in [
+        "POST / HTTP/1.1\r\norigin: http://evil.test",
+        "POST / HTTP/1.1\r\norigin: null",
+        "GET / HTTP/1.1\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors",
+        "GET / HTTP/1.1\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate",
+    ] {
+        assert_eq!(fan.send(head, b"x").await.status, 403, "{head}");
+    }
+    assert!(endpoint.seen().is_empty());
+}
+
+#[tokio::test]
+async fn clients_that_are_slow_with_their_bodies_hold_no_handler() {
+    let endpoint = Scripted::saying("fine").await;
+    let mut config = config(&[("a", endpoint.url())]);
+    config.handlers = 1;
+    let fan = Fan::start(config).await;
+    let mut stalled = Vec::new();
+    for _ in 0..20 {
+        let mut stream = tokio::net::TcpStream::connect(fan.address).await.unwrap();
+        let half = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nx";
+        stream.write_all(half).await.unwrap();
+        stalled.push(stream);
+    }
+    for _ in 0..5 {
+        assert_eq!(fan.send("POST / HTTP/1.1", b"quick").await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_requests_have_a_limit_together_until_no_endpoint_needs_them() {
+    let endpoint = Scripted::start(Behaviour::Stall).await;
+    let mut config = config(&[("a", endpoint.url())]);
+    config.timeout = std::time::Duration::from_millis(500);
+    config.bodies_max = ByteSize(1000);
+    let fan = Fan::start(config).await;
+    assert_eq!(fan.send("POST / HTTP/1.1", &[b'x'; 900]).await.status, 200);
+    let full = fan.send("POST / HTTP/1.1", &[b'x'; 900]).await;
+    assert_eq!(full.status, 503);
+    assert!(
+        full.json()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("`fanout.bodies_max`")
+    );
+    eventually("the first request ends", || fan.fanout.in_flight().1 == 0);
+    assert_eq!(fan.send("POST / HTTP/1.1", &[b'x'; 900]).await.status, 200);
 }

@@ -63,6 +63,11 @@ impl Api {
         }
     }
 
+    /// Returns whether any token exists. It may be some seconds late.
+    pub async fn has_tokens(&self) -> bool {
+        self.auth.has_tokens().await
+    }
+
     /// Waits until all streams have ended. Call it after `closing` was cancelled.
     pub async fn drained(&self) {
         self.streams.close();

@@ -33,6 +33,8 @@ pub enum Permission {
     Enqueue,
     Work,
     Read,
+    /// The metrics of the server alone; `read` includes it.
+    Metrics,
     Admin,
 }
 
@@ -42,6 +44,7 @@ impl Permission {
             Permission::Enqueue => "enqueue",
             Permission::Work => "work",
             Permission::Read => "read",
+            Permission::Metrics => "metrics",
             Permission::Admin => "admin",
         }
     }
@@ -81,6 +84,7 @@ const ALL_SCOPES: Scopes = Scopes {
     enqueue: true,
     work: true,
     read: true,
+    metrics: true,
     admin: true,
 };
 
@@ -105,6 +109,7 @@ impl Principal {
                 Permission::Enqueue => self.scopes.enqueue,
                 Permission::Work => self.scopes.work,
                 Permission::Read => self.scopes.read,
+                Permission::Metrics => self.scopes.metrics || self.scopes.read,
                 Permission::Admin => false,
             }
     }
@@ -192,6 +197,8 @@ pub(crate) struct Auth {
     operator: Arc<Principal>,
     open: bool,
     cached: Mutex<HashMap<[u8; 32], CachedToken>>,
+    /// Whether any token exists, and until when that is believed.
+    any: Mutex<Option<(bool, Instant)>>,
 }
 
 impl Auth {
@@ -202,7 +209,13 @@ impl Auth {
             operator: Principal::operator(),
             open: config.open,
             cached: Mutex::default(),
+            any: Mutex::default(),
         }
+    }
+
+    /// Returns whether every request needs a token.
+    pub(crate) fn asks_token(&self) -> bool {
+        !self.open
     }
 
     /// Authenticates a request and checks its permission.
@@ -292,8 +305,25 @@ impl Auth {
         Ok(principal)
     }
 
+    /// Returns whether any token exists; a store that does not answer is taken for one that has some.
+    pub(crate) async fn has_tokens(&self) -> bool {
+        let known = *self.any.lock();
+        if let Some((any, until)) = known
+            && until > Instant::now()
+        {
+            return any;
+        }
+        let Ok(tokens) = self.store.tokens(None).await else {
+            return true;
+        };
+        let any = !tokens.is_empty();
+        *self.any.lock() = Some((any, Instant::now() + TOKEN_CACHE_TTL));
+        any
+    }
+
     /// Clears cached lookups after tokens have changed.
     pub(crate) fn clear_cache(&self) {
+        *self.any.lock() = None;
         self.cached.lock().clear();
     }
 }

@@ -39,6 +39,14 @@ pub use config::ApiConfig;
 pub use openapi::text as openapi_text;
 pub use push::{PushConfig, PushDelivery};
 
+/// Returns method, path and permission of every REST route.
+pub fn rights() -> Vec<(&'static str, &'static str, Permission)> {
+    rest::table()
+        .iter()
+        .map(|route| (route.verb(), route.path, route.permission))
+        .collect()
+}
+
 /// Builds all routes. They check tokens themselves and have no fallback.
 pub fn routes(api: Api) -> Router {
     rest::router()

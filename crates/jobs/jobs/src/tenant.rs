@@ -16,6 +16,8 @@ pub struct Scopes {
     pub enqueue: bool,
     pub work: bool,
     pub read: bool,
+    /// Only the metrics of the server.
+    pub metrics: bool,
     pub admin: bool,
 }
 
@@ -26,6 +28,7 @@ impl Scopes {
             | i16::from(self.work) << 1
             | i16::from(self.read) << 2
             | i16::from(self.admin) << 3
+            | i16::from(self.metrics) << 4
     }
 
     pub fn of_bits(bits: i16) -> Scopes {
@@ -34,6 +37,7 @@ impl Scopes {
             work: bits & 2 != 0,
             read: bits & 4 != 0,
             admin: bits & 8 != 0,
+            metrics: bits & 16 != 0,
         }
     }
 }

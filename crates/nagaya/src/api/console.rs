@@ -8,10 +8,9 @@ use crate::http::HttpConfig;
 
 /// The pages, over the router that answers requests from outside as well.
 pub(crate) fn routes(api: Router, config: &HttpConfig) -> Router {
-    let asks_token = config.token.is_some();
     let config = ConsoleConfig {
-        asks_token,
-        local_names_only: !asks_token && config.listen.is_loopback(),
+        asks_token: config.token.is_some(),
+        is_https: config.tls_cert.is_some(),
         version: VERSION,
     };
     Console::new(InProcess::new(api), config).routes()

@@ -41,6 +41,9 @@ pub(crate) struct AdminState {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) started: Instant,
     pub(crate) http: SocketAddr,
+    pub(crate) http_has_token: bool,
+    pub(crate) http_scheme: &'static str,
+    pub(crate) fanout_scheme: &'static str,
     pub(crate) room: EngineHandle,
     pub(crate) jobs: Option<Jobs>,
     pub(crate) fanout: Option<(Arc<Fanout>, SocketAddr)>,
@@ -59,9 +62,9 @@ impl AdminState {
     pub(crate) fn routes(self: &Arc<AdminState>) -> Router {
         let mut routes = overview::routes()
             .merge(history::routes())
-            .merge(room::api::routes());
+            .merge(room::api::routes(self));
         if self.fanout.is_some() {
-            routes = routes.merge(fanout::api::routes());
+            routes = routes.merge(fanout::api::routes(self));
         }
         if self.ids.is_some() {
             routes = routes.merge(ids::api::routes());

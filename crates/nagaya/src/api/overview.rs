@@ -28,11 +28,14 @@ async fn overview(State(state): State<Arc<AdminState>>) -> Json<Value> {
         let component = components.iter().find(|component| component.name == name)?;
         Some(describe(component, address, stats?))
     };
-    let http = local_url(state.http);
+    let http = local_url(state.http_scheme, state.http);
     let address = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let room_address = Some(state.room.address().to_string());
     let ids_address = address(state.ids.as_ref().map(|(_, address)| *address));
-    let fanout_address = state.fanout.as_ref().map(|(_, address)| local_url(*address));
+    let fanout_address = state
+        .fanout
+        .as_ref()
+        .map(|(_, address)| local_url(state.fanout_scheme, *address));
     Json(json!({
         "version": VERSION,
         "uptime_seconds": (state.clock.now() - state.started).as_secs(),

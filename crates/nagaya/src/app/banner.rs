@@ -13,6 +13,10 @@ pub(crate) struct Banner<'a> {
     pub(crate) room_has_password: bool,
     pub(crate) http_has_token: bool,
     pub(crate) http: SocketAddr,
+    pub(crate) http_scheme: &'static str,
+    pub(crate) fanout_scheme: &'static str,
+    /// What clients without credentials may do, a line for each listener.
+    pub(crate) open: Vec<String>,
     /// Whether jobs are taken.
     pub(crate) jobs: bool,
     /// Where requests are fanned out, if they are, and to how many endpoints.
@@ -59,13 +63,13 @@ impl Banner<'_> {
 
     /// Where each service listens.
     fn places(&self) -> Vec<(&'static str, String)> {
-        let url = local_url(self.http);
+        let url = local_url(self.http_scheme, self.http);
         let mut rows = vec![("room", format!("{} (Redis protocol)", self.room))];
         if self.jobs {
             rows.push(("jobs", format!("{url}/v1/jobs (REST and gRPC)")));
         }
         if let Some((fanout, _)) = self.fanout {
-            rows.push(("fanout", format!("http://{fanout}")));
+            rows.push(("fanout", format!("{}://{fanout}", self.fanout_scheme)));
         }
         if let Some(ids) = self.ids {
             rows.push(("ids", format!("{ids} (memcached) and {url}/v1/ids")));
@@ -75,15 +79,17 @@ impl Banner<'_> {
         }
         rows.push(("console", format!("{url}/")));
         if self.http.ip().is_unspecified() {
-            rows.push(("http", format!("http://{}", self.http)));
+            rows.push(("http", format!("{}://{}", self.http_scheme, self.http)));
         }
         rows.push(("data", self.data.display().to_string()));
+        rows.extend(self.open.iter().map(|line| ("open", line.clone())));
         rows
     }
 
     /// One command to try for each service, in the same order.
     fn commands(&self) -> Vec<String> {
-        let (url, room, program) = (local_url(self.http), reachable(self.room), self.program);
+        let url = local_url(self.http_scheme, self.http);
+        let (room, program) = (reachable(self.room), self.program);
         let there = if self.http_is_default {
             String::new()
         } else {
@@ -109,7 +115,9 @@ impl Banner<'_> {
         }
         match self.fanout {
             Some((_, 0)) => commands.push(format!("{curl} {url}/v1/fanout")),
-            Some((fanout, _)) => commands.push(format!("curl '{}/?q=1'", local_url(fanout))),
+            Some((fanout, _)) => {
+                commands.push(format!("curl '{}/?q=1'", local_url(self.fanout_scheme, fanout)))
+            }
             None => (),
         }
         if self.ids.is_some() {
@@ -130,8 +138,8 @@ impl Banner<'_> {
 }
 
 /// A URL by which this machine reaches a listener.
-pub(crate) fn local_url(address: SocketAddr) -> String {
-    format!("http://{}", reachable(address))
+pub(crate) fn local_url(scheme: &str, address: SocketAddr) -> String {
+    format!("{scheme}://{}", reachable(address))
 }
 
 /// An address by which this machine reaches a listener.
@@ -154,6 +162,9 @@ mod tests {
             room_has_password: false,
             http_has_token: false,
             http: http.parse().unwrap(),
+            http_scheme: "http",
+            fanout_scheme: "http",
+            open: vec!["http: anybody on this machine".into()],
             jobs: true,
             fanout: Some(("127.0.0.1:7401".parse().unwrap(), 0)),
             ids: Some("127.0.0.1:11212".parse().unwrap()),
@@ -174,7 +185,8 @@ mod tests {
              ids      127.0.0.1:11212 (memcached) and http://127.0.0.1:7400/v1/ids\n  \
              fleet    http://127.0.0.1:7400/v1/fleet\n  \
              console  http://127.0.0.1:7400/\n  \
-             data     /srv/data\n\n";
+             data     /srv/data\n  \
+             open     http: anybody on this machine\n\n";
         assert!(plain.contains(places), "{plain}");
         let commands = "\n\n  redis-cli -h 127.0.0.1 -p 6380 ping\n  \
              nagaya jobs enqueue mail '{\"to\": 7}'\n  \
@@ -211,6 +223,6 @@ mod tests {
             ..banner("127.0.0.1:7400", true)
         };
         assert_eq!(off.commands().len(), 2);
-        assert_eq!(local_url("[::]:1".parse().unwrap()), "http://[::1]:1");
+        assert_eq!(local_url("https", "[::]:1".parse().unwrap()), "https://[::1]:1");
     }
 }

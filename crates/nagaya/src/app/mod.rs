@@ -10,5 +10,6 @@ pub(crate) mod supervisor;
 
 pub(crate) mod data_dir;
 
+pub(crate) mod access;
 pub(crate) mod banner;
 pub(crate) mod terminal;

@@ -9,6 +9,7 @@ use nagaya_engine::RoomConfig;
 use nagaya_fanout::FanoutConfig;
 use nagaya_telemetry::TelemetryConfig;
 
+use crate::app::access;
 use crate::cli::GlobalArgs;
 use crate::fanout;
 pub use crate::fleet::FleetConfig;
@@ -53,7 +54,27 @@ pub struct Settings {
     pub notify: NotifyConfig,
     pub fanout: FanoutConfig,
     pub telemetry: TelemetryConfig,
+    /// Variables of the environment that look like settings and are none.
+    pub ignored_variables: Vec<String>,
 }
+
+/// Variables with our prefix that are read elsewhere, or given to commands that we run. A `*` stands for any end.
+const OTHER_VARIABLES: &[&str] = &[
+    "NAGAYA_TOKEN",
+    "NAGAYA_JOB_*",
+    "NAGAYA_PUSH_SECRET",
+    "NAGAYA_ID",
+    "NAGAYA_FENCE",
+    "NAGAYA_WORKER",
+    "NAGAYA_INSTANCE",
+    "NAGAYA_EPOCH",
+    "NAGAYA_APP",
+    "NAGAYA_SOURCE",
+    "NAGAYA_BIN",
+    "NAGAYA_SEED",
+    "NAGAYA_SCREENSHOTS",
+    "NAGAYA_TEST*",
+];
 
 /// Every section of the config file, in the order in which they are documented.
 pub fn sections() -> Vec<&'static SectionMeta> {
@@ -87,8 +108,10 @@ impl Settings {
             notify: loaded.section(),
             fanout: loaded.section(),
             telemetry: loaded.section(),
+            ignored_variables: ignored_variables(loaded),
         };
         settings.refuse_open_listeners()?;
+        settings.http.check()?;
         settings.ids.check()?;
         settings.fleet.check()?;
         settings.jobs.check()?;
@@ -97,6 +120,15 @@ impl Settings {
         settings.jobs.postgres_url(&settings.house)?;
         fanout::check(&settings)?;
         Ok(settings)
+    }
+
+    /// Returns what is no error but should be known before the house is used.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let ignored = self.ignored_variables.iter().map(|name| {
+            format!("the variable {name} sets nothing; settings are named NAGAYA_SECTION__KEY, with two underscores")
+        });
+        let descriptors = access::descriptor_warning(self, access::descriptor_limit());
+        ignored.chain(descriptors).collect()
     }
 
     /// Refuses listeners that other machines can reach and that ask for nothing.
@@ -132,6 +164,17 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+fn ignored_variables(loaded: &Loaded) -> Vec<String> {
+    let is_known = |name: &str| {
+        OTHER_VARIABLES.iter().any(|known| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *known,
+        })
+    };
+    let ignored = loaded.ignored_variables().iter();
+    ignored.filter(|name| !is_known(name)).cloned().collect()
 }
 
 /// Reads all sources and returns the effective settings with their origins.
@@ -176,7 +219,7 @@ mod tests {
             refused.contains("0.0.0.0:7400") && refused.contains("--insecure"),
             "{refused}"
         );
-        assert!(settings(&[open, ("http.token", "hunter2")]).is_ok());
+        assert!(settings(&[open, ("http.token", "hunter2-hunter2-")]).is_ok());
         assert!(settings(&[open, ("house.insecure", "true")]).is_ok());
     }
 

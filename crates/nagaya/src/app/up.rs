@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::api::{AdminState, READERS_MAX};
+use crate::app::access;
 use crate::app::banner::{Banner, Fleet};
 use crate::app::data_dir::DataDir;
 use crate::app::readiness::Readiness;
@@ -28,7 +29,7 @@ use crate::app::terminal;
 use crate::cli::GlobalArgs;
 use crate::fanout::{self, FanoutService};
 use crate::fleet::FleetService;
-use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState};
+use crate::http::{HttpConfig, HttpListener, HttpServer, HttpState, scheme};
 use crate::ids::{IdsService, Source};
 use crate::jobs::JobsService;
 use crate::room::api::{EngineBackend, EngineHandle};
@@ -94,6 +95,10 @@ async fn logged(
 }
 
 async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken) -> anyhow::Result<()> {
+    for warning in settings.warnings() {
+        warn!("{warning}");
+    }
+    access::raise_descriptor_limit(&settings);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let metrics = Arc::new(Metrics::new(VERSION, Arc::clone(&clock)));
     let mut data = DataDir::claim(&settings.house.data)?;
@@ -168,6 +173,9 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         clock: Arc::clone(&clock),
         started: clock.now(),
         http: address,
+        http_has_token: settings.http.token.is_some(),
+        http_scheme: settings.http.scheme(),
+        fanout_scheme: scheme(settings.fanout.tls_cert.is_some()),
         room: engine_handle,
         jobs: jobs.as_ref().map(JobsService::jobs),
         fanout: fanout.as_ref().map(|fanout| (fanout.fanout(), fanout.address())),
@@ -186,6 +194,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
         routes: routes.merge(admin.routes()),
         self_guarded: jobs.as_ref().map(JobsService::routes).unwrap_or_default(),
         tokens: jobs.as_ref().map(JobsService::api),
+        rights: Default::default(),
     };
     let http = HttpServer::on(listener, Arc::new(state));
     let backroom = if needs_backroom {
@@ -224,6 +233,9 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
                 room_has_password: settings.room.password.is_some(),
                 http_has_token: settings.http.token.is_some(),
                 http: address,
+                http_scheme: settings.http.scheme(),
+                fanout_scheme: scheme(settings.fanout.tls_cert.is_some()),
+                open: access::lines(&settings),
                 http_is_default,
                 ids: ids_address,
                 fanout: fanout_address.map(|fanout| (fanout, settings.fanout.endpoints.0.len())),

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use nagaya_fanout::{Endpoint, Fanout, Latency, RecentRequest, State as Outcome};
@@ -22,11 +24,29 @@ struct Params {
     limit: Option<usize>,
 }
 
-pub(crate) fn routes() -> Router<Arc<AdminState>> {
-    Router::new()
-        .route("/v1/fanout", get(overview))
+pub(crate) fn routes(state: &Arc<AdminState>) -> Router<Arc<AdminState>> {
+    let data = Router::new()
         .route("/v1/fanout/requests", get(requests))
         .route("/v1/fanout/requests/{id}", get(request))
+        .route_layer(from_fn_with_state(Arc::clone(state), require_credentials));
+    Router::new().route("/v1/fanout", get(overview)).merge(data)
+}
+
+/// Refuses requests and their answers to everybody where the fan-out's own listener asks for a token and this one does
+/// not.
+async fn require_credentials(State(state): State<Arc<AdminState>>, request: Request, next: Next) -> Response {
+    let asks_token = state
+        .fanout
+        .as_ref()
+        .is_some_and(|(fanout, _)| fanout.asks_token());
+    if state.http_has_token || !asks_token {
+        return next.run(request).await;
+    }
+    let detail = "the fan-out asks for `fanout.token`, so its requests are not shown here to clients without one; set \
+                  `http.token` and start again";
+    Problem::new(StatusCode::FORBIDDEN, detail)
+        .kind("no-server-token")
+        .into_response()
 }
 
 async fn overview(State(state): State<Arc<AdminState>>) -> Result<Json<Value>, Problem> {

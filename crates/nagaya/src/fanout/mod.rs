@@ -8,12 +8,13 @@ pub(crate) mod api;
 mod tools;
 
 use anyhow::{bail, ensure};
-use nagaya_fanout::{RequestIdKind, StoreKind};
+use nagaya_fanout::{FanoutConfig, RequestIdKind, StoreKind};
 
 pub(crate) use service::{FanoutService, Reload, reload_from_settings};
 pub(crate) use tools::{FanoutCommand, run};
 
 use crate::app::settings::Settings;
+use crate::http::{check_tls, check_token};
 
 /// Checks the section, and what it says together with others.
 pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
@@ -22,6 +23,7 @@ pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
     if !fanout.enabled {
         return Ok(());
     }
+    check_credentials(fanout)?;
     let listen = fanout.listen;
     if !listen.is_loopback() && fanout.token.is_none() && !settings.house.insecure {
         bail!(
@@ -41,4 +43,10 @@ pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
          another store"
     );
     Ok(())
+}
+
+/// Checks the token and the certificate of the listener.
+fn check_credentials(fanout: &FanoutConfig) -> anyhow::Result<()> {
+    check_token("fanout.token", fanout.token.as_ref())?;
+    check_tls("fanout", &fanout.tls_cert, &fanout.tls_key, &fanout.tls_client_ca)
 }

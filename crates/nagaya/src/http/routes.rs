@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::HttpConfig;
-use super::auth::require_token;
+use super::auth::{require_right, require_some_token, require_token};
 use super::observe::observe;
 use super::problem::{Problem, echo};
+use super::rights::Rights;
 use crate::api::console;
 use crate::app::readiness::{Component, Readiness, State as Stage};
 
@@ -34,6 +35,8 @@ pub(crate) struct HttpState {
     pub(crate) self_guarded: Router,
     /// Knows the tokens of the store, where there is one.
     pub(crate) tokens: Option<nagaya_jobs_api::Api>,
+    /// What each route needs.
+    pub(crate) rights: Rights,
 }
 
 /// The answer of `/readyz`.
@@ -68,10 +71,15 @@ pub(super) fn router(state: &Arc<HttpState>) -> Router {
     let self_guarded = state
         .self_guarded
         .clone()
-        .method_not_allowed_fallback(method_not_allowed);
-    let api = guarded.merge(self_guarded);
-    let pages = console::routes(api.clone(), &state.config);
-    api.merge(pages.method_not_allowed_fallback(method_not_allowed))
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(state), require_some_token));
+    let api = guarded
+        .merge(self_guarded)
+        .layer(from_fn_with_state(Arc::clone(state), require_right));
+    let pages = console::routes(api.clone(), &state.config)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(state), require_right));
+    api.merge(pages)
         .layer(from_fn_with_state(Arc::clone(state), observe))
 }
 

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::StatusCode;
-use hyper::body::Incoming;
-use nagaya_http_kit::server::{self, Observer, Options, Stop};
-use tokio::net::{TcpListener, TcpStream};
+use nagaya_http_kit::hosts::HostRule;
+use nagaya_http_kit::proxies::Proxies;
+use nagaya_http_kit::server::{
+    self, BodyLimits, ClientAddress, Connection, Observer, Options, RequestBody, Stop, Tls,
+};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use tracing::debug;
 
 use super::config::HttpConfig;
-use super::problem::Problem;
 use super::routes::{HttpState, router};
+use super::tls::{ReloadingTls, TlsFiles, beside_reloads};
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
 
@@ -27,28 +29,41 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How many HTTP/2 requests one connection may have open.
 const STREAMS_MAX: u32 = 200;
 
+/// So many bytes of a body earn its sender another second.
+const BODY_BYTES_PER_SECOND: u64 = 10_000;
+
+/// What is answered when all connections are in use.
+const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics"];
+
 /// The HTTP listener by itself, bound before what it is to serve exists.
-pub(crate) struct HttpListener(TcpListener);
+pub(crate) struct HttpListener {
+    listener: TcpListener,
+    tls: Option<ReloadingTls>,
+}
 
 impl HttpListener {
     /// Binds the listener; call it within the runtime.
     pub(crate) async fn bind(config: &HttpConfig) -> anyhow::Result<HttpListener> {
+        config.check()?;
+        let tls = TlsFiles::of("http", &config.tls_cert, &config.tls_key, &config.tls_client_ca);
+        let tls = tls.map(TlsFiles::open).transpose()?;
         let listen = config.listen;
         let listener = TcpListener::bind(listen.0).await.map_err(|error| {
             anyhow!("cannot listen on {listen} for HTTP: {error}; choose another address with --http-listen")
         })?;
-        Ok(HttpListener(listener))
+        Ok(HttpListener { listener, tls })
     }
 
     /// The bound address, with the port the system chose if it was asked to.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.listener.local_addr()
     }
 }
 
 /// The HTTP listener, bound but not yet accepting.
 pub(crate) struct HttpServer {
     listener: TcpListener,
+    tls: Option<ReloadingTls>,
     state: Arc<HttpState>,
 }
 
@@ -62,7 +77,8 @@ impl HttpServer {
     /// Serves on a listener that is bound already.
     pub(crate) fn on(listener: HttpListener, state: Arc<HttpState>) -> HttpServer {
         HttpServer {
-            listener: listener.0,
+            listener: listener.listener,
+            tls: listener.tls,
             state,
         }
     }
@@ -79,21 +95,26 @@ impl Service for HttpServer {
     }
 
     fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running {
-        let HttpServer { listener, state } = *self;
-        let (router, options) = (router(&state), options(&state.config));
+        let HttpServer { listener, tls, state } = *self;
+        let router = router(&state);
+        let offered = tls.as_ref().map(|tls| tls.tls.clone());
         let stop = Stop {
             draining: shutdown.draining_token(),
             closing: CancellationToken::new(),
             cut: shutdown.cut_token(),
         };
-        let service = move |mut request: hyper::Request<Incoming>, peer: SocketAddr| {
-            request.extensions_mut().insert(ConnectInfo(peer));
-            let responding = router.clone().oneshot(request);
+        let service = move |mut request: hyper::Request<RequestBody>| {
+            if let Some(client) = client(&request) {
+                request.extensions_mut().insert(ConnectInfo(client));
+            }
+            let responding = router.clone().oneshot(request.map(Body::new));
             async move { responding.await.unwrap_or_else(|never| match never {}) }
         };
         Box::pin(async move {
+            let options = options(&state.config, offered)?;
             ready.ready();
-            let cut = server::serve(listener, options, Connections(state), stop, service).await;
+            let serving = server::serve(listener, options, Connections(state), stop, service);
+            let cut = beside_reloads(tls, serving).await;
             Ok(match cut.connections {
                 0 => Vec::new(),
                 1 => vec!["1 connection with an unfinished request".to_owned()],
@@ -103,15 +124,39 @@ impl Service for HttpServer {
     }
 }
 
-fn options(config: &HttpConfig) -> Options {
-    Options {
+/// The client, as far as proxies are believed, with the port of the connection.
+fn client(request: &hyper::Request<RequestBody>) -> Option<SocketAddr> {
+    let connection = request.extensions().get::<Connection>()?;
+    let ClientAddress(client) = request.extensions().get::<ClientAddress>()?;
+    Some(SocketAddr::new(*client, connection.peer.port()))
+}
+
+fn options(config: &HttpConfig, tls: Option<Tls>) -> anyhow::Result<Options> {
+    let proxies: Proxies = config.proxies()?;
+    Ok(Options {
+        section: "http",
         connections_max: config.connections_max,
+        connections_per_address: config.connections_per_address,
         head_timeout: config.head_timeout,
         head_bytes_max: config.head_max.as_usize(),
+        body: BodyLimits {
+            timeout: config.body_timeout,
+            bytes_per_second: BODY_BYTES_PER_SECOND,
+            held_max: config.bodies_max.as_usize(),
+        },
         streams_max: STREAMS_MAX,
         write_timeout: Some(config.write_timeout),
         accept_pause: ACCEPT_PAUSE,
-    }
+        probes: PROBES,
+        hosts: HostRule {
+            names: config.hosts.clone(),
+            asks_token: config.token.is_some(),
+            is_loopback: config.listen.is_loopback(),
+            takes_links: true,
+        },
+        proxies,
+        tls,
+    })
 }
 
 /// Counts connections in the metrics.
@@ -126,9 +171,8 @@ impl Observer for Connections {
         OpenConnection(Arc::clone(&self.0))
     }
 
-    fn refused(&self, stream: &TcpStream) {
+    fn refused(&self) {
         self.0.metrics.http.connections_refused.inc();
-        refuse(stream);
     }
 }
 
@@ -138,20 +182,5 @@ struct OpenConnection(Arc<HttpState>);
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.metrics.http.connections_open.dec();
-    }
-}
-
-/// Tells a client why it is not served. The few bytes fit the socket's empty buffer; if
-/// they do not, the client only sees the connection close.
-fn refuse(stream: &TcpStream) {
-    let detail = "all connections that `http.connections_max` allows are in use; try again later";
-    let body = Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).body();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
-        body.len()
-    );
-    if let Err(error) = stream.try_write(answer.as_bytes()) {
-        debug!(%error, "a refused client could not be told");
     }
 }

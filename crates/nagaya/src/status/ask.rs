@@ -1,12 +1,14 @@
-//! One request to a running server, over plain HTTP.
+//! One request to a running server.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::{HeaderValue, Uri};
 use nagaya_config::Secret;
-use nagaya_http_kit::client::{Client, Error, Limits};
+use nagaya_http_kit::client::{Error, HttpsClient, Limits};
+use nagaya_net::tls::client_config;
 
 /// How long connecting, and each read, may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,32 +21,45 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-pub(super) fn get(url: &str, path: &str, token: Option<&Secret>) -> anyhow::Result<Answer> {
-    get_within(url, path, token, TIMEOUT, ANSWER_MAX)
+pub(super) fn get(
+    url: &str,
+    path: &str,
+    token: Option<&Secret>,
+    ca: Option<&Path>,
+) -> anyhow::Result<Answer> {
+    get_within(url, path, token, ca, TIMEOUT, ANSWER_MAX)
 }
 
-/// Sends one GET on a connection of its own. Each read may take `read_timeout`.
+/// Sends one GET on a connection of its own. Each read may take `read_timeout`. `ca` is trusted instead of the system's
+/// certificates.
 pub(crate) fn get_within(
     url: &str,
     path: &str,
     token: Option<&Secret>,
+    ca: Option<&Path>,
     read_timeout: Duration,
     answer_max: usize,
 ) -> anyhow::Result<Answer> {
-    let no_address = || format!("`{url}` does not look like http://ADDRESS:PORT");
-    let authority = url
-        .strip_prefix("http://")
-        .map(|rest| rest.trim_end_matches('/'))
-        .filter(|rest| !rest.is_empty() && !rest.contains('/'))
+    let no_address = || format!("`{url}` does not look like http://ADDRESS:PORT or https://ADDRESS:PORT");
+    let (scheme, authority) = url
+        .split_once("://")
+        .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        .map(|(scheme, rest)| (scheme, rest.trim_end_matches('/')))
+        .filter(|(_, rest)| !rest.is_empty() && !rest.contains('/'))
         .with_context(no_address)?;
-    let uri: Uri = format!("http://{authority}{path}")
+    let uri: Uri = format!("{scheme}://{authority}{path}")
         .parse()
         .with_context(no_address)?;
-    let client = Client::new(Limits {
+    let limits = Limits {
         connect: Some(TIMEOUT),
         idle: Duration::ZERO,
         idle_per_host_max: 0,
-    });
+    };
+    let client = match scheme {
+        "https" => HttpsClient::with_tls(limits, client_config(ca).map_err(|error| anyhow!(error))?),
+        // No certificates are needed then, and the machine may have none.
+        _ => HttpsClient::without_certificates(limits).map_err(|error| anyhow!(error))?,
+    };
     let mut call = client
         .get(uri)
         .header(CONNECTION, HeaderValue::from_static("close"))
@@ -98,7 +113,7 @@ mod tests {
             stream.write_all(text.as_bytes()).unwrap();
             head
         });
-        let answer = get(&url, "/x", Some(&Secret::new("hunter2")));
+        let answer = get(&url, "/x", Some(&Secret::new("hunter2")), None);
         let head = serving.join().unwrap();
         assert!(
             head.contains(&"authorization: Bearer hunter2".to_owned()),
@@ -122,15 +137,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let error = get(&url, "/x", None).map(drop).unwrap_err();
+        let error = get(&url, "/x", None, None).map(drop).unwrap_err();
         assert!(
             error
                 .to_string()
                 .starts_with("nothing answers at http://127.0.0.1:"),
             "{error}"
         );
-        for bad in ["https://h", "http://", "http://h/x", "h"] {
-            let error = get(bad, "/x", None).map(drop).unwrap_err().to_string();
+        for bad in ["ftp://h", "http://", "http://h/x", "h"] {
+            let error = get(bad, "/x", None, None).map(drop).unwrap_err().to_string();
             assert!(error.contains("does not look like"), "{error}");
         }
     }

@@ -7,6 +7,7 @@ mod units;
 mod watch;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub(crate) struct StatusArgs {
     /// Where the house listens [default: http.listen of the settings]
     #[arg(long)]
     url: Option<String>,
+    /// Trust the certificates of this PEM file [default: http.ca]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -57,13 +61,17 @@ pub(crate) struct StatusArgs {
 struct Target {
     url: String,
     token: Option<Secret>,
+    ca: Option<PathBuf>,
 }
 
 pub(crate) fn status(global: &GlobalArgs, flags: Vec<Flag>, args: StatusArgs) -> anyhow::Result<ExitCode> {
     let config: HttpConfig = settings::load(global, flags)?.section();
     let target = Target {
-        url: args.url.unwrap_or_else(|| local_url(config.listen.0)),
+        url: args
+            .url
+            .unwrap_or_else(|| local_url(config.scheme(), config.listen.0)),
         token: token(&config),
+        ca: args.ca.or(config.ca),
     };
     if let Some(every) = args.watch {
         return watch::watch(target, every, args.json);
@@ -91,7 +99,7 @@ impl Target {
     /// return are left out.
     fn ask(&self) -> anyhow::Result<Report> {
         let url = self.url.trim_end_matches('/');
-        let get = |path: &str| ask::get(url, path, self.token.as_ref());
+        let get = |path: &str| ask::get(url, path, self.token.as_ref(), self.ca.as_deref());
         let readyz: Readyz = match get("/readyz")? {
             Answer {
                 status: 200 | 503,

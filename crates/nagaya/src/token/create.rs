@@ -44,6 +44,7 @@ enum ScopeArg {
     Enqueue,
     Work,
     Read,
+    Metrics,
     Admin,
 }
 

@@ -4,6 +4,7 @@
 
 mod create;
 mod list;
+mod random;
 mod revoke;
 
 use std::process::ExitCode;
@@ -28,8 +29,8 @@ Examples:
   export NAGAYA_TOKEN=$(nagaya token create deploy --scope admin)
 
 Scopes: enqueue registers, cancels and retries jobs; work claims jobs and
-reports on them; read looks; admin does everything, for all tenants. Without
---scope it is read. A token of the tenant default that is not bound to queues
+reports on them; read looks; metrics reads /metrics and nothing else; admin
+does everything, for all tenants. Without --scope it is read. A token of the tenant default that is not bound to queues
 reads the whole house, others only what is their tenant's.
 
 The token is printed on standard output, once; the house keeps only its hash.";
@@ -51,6 +52,8 @@ pub(crate) enum TokenCommand {
     /// Make a token and print it, this once
     #[command(after_long_help = CREATE_EXAMPLES)]
     Create(create::CreateArgs),
+    /// Print a random token for `http.token` or `fanout.token`; asks no house
+    Random,
     /// List all tokens; what they are is not shown
     #[command(after_long_help = LIST_EXAMPLES)]
     List(list::ListArgs),
@@ -60,8 +63,12 @@ pub(crate) enum TokenCommand {
 }
 
 pub(crate) fn run(global: &GlobalArgs, flags: Vec<Flag>, command: TokenCommand) -> anyhow::Result<ExitCode> {
+    if matches!(command, TokenCommand::Random) {
+        return random::random();
+    }
     let loaded = settings::load(global, flags)?;
     match command {
+        TokenCommand::Random => random::random(),
         TokenCommand::Create(args) => block_on(create::create(&loaded, args)),
         TokenCommand::List(args) => block_on(list::list(&loaded, args)),
         TokenCommand::Revoke(args) => block_on(revoke::revoke(&loaded, args)),

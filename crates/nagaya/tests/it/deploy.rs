@@ -21,9 +21,9 @@ fn tool(folder: &Folder, program: &str, args: &[&str]) -> Ran {
 #[test]
 fn the_sample_settings_of_three_machines_are_valid() {
     let secrets = [
-        ("NAGAYA_HTTP__TOKEN", "a"),
+        ("NAGAYA_HTTP__TOKEN", "a-token-of-sixteen"),
         ("NAGAYA_ROOM__PASSWORD", "b"),
-        ("NAGAYA_FANOUT__TOKEN", "c"),
+        ("NAGAYA_FANOUT__TOKEN", "c-token-of-sixteen"),
         (
             "NAGAYA_HOUSE__REDIS",
             "redis+cluster://nagaya:p@10.0.0.1:7001,10.0.0.2:7001,10.0.0.3:7001",

@@ -12,7 +12,7 @@ fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &str) -
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .collect();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: nagaya\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
     );
     let answer = read_all(&mut send(address, &request));
@@ -32,7 +32,10 @@ fn a_manager_serves_the_api_and_reads_the_list_when_a_webhook_says_so() {
     let redis = Redis::start();
     let mut stage = Stage::without_redis(2);
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let secret = ("NAGAYA_FLEET__WEBHOOK_SECRET".to_owned(), "hunter2".to_owned());
+    let secret = (
+        "NAGAYA_FLEET__WEBHOOK_SECRET".to_owned(),
+        "hunter2-hunter2-2".to_owned(),
+    );
     stage.variables.push(secret);
     stage
         .variables
@@ -58,7 +61,13 @@ fn a_manager_serves_the_api_and_reads_the_list_when_a_webhook_says_so() {
     let webhook = "/v1/fleet/webhook";
     assert_eq!(post(address, webhook, &[], "{}").0, 401);
     assert_eq!(
-        post(address, webhook, &[("authorization", "Bearer hunter2")], "{}").0,
+        post(
+            address,
+            webhook,
+            &[("authorization", "Bearer hunter2-hunter2-2")],
+            "{}"
+        )
+        .0,
         202
     );
     wait::until("the second list runs", LIMIT, || stage.runs_on("a") == 4);
@@ -136,7 +145,7 @@ fn the_house_manages_the_fleet_that_its_settings_name() {
         .args(["--set", "fleet.app=devices", "--set"])
         .args([format!("fleet.source=file:{}", list.display())])
         .args(lengths.iter().flat_map(|pair| ["--set", pair]))
-        .env("NAGAYA_HTTP__TOKEN", "hunter2")
+        .env("NAGAYA_HTTP__TOKEN", "hunter2-hunter2-2")
         .start();
     let data = house.data().to_str().unwrap().to_owned();
     stage.variables.push(("NAGAYA_HOUSE__DATA".to_owned(), data));
@@ -155,7 +164,7 @@ fn the_house_manages_the_fleet_that_its_settings_name() {
         "the house has a token"
     );
     stage.write_list(0..5);
-    let known = [("authorization", "Bearer hunter2")];
+    let known = [("authorization", "Bearer hunter2-hunter2-2")];
     assert_eq!(post(address, "/v1/fleet/webhook", &[], "").0, 401);
     assert_eq!(post(address, "/v1/fleet/webhook", &known, "").0, 202);
     wait::until("the new one runs", LIMIT, || stage.running().len() == 5);

@@ -17,7 +17,7 @@ fn request(server: &Server, request: &str, header: &str, body: &str) -> BufReade
     let stream = send(
         server.address,
         &format!(
-            "{request} HTTP/1.1\r\nHost: jobs\r\n{header}Content-Type: application/json\r\n\
+            "{request} HTTP/1.1\r\nHost: localhost\r\n{header}Content-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         ),
     );
@@ -69,12 +69,12 @@ fn a_stopping_server_keeps_nobody_waiting() {
 
 #[test]
 fn a_house_with_a_token_asks_for_it() {
-    let server = Server::start(&["--set", "http.token=hunter2"]);
+    let server = Server::start(&["--set", "http.token=hunter2-hunter2-2"]);
     let refused = http::get(server.address, "/v1/jobs").unwrap();
     assert_eq!(refused.status, 401);
     let problem: Value = serde_json::from_str(&refused.body).unwrap();
     assert_eq!(problem["type"], "/problems/unauthorized");
-    let token = "Authorization: Bearer hunter2\r\n";
+    let token = "Authorization: Bearer hunter2-hunter2-2\r\n";
     let line = status_line(request(&server, "GET /v1/jobs", token, ""));
     assert!(line.starts_with("HTTP/1.1 200"), "{line}");
     server.stop();
@@ -209,9 +209,9 @@ fn a_websocket_whose_reader_stops_reading_is_cut_off_and_nothing_is_lost() {
 
 #[test]
 fn only_an_administrator_says_where_jobs_are_pushed() {
-    let server = Server::start(&["--set", "http.token=hunter2"]);
+    let server = Server::start(&["--set", "http.token=hunter2-hunter2-2"]);
     Runtime::new().unwrap().block_on(async {
-        let house = server.endpoints().client().with_token("hunter2");
+        let house = server.endpoints().client().with_token("hunter2-hunter2-2");
         let token = json!({"tenant": "shop", "name": "web", "scopes": ["enqueue", "work", "read"]});
         let made = house.post("/v1/tokens", token).await.is(201);
         let shop = server

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
+mod access;
 mod browser;
 mod clients;
 mod config;
@@ -36,8 +37,10 @@ mod room_torture;
 mod room_users;
 mod shell_blocks;
 mod shutdown;
+mod slow_clients;
 mod start_failures;
 mod status;
+mod tls;
 mod token;
 mod traces;
 
@@ -109,6 +112,6 @@ fn read_all(stream: &mut TcpStream) -> String {
 fn ask(address: SocketAddr, head: &str) -> String {
     read_all(&mut send(
         address,
-        &format!("{head}\r\nhost: nagaya\r\nconnection: close\r\n\r\n"),
+        &format!("{head}\r\nhost: localhost\r\nconnection: close\r\n\r\n"),
     ))
 }

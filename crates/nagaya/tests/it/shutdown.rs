@@ -16,17 +16,17 @@ fn wait_until_closed(house: &Nagaya) {
 fn open_requests_finish_and_the_exit_code_is_0() {
     let house = house().start();
     let address = house.address("http");
-    let mut half_sent = send(address, "GET /healthz HTTP/1.1\r\nhost: nag");
+    let mut half_sent = send(address, "GET /healthz HTTP/1.1\r\nhost: local");
     let mut asking = send(address, "GET /readyz HTTP/1.1\r\n");
     let mut idle = send(address, "");
     house.process().terminate();
     wait_until_closed(&house);
 
-    half_sent.write_all(b"aya\r\n\r\n").unwrap();
+    half_sent.write_all(b"host\r\n\r\n").unwrap();
     let answer = read_all(&mut half_sent);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 
-    asking.write_all(b"host: nagaya\r\n\r\n").unwrap();
+    asking.write_all(b"host: localhost\r\n\r\n").unwrap();
     let answer = read_all(&mut asking);
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains(r#""state":"draining""#), "{answer}");

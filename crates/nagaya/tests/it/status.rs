@@ -58,11 +58,11 @@ fn a_house_is_watched_until_interrupted_and_missed_while_it_is_gone() {
 
 #[test]
 fn the_address_and_token_come_from_the_settings() {
-    let house = house().env("NAGAYA_HTTP__TOKEN", "hunter2").start();
+    let house = house().env("NAGAYA_HTTP__TOKEN", "hunter2-hunter2-2").start();
     let address = house.address("http").to_string();
     let variables = [
         ("NAGAYA_HTTP__LISTEN", address.as_str()),
-        ("NAGAYA_HTTP__TOKEN", "hunter2"),
+        ("NAGAYA_HTTP__TOKEN", "hunter2-hunter2-2"),
     ];
     let ran = run_with(["status"], &variables);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

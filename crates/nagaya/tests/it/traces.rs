@@ -140,7 +140,7 @@ fn listener(runtime: &tokio::runtime::Runtime) -> (String, mpsc::Receiver<String
 fn post_json(address: SocketAddr, path: &str, body: &str) -> serde_json::Value {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: nagaya\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
          traceparent: {TRACEPARENT}\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     let answer = read_all(&mut send(address, &head));
@@ -314,4 +314,74 @@ fn a_collector_that_is_away_does_not_keep_the_house_from_ending() {
         .start();
     house.get("/version").unwrap();
     assert_eq!(house.shut_down().code(), Some(0));
+}
+
+/// Starts a collector behind TLS that takes exports over gRPC and over HTTP, and hands on what it receives as gRPC has it.
+fn secure_collector(
+    runtime: &tokio::runtime::Runtime,
+    certificate: &tls::Certificate,
+) -> (SocketAddr, mpsc::Receiver<Bytes>) {
+    use nagaya_http_kit::server::{Stop, Tls, serve};
+    let (bodies, received) = mpsc::channel();
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+        .unwrap();
+    let address = listener.local_addr().unwrap();
+    let over_http = bodies.clone();
+    let router = axum::Router::new()
+        .route(
+            EXPORT,
+            post(move |body: Bytes| async move {
+                bodies.send(body).ok();
+                (
+                    [(CONTENT_TYPE, "application/grpc")],
+                    [("grpc-status", "0")],
+                    vec![0_u8; 5],
+                )
+            }),
+        )
+        .route(
+            "/v1/traces",
+            post(move |body: Bytes| async move {
+                over_http.send([&[0; 5], &body[..]].concat().into()).ok();
+                [(CONTENT_TYPE, "application/x-protobuf")]
+            }),
+        );
+    let config =
+        nagaya_net::tls::server_config(&certificate.file("cert.pem"), &certificate.file("key.pem"), None);
+    let options = tls::server_options(Tls::new(config.unwrap()));
+    let service = move |request: axum::http::Request<nagaya_http_kit::server::RequestBody>| {
+        let responding = tower::ServiceExt::oneshot(router.clone(), request.map(axum::body::Body::new));
+        async move { responding.await.unwrap() }
+    };
+    runtime.spawn(serve(listener, options, (), Stop::default(), service));
+    (address, received)
+}
+
+#[test]
+fn spans_are_exported_over_tls_by_both_protocols() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let certificate = tls::Certificate::new();
+    let (collector, received) = secure_collector(&runtime, &certificate);
+    for protocol in ["grpc", "http"] {
+        let house = house()
+            .args([
+                "--set",
+                &format!("telemetry.otlp_endpoint=https://localhost:{}", collector.port()),
+            ])
+            .args(["--set", &format!("telemetry.otlp_protocol={protocol}")])
+            .args([
+                "--set",
+                &format!("telemetry.otlp_ca={}", certificate.file("cert.pem").display()),
+            ])
+            .start();
+        ask(
+            house.address("http"),
+            &format!("GET /version HTTP/1.1\r\ntraceparent: {TRACEPARENT}"),
+        );
+        assert_eq!(house.shut_down().code(), Some(0));
+        let spans = of_trace(&received, TRACE);
+        assert!(!spans.is_empty(), "{protocol}: {}", house.process().stderr());
+        named(&spans, "http_request");
+    }
 }

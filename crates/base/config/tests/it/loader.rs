@@ -144,3 +144,28 @@ fn only_flags_make_a_usage_error() {
     assert!(load("", &[], &[("x.y", "1")]).err().unwrap().is_usage());
     assert!(!load("a = 1", &[], &[("x.y", "1")]).err().unwrap().is_usage());
 }
+
+#[test]
+fn one_underscore_too_few_is_told_with_the_right_name() {
+    let mut loader = Loader::new(&sections());
+    loader.env([
+        ("NAGAYA_DOOR_LOCKED".to_owned(), "true".to_owned()),
+        ("NAGAYA_DOOR_GUESTS_MAX".to_owned(), "3".to_owned()),
+        ("NAGAYA_TOKEN".to_owned(), "secret".to_owned()),
+    ]);
+    let error = loader.finish().map(drop).unwrap_err().to_string();
+    for part in [
+        "NAGAYA_DOOR_LOCKED",
+        "did you mean NAGAYA_DOOR__LOCKED?",
+        "did you mean NAGAYA_DOOR__GUESTS_MAX?",
+    ] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+    assert!(
+        !error.contains("NAGAYA_TOKEN") && !error.contains("secret"),
+        "{error}"
+    );
+    let mut loader = Loader::new(&sections());
+    loader.env([("NAGAYA_TOKEN".to_owned(), "secret".to_owned())]);
+    assert_eq!(loader.finish().unwrap().ignored_variables(), ["NAGAYA_TOKEN"]);
+}

@@ -1,44 +1,73 @@
 //! Accepts connections within limits, and lets them finish at shutdown.
 //!
 //! Each connection is a task. It ends when the client closes it, when the client is too slow with the head of a
-//! request or takes nothing of a response, or at shutdown: a request that has begun (even if only half of its
-//! head has arrived) is answered then, and idle connections are closed. HTTP/1.1 and HTTP/2 without TLS are told
-//! apart by the first bytes.
+//! request or takes nothing of a response, when a newcomer needs its place, or at shutdown: a request that has
+//! begun (even if only half of its head has arrived) is answered then, and idle connections are closed. HTTP/1.1
+//! and HTTP/2 are told apart by the first bytes, in TLS by its handshake.
+//!
+//! Every request of every listener passes [`front`] before its service sees it.
 
+mod body;
+mod front;
+mod places;
+mod tls;
 mod write_timeout;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+pub use body::{BodyControl, BodyError, BodyLimits, Kept, RequestBody};
+pub use front::{ClientAddress, Connection};
+pub use tls::Tls;
+
+use crate::hosts::HostRule;
+use crate::problem::Problem;
+use crate::proxies::Proxies;
+use front::Front;
+use places::{Place, Places};
 use write_timeout::WriteTimeout;
 
 /// How long connections stay open after the listener has closed, so that requests which were sent before are read
 /// and answered; longer than a packet takes on a local network.
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// Places beyond the limit, for probes.
+const RESERVE: usize = 8;
+
+/// How much of its requests an HTTP/2 connection may send ahead of their readers: the protocol's own default. It is
+/// memory that every connection may use.
+const WINDOW_BYTES: u32 = 65_535;
+
 /// Limits of a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
+    /// The section of the listener's settings, by which refusals name them.
+    pub section: &'static str,
     /// Open connections, upgraded ones included.
     pub connections_max: usize,
+    /// Those of one address; 0 for half of all.
+    pub connections_per_address: usize,
     /// How long the head of a request may take. HTTP/2 connections are pinged this often.
     pub head_timeout: Duration,
     pub head_bytes_max: usize,
+    pub body: BodyLimits,
     /// Concurrent requests of one HTTP/2 connection.
     pub streams_max: u32,
     /// How long a client may take nothing of a response before its connection is closed.
@@ -46,6 +75,25 @@ pub struct Options {
     /// How long to wait after accepting failed, which mostly means that the process is out of file descriptors:
     /// trying again at once would only burn CPU.
     pub accept_pause: Duration,
+    /// Paths that are answered when all places are taken.
+    pub probes: &'static [&'static str],
+    pub hosts: HostRule,
+    pub proxies: Proxies,
+    /// Plain HTTP without it.
+    pub tls: Option<Tls>,
+}
+
+impl Options {
+    fn places(&self) -> places::Limits {
+        places::Limits {
+            all: self.connections_max,
+            per_address: match self.connections_per_address {
+                0 => (self.connections_max / 2).max(1),
+                given => given,
+            },
+            reserve: if self.probes.is_empty() { 0 } else { RESERVE },
+        }
+    }
 }
 
 /// The three steps of a shutdown.
@@ -75,8 +123,8 @@ pub trait Observer: Clone + Send + Sync + 'static {
 
     fn opened(&self) -> Self::Guard;
 
-    /// A connection beyond the limit, which is closed next. A few bytes may be written without waiting.
-    fn refused(&self, stream: &TcpStream);
+    /// A connection beyond the limit was answered 503.
+    fn refused(&self);
 }
 
 impl Observer for () {
@@ -84,7 +132,7 @@ impl Observer for () {
 
     fn opened(&self) {}
 
-    fn refused(&self, _: &TcpStream) {}
+    fn refused(&self) {}
 }
 
 /// Serves until `stop.draining`, then until all connections have ended or `stop.cut`.
@@ -97,20 +145,20 @@ pub async fn serve<O, S, F, B>(
 ) -> Cut
 where
     O: Observer,
-    S: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let acceptor = Acceptor {
         builder: Arc::new(builder(&options)),
-        options,
+        places: Places::new(options.places()),
+        front: Arc::new(Front::new(&options)),
+        options: Arc::new(options),
         observer,
         stop,
         service,
         connections: TaskTracker::new(),
-        open: Arc::default(),
         cut: Arc::default(),
         cut_answering: Arc::default(),
     };
@@ -127,13 +175,13 @@ where
 #[derive(Clone)]
 struct Acceptor<O, S> {
     builder: Arc<Builder<TokioExecutor>>,
-    options: Options,
+    options: Arc<Options>,
+    front: Arc<Front>,
+    places: Arc<Places>,
     observer: O,
     stop: Stop,
     service: S,
     connections: TaskTracker,
-    /// Open connections, upgraded ones included.
-    open: Arc<AtomicUsize>,
     cut: Arc<AtomicUsize>,
     cut_answering: Arc<AtomicUsize>,
 }
@@ -141,10 +189,9 @@ struct Acceptor<O, S> {
 impl<O, S, F, B> Acceptor<O, S>
 where
     O: Observer,
-    S: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn accept_until_draining(&self, listener: TcpListener) {
@@ -165,43 +212,84 @@ where
     }
 
     async fn admit(&self, accepted: io::Result<(TcpStream, SocketAddr)>) {
-        match accepted {
-            Ok((stream, peer)) if self.open.load(Ordering::Relaxed) < self.options.connections_max => {
-                debug!(%peer, "connection opened");
-                let open = (self.observer.opened(), Counted::new(&self.open));
-                self.connections.spawn(self.clone().handle(stream, peer, open));
-            }
-            Ok((stream, peer)) => {
-                debug!(%peer, "connection refused, the limit is reached");
-                self.observer.refused(&stream);
-            }
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 warn!(%error, "accepting a connection failed");
-                tokio::time::sleep(self.options.accept_pause).await;
+                return tokio::time::sleep(self.options.accept_pause).await;
+            }
+        };
+        let address = peer.ip().to_canonical();
+        match self.places.enter(address, self.options.proxies.trust(address)) {
+            Some(place) => {
+                debug!(%peer, "connection opened");
+                let guard = self.observer.opened();
+                self.connections
+                    .spawn(self.clone().handle(stream, peer, place, guard));
+            }
+            None => {
+                debug!(%peer, "connection refused, the limit is reached");
+                self.observer.refused();
+                if self.options.tls.is_none() {
+                    refuse(&stream, self.options.section);
+                }
             }
         }
     }
 
-    async fn handle(self, stream: TcpStream, peer: SocketAddr, open: (O::Guard, Counted)) {
+    async fn handle(self, stream: TcpStream, peer: SocketAddr, place: Place, guard: O::Guard) {
         prepare(&stream, peer, self.options.write_timeout);
-        // An upgraded connection outlives this task and counts as open for as long.
-        let stream = WriteTimeout::new(stream, self.options.write_timeout, open);
+        let own = stream
+            .local_addr()
+            .map_or(IpAddr::from([0, 0, 0, 0]), |own| own.ip());
+        let connection = Connection {
+            peer,
+            own,
+            is_tls: self.options.tls.is_some(),
+        };
+        let Some(tls) = &self.options.tls else {
+            return self.run(stream, connection, place, guard).await;
+        };
+        let shaking_hands = tls.acceptor().accept(stream);
+        let timeout = self.options.head_timeout;
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(timeout, shaking_hands) => shaken,
+            () = place.given_up.cancelled() => return,
+            () = self.stop.cut.cancelled() => return,
+        };
+        match shaken {
+            Ok(Ok(stream)) => self.run(stream, connection, place, guard).await,
+            Ok(Err(error)) => debug!(%peer, %error, "the TLS handshake failed"),
+            Err(_) => debug!(%peer, "the TLS handshake took too long"),
+        }
+    }
+
+    async fn run<T>(self, stream: T, connection: Connection, place: Place, guard: O::Guard)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (peer, given_up) = (connection.peer, place.given_up.clone());
         // hyper times the head of every request but the first bytes, by which it tells the protocols apart; until
         // a first request has arrived the time is watched here.
         let (seen_request, answering) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicUsize>::default());
         let service = service_fn({
             let (seen_request, answering) = (Arc::clone(&seen_request), Arc::clone(&answering));
-            let service = self.service;
-            move |request| {
+            let (front, service) = (Arc::clone(&self.front), self.service.clone());
+            let (activity, is_reserve) = (Arc::clone(&place.activity), place.is_reserve);
+            move |request: Request<Incoming>| {
                 seen_request.store(true, Ordering::Relaxed);
-                let (counted, response) = (Counted::new(&answering), service(request, peer));
+                let counted = Counted::new(&answering);
+                let (front, service) = (Arc::clone(&front), service.clone());
+                let answered = front.pass(request, connection, Arc::clone(&activity), is_reserve, service);
                 async move {
-                    let response = response.await;
+                    let response = answered.await;
                     drop(counted);
                     Ok::<_, Infallible>(response)
                 }
             }
         });
+        // An upgraded connection outlives this task and has its place for as long.
+        let stream = WriteTimeout::new(stream, self.options.write_timeout, (guard, place));
         let connection = self
             .builder
             .serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -225,6 +313,10 @@ where
                     }
                     break;
                 }
+                () = given_up.cancelled() => {
+                    debug!(%peer, "connection given up for a newcomer");
+                    break;
+                }
                 () = self.stop.closing.cancelled(), if !closing => {
                     closing = true;
                     connection.as_mut().graceful_shutdown();
@@ -239,6 +331,30 @@ where
             }
         }
     }
+}
+
+/// Tells a client why it is not served. The few bytes fit the socket's empty buffer; if they do not, the client
+/// only sees the connection close.
+fn refuse(stream: &TcpStream, section: &str) {
+    let body = all_taken(section).body();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{body}",
+        body.len()
+    );
+    if let Err(error) = stream.try_write(answer.as_bytes()) {
+        debug!(%error, "a refused client could not be told");
+    }
+}
+
+fn all_taken(section: &str) -> Problem {
+    let detail = format!(
+        "all connections that `{section}.connections_max` or `{section}.connections_per_address` allows are in \
+         use; try again later"
+    );
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        .kind("connections-taken")
+        .retry_after(1)
 }
 
 /// Sets the socket's options.
@@ -269,6 +385,8 @@ fn builder(options: &Options) -> Builder<TokioExecutor> {
         .keep_alive_interval(options.head_timeout)
         .keep_alive_timeout(options.head_timeout)
         .max_concurrent_streams(options.streams_max)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
         .max_header_list_size(u32::try_from(options.head_bytes_max).unwrap_or(u32::MAX));
     builder
 }

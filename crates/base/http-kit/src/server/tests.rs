@@ -1,25 +1,39 @@
 //! A server against clients that misbehave, and its end.
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::*;
 
-const REQUEST: &[u8] = b"GET /quick HTTP/1.1\r\nhost: x\r\n\r\n";
-const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n";
+const REQUEST: &[u8] = b"GET /quick HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const SLOW: &[u8] = b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
     Options {
+        section: "http",
         connections_max: 100,
+        connections_per_address: 100,
         head_timeout: LIMIT,
         head_bytes_max: 16 * 1024,
+        body: BodyLimits {
+            timeout: LIMIT,
+            bytes_per_second: 1000,
+            held_max: 1 << 20,
+        },
         streams_max: 10,
         write_timeout: None,
         accept_pause: Duration::from_millis(10),
+        probes: &["/healthz"],
+        hosts: HostRule {
+            is_loopback: true,
+            ..HostRule::default()
+        },
+        proxies: Proxies::default(),
+        tls: None,
     }
 }
 
@@ -31,8 +45,7 @@ impl Observer for Refusals {
 
     fn opened(&self) {}
 
-    fn refused(&self, stream: &TcpStream) {
-        stream.try_write(b"full").unwrap();
+    fn refused(&self) {
         self.0.send(()).unwrap();
     }
 }
@@ -53,16 +66,19 @@ async fn start_with(options: Options, observer: impl Observer) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), Stop::default());
     let (sender, slow) = mpsc::unbounded_channel();
-    let service = move |request: Request<Incoming>, _| {
+    let service = move |request: Request<RequestBody>| {
         let sender = sender.clone();
         async move {
-            if request.uri().path() == "/slow" {
+            let path = request.uri().path().to_owned();
+            if path.starts_with("/read") {
+                request.into_body().collect().await.ok();
+            }
+            if path.ends_with("slow") {
                 let (release, released) = oneshot::channel();
                 sender.send(release).unwrap();
                 released.await.ok();
             }
-            let large = request.uri().path() == "/large";
-            let body = if large {
+            let body = if path == "/large" {
                 vec![b'x'; 64 << 20].into()
             } else {
                 Bytes::from("done")
@@ -109,13 +125,18 @@ async fn connections_beyond_the_limit_are_refused() {
     let (refusals, mut refused) = mpsc::unbounded_channel();
     let limited = Options {
         connections_max: 1,
+        probes: &[],
         ..options()
     };
-    let server = start_with(limited, Refusals(refusals)).await;
-    let mut first = send(server.address, REQUEST).await;
-    assert!(read_response(&mut first).await.starts_with("HTTP/1.1 200 OK\r\n"));
-    assert_eq!(read_all(send(server.address, b"").await).await, "full");
+    let mut server = start_with(limited, Refusals(refusals)).await;
+    let mut first = send(server.address, SLOW).await;
+    let release = server.slow.recv().await.unwrap();
+    let text = read_all(send(server.address, b"").await).await;
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    assert!(text.contains("`http.connections_max`"), "{text}");
     refused.recv().await.unwrap();
+    release.send(()).unwrap();
+    read_response(&mut first).await;
     // Its place is free again when it has gone.
     drop(first);
     loop {
@@ -124,6 +145,173 @@ async fn connections_beyond_the_limit_are_refused() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn connections_that_wait_for_their_clients_make_room() {
+    let limited = Options {
+        connections_max: 3,
+        connections_per_address: 3,
+        ..options()
+    };
+    let server = start(limited).await;
+    let mut idle = send(server.address, REQUEST).await;
+    read_response(&mut idle).await;
+    let head = send(server.address, b"GET / HTTP/1.1\r\nhost: loc").await;
+    let body = send(
+        server.address,
+        b"POST /read HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n1",
+    )
+    .await;
+    let mut served = Vec::new();
+    while served.len() < 3 {
+        let mut stream = send(server.address, REQUEST).await;
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.unwrap();
+        if &start == b"HTTP/1.1 200" {
+            served.push(stream);
+        }
+    }
+    for stalled in [idle, head, body] {
+        assert_eq!(read_all(stalled).await, "");
+    }
+}
+
+#[tokio::test]
+async fn probes_are_answered_when_all_places_are_in_use() {
+    let limited = Options {
+        connections_max: 1,
+        ..options()
+    };
+    let mut server = start(limited).await;
+    let _busy = send(server.address, SLOW).await;
+    let _release = server.slow.recv().await.unwrap();
+    let probe = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let text = read_all(send(server.address, probe).await).await;
+    assert!(
+        text.starts_with("HTTP/1.1 200 ") && text.contains("connection: close"),
+        "{text}"
+    );
+    let text = read_all(send(server.address, REQUEST).await).await;
+    assert!(
+        text.starts_with("HTTP/1.1 503 ") && text.contains("connections-taken"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_places() {
+    let limited = Options {
+        connections_max: 4,
+        connections_per_address: 0,
+        probes: &[],
+        ..options()
+    };
+    let mut server = start(limited).await;
+    let mut busy = Vec::new();
+    for _ in 0..2 {
+        busy.push(send(server.address, SLOW).await);
+        busy_release(&mut server).await;
+    }
+    let text = read_all(send(server.address, REQUEST).await).await;
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut other = socket.connect(server.address).await.unwrap();
+    other.write_all(REQUEST).await.unwrap();
+    read_response(&mut other).await;
+}
+
+/// Waits for the next slow request, which stays unanswered.
+async fn busy_release(server: &mut Running) {
+    std::mem::forget(server.slow.recv().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_slow_body_is_answered_408_and_its_connection_closed() {
+    let hasty = Options {
+        body: BodyLimits {
+            timeout: Duration::from_millis(100),
+            ..options().body
+        },
+        ..options()
+    };
+    let server = start(hasty).await;
+    let half = b"POST /read HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nx";
+    let text = read_all(send(server.address, half).await).await;
+    assert!(
+        text.starts_with("HTTP/1.1 408 ") && text.contains("body-slow"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_keeps_its_pace_has_all_the_time_it_needs() {
+    let hasty = Options {
+        body: BodyLimits {
+            timeout: Duration::from_millis(200),
+            bytes_per_second: 10,
+            ..options().body
+        },
+        ..options()
+    };
+    let server = start(hasty).await;
+    let head = b"POST /read HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n";
+    let mut stream = send(server.address, head).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        stream.write_all(b"x").await.unwrap();
+    }
+    read_response(&mut stream).await;
+}
+
+#[tokio::test]
+async fn bodies_take_no_more_memory_than_allowed() {
+    let small = Options {
+        body: BodyLimits {
+            held_max: 1000,
+            ..options().body
+        },
+        ..options()
+    };
+    let mut server = start(small).await;
+    let post = |path: &str, length: usize| {
+        let body = "x".repeat(length);
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    let _first = send(server.address, post("/read-slow", 900).as_bytes()).await;
+    let release = server.slow.recv().await.unwrap();
+    let text = read_all(send(server.address, post("/read", 200).as_bytes()).await).await;
+    assert!(
+        text.starts_with("HTTP/1.1 503 ") && text.contains("bodies-full"),
+        "{text}"
+    );
+    assert!(text.contains("`http.bodies_max`"), "{text}");
+    release.send(()).unwrap();
+    let mut stream = send(server.address, post("/read", 900).as_bytes()).await;
+    while !read_response(&mut stream).await.contains(" 200 ") {
+        stream = send(server.address, post("/read", 900).as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_name_is_answered_421_before_the_body_is_read() {
+    let server = start(options()).await;
+    for host in ["evil.test", "evil.test:7400"] {
+        let head = format!("POST /read HTTP/1.1\r\nhost: {host}\r\ncontent-length: 1000\r\n\r\n");
+        let text = read_all(send(server.address, head.as_bytes()).await).await;
+        assert!(
+            text.starts_with("HTTP/1.1 421 ") && text.contains("`http.hosts`"),
+            "{text}"
+        );
+    }
+    let head =
+        b"POST /read HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.test\r\ncontent-length: 9\r\n\r\n";
+    let text = read_all(send(server.address, head).await).await;
+    assert!(
+        text.starts_with("HTTP/1.1 403 ") && text.contains("foreign-page"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -147,7 +335,10 @@ async fn a_slow_head_ends_the_connection() {
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused() {
     let server = start(options()).await;
-    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx-y: {}\r\n\r\n", "z".repeat(20_000));
+    let head = format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx-y: {}\r\n\r\n",
+        "z".repeat(20_000)
+    );
     let text = read_all(send(server.address, head.as_bytes()).await).await;
     assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
 }
@@ -160,7 +351,7 @@ async fn a_client_that_reads_nothing_is_cut_off() {
         ..options()
     };
     let server = start(impatient).await;
-    let _stalled = send(server.address, b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let _stalled = send(server.address, b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let began = tokio::time::Instant::now();
     loop {
         let text = read_all(send(server.address, b"GET / HTTP/1.0\r\n\r\n").await).await;
@@ -196,7 +387,7 @@ async fn what_is_open_at_the_cut_is_counted() {
     let mut server = start(options()).await;
     let slow = send(server.address, SLOW).await;
     let _release = server.slow.recv().await.unwrap();
-    let half = send(server.address, b"GET / HTTP/1.1\r\nhost: x\r\n").await;
+    let half = send(server.address, b"GET / HTTP/1.1\r\nhost: localhost\r\n").await;
     // The server reads the half head before it drains.
     let mut other = send(server.address, REQUEST).await;
     read_response(&mut other).await;

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 /// The floors of ARCHITECTURE.md, from the ground up.
 const FLOORS: &[&[&str]] = &[
-    &["resp", "config", "clock", "sql"],
+    &["resp", "config", "clock", "sql", "net"],
     &[
         "command-spec",
         "store",
         "lua",
         "tiering",
         "wal",
-        "net",
         "process",
         "telemetry",
     ],

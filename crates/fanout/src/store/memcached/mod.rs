@@ -222,8 +222,8 @@ impl MemcachedStore {
             match key.strip_prefix(id) {
                 Some("") => {
                     let request: RequestJson = serde_json::from_slice(&value).map_err(unreadable)?;
+                    found = request._id == id;
                     (stored.method, stored.url) = (request._method, request._url);
-                    found = true;
                 }
                 Some(key) if key.ends_with(ENDPOINTS) => {
                     stored.endpoints = serde_json::from_slice(&value).unwrap_or_default();
@@ -259,6 +259,7 @@ impl MemcachedStore {
 /// The request as serinin stores it.
 #[derive(serde::Deserialize)]
 struct RequestJson {
+    _id: String,
     _method: String,
     _url: String,
 }

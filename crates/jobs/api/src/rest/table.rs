@@ -29,6 +29,19 @@ pub(crate) struct Route {
     pub(crate) mount: Option<fn() -> MethodRouter<Api>>,
 }
 
+impl Route {
+    /// Returns the method as HTTP writes it.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self.method {
+            "get" => "GET",
+            "put" => "PUT",
+            "post" => "POST",
+            "delete" => "DELETE",
+            other => unreachable!("no route takes {other}"),
+        }
+    }
+}
+
 /// A parameter of the query.
 pub(crate) struct Param {
     pub(crate) name: &'static str,

@@ -16,6 +16,8 @@ pub(crate) enum Scope {
     Work,
     /// See jobs, queues and events.
     Read,
+    /// Read the metrics of the server, and nothing else.
+    Metrics,
     /// Everything, for all tenants.
     Admin,
 }
@@ -26,6 +28,7 @@ pub(crate) fn scopes(list: &[Scope]) -> Scopes {
         enqueue: list.contains(&Scope::Enqueue),
         work: list.contains(&Scope::Work),
         read: list.contains(&Scope::Read),
+        metrics: list.contains(&Scope::Metrics),
         admin: list.contains(&Scope::Admin),
     }
 }
@@ -35,6 +38,7 @@ pub(crate) fn scope_list(scopes: Scopes) -> Vec<Scope> {
         (scopes.enqueue, Scope::Enqueue),
         (scopes.work, Scope::Work),
         (scopes.read, Scope::Read),
+        (scopes.metrics, Scope::Metrics),
         (scopes.admin, Scope::Admin),
     ];
     all.into_iter()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use nagaya_clock::SystemClock;
-use nagaya_fanout::{Fanout, FanoutConfig, IdSource, RequestIdKind, Server, StoreKind, open_store};
+use nagaya_fanout::{Access, Fanout, FanoutConfig, IdSource, RequestIdKind, Server, StoreKind, open_store};
 use nagaya_ids::mint::Mint;
 use nagaya_redis_client::RedisUrl;
 use nagaya_telemetry::metrics::Metrics;
@@ -22,11 +22,13 @@ use crate::app::banner::reachable;
 use crate::app::readiness::{Readiness, Ready};
 use crate::app::service::{Running, Service, Shutdown};
 use crate::app::settings::Settings;
+use crate::http::{HttpConfig, ReloadingTls, TlsFiles, beside_reloads};
 
 /// The listener, bound, and the service behind it.
 pub(crate) struct FanoutService {
     fanout: Arc<Fanout>,
     server: Server,
+    tls: Option<ReloadingTls>,
     address: SocketAddr,
     reload: Reload,
     monitor: Option<Duration>,
@@ -56,24 +58,34 @@ impl FanoutService {
             (RequestIdKind::Minted | RequestIdKind::Uuid, _) => IdSource::Uuid,
         };
         let is_embedded = config.store == StoreKind::Embedded;
-        let mut service = FanoutService::bind(config, Some(url), ids, reload, metrics).await?;
+        let mut service =
+            FanoutService::bind(config, &settings.http, Some(url), ids, reload, metrics).await?;
         service.room = is_embedded.then(|| readiness.clone());
         Ok(Some(service))
     }
 
     pub(super) async fn bind(
         config: FanoutConfig,
+        http: &HttpConfig,
         house: Option<RedisUrl>,
         ids: IdSource,
         reload: Reload,
         metrics: &Metrics,
     ) -> anyhow::Result<FanoutService> {
         let listen = config.listen;
+        let tls = TlsFiles::of("fanout", &config.tls_cert, &config.tls_key, &config.tls_client_ca);
+        let tls = tls.map(TlsFiles::open).transpose()?;
+        let access = Access {
+            hosts: http.hosts.clone(),
+            proxies: http.proxies()?,
+            tls: tls.as_ref().map(|tls| tls.tls.clone()),
+        };
         let store = open_store(&config, house, Arc::new(SystemClock))?;
         let fanout = Arc::new(Fanout::new(config, store, ids)?);
         let server = Server::bind(Arc::clone(&fanout), listen.0).await.map_err(|error| {
             anyhow!("cannot listen on {listen} for requests to fan out: {error}; choose another address with --fanout-listen")
         })?;
+        let server = server.with_access(access);
         let address = server
             .address()
             .context("cannot tell the address of the fan-out")?;
@@ -82,6 +94,7 @@ impl FanoutService {
         Ok(FanoutService {
             fanout,
             server,
+            tls,
             address,
             reload,
             monitor: None,
@@ -116,6 +129,7 @@ impl Service for FanoutService {
             let Self {
                 fanout,
                 server,
+                tls,
                 reload,
                 monitor,
                 room,
@@ -147,7 +161,7 @@ impl Service for FanoutService {
                 }
             };
             let cut = tokio::select! {
-                cut = server.run(draining.clone(), cut.clone()) => cut,
+                cut = beside_reloads(tls, server.run(draining.clone(), cut.clone())) => cut,
                 () = told => unreachable!("it tells and then waits for ever"),
                 () = reload::on_hangup(&fanout, &reload) => unreachable!("it never ends"),
                 () = monitored => unreachable!("it never ends"),

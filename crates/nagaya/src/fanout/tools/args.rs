@@ -89,6 +89,9 @@ pub(crate) struct GetArgs {
     /// Where requests are taken [default: fanout.listen of the settings]
     #[arg(long)]
     pub(super) url: Option<String>,
+    /// Trust the certificates of this PEM file [default: http.ca]
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
 }
 
 fn endpoint(text: &str) -> Result<(String, String), String> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::args::GetArgs;
 use crate::app::banner::local_url;
+use crate::http::{HttpConfig, scheme};
 use crate::status::get_within;
 
 /// Added to the requested wait, which the server bounds.
@@ -20,11 +21,14 @@ const ANSWER_MAX: usize = 2 << 30;
 
 pub(super) fn get(loaded: &Loaded, args: &GetArgs) -> anyhow::Result<ExitCode> {
     let config: FanoutConfig = loaded.section();
-    let url = args.url.clone().unwrap_or_else(|| local_url(config.listen.0));
+    let http: HttpConfig = loaded.section();
+    let own = || local_url(scheme(config.tls_cert.is_some()), config.listen.0);
+    let url = args.url.clone().unwrap_or_else(own);
+    let ca = args.ca.as_deref().or(http.ca.as_deref());
     let mut code = ExitCode::SUCCESS;
     for id in &args.ids {
         let path = path(id, args);
-        let answer = get_within(&url, &path, config.token.as_ref(), PATIENCE, ANSWER_MAX)?;
+        let answer = get_within(&url, &path, config.token.as_ref(), ca, PATIENCE, ANSWER_MAX)?;
         match answer.status {
             200 => {
                 let request: Value = serde_json::from_str(&answer.body)

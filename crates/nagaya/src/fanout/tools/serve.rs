@@ -24,7 +24,7 @@ use crate::app::settings::{self, HouseConfig, IdsConfig};
 use crate::app::supervisor::Supervisor;
 use crate::app::up;
 use crate::cli::GlobalArgs;
-use crate::fanout::{FanoutService, Reload};
+use crate::fanout::{FanoutService, Reload, check_credentials};
 use crate::http::{HttpConfig, HttpServer, HttpState};
 
 /// Practically unlimited: serinin waits forever when its file sets no limit.
@@ -35,6 +35,8 @@ struct Plan {
     config: FanoutConfig,
     drain_timeout: Duration,
     http: Option<HttpConfig>,
+    /// Names and proxies, which all listeners share.
+    shared: HttpConfig,
     ids: IdSource,
     monitor: Option<Duration>,
     reload: Reload,
@@ -56,9 +58,11 @@ impl Plan {
     fn new(loaded: &Loaded, args: ServeArgs, global: GlobalArgs, flags: Vec<Flag>) -> anyhow::Result<Plan> {
         let mut house: HouseConfig = loaded.section();
         house.insecure |= args.insecure;
+        let shared: HttpConfig = loaded.section();
+        shared.check()?;
         let http = args.http_listen.map(|listen| HttpConfig {
             listen,
-            ..loaded.section()
+            ..shared.clone()
         });
         let monitor = args
             .monitor
@@ -110,6 +114,7 @@ impl Plan {
             config,
             drain_timeout,
             http,
+            shared,
             ids,
             monitor,
             reload,
@@ -123,7 +128,8 @@ impl Plan {
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::new(up::VERSION, Arc::clone(&clock)));
-        let fanout = FanoutService::bind(self.config, None, self.ids, self.reload, &metrics).await?;
+        let fanout =
+            FanoutService::bind(self.config, &self.shared, None, self.ids, self.reload, &metrics).await?;
         let fanout = fanout.monitored(self.monitor);
         let address = fanout.address();
         let names: &[&str] = match self.http {
@@ -143,6 +149,7 @@ impl Plan {
                 routes: Default::default(),
                 self_guarded: axum::Router::new(),
                 tokens: None,
+                rights: Default::default(),
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);
@@ -172,6 +179,7 @@ fn configure(args: &ServeArgs, base: FanoutConfig) -> anyhow::Result<Imported> {
         config.redis = Some(Secret::new(url.as_str()));
     }
     config.check()?;
+    check_credentials(config)?;
     Ok(imported)
 }
 

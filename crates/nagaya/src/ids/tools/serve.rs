@@ -125,6 +125,7 @@ impl Plan {
                 routes,
                 self_guarded: axum::Router::new(),
                 tokens: None,
+                rights: Default::default(),
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

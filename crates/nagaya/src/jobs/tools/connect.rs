@@ -1,5 +1,6 @@
 //! The running server that the tools speak to.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,13 +19,17 @@ pub(crate) struct ConnectArgs {
     /// Where the house listens [default: http.listen of the settings]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Trust the certificates of this PEM file [default: http.ca]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// Prepares a client for the server of the flags and settings. The token comes from the environment or is the
 /// one of the settings.
 pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Client> {
     let http: HttpConfig = loaded.section();
-    let url = args.url.clone().unwrap_or_else(|| local_url(http.listen.0));
+    let own = || local_url(http.scheme(), http.listen.0);
+    let url = args.url.clone().unwrap_or_else(own);
     let retry = RetryPolicy {
         attempts: 3,
         max: Duration::from_secs(2),
@@ -33,6 +38,9 @@ pub(crate) fn connect(loaded: &Loaded, args: &ConnectArgs) -> anyhow::Result<Cli
     let mut builder = Client::builder(&url).retry(retry);
     if let Some(token) = token(&http) {
         builder = builder.token(token.reveal());
+    }
+    if let Some(ca) = args.ca.as_ref().or(http.ca.as_ref()) {
+        builder = builder.ca(ca);
     }
     builder.build().context("the house cannot be spoken to")
 }

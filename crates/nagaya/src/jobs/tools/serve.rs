@@ -106,6 +106,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         routes: axum::Router::new(),
         self_guarded: jobs.routes(),
         tokens: Some(jobs.api()),
+        rights: Default::default(),
     };
     let http = HttpServer::bind(Arc::new(state)).await?;
     let address = http.address().context("cannot tell the HTTP address")?;

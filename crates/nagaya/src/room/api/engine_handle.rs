@@ -23,6 +23,7 @@ const REPLY_LIMIT: Duration = Duration::from_secs(15);
 pub(crate) struct EngineHandle {
     client: Client,
     address: SocketAddr,
+    has_password: bool,
     pub(super) backend: EngineBackend,
 }
 
@@ -46,6 +47,7 @@ impl EngineHandle {
     ) -> Result<EngineHandle, Error> {
         let there = reachable(address);
         let mut url = RedisUrl::single(there.ip().to_string(), there.port());
+        let has_password = password.is_some();
         url.password = password;
         let options = Options {
             reply_limit: REPLY_LIMIT,
@@ -55,12 +57,33 @@ impl EngineHandle {
         Ok(EngineHandle {
             client: Client::new(url, options)?,
             address,
+            has_password,
             backend,
         })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns whether any user of the room has a password: that of the settings, one set by CONFIG SET requirepass,
+    /// or one of ACL SETUSER. If the room does not tell, it is taken to have one.
+    pub(super) async fn asks_password(&self) -> bool {
+        if self.has_password {
+            return true;
+        }
+        let rules = self.try_call(&[b"ACL", b"LIST"]).await;
+        match rules {
+            Ok(Frame::Array(users)) => users
+                .iter()
+                .filter_map(nagaya_redis_client::reply::text)
+                .any(|rules| rules.split(' ').any(|rule| rule.starts_with('#'))),
+            // A proxy without ACLs knows the password of the settings only.
+            Err(error) if matches!(self.backend, EngineBackend::Tiered { .. }) => error
+                .server_error()
+                .is_none_or(|error| matches!(error.code(), "NOAUTH" | "WRONGPASS" | "NOPERM")),
+            Ok(_) | Err(_) => true,
+        }
     }
 
     /// Runs a command as a client does.

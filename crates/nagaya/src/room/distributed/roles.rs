@@ -244,6 +244,7 @@ impl Plan {
                 routes: axum::Router::new(),
                 self_guarded: axum::Router::new(),
                 tokens: None,
+                rights: Default::default(),
             };
             let http = HttpServer::bind(Arc::new(state)).await?;
             http_address = Some(http.address().context("cannot tell the HTTP address")?);

@@ -62,4 +62,4 @@ async function run(scenarios) {
   }
 }
 
-module.exports = { run };
+module.exports = { FLAGS, program, run };

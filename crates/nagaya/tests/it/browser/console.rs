@@ -9,7 +9,7 @@ fn the_overview_is_readable_for_everybody() {
 
 #[test]
 fn a_token_signs_in_and_one_that_may_only_look_changes_nothing() {
-    let house = house().args(["--set", "http.token=house-token"]);
+    let house = house().args(["--set", "http.token=house-token-of-tests"]);
     check(&Scenario::with(house), "console_frame.js", "signIn");
 }
 

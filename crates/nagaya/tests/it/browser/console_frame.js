@@ -38,7 +38,7 @@ run({
 
   async signIn(browser, base) {
     const page = await browser.page();
-    const house = api(base, 'house-token');
+    const house = api(base, 'house-token-of-tests');
     const make = (scopes) => house.post('/v1/tokens', { tenant: 'default', name: scopes.join('-'), scopes });
     const { token: readToken } = await make(['read']);
     await house.enqueue({ queue: 'mail', payload: 1 });
@@ -51,7 +51,7 @@ run({
     await accessible(page, 'a sign-in that failed');
     forgive(browser, 403);
 
-    await signIn(page, 'house-token');
+    await signIn(page, 'house-token-of-tests');
     assert.equal(page.url(), `${base}/jobs`);
     await says(page, 'mail');
     const [cookie] = await page.cookies();

@@ -4,6 +4,7 @@
 
 mod console;
 mod console_parts;
+mod rebinding;
 mod results;
 
 use super::clients::{Scenario, installed};

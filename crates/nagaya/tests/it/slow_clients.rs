@@ -1,0 +1,212 @@
+//! Clients that connect and then do as little as they can, on every HTTP listener.
+//!
+//! With `NAGAYA_TEST_LONG=1` there are 2000 of them for two minutes.
+
+use super::*;
+use crate::fanout_serve::Endpoint;
+use nagaya_testkit::http;
+use std::time::Instant;
+
+/// What a stalled client sends before it goes silent.
+const STALLS: &[&str] = &[
+    "POST /sign-in HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+     content-length: 1000\r\n\r\nx",
+    "",
+    "GET /v1/house HTTP/1.1\r\nhost: loc",
+    "POST /nagaya.jobs.v1.Jobs/Enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/grpc\r\n\
+     content-length: 100000\r\n\r\nx",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+];
+
+struct Plan {
+    clients: usize,
+    lasts: Duration,
+}
+
+impl Plan {
+    fn get() -> Plan {
+        match std::env::var_os("NAGAYA_TEST_LONG") {
+            Some(_) => Plan {
+                clients: 2000,
+                lasts: Duration::from_secs(120),
+            },
+            None => Plan {
+                clients: 300,
+                lasts: Duration::from_secs(2),
+            },
+        }
+    }
+}
+
+/// Stalled connections, which are opened again when the server closes them.
+struct Crowd {
+    address: SocketAddr,
+    clients: Vec<Option<TcpStream>>,
+    opened: usize,
+}
+
+impl Crowd {
+    fn gather(address: SocketAddr, clients: usize) -> Crowd {
+        let mut crowd = Crowd {
+            address,
+            clients: (0..clients).map(|_| None).collect(),
+            opened: 0,
+        };
+        crowd.come_back();
+        crowd
+    }
+
+    /// Connects those again that were closed.
+    fn come_back(&mut self) {
+        for client in &mut self.clients {
+            let is_open = client.as_mut().is_some_and(|stream| {
+                let mut buffer = [0; 4096];
+                match stream.read(&mut buffer) {
+                    Ok(0) => false,
+                    Ok(_) => true,
+                    Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+                }
+            });
+            if is_open {
+                continue;
+            }
+            let stall = STALLS[self.opened % STALLS.len()];
+            self.opened += 1;
+            *client = TcpStream::connect_timeout(&self.address, LIMIT)
+                .ok()
+                .and_then(|mut stream| {
+                    stream.write_all(stall.as_bytes()).ok()?;
+                    stream.set_nonblocking(true).ok()?;
+                    Some(stream)
+                });
+        }
+    }
+}
+
+/// Resident memory of a house, in bytes.
+fn resident(house: &Nagaya) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", house.process().pid().unwrap())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kilobytes << 10
+}
+
+/// Lets a crowd stall on a listener while health is probed and a good client is served.
+fn withstand(house: &Nagaya, listener: &str, good: impl Fn() -> bool) {
+    let plan = Plan::get();
+    let before = resident(house);
+    let mut crowd = Crowd::gather(house.address(listener), plan.clients);
+    let (until, mut slowest, mut served, mut most) = (Instant::now() + plan.lasts, Duration::ZERO, 0, 0);
+    while Instant::now() < until {
+        let asked = Instant::now();
+        let health = http::get(house.address("http"), "/healthz");
+        slowest = slowest.max(asked.elapsed());
+        assert_eq!(health.unwrap().status, 200);
+        assert_eq!(http::get(house.address("http"), "/readyz").unwrap().status, 200);
+        assert!(good(), "a good client was not served after {served} times");
+        served += 1;
+        most = most.max(resident(house));
+        crowd.come_back();
+    }
+    eprintln!(
+        "{listener}: {} stalled clients, {} connections in {:?}; slowest health {slowest:?}, good client served {served} \
+         times, memory {} kB before, {} kB at most",
+        plan.clients,
+        crowd.opened,
+        plan.lasts,
+        before >> 10,
+        most >> 10
+    );
+    assert!(slowest < Duration::from_secs(1), "health took {slowest:?}");
+    let allowed = plan.clients as u64 * (64 << 10) + (64 << 20);
+    assert!(
+        most.saturating_sub(before) < allowed,
+        "memory grew from {before} to {most}"
+    );
+}
+
+#[test]
+fn stalled_clients_keep_nobody_from_the_http_listener() {
+    let token = "a-token-for-tests";
+    let house = house()
+        .env("NAGAYA_HTTP__TOKEN", token)
+        .args([
+            "--set",
+            "http.connections_max=200",
+            "--set",
+            "http.body_timeout=1s",
+        ])
+        .start();
+    let head = format!("GET /v1/house HTTP/1.1\r\nauthorization: Bearer {token}");
+    withstand(&house, "http", || {
+        ask(house.address("http"), &head).starts_with("HTTP/1.1 200 ")
+    });
+}
+
+#[test]
+fn stalled_clients_keep_nobody_from_an_open_http_listener() {
+    let house = house().args(["--set", "http.connections_max=200"]).start();
+    withstand(&house, "http", || {
+        ask(house.address("http"), "GET /v1/house HTTP/1.1").starts_with("HTTP/1.1 200 ")
+    });
+}
+
+#[test]
+fn stalled_clients_keep_nobody_from_the_fanouts_listener() {
+    let endpoint = Endpoint::start("one");
+    let house = house()
+        .listener("fanout")
+        .args(["--set", &format!("fanout.endpoints=a={}", endpoint.url)])
+        .args([
+            "--set",
+            "fanout.connections_max=200",
+            "--set",
+            "fanout.handlers=4",
+        ])
+        .start();
+    withstand(&house, "fanout", || {
+        let post = "POST /p HTTP/1.1\r\ncontent-length: 0";
+        ask(house.address("fanout"), post).starts_with("HTTP/1.1 200 ")
+    });
+}
+
+#[test]
+fn eleven_hundred_half_bodies_do_not_take_the_house_away() {
+    let house = house().start();
+    let address = house.address("http");
+    let crowd: Vec<TcpStream> = (0..1100).map(|_| send(address, STALLS[0])).collect();
+    for path in ["/readyz", "/v1/house", "/"] {
+        let answer = nagaya_testkit::wait::value("an answer", LIMIT, || {
+            Some(ask(address, &format!("GET {path} HTTP/1.1"))).filter(|answer| !answer.is_empty())
+        });
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+    }
+    drop(crowd);
+}
+
+#[test]
+fn bodies_in_progress_have_a_limit_with_a_name() {
+    let house = house()
+        .args(["--set", "http.bodies_max=1mb", "--set", "http.body_timeout=30s"])
+        .start();
+    let address = house.address("http");
+    let part = "x".repeat(50_000);
+    let half = format!(
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n\
+         \"{part}"
+    );
+    let crowd: Vec<TcpStream> = (0..30).map(|_| send(address, &half)).collect();
+    let refused = nagaya_testkit::wait::value("a refusal", LIMIT, || {
+        crowd.iter().find_map(|mut stream| {
+            stream.set_nonblocking(true).unwrap();
+            let mut buffer = [0; 4096];
+            let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
+            Some(String::from_utf8_lossy(&buffer[..read]).into_owned())
+        })
+    });
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(
+        refused.contains("/problems/bodies-full") && refused.contains("`http.bodies_max`"),
+        "{refused}"
+    );
+}
