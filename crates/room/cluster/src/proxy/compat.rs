@@ -22,7 +22,7 @@ const GENERAL: &[&str] = &[
     "PUBLISH and SPUBLISH count all clients of this server that listen; another server like this one, and all its clients, count as one.",
     "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
     "ACL users belong to the server that the client is connected to. With `room.acl_file` each server reads its file at its start and by ACL LOAD, and ACL SAVE writes it; several servers may read one file, and each needs ACL LOAD after a change. Without it users end with the process.",
-    "Inside scripts and functions the Redis servers see nagaya's own user: which keys are used is checked against the declared ones, and so against the caller's patterns, but which commands and channels is not. Allow EVAL, EVALSHA and FCALL to users who may run all commands on their keys.",
+    "Scripts cannot use `_G`, `load` and `loadstring`. They may call what the rule (selector) that allows them allows, and publish if that allows every channel. Functions need a user who may run all commands that functions can call, with every channel.",
     "SORT with a BY or GET pattern reads keys that it does not name and is refused, as in a Cluster.",
     "CLIENT REPLY, RESP3 and Pub/Sub work as everywhere; client tracking does not.",
 ];

@@ -101,6 +101,10 @@ impl Worker<'_> {
                     args,
                     bytes,
                 };
+                if let Some(refusal) = scripts::refuse_function(&session.client, &request) {
+                    self.refuse(session, &args, &refusal);
+                    return Handled::Done;
+                }
                 self.dispatch(session, &request)
             }
             Err(error) => {
@@ -252,7 +256,7 @@ impl Worker<'_> {
 
     fn run_script(&mut self, session: &mut Session, request: &Request<'_>, script: Script) -> Handled {
         let knows_nodes = !self.io.upstream.nodes.are_unknown();
-        let prepared = match scripts::prepare(&self.env, request, script, knows_nodes) {
+        let prepared = match scripts::prepare(&self.env, &session.client, request, script, knows_nodes) {
             Ok(prepared) => prepared,
             Err(text) => {
                 session.reply_error(&text);

@@ -19,7 +19,7 @@ use nagaya_tiering::cold::Kind;
 use nagaya_tiering::hot::Chunk;
 use nagaya_tiering::protocol::{Part, Tokens};
 
-use crate::support::{LIMIT, cluster_url, config, connect, start};
+use crate::support::{LIMIT, Talk, cluster_url, config, connect, start};
 
 /// Makes tags hot with the real scripts and no rows, on a thread of its own per load.
 struct FakeLoads {
@@ -737,4 +737,66 @@ fn functions_are_kept_to_the_keys_they_are_given() {
             .is_some_and(|text| text.contains("undeclared key {q}other")),
         "{refused:?}"
     );
+}
+
+#[test]
+fn scripts_do_no_more_than_their_users_may() {
+    let one = one_server(with_long_leases);
+    let mut admin = connect(&one.proxy);
+    admin.expect("SET {h}k 1", "+OK");
+    admin.expect("SET {o}k secret", "+OK");
+    admin.expect(
+        "ACL SETUSER u on nopass ~{h}* +@read +@scripting +multi +exec",
+        "+OK",
+    );
+    let mut user = connect(&one.proxy);
+    user.expect("AUTH u x", "+OK");
+    let run = |talk: &mut Talk, script: &str| {
+        talk.0.send(&["EVAL", script, "1", "{h}k"]).unwrap();
+        format!("{:?}", talk.receive())
+    };
+    assert_eq!(run(&mut user, "return redis.call('get',KEYS[1])"), "\"1\"");
+    assert_eq!(run(&mut user, "return server.call('GET',KEYS[1])"), "\"1\"");
+    for script in [
+        "return redis.call('set',KEYS[1],2)",
+        "return redis.pcall('SET',KEYS[1],2)",
+        "return redis.call('publish','c','m')",
+        "return redis.call('object','freq','{o}k')",
+        "return redis.call('get','{o}k')",
+        "return _G.redis.call('get','{o}k')",
+        "return loadstring('return redis.call(\"get\",\"{o}k\")')()",
+        "return load(function() return nil end)",
+        "return getmetatable(redis).__index.call('get','{o}k')",
+        "redis.call=nil return redis.call('get','{o}k')",
+        "return server.call('set',KEYS[1],2)",
+    ] {
+        let reply = run(&mut user, script);
+        assert!(reply.starts_with('-'), "{script}: {reply}");
+    }
+    admin.expect("GET {h}k", "\"1\"");
+    // Another's script is held to the rights of who runs it.
+    admin
+        .0
+        .send(&["SCRIPT", "LOAD", "return redis.call('incr',KEYS[1])"])
+        .unwrap();
+    let sha = admin.receive().text();
+    let denied = format!("{:?}", user.say(&format!("EVALSHA {sha} 1 {{h}}k")));
+    assert!(
+        denied.contains("can't run this command or subcommand"),
+        "{denied}"
+    );
+    admin.expect(&format!("EVALSHA {sha} 1 {{h}}k"), "2");
+    user.expect("MULTI", "+OK");
+    user.expect(&format!("EVALSHA {sha} 1 {{h}}k"), "+QUEUED");
+    let denied = format!("{:?}", user.say("EXEC"));
+    assert!(
+        denied.contains("can't run this command or subcommand"),
+        "{denied}"
+    );
+    admin.expect("GET {h}k", "\"2\"");
+    let denied = format!("{:?}", user.say("FCALL f 1 {h}k"));
+    assert!(denied.starts_with("-NOPERM functions run"), "{denied}");
+    admin.expect("ACL SETUSER u +@all allchannels", "+OK");
+    assert_eq!(run(&mut user, "return redis.call('incr',KEYS[1])"), "3");
+    user.expect("FCALL f 1 {h}k", "-ERR Function not found");
 }

@@ -1,8 +1,8 @@
 //! Holds a request against a user's rights.
 
 use nagaya_command_spec::key_positions::each_key;
-use nagaya_command_spec::spec::{ACCESS, NO_AUTH, PUBSUB, TagSpec};
-use nagaya_command_spec::table::Command;
+use nagaya_command_spec::spec::{ACCESS, MAY_REPLICATE, NO_AUTH, NOSCRIPT, PUBSUB, READONLY, TagSpec, WRITE};
+use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_resp::Args;
 use nagaya_tiering::tag::tag_of;
 
@@ -76,6 +76,36 @@ impl Rules {
             reason: Reason::Key,
             at: 1,
         })
+    }
+
+    /// Lists what a script may not call that this request runs: every command that scripts can call, unless
+    /// a selector that allows the request allows the command too. Publishing needs every channel, since the
+    /// channel is known to the script alone.
+    pub fn denied_in_scripts<'t>(
+        &self,
+        table: &'t CommandTable,
+        command: &Command,
+        args: &Args<'_>,
+    ) -> Vec<&'t str> {
+        let able: Vec<&Selector> = self
+            .selectors
+            .iter()
+            .filter(|selector| selector.check(command, args).is_ok())
+            .collect();
+        let may_call = |called: &Command| {
+            able.iter().any(|selector| {
+                let has_command = selector.all_commands || selector.commands.has(called.number);
+                has_command && (selector.all_channels || channels_of(called).is_none())
+            })
+        };
+        // The server itself denies writes to scripts that may only read.
+        let never = match command.spec.flags.has(READONLY) {
+            true => NOSCRIPT.and(WRITE).and(MAY_REPLICATE),
+            false => NOSCRIPT,
+        };
+        let callable = table.every().filter(|called| !called.spec.flags.has(never));
+        let denied = callable.filter(|called| called.subcommands.is_empty() && !may_call(called));
+        denied.map(|called| called.full_name.as_str()).collect()
     }
 
     /// Returns whether the request is allowed by a selector that also may read every key, as a command

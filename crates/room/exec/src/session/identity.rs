@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_command_spec::table::Command;
+use nagaya_command_spec::table::{Command, CommandTable};
 use nagaya_connections::acl::check::{Denied, Reason};
 use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::{Account, Acl, DEFAULT_USER};
@@ -77,6 +77,19 @@ impl Session {
         self.shared.set_user("default".into());
         *self.shared.account.lock() = None;
         self.identity = Identity::default();
+    }
+
+    /// Lists what a script may not call that this request runs; the request was admitted just now.
+    pub fn denied_in_scripts<'t>(
+        &self,
+        table: &'t CommandTable,
+        command: &Command,
+        args: &Args<'_>,
+    ) -> Vec<&'t str> {
+        match &self.identity.rules {
+            Some(rules) if !rules.allow_everything() => rules.denied_in_scripts(table, command, args),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the name of the user that the connection acts for.

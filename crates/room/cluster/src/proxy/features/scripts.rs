@@ -3,6 +3,8 @@
 //! Under the tiering protocol clients' scripts are guarded (see [`script_guard`]); otherwise they go
 //! through as they are.
 
+use nagaya_commands::table;
+use nagaya_exec::session::Session;
 use nagaya_resp::{Args, Limits, Parsed, RequestParser};
 
 use crate::proxy::env::Env;
@@ -26,6 +28,7 @@ pub(crate) struct Prepared {
 /// request to all nodes can be sent now: otherwise it is prepared again later.
 pub(crate) fn prepare(
     env: &Env<'_>,
+    client: &Session,
     request: &Request<'_>,
     script: Script,
     knows_nodes: bool,
@@ -47,7 +50,8 @@ pub(crate) fn prepare(
             reply: None,
         });
     }
-    let (bytes, reply) = guarded(env, &request.args, script)?;
+    let denied = denied(client, request);
+    let (bytes, reply) = guarded(env, &request.args, script, &denied)?;
     Ok(Prepared {
         route,
         bytes: Some(bytes),
@@ -59,6 +63,7 @@ pub(crate) fn prepare(
 /// whole, because a missing one would be noticed too late.
 pub(crate) fn guarded_for_transaction(
     env: &Env<'_>,
+    client: &Session,
     request: &Request<'_>,
     script: Script,
 ) -> Result<Vec<u8>, String> {
@@ -66,12 +71,13 @@ pub(crate) fn guarded_for_transaction(
         return Ok(request.bytes.to_vec());
     }
     let args = &request.args;
+    let denied = denied(client, request);
     match script {
         Script::Eval => {
-            let (_, guarded) = env.shared.scripts.add(args.get(1).unwrap_or_default());
+            let (_, guarded) = env.shared.scripts.add(args.get(1).unwrap_or_default(), &denied);
             Ok(whole(args, &guarded))
         }
-        Script::EvalSha => match env.shared.scripts.find(args.get(1).unwrap_or_default()) {
+        Script::EvalSha => match env.shared.scripts.find(args.get(1).unwrap_or_default(), &denied) {
             Some(guarded) => Ok(whole(args, &guarded)),
             None => Err(NO_SCRIPT.to_owned()),
         },
@@ -79,19 +85,42 @@ pub(crate) fn guarded_for_transaction(
     }
 }
 
+/// Lists what the script of a request may not call.
+fn denied(client: &Session, request: &Request<'_>) -> Vec<&'static str> {
+    client.denied_in_scripts(&table::registry().table, request.command, &request.args)
+}
+
+/// Returns why a client may not call a function, if so. Functions are loaded once for everybody, so that no
+/// prologue can hold them to the rights of their caller.
+pub(crate) fn refuse_function(client: &Session, request: &Request<'_>) -> Option<String> {
+    let is_call = matches!(request.command.full_name.as_str(), "fcall" | "fcall_ro");
+    if !is_call || denied(client, request).is_empty() {
+        return None;
+    }
+    Some(
+        "NOPERM functions run with the right to all commands here: this user has to have it, and every channel"
+            .to_owned(),
+    )
+}
+
 /// Returns what is sent in place of a request, and what its client gets in place of the reply.
-fn guarded(env: &Env<'_>, args: &Args<'_>, script: Script) -> Result<(Vec<u8>, Option<String>), String> {
+fn guarded(
+    env: &Env<'_>,
+    args: &Args<'_>,
+    script: Script,
+    denied: &[&str],
+) -> Result<(Vec<u8>, Option<String>), String> {
     let cache = &env.shared.scripts;
     let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
     let mut reply = None;
     match script {
-        Script::Eval => words[1] = cache.add(&args[1]).1.body.to_vec(),
+        Script::Eval => words[1] = cache.add(&args[1], denied).1.body.to_vec(),
         Script::EvalSha => {
-            let guarded = cache.find(&args[1]).ok_or(NO_SCRIPT)?;
+            let guarded = cache.find(&args[1], denied).ok_or(NO_SCRIPT)?;
             words[1] = guarded.sha.into_bytes();
         }
         Script::Load => {
-            let (sha, guarded) = cache.add(&args[2]);
+            let (sha, guarded) = cache.add(&args[2], denied);
             words[2] = guarded.body.to_vec();
             reply = Some(sha);
         }
@@ -99,7 +128,7 @@ fn guarded(env: &Env<'_>, args: &Args<'_>, script: Script) -> Result<(Vec<u8>, O
             for word in &mut words[2..] {
                 // A script that we do not know counts as missing: nodes know it by our hash.
                 *word = cache
-                    .find(word)
+                    .find(word, denied)
                     .map_or_else(|| b"-".to_vec(), |known| known.sha.into_bytes());
             }
         }

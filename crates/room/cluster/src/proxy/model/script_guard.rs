@@ -1,13 +1,15 @@
-//! Limits clients' scripts to the keys they declare.
+//! Limits clients' scripts to the keys they declare and to the commands that their users may run.
 //!
 //! A script that wrote a key it did not declare would write without a registration: no
-//! saver would ever find it. So each script gets a prologue that replaces `redis`
-//! and checks the keys of every call. The prologue is one line
-//! without a line break, so that the lines of errors stay those of the client's script.
+//! saver would ever find it. And the servers see every script as ours, not as its user's.
+//! So each script gets a prologue that replaces `redis` and checks every call. It also hides
+//! what leads around it to the server's own `redis`: the table of globals, and functions
+//! that compile text. The prologue is one line without a line break, so that the lines of
+//! errors stay those of the client's script.
 //!
-//! A guarded script has another hash than the client's. A [`ScriptCache`] has both, so
-//! that EVALSHA finds it; a script that is not in the cache gets NOSCRIPT, as on a
-//! server that does not have it.
+//! A guarded script has another hash than the client's, and one for each set of commands
+//! that users are denied. A [`ScriptCache`] has all of them, so that EVALSHA finds it; a
+//! script that is not in the cache gets NOSCRIPT, as on a server that does not have it.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -25,7 +27,7 @@ use super::Map;
 const SCRIPTS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 256 << 20;
 
-/// Guarded scripts by the hashes that clients know, and by their own.
+/// Scripts by the hashes that clients know, and guarded ones by their own.
 #[derive(Default)]
 pub(crate) struct ScriptCache {
     cached: Mutex<CachedScripts>,
@@ -33,9 +35,12 @@ pub(crate) struct ScriptCache {
 
 #[derive(Default)]
 struct CachedScripts {
-    guarded: Map<String, Guarded>,
-    /// The hash that clients know, by ours.
-    known_as: Map<String, String>,
+    /// Clients' scripts by their hashes.
+    scripts: Map<String, Arc<[u8]>>,
+    /// By the hash that clients know and what is denied.
+    guarded: Map<(String, String), Guarded>,
+    /// By our hash.
+    known_as: Map<String, (String, String)>,
     bytes: usize,
 }
 
@@ -47,31 +52,20 @@ pub(crate) struct Guarded {
 }
 
 impl ScriptCache {
-    /// Guards a script and caches it; returns it with the hash that its client knows.
-    pub(crate) fn add(&self, script: &[u8]) -> (String, Guarded) {
+    /// Guards a script for who is denied these commands, and caches it; returns it with the hash that its
+    /// client knows.
+    pub(crate) fn add(&self, script: &[u8], denied: &[&str]) -> (String, Guarded) {
         let sha = sha_of(script);
-        if let Some(known) = self.find(sha.as_bytes()) {
-            return (sha, known);
-        }
-        let body: Arc<[u8]> = guard(script, EVAL_PROLOGUE.as_bytes()).into();
-        let guarded = Guarded {
-            sha: sha_of(&body),
-            body,
-        };
-        let mut cached = self.cached.lock();
-        if cached.guarded.len() >= SCRIPTS_MAX || cached.bytes + guarded.body.len() > BYTES_MAX {
-            *cached = CachedScripts::default();
-        }
-        cached.bytes += guarded.body.len();
-        cached.known_as.insert(guarded.sha.clone(), sha.clone());
-        cached.guarded.insert(sha.clone(), guarded.clone());
+        let guarded = self.cached.lock().guard(&sha, script, denied);
         (sha, guarded)
     }
 
-    /// Returns a script by the hash that its client knows, in any case.
-    pub(crate) fn find(&self, sha: &[u8]) -> Option<Guarded> {
+    /// Returns a script by the hash that its client knows, in any case, for who is denied these commands.
+    pub(crate) fn find(&self, sha: &[u8], denied: &[&str]) -> Option<Guarded> {
         let sha = std::str::from_utf8(sha).ok()?.to_ascii_lowercase();
-        self.cached.lock().guarded.get(&sha).cloned()
+        let mut cached = self.cached.lock();
+        let script = Arc::clone(cached.scripts.get(&sha)?);
+        Some(cached.guard(&sha, &script, denied))
     }
 
     /// Returns a script by its own hash.
@@ -85,6 +79,29 @@ impl ScriptCache {
     /// Empties the cache.
     pub(crate) fn clear(&self) {
         *self.cached.lock() = CachedScripts::default();
+    }
+}
+
+impl CachedScripts {
+    fn guard(&mut self, sha: &str, script: &[u8], denied: &[&str]) -> Guarded {
+        let key = (sha.to_owned(), denied.join(";"));
+        if let Some(known) = self.guarded.get(&key) {
+            return known.clone();
+        }
+        let body: Arc<[u8]> = guard(script, eval_prologue(&key.1).as_bytes()).into();
+        let guarded = Guarded {
+            sha: sha_of(&body),
+            body,
+        };
+        let bytes = guarded.body.len() + script.len();
+        if self.guarded.len() >= SCRIPTS_MAX || self.bytes + bytes > BYTES_MAX {
+            *self = CachedScripts::default();
+        }
+        self.bytes += bytes;
+        self.scripts.insert(sha.to_owned(), script.into());
+        self.known_as.insert(guarded.sha.clone(), key.clone());
+        self.guarded.insert(key, guarded.clone());
+        guarded
     }
 }
 
@@ -116,7 +133,7 @@ fn sha_of(bytes: &[u8]) -> String {
     text
 }
 
-/// Checks calls against `d`, the set of declared keys. `S` names the commands whose keys are not just their
+/// Checks calls against `d`, the set of declared keys, and `D`, the commands that the user is denied. `S` names the commands whose keys are not just their
 /// first argument: `r` first, last, step; `n` place of the count, first, step; `k` word before the key.
 const CHECK: &str = concat!(
     "local function c(n,...) ",
@@ -125,6 +142,9 @@ const CHECK: &str = concat!(
     "local function k(i) local v=a[i] if v==nil then return end v=tostring(v) ",
     "if not d[v] then error('ERR script tried to use the undeclared key '..v,0) end end ",
     "local l=string.lower(n) ",
+    "if string.find(D,';'..l..';',1,true) or ",
+    "string.find(D,';'..l..'|'..string.lower(tostring(a[1]))..';',1,true) then ",
+    "error('ERR The user executing the script can\\'t run this command or subcommand',0) end ",
     "local _,e=string.find(S,';'..l..'=',1,true) ",
     "if not e then return k(1) end ",
     "local t=string.match(S,'([^;]*)',e+1) ",
@@ -143,15 +163,22 @@ const CHECK: &str = concat!(
     "else error('ERR this command is not available to scripts here: '..l,0) end end end ",
 );
 
-static EVAL_PROLOGUE: LazyLock<String> = LazyLock::new(|| {
+/// Names that would lead to the server's own `redis`.
+const HIDE: &str = "local server,_G,loadstring,load,getfenv,setfenv=redis ";
+
+/// Returns the prologue of a script for a user who is denied these commands, parted by `;`.
+fn eval_prologue(denied: &str) -> String {
+    static PLACES: LazyLock<String> = LazyLock::new(key_places);
+    let places = &*PLACES;
     format!(
-        "local redis=(function(R) local S='{}' local d={{}} for _,v in ipairs(KEYS) do d[v]=true end {CHECK}\
-         return setmetatable({{call=function(...) c(...) return R.call(...) end,\
-         pcall=function(...) local ok,e=pcall(c,...) if not ok then return R.error_reply(e) end \
-         return R.pcall(...) end}},{{__index=R}}) end)(redis) local server=redis ",
-        key_places()
+        "local redis=(function(R) local S='{places}' local D=';{denied};' local d={{}} \
+         for _,v in ipairs(KEYS) do d[v]=true end {CHECK}\
+         local T={{}} for n,v in pairs(R) do T[n]=v end \
+         T.call=function(...) c(...) return R.call(...) end \
+         T.pcall=function(...) local ok,e=pcall(c,...) if not ok then return R.error_reply(e) end \
+         return R.pcall(...) end return T end)(redis) {HIDE}"
     )
-});
+}
 
 /// While a library is loaded only `redis` is there, another one than when its functions run, and none of
 /// Lua's own functions. So nothing is looked up before a function runs, and every field is spelt out. Up to
@@ -174,7 +201,7 @@ static LIBRARY_PROLOGUE: LazyLock<String> = LazyLock::new(|| {
         let _ = write!(fields, "{name}=function(...) return redis.{name}(...) end,");
     }
     format!(
-        "local redis=(function() local S='{}' local d={{}} {CHECK}\
+        "local redis=(function() local S='{}' local D='' local d={{}} {CHECK}\
          local function w(f) return function(keys,args) d={{}} for _,v in ipairs(keys) do d[v]=true end \
          return f(keys,args) end end \
          return {{{fields}LOG_DEBUG=0,LOG_VERBOSE=1,LOG_NOTICE=2,LOG_WARNING=3,\
@@ -184,7 +211,7 @@ static LIBRARY_PROLOGUE: LazyLock<String> = LazyLock::new(|| {
          return redis.pcall(...) end,\
          register_function=function(n,f) if f then return redis.register_function(n,w(f)) end \
          if n.callback then n.callback=w(n.callback) end return redis.register_function(n) end}} end)() \
-         local server=redis ",
+         {HIDE}",
         key_places()
     )
 });
@@ -273,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_prologue_takes_no_line_of_its_own() {
-        for prologue in [&*EVAL_PROLOGUE, &*LIBRARY_PROLOGUE] {
+        for prologue in [&eval_prologue("get;set"), &*LIBRARY_PROLOGUE] {
             assert!(!prologue.contains('\n') && !prologue.contains('\''.to_string().repeat(3).as_str()));
         }
         let guarded = guard(b"#!lua name=x\nreturn 1", b"GUARD ");
@@ -284,16 +311,24 @@ mod tests {
     #[test]
     fn a_script_is_found_by_both_hashes() {
         let cache = ScriptCache::default();
-        let (sha, guarded) = cache.add(b"return 1");
+        let (sha, guarded) = cache.add(b"return 1", &[]);
         assert_eq!(sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         assert_eq!(
-            cache.find(sha.to_uppercase().as_bytes()).map(|known| known.sha),
+            cache
+                .find(sha.to_uppercase().as_bytes(), &[])
+                .map(|known| known.sha),
             Some(guarded.sha.clone())
         );
         assert!(cache.find_guarded(guarded.sha.as_bytes()).is_some());
-        assert!(cache.find(guarded.sha.as_bytes()).is_none());
+        assert!(cache.find(guarded.sha.as_bytes(), &[]).is_none());
+        let limited = cache.find(sha.as_bytes(), &["set"]).unwrap();
+        assert_ne!(
+            limited.sha, guarded.sha,
+            "who is denied a command gets a script of their own"
+        );
+        assert!(cache.find_guarded(limited.sha.as_bytes()).is_some());
         cache.clear();
-        assert!(cache.find(sha.as_bytes()).is_none());
+        assert!(cache.find(sha.as_bytes(), &[]).is_none());
     }
 
     #[test]

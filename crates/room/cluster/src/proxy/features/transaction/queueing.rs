@@ -5,6 +5,7 @@ use nagaya_command_spec::spec::NO_MULTI;
 use nagaya_commands::table;
 use nagaya_exec::dispatch::{Executed, resolve};
 use nagaya_exec::executor::Executor;
+use nagaya_exec::session::Session as ExecSession;
 use nagaya_reactor::Key;
 use nagaya_resp::{ArgVec, Limits, Out, Parsed, RequestParser};
 use nagaya_tiering::tag::tag_of;
@@ -48,7 +49,7 @@ pub(crate) fn enqueue(env: &Env<'_>, session: &mut Session, request: &Request<'_
     let Some(queue) = &mut session.queue else {
         return;
     };
-    match add(env, queue, request, route) {
+    match add(env, &session.client, queue, request, route) {
         Ok(()) => session.reply(b"+QUEUED\r\n"),
         Err(text) => {
             queue.broken = true;
@@ -60,6 +61,7 @@ pub(crate) fn enqueue(env: &Env<'_>, session: &mut Session, request: &Request<'_
 /// Adds a command to a transaction; fails with the text of an error reply.
 fn add(
     env: &Env<'_>,
+    client: &ExecSession,
     queue: &mut TransactionQueue,
     request: &Request<'_>,
     route: Route,
@@ -81,7 +83,7 @@ fn add(
             sent()
         }
         Route::Script(script) => {
-            let bytes = scripts::guarded_for_transaction(env, request, script)?;
+            let bytes = scripts::guarded_for_transaction(env, client, request, script)?;
             add_keys(queue)?;
             QueuedCommand::Sent(bytes)
         }
