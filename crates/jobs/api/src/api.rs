@@ -9,9 +9,10 @@ use nagaya_jobs::service::Jobs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Auth, AuthConfig, Permission, PrincipalInfo};
+use crate::auth::{Auth, AuthConfig, Permission, Principal, PrincipalInfo};
 use crate::config::ApiConfig;
 use crate::handlers::JobsHandlers;
+use crate::problem::Problem;
 
 /// The API over one store. Clones share its state.
 #[derive(Clone)]
@@ -60,6 +61,21 @@ impl Api {
         match self.auth.principal(headers, permission).await {
             Ok(principal) => Ok(PrincipalInfo::from(&*principal)),
             Err(problem) => Err(problem.into_response()),
+        }
+    }
+
+    /// Runs a call that may take long, as long as the caller's token is valid.
+    pub(crate) async fn while_valid<T, E>(
+        &self,
+        principal: &Principal,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Problem>
+    where
+        Problem: From<E>,
+    {
+        tokio::select! {
+            done = call => Ok(done?),
+            problem = self.auth.until_invalid(principal) => Err(problem),
         }
     }
 

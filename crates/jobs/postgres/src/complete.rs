@@ -131,8 +131,6 @@ impl Inner {
         let mut done = HashSet::with_capacity(rows.len());
         let mut ended = Vec::with_capacity(rows.len());
         for row in &rows {
-            self.throughput
-                .count(row.queue, |throughput| throughput.succeeded += 1);
             if let Some(id) = JobId::new(row.id) {
                 done.insert(id);
                 ended.push((id, EventKind::Succeeded));

@@ -19,6 +19,13 @@ const LOOKED_AT_MAX: usize = 4_000;
 /// The metadata key of the position up to which the log was trimmed.
 const TRIMMED_METADATA: &str = "log-trimmed";
 
+/// What happens to a subscription that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Stays,
+    GetsFilter,
+}
+
 impl Inner {
     pub(crate) async fn events_after(
         &self,
@@ -147,6 +154,7 @@ impl Inner {
         name: String,
         filter: EventFilter,
         cursor: u64,
+        known: Known,
     ) -> Result<Subscription, Error> {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
@@ -154,7 +162,10 @@ impl Inner {
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
         let row = session
             .one(
-                query!(events.subscribe),
+                match known {
+                    Known::Stays => query!(events.subscribe),
+                    Known::GetsFilter => query!(events.put_subscription),
+                },
                 &[&of.id, &name, &record::write_filter(&filter), &cursor, &now_ms],
                 SubscriptionRow::read,
             )

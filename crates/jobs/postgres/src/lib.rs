@@ -16,6 +16,7 @@ mod names;
 
 mod claim;
 mod complete;
+mod edit;
 mod enqueue;
 
 mod rows;
@@ -28,6 +29,7 @@ mod retry;
 mod stale_report;
 
 mod explain;
+mod lease_clock;
 mod list;
 mod read;
 

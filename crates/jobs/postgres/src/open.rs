@@ -12,20 +12,29 @@ use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl}
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Time;
+use crate::deliveries;
 use crate::error::store_error;
+use crate::lease_clock::LeaseClock;
 use crate::names::Names;
 use crate::notifications;
 use crate::sql::{Queries, connect, query};
 use crate::store::{Inner, PgStore};
-use crate::throughput::ThroughputCounters;
+use crate::throughput::LastClaims;
 
 const MIGRATIONS: Migrations = Migrations {
     set: "jobs",
-    steps: &[Migration {
-        name: "jobs",
-        up: include_str!("migrations/0001_jobs.up.sql"),
-        down: include_str!("migrations/0001_jobs.down.sql"),
-    }],
+    steps: &[
+        Migration {
+            name: "jobs",
+            up: include_str!("migrations/0001_jobs.up.sql"),
+            down: include_str!("migrations/0001_jobs.down.sql"),
+        },
+        Migration {
+            name: "isolation",
+            up: include_str!("migrations/0002_isolation.up.sql"),
+            down: include_str!("migrations/0002_isolation.down.sql"),
+        },
+    ],
 };
 
 /// Session settings of the hot pool. Its statements have one good plan each: by key. Statistics that are
@@ -90,16 +99,18 @@ impl PgStore {
             hot,
             cool,
             names,
-            server,
             ids: Mutex::new(IdMaker::new(number, 0)),
             fair_rounds: Mutex::new(HashMap::new()),
             hints: Mutex::new(HashMap::new()),
             front_scan_delays: Mutex::new(HashMap::new()),
             ready_tenants: Mutex::new(HashMap::new()),
-            throughput: ThroughputCounters::default(),
+            last_claims: LastClaims::default(),
+            lease_clock: LeaseClock::default(),
+            delivery_cursor: Mutex::new(deliveries::START),
             listener: RwLock::new(None),
             closed: AtomicBool::new(false),
         });
+        inner.renew_leases(&*inner.cool().await?).await?;
         let listener = notifications::start_listener(&inner);
         Ok(PgStore {
             inner,

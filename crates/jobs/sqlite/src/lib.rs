@@ -73,6 +73,7 @@ impl SqliteJobs {
         let failed = |error: std::io::Error| OpenError::failed(path, Error::Failed(error.into()));
         let lock = open::lock(path)?;
         let connection = open::writer(path, options)?;
+        open::renew_leases(&connection, clock.unix_ms()).map_err(|error| OpenError::failed(path, error))?;
         let memory = Memory::load(&connection).map_err(|error| OpenError::failed(path, error))?;
         let checkpoints = Arc::new(Checkpoints::default());
         let checkpointer = checkpoints.start(open::checkpointer(path)?).map_err(failed)?;
@@ -115,16 +116,28 @@ impl Drop for SqliteJobs {
 mod tests {
     use super::*;
     use nagaya_jobs::clock::ManualClock;
+    use nagaya_jobs::store::JobStore;
     use nagaya_jobs::suite::{Case, Harness, START_MS};
 
     fn with_store(case: Case) {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(START_MS));
         let path = folder.path().join("jobs.db");
-        let store = SqliteJobs::open(&path, &Options::default(), clock.clone()).unwrap();
+        let open = {
+            let clock = Arc::clone(&clock);
+            move || -> Arc<dyn JobStore> {
+                Arc::new(SqliteJobs::open(&path, &Options::default(), clock.clone()).unwrap())
+            }
+        };
+        let store = open();
         let harness = Harness {
-            store: Arc::new(store),
+            second: Arc::clone(&store),
+            store,
             clock,
+            reopen: Arc::new(move || {
+                let store = open();
+                Box::pin(async move { store })
+            }),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(case(harness));

@@ -6,9 +6,10 @@ use std::time::Duration;
 use nagaya_jobs::backoff::Backoff;
 use nagaya_jobs::event::{EventFilter, EventKind};
 use nagaya_jobs::job::{Body, Idempotency};
+use nagaya_jobs::queue::Counted;
 use nagaya_jobs::request::Enqueued;
 use nagaya_jobs::store::JobStore;
-use nagaya_jobs::{Error, NewJob, QueueName, TenantId};
+use nagaya_jobs::{Error, NewJob, QueueName, TenantId, Visibility};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -181,7 +182,10 @@ impl Follower {
         let Ok(name) = QueueName::new(queue_to_notify(key)) else {
             return Ok(Vec::new());
         };
-        let queue = self.store.queue(name).await?;
+        let queue = self
+            .store
+            .queue(name, Visibility::everything(), Counted::Nothing)
+            .await?;
         Ok(queue.map(|queue| queue.settings.notify).unwrap_or_default())
     }
 
@@ -203,6 +207,7 @@ impl Follower {
             // with it.
             key: format!("{}:{}", route.name, notice.first_seq),
             window: None,
+            fingerprint: None,
         });
         job
     }

@@ -207,8 +207,8 @@ impl Jobs {
 
     pub async fn complete(&self, reports: Vec<Completion>) -> Result<Vec<Result<Completed, Error>>, Error> {
         let bytes_max = self.inner.config.limits.result_bytes_max;
-        for report in &reports {
-            let bytes = report.result.as_ref().map_or(0, |result| result.bytes.len());
+        for result in reports.iter().filter_map(|report| report.result.as_ref()) {
+            let bytes = result.bytes.len();
             if bytes > bytes_max {
                 return Err(Error::TooLarge {
                     what: "result",
@@ -216,6 +216,7 @@ impl Jobs {
                     bytes_max,
                 });
             }
+            result.check("result")?;
         }
         self.record_reports(reports.iter().map(|report| report.lease));
         self.inner.completions.submit(reports).await
@@ -265,6 +266,11 @@ impl Jobs {
             filter,
             self.inner.config.poll,
         )
+    }
+
+    /// Lets maintenance look for due jobs at once: one may be due earlier than before.
+    pub fn wake_due_mover(&self) {
+        self.inner.maintenance.wake_due_mover();
     }
 
     /// Returns how many workers wait for jobs of a queue on this server.

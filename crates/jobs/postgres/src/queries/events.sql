@@ -44,6 +44,12 @@ VALUES ($1, $2, $3, $4, $5, $5)
 ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
 RETURNING tenant, name, filter, cursor, created_ms, advanced_ms
 
+-- name: put_subscription
+INSERT INTO jobs_subscription (tenant, name, filter, cursor, created_ms, advanced_ms)
+VALUES ($1, $2, $3, $4, $5, $5)
+ON CONFLICT (tenant, name) DO UPDATE SET filter = excluded.filter
+RETURNING tenant, name, filter, cursor, created_ms, advanced_ms
+
 -- name: subscriptions
 SELECT one.tenant, one.name, filter, cursor, one.created_ms, advanced_ms
 FROM jobs_subscription one JOIN jobs_tenant tenant ON tenant.id = one.tenant

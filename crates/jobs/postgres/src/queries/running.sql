@@ -21,6 +21,9 @@ WITH gone AS (
     SELECT DISTINCT on_job FROM jobs_dependency WHERE on_job = ANY (ARRAY(SELECT id FROM ended))
     ON CONFLICT DO NOTHING
     RETURNING id
+), counted AS (
+    INSERT INTO jobs_throughput_delta (queue, tenant, succeeded)
+    SELECT queue, tenant, count(*) FROM gone GROUP BY queue, tenant
 ), gate AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(7953761907321733121)
     FROM (SELECT count(*) AS jobs FROM ended) a, (SELECT count(*) FROM told) b
@@ -33,8 +36,27 @@ WITH gone AS (
 )
 SELECT id, queue, (SELECT max(seq) FROM logged), (SELECT count(*) FROM told) FROM gone
 
+-- name: shift_back
+-- A lease that was renewed after now ($1) was so by a clock that has been set back since: it ends as long from now
+-- as it did from then.
+UPDATE jobs_running SET lease_until_ms = $1::int8 + lease_until_ms - renewed_ms, renewed_ms = $1::int8
+WHERE renewed_ms > $1::int8 + $2::int8
+
+-- name: grace
+-- Leases that seem to have ended while nobody could be asked for more time, or because the clock was set ahead,
+-- get their own length, up to $2.
+UPDATE jobs_running SET lease_until_ms = $1::int8 + least(lease_ms, $2::int8), renewed_ms = $1::int8
+WHERE lease_until_ms <= $1::int8
+
+-- name: set_alive
+INSERT INTO jobs_alive (at_ms) VALUES ($1::int8) ON CONFLICT (one) DO UPDATE SET at_ms = excluded.at_ms
+
+-- name: alive
+SELECT at_ms FROM jobs_alive
+
 -- name: extend
-UPDATE jobs_running SET lease_until_ms = greatest(lease_until_ms, $1::int8 + coalesce($5::int8, lease_ms))
+UPDATE jobs_running SET lease_until_ms = greatest(lease_until_ms, $1::int8 + coalesce($5::int8, lease_ms)),
+    renewed_ms = $1::int8
 WHERE id = $2::int8 AND nonce = $3::int8 AND attempt = $4::int4
 RETURNING lease_until_ms
 

@@ -28,6 +28,7 @@ impl Step<'_> {
         }
         self.grant_slots().await?;
         insert(session, query!(ready.insert), &self.ready).await?;
+        self.counts.write(session).await?;
         self.write_log().await?;
         Ok(self.after_commit)
     }
