@@ -213,6 +213,9 @@ pub trait Listener: Send + Sync + 'static {
     /// The log has grown to this position.
     fn logged(&self, head: u64);
 
+    /// There may be new deliveries to webhooks.
+    fn deliveries(&self);
+
     /// Jobs have ended in this process, with the kind of the ending. Others are found in the log.
     fn ended(&self, jobs: &[(JobId, EventKind)]);
 }

@@ -45,8 +45,14 @@ impl Inner {
         };
         let job = filter.job.map(JobId::get);
         let rows_limit = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        let kinds: Vec<i16> = filter.kinds.iter().map(|kind| kind.code()).collect();
+        let kinds = Some(kinds).filter(|kinds| !kinds.is_empty());
         let rows = session
-            .all(query!(events.after), &[&from, &rows_limit, &job], EventRow::read)
+            .all(
+                query!(events.after),
+                &[&from, &rows_limit, &job, &kinds],
+                EventRow::read,
+            )
             .await?;
         let is_last_page = rows.len() < rows_max;
         let mut page = EventPage {

@@ -15,6 +15,8 @@ use crate::store::Inner;
 const CHANNEL: &str = "nagaya_jobs";
 /// The log has grown.
 const LOG_GREW: &str = "log";
+/// There are new deliveries to webhooks. A space keeps it apart from any queue's name.
+const DELIVERIES: &str = "deliveries made";
 /// A queue may have new jobs: followed by the lowest rank among them and the queue's name. A space keeps it apart
 /// from any queue's name, which is what servers of the version before send.
 const READY: &str = "ready ";
@@ -55,6 +57,7 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
             }
             Event::Notified { payload, .. } => match Hint::parse(&payload) {
                 Some(Hint::LogGrew) => inner.notify_head().await,
+                Some(Hint::Deliveries) => inner.notify_deliveries_here(),
                 Some(Hint::Ready { queue, rank }) => {
                     inner.note_ready_elsewhere(&queue, rank);
                     inner.notify_ready_here(&[queue]);
@@ -69,6 +72,7 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
 #[derive(Debug, PartialEq, Eq)]
 enum Hint {
     LogGrew,
+    Deliveries,
     Ready { queue: QueueName, rank: i16 },
 }
 
@@ -76,6 +80,9 @@ impl Hint {
     fn parse(payload: &str) -> Option<Hint> {
         if payload == LOG_GREW {
             return Some(Hint::LogGrew);
+        }
+        if payload == DELIVERIES {
+            return Some(Hint::Deliveries);
         }
         let (rank, queue) = match payload.strip_prefix(READY) {
             Some(rest) => {
@@ -121,6 +128,18 @@ impl Inner {
             listener.logged(u64::try_from(head).unwrap_or(0));
         }
         self.notifier.notify(CHANNEL, LOG_GREW);
+    }
+
+    /// Notifies this process and other servers of new deliveries.
+    pub(crate) fn notify_deliveries(&self) {
+        self.notify_deliveries_here();
+        self.notifier.notify(CHANNEL, DELIVERIES);
+    }
+
+    fn notify_deliveries_here(&self) {
+        if let Some(listener) = self.listener() {
+            listener.deliveries();
+        }
     }
 
     pub(crate) fn notify_ended(&self, jobs: &[(JobId, EventKind)]) {

@@ -72,6 +72,7 @@ pub(crate) struct PendingNotifications {
     pub(crate) ready: HashSet<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
     pub(crate) logged: bool,
+    pub(crate) deliveries: bool,
 }
 
 impl Memory {

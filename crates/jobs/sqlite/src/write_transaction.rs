@@ -178,6 +178,7 @@ impl WriteTransaction<'_> {
                 target
             ];
             run(self.connection, query!(deliveries.insert), values)?;
+            self.memory.notifications.deliveries = true;
         }
         Ok(())
     }

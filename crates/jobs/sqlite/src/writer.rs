@@ -288,6 +288,9 @@ impl WriterState {
         if !notifications.ended.is_empty() {
             listener.ended(&notifications.ended);
         }
+        if notifications.deliveries {
+            listener.deliveries();
+        }
         if notifications.logged {
             listener.logged(self.memory.head);
         }

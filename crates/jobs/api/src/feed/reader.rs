@@ -71,11 +71,17 @@ impl Reader {
         self.position
     }
 
-    /// Returns the events that are there; `None` at the end of the log.
+    /// Returns the events that are there; `None` at the end of the log. Looks into the store, because what is in memory
+    /// may be a moment behind.
     pub(crate) async fn ready(&mut self) -> Result<Option<Batch>, Error> {
-        match self.take_stray() {
-            Some(batch) => Ok(Some(batch)),
-            None => advance(&self.feed, &self.selection, &mut self.position).await,
+        if let Some(batch) = self.take_stray() {
+            return Ok(Some(batch));
+        }
+        loop {
+            let (batch, is_end) = read_store(&self.feed, &self.selection, &mut self.position).await?;
+            if batch.is_some() || is_end {
+                return Ok(batch);
+            }
         }
     }
 
@@ -138,24 +144,32 @@ async fn advance(feed: &Feed, selection: &Selection, position: &mut u64) -> Resu
                 return Ok((!events.is_empty()).then_some(Batch { gap: None, events }));
             }
             Lookup::Behind => {
-                let page = inner
-                    .jobs
-                    .store()
-                    .events_after(*position, selection.filter.clone(), BATCH)
-                    .await?;
-                let gap = page
-                    .has_gap(*position)
-                    .then_some((*position, page.bounds.trimmed));
-                *position = page.next.max(*position).max(gap.map_or(0, |gap| gap.1));
-                let events = page.events.into_iter().filter(|event| selection.accepts(event));
-                let events: Vec<_> = events.map(Arc::new).collect();
-                if gap.is_some() || !events.is_empty() {
-                    return Ok(Some(Batch { gap, events }));
-                }
-                if *position >= page.bounds.head {
-                    return Ok(None);
+                let (batch, is_end) = read_store(feed, selection, position).await?;
+                if batch.is_some() || is_end {
+                    return Ok(batch);
                 }
             }
         }
     }
+}
+
+/// Reads a page of the store. Returns what is in it for the reader, and whether the end of the log is reached.
+async fn read_store(
+    feed: &Feed,
+    selection: &Selection,
+    position: &mut u64,
+) -> Result<(Option<Batch>, bool), Error> {
+    let store = feed.inner.jobs.store();
+    let page = store
+        .events_after(*position, selection.filter.clone(), BATCH)
+        .await?;
+    let gap = page
+        .has_gap(*position)
+        .then_some((*position, page.bounds.trimmed));
+    *position = page.next.max(*position).max(gap.map_or(0, |gap| gap.1));
+    let is_end = *position >= page.bounds.head;
+    let events = page.events.into_iter().filter(|event| selection.accepts(event));
+    let events: Vec<_> = events.map(Arc::new).collect();
+    let is_empty = gap.is_none() && events.is_empty();
+    Ok(((!is_empty).then_some(Batch { gap, events }), is_end))
 }

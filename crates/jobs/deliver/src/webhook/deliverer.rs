@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{Delivery, DeliveryTry, PutOff, TryOutcome, TryReport};
-use nagaya_jobs::event::{Event, EventFilter, EventKind};
+use nagaya_jobs::event::{Event, EventFilter};
 use nagaya_jobs::service::Jobs;
 use nagaya_jobs::shares::{DeliveryClaim, TenantTarget, tenant_room};
 use nagaya_jobs::store::JobStore;
@@ -45,9 +45,7 @@ const ERROR_BYTES_MAX: usize = 1024;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// How long secrets are cached. After that, all servers use a new one.
 const SECRETS_FOR: Duration = Duration::from_secs(2);
-/// Delay when the log cannot be followed. Due deliveries are found by polling meanwhile.
-const LOG_PAUSE: Duration = Duration::from_secs(1);
-/// Targets that a claim is told to leave alone at most. Deliveries of further resting ones go back and forth.
+/// Targets whose rooms a claim is told at most. Deliveries of further busy ones go back and forth.
 const ROOMS_MAX: usize = 2_000;
 /// Tenants whose secrets are cached at most; the cache is cleared when it is full.
 const SECRETS_MAX: usize = 10_000;
@@ -174,33 +172,14 @@ impl Deliverer {
         self.wake.notify_one();
     }
 
-    /// Wakes the deliverer whenever the log has an event for webhooks, until told to stop.
+    /// Wakes the deliverer whenever there are new deliveries, until told to stop.
     pub async fn wake_with(&self, jobs: &Jobs, stop: CancellationToken) {
-        let filter = EventFilter {
-            kinds: vec![
-                EventKind::Succeeded,
-                EventKind::Failed,
-                EventKind::Cancelled,
-                EventKind::Retrying,
-                EventKind::LeaseLost,
-            ],
-            ..EventFilter::default()
-        };
-        let head = jobs.store().log_bounds().await.map_or(0, |bounds| bounds.head);
-        let mut follower = jobs.follow(head, filter);
-        // For events from before the log was followed.
+        // For what was made before this was called.
         self.wake();
         loop {
-            let step = tokio::select! {
+            tokio::select! {
                 () = stop.cancelled() => return,
-                step = follower.next(1_000, Duration::from_secs(60)) => step,
-            };
-            self.wake();
-            if step.is_err() {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(LOG_PAUSE) => (),
-                }
+                () = jobs.deliveries_made() => self.wake(),
             }
         }
     }
@@ -276,11 +255,7 @@ impl Deliverer {
         }
         for target in state.queues.targets() {
             let room = targets.entry(target.clone()).or_insert(self.config.per_target);
-            // A target that rests takes nothing; one that is busy has some held for it.
-            *room = match *room {
-                0 => 0,
-                room => (room + held_max).saturating_sub(state.queues.held(&target)),
-            };
+            *room = (*room + held_max).saturating_sub(state.queues.held(&target));
         }
         let tenants = state.of_tenants.keys();
         DeliveryClaim {

@@ -85,20 +85,16 @@ impl Targets {
         Admission::Go
     }
 
-    /// Returns the targets that have something in flight or rest, and how many more may go to each, up to a number of
-    /// targets. All others may have the full width.
+    /// Returns the targets that may have less than the full width now, and how many more may go to each, up to a number
+    /// of targets. Those that rest are left out: what is due for them is taken and put off until they have rested.
     pub fn rooms(&self, now: Duration, limit: usize) -> Vec<(TenantTarget, usize)> {
-        let room = |target: &Target| {
-            if now < target.rests_until {
-                0
-            } else {
-                target.width.saturating_sub(target.in_flight)
-            }
-        };
-        let marked = self.targets.iter().filter(|(_, target)| {
-            target.in_flight > 0 || now < target.rests_until || target.width < self.width_max
-        });
-        let rooms = marked.map(|(name, target)| (name.clone(), room(target)));
+        let is_narrow = |target: &Target| target.in_flight > 0 || target.width < self.width_max;
+        let narrow = self
+            .targets
+            .iter()
+            .filter(|(_, target)| now >= target.rests_until && is_narrow(target));
+        let rooms =
+            narrow.map(|(name, target)| (name.clone(), target.width.saturating_sub(target.in_flight)));
         rooms.take(limit).collect()
     }
 

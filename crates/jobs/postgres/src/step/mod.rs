@@ -88,6 +88,8 @@ pub(crate) struct AfterCommit {
     pub(crate) ended: Vec<(JobId, EventKind)>,
     /// Whether other jobs depend on an ending.
     pub(crate) resolves: bool,
+    /// Whether there are new deliveries.
+    pub(crate) delivers: bool,
 }
 
 pub(crate) struct Step<'a> {
@@ -143,6 +145,9 @@ impl<'a> Step<'a> {
 
     /// Removes and returns the running jobs of these leases. Jobs under other leases stay.
     pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningJob>, Error> {
+        // In the order of ids, which the statement searches.
+        let mut leases = leases.to_vec();
+        leases.sort_by_key(|lease| lease.id);
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
         let attempts: Vec<i32> = leases
@@ -405,5 +410,8 @@ impl Inner {
         self.notify_ready(&Step::ready_queues(&after_commit));
         self.notify_logged(after_commit.head);
         self.notify_ended(&after_commit.ended);
+        if after_commit.delivers {
+            self.notify_deliveries();
+        }
     }
 }

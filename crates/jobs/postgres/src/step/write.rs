@@ -76,6 +76,7 @@ impl Step<'_> {
                 delivery
             })
             .collect();
+        self.after_commit.delivers = !deliveries.is_empty();
         insert(self.session, query!(deliveries.insert), &deliveries).await
     }
 }
