@@ -72,7 +72,7 @@ async fn session(
     let mut kept = Kept {
         seen,
         cursor: subscription.cursor,
-        name: subscription.name,
+        subscription,
     };
     if outbox.send(response(Message::Cursor(kept.cursor))).await.is_err() {
         return Ok(());
@@ -130,14 +130,14 @@ async fn begin(
 /// The stored cursor.
 struct Kept<'a> {
     seen: Seen<'a>,
-    name: String,
+    subscription: Subscription,
     cursor: u64,
 }
 
 impl Kept<'_> {
     async fn keep(&mut self, cursor: u64) -> Result<(), Problem> {
         if cursor > self.cursor {
-            self.cursor = self.seen.advance(&self.name, cursor).await?;
+            self.cursor = self.seen.keep(&self.subscription, cursor).await?;
         }
         Ok(())
     }

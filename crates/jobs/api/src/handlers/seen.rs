@@ -513,6 +513,13 @@ impl Seen<'_> {
         Ok(self.store().advance(found.tenant, found.name, cursor).await?)
     }
 
+    /// Advances the cursor of a subscription that this caller has opened, by events that were sent to it.
+    pub(crate) async fn keep(&self, opened: &Subscription, cursor: u64) -> Result<u64, Problem> {
+        self.principal.check(Permission::Enqueue)?;
+        let (tenant, name) = (opened.tenant.clone(), opened.name.clone());
+        Ok(self.store().advance(tenant, name, cursor).await?)
+    }
+
     pub(crate) async fn unsubscribe(&self, name: &str) -> Result<(), Problem> {
         self.principal.check(Permission::Enqueue)?;
         let found = self.subscription(name).await?;

@@ -11,7 +11,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_
 use axum::extract::{FromRequestParts, State};
 use axum::response::Response;
 use nagaya_jobs::JobId;
-use nagaya_jobs::event::{EventFilter, EventKind};
+use nagaya_jobs::event::{EventFilter, EventKind, Subscription};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
@@ -110,8 +110,7 @@ struct Session {
     principal: Arc<Principal>,
     /// The session ends with this job.
     job: Option<JobId>,
-    /// The name of the subscription.
-    subscription: Option<String>,
+    subscription: Option<Subscription>,
     /// Positions sent and not acknowledged.
     sent: std::collections::VecDeque<u64>,
     waiting: std::collections::VecDeque<std::sync::Arc<nagaya_jobs::event::Event>>,
@@ -160,9 +159,9 @@ async fn begin(
         Some(name) => {
             let found = match seen.find_subscription(&name).await? {
                 Some(found) => found,
-                None => seen.subscribe(name.clone(), filter, after).await?,
+                None => seen.subscribe(name, filter, after).await?,
             };
-            (found.filter, Some(found.cursor), Some(name))
+            (found.filter.clone(), Some(found.cursor), Some(found))
         }
     };
     let job = filter.job;
@@ -308,7 +307,7 @@ impl Session {
                 return Err(Some(Problem::bad_request(detail)));
             }
         };
-        let Some(name) = &self.subscription else {
+        let Some(subscription) = &self.subscription else {
             return Ok(());
         };
         // Only sent events can be acknowledged.
@@ -316,7 +315,8 @@ impl Session {
         let Some(last) = self.sent.drain(..known).next_back() else {
             return Ok(());
         };
-        let moved = api.handlers.seen_by(&self.principal).advance(name, last).await;
+        let seen = api.handlers.seen_by(&self.principal);
+        let moved = seen.keep(subscription, last).await;
         moved.map(drop).map_err(Some)
     }
 }
