@@ -1,6 +1,6 @@
 //! What JSON must be like, so that every reader of it can read it.
 //!
-//! The grammar is checked by whoever parses; here is what the grammar allows and parsers do not: nesting without
+//! Parsers check the grammar; here is what the grammar allows and parsers do not: nesting without
 //! end, which overflows the stack of many, and halves of surrogate pairs, which are no text in any encoding.
 
 /// Deepest nesting of arrays and objects. Parsers in use stop between 100 and 1,000.

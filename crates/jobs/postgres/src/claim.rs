@@ -528,7 +528,7 @@ impl Inner {
         }
     }
 
-    /// Records that another server has made jobs ready, none of a rank below `rank`: whoever has them is not
+    /// Records that another server has made jobs ready, none of a rank below `rank`: which tenants have them is not
     /// known, and scans that would begin behind them begin at the front.
     pub(crate) fn note_ready_elsewhere(&self, queue: &nagaya_jobs::name::QueueName, rank: i16) {
         if let Some(queue) = self.names.known_queue(queue) {

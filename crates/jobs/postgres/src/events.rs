@@ -21,7 +21,7 @@ const TRIMMED_METADATA: &str = "log-trimmed";
 
 /// What happens to a subscription that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum ExistingSubscription {
     Stays,
     GetsFilter,
 }
@@ -160,7 +160,7 @@ impl Inner {
         name: String,
         filter: EventFilter,
         cursor: u64,
-        known: Known,
+        known: ExistingSubscription,
     ) -> Result<Subscription, Error> {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
@@ -169,8 +169,8 @@ impl Inner {
         let row = session
             .one(
                 match known {
-                    Known::Stays => query!(events.subscribe),
-                    Known::GetsFilter => query!(events.put_subscription),
+                    ExistingSubscription::Stays => query!(events.subscribe),
+                    ExistingSubscription::GetsFilter => query!(events.put_subscription),
                 },
                 &[&of.id, &name, &record::write_filter(&filter), &cursor, &now_ms],
                 SubscriptionRow::read,

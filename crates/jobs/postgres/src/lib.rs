@@ -26,6 +26,7 @@ mod cancel;
 mod constrained_enqueue;
 mod report;
 mod retry;
+mod revive;
 mod stale_report;
 
 mod explain;

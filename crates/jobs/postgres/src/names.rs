@@ -31,7 +31,7 @@ pub(crate) struct Queue {
     pub(crate) created_ms: i64,
     pub(crate) rate_horizon_us: i64,
     pub(crate) last_claim_ms: Option<i64>,
-    /// It was deleted. Whoever uses it again makes it come back.
+    /// It was deleted. Its next use brings it back.
     pub(crate) is_gone: bool,
     version: i64,
 }

@@ -55,10 +55,10 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
                 inner.notify_ready_here(&queues);
                 inner.notify_head().await;
             }
-            Event::Notified { payload, .. } => match Hint::parse(&payload) {
-                Some(Hint::LogGrew) => inner.notify_head().await,
-                Some(Hint::Deliveries) => inner.notify_deliveries_here(),
-                Some(Hint::Ready { queue, rank }) => {
+            Event::Notified { payload, .. } => match Notification::parse(&payload) {
+                Some(Notification::LogGrew) => inner.notify_head().await,
+                Some(Notification::Deliveries) => inner.notify_deliveries_here(),
+                Some(Notification::Ready { queue, rank }) => {
                     inner.note_ready_elsewhere(&queue, rank);
                     inner.notify_ready_here(&[queue]);
                 }
@@ -70,19 +70,19 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
 
 /// A notification of another server.
 #[derive(Debug, PartialEq, Eq)]
-enum Hint {
+enum Notification {
     LogGrew,
     Deliveries,
     Ready { queue: QueueName, rank: i16 },
 }
 
-impl Hint {
-    fn parse(payload: &str) -> Option<Hint> {
+impl Notification {
+    fn parse(payload: &str) -> Option<Notification> {
         if payload == LOG_GREW {
-            return Some(Hint::LogGrew);
+            return Some(Notification::LogGrew);
         }
         if payload == DELIVERIES {
-            return Some(Hint::Deliveries);
+            return Some(Notification::Deliveries);
         }
         let (rank, queue) = match payload.strip_prefix(READY) {
             Some(rest) => {
@@ -93,7 +93,7 @@ impl Hint {
             None => (i16::MIN, payload),
         };
         let queue = QueueName::new(queue).ok()?;
-        Some(Hint::Ready { queue, rank })
+        Some(Notification::Ready { queue, rank })
     }
 
     fn ready(queue: &QueueName, rank: i16) -> String {
@@ -111,7 +111,7 @@ impl Inner {
         let queues: Vec<QueueName> = ready.keys().cloned().collect();
         self.notify_ready_here(&queues);
         for (queue, rank) in ready {
-            self.notifier.notify(CHANNEL, &Hint::ready(queue, *rank));
+            self.notifier.notify(CHANNEL, &Notification::ready(queue, *rank));
         }
     }
 
@@ -162,23 +162,26 @@ mod tests {
     #[test]
     fn a_queue_named_log_is_a_queue() {
         let log = QueueName::new("log").unwrap();
-        let ready = Hint::parse(&Hint::ready(&log, -900));
+        let ready = Notification::parse(&Notification::ready(&log, -900));
         assert_eq!(
             ready,
-            Some(Hint::Ready {
+            Some(Notification::Ready {
                 queue: log,
                 rank: -900
             })
         );
-        assert_eq!(Hint::parse(LOG_GREW), Some(Hint::LogGrew));
+        assert_eq!(Notification::parse(LOG_GREW), Some(Notification::LogGrew));
     }
 
     #[test]
     fn servers_of_the_version_before_are_understood() {
         let queue = QueueName::new("mail").unwrap();
         let rank = i16::MIN;
-        assert_eq!(Hint::parse("mail"), Some(Hint::Ready { queue, rank }));
-        assert_eq!(Hint::parse("ready x"), None);
-        assert_eq!(Hint::parse("ready x mail"), None);
+        assert_eq!(
+            Notification::parse("mail"),
+            Some(Notification::Ready { queue, rank })
+        );
+        assert_eq!(Notification::parse("ready x"), None);
+        assert_eq!(Notification::parse("ready x mail"), None);
     }
 }

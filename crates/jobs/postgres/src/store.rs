@@ -34,7 +34,7 @@ use tokio::time::Instant;
 
 use crate::claim::{ReadyTenants, ScanHint};
 use crate::clock::Time;
-use crate::events::Known;
+use crate::events::ExistingSubscription;
 use crate::lease_clock::LeaseClock;
 use crate::names::Names;
 use crate::notifications::NotificationListener;
@@ -266,7 +266,10 @@ impl EventLog for PgStore {
         filter: EventFilter,
         cursor: u64,
     ) -> Answer<'_, Subscription> {
-        Box::pin(self.inner.subscribe(tenant, name, filter, cursor, Known::Stays))
+        Box::pin(
+            self.inner
+                .subscribe(tenant, name, filter, cursor, ExistingSubscription::Stays),
+        )
     }
 
     fn put_subscription(
@@ -278,7 +281,7 @@ impl EventLog for PgStore {
     ) -> Answer<'_, Subscription> {
         Box::pin(
             self.inner
-                .subscribe(tenant, name, filter, cursor, Known::GetsFilter),
+                .subscribe(tenant, name, filter, cursor, ExistingSubscription::GetsFilter),
         )
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) settings: Arc<QueueSettings>,
     pub(crate) paused: bool,
-    /// It was deleted. Whoever uses it again makes it come back.
+    /// It was deleted. Its next use brings it back.
     pub(crate) is_gone: bool,
     pub(crate) rate_horizon_us: i64,
     pub(crate) last_claim_ms: Option<i64>,

@@ -245,7 +245,7 @@ impl Deliverer {
     }
 
     /// Returns what may be taken from the store now: what can be started, and a little more for each target, so
-    /// that the next one is at hand.
+    /// that the next one need not be fetched first.
     fn claim(&self, state: &DelivererState, free: usize, now_ms: i64) -> DeliveryClaim {
         let held_max = self.config.per_target;
         let places = self.config.concurrency;
