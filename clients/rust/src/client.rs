@@ -349,6 +349,18 @@ impl Client {
         self.transport.ask(call).await
     }
 
+    /// Sends any PATCH of the API. Those there are set what they are given, so they are idempotent.
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
+        let mut call = Call::post(path.to_owned(), body, Repeat::Safe)?;
+        call.method = Method::PATCH;
+        self.transport.ask(call).await
+    }
+
+    /// Returns the path of a queue.
+    pub fn queue_path(queue: &str) -> String {
+        format!("/v1/queues/{}", encoded(queue))
+    }
+
     /// Sends any other POST of the API; repeated only if it certainly was not executed.
     pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<Value, Error> {
         let call = Call::post(path.to_owned(), body, Repeat::IfNotDone)?;

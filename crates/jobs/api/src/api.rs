@@ -9,9 +9,10 @@ use nagaya_jobs::service::Jobs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Auth, AuthConfig, Permission, PrincipalInfo};
+use crate::auth::{Auth, AuthConfig, Permission, Principal, PrincipalInfo};
 use crate::config::ApiConfig;
 use crate::handlers::JobsHandlers;
+use crate::problem::Problem;
 
 /// The API over one store. Clones share its state.
 #[derive(Clone)]
@@ -66,6 +67,21 @@ impl Api {
     /// Returns whether any token exists. It may be some seconds late.
     pub async fn has_tokens(&self) -> bool {
         self.auth.has_tokens().await
+    }
+
+    /// Runs a call that may take long, as long as the caller's token is valid.
+    pub(crate) async fn while_valid<T, E>(
+        &self,
+        principal: &Principal,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Problem>
+    where
+        Problem: From<E>,
+    {
+        tokio::select! {
+            done = call => Ok(done?),
+            problem = self.auth.until_invalid(principal) => Err(problem),
+        }
     }
 
     /// Waits until all streams have ended. Call it after `closing` was cancelled.

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use nagaya_http_kit::bearer;
 use nagaya_jobs::store::Tenants;
 use nagaya_jobs::tenant::Scopes;
-use nagaya_jobs::{Error, QueueName, TenantId};
+use nagaya_jobs::{Error, QueueName, TenantId, Visibility};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -21,9 +21,13 @@ use tokio::time::Instant;
 
 use crate::problem::{Problem, ProblemKind};
 
-/// How long a token lookup is cached. A token that another server revoked stays valid here for up to this
-/// time.
-const TOKEN_CACHE_TTL: Duration = Duration::from_secs(5);
+/// How long after its revocation or expiry a token may still be accepted, by any server, on calls and on streams
+/// that were opened before.
+pub const REVOCATION_BOUND: Duration = Duration::from_secs(5);
+/// How long a token lookup is cached, and how often the token of an open stream is looked up. Together with the
+/// lookup itself they stay below the bound.
+const TOKEN_CACHE_TTL: Duration = Duration::from_secs(2);
+const STREAM_CHECK: Duration = Duration::from_secs(2);
 /// Cached lookups at most; the cache is cleared when it is full.
 const CACHED_TOKENS_MAX: usize = 10_000;
 
@@ -65,7 +69,7 @@ impl From<&Principal> for PrincipalInfo {
         PrincipalInfo {
             tenant: principal.tenant.clone(),
             is_admin: principal.scopes.admin,
-            queues: principal.queues.clone(),
+            queues: principal.queues.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -76,8 +80,10 @@ pub(crate) struct Principal {
     tenant: TenantId,
     scopes: Scopes,
     /// The allowed queues; all when empty.
-    queues: Vec<String>,
+    queues: Vec<QueueName>,
     expires_at_ms: Option<i64>,
+    /// The hash of the token, by which it is looked up again; `None` for the server's own.
+    hash: Option<[u8; 32]>,
 }
 
 const ALL_SCOPES: Scopes = Scopes {
@@ -95,11 +101,12 @@ impl Principal {
             scopes: ALL_SCOPES,
             queues: Vec::new(),
             expires_at_ms: None,
+            hash: None,
         })
     }
 
     /// Returns what callers may learn about themselves.
-    pub(crate) fn describe(&self) -> (&TenantId, Scopes, &[String]) {
+    pub(crate) fn describe(&self) -> (&TenantId, Scopes, &[QueueName]) {
         (&self.tenant, self.scopes, &self.queues)
     }
 
@@ -146,8 +153,34 @@ impl Principal {
         }
     }
 
-    pub(crate) fn sees(&self, tenant: &TenantId) -> bool {
-        self.scopes.admin || self.tenant == *tenant
+    /// Returns what the caller sees: of the tenant that it asks for, in the queues that its token is for.
+    pub(crate) fn visibility(&self, asked: Option<&str>) -> Result<Visibility, Problem> {
+        let seen = match self.seeing(asked)? {
+            None => Visibility::everything(),
+            Some(tenant) => Visibility::of_tenant(tenant),
+        };
+        Ok(match &self.queues[..] {
+            [] => seen,
+            queues => seen.within(queues.to_vec()),
+        })
+    }
+
+    /// Returns all that the caller sees.
+    pub(crate) fn sees_all(&self) -> Visibility {
+        let seen = if self.scopes.admin {
+            Visibility::everything()
+        } else {
+            Visibility::of_tenant(self.tenant.clone())
+        };
+        match &self.queues[..] {
+            [] => seen,
+            queues => seen.within(queues.to_vec()),
+        }
+    }
+
+    /// Returns whether the caller may change queues, and so may see all of their settings.
+    pub(crate) fn may_change_queues(&self) -> bool {
+        self.may(Permission::Admin)
     }
 
     pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<(), Problem> {
@@ -162,10 +195,10 @@ impl Principal {
     }
 
     pub(crate) fn may_use(&self, queue: &QueueName) -> bool {
-        self.queues.is_empty() || self.queues.iter().any(|one| one == queue.as_str())
+        self.queues.is_empty() || self.queues.contains(queue)
     }
 
-    /// Readers of all queues need a token that is not bound to queues.
+    /// What is not of one queue needs a token that is not bound to queues.
     pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
         if self.queues.is_empty() {
             Ok(())
@@ -254,6 +287,10 @@ impl Auth {
         {
             return Ok(Arc::clone(&self.operator));
         }
+        self.of_hash(hash).await
+    }
+
+    async fn of_hash(&self, hash: [u8; 32]) -> Result<Arc<Principal>, Problem> {
         let principal = match self.cached_principal(&hash) {
             Some(principal) => principal,
             None => self.look_up(hash).await?,
@@ -267,6 +304,23 @@ impl Auth {
             return Err(unauthorized("the token has expired"));
         }
         Ok(principal)
+    }
+
+    /// Resolves when the caller's token has been revoked or has expired, at most [`REVOCATION_BOUND`] later. What
+    /// is open for the caller then ends with the problem.
+    pub(crate) async fn until_invalid(&self, principal: &Principal) -> Problem {
+        let Some(hash) = principal.hash else {
+            // The server's own token stays as it is.
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(STREAM_CHECK).await;
+            match self.of_hash(hash).await {
+                Err(problem) if problem.kind == ProblemKind::Unauthorized => return problem,
+                // While the store cannot be asked, streams have nothing to send either.
+                Ok(_) | Err(_) => (),
+            }
+        }
     }
 
     fn anonymous(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
@@ -289,14 +343,20 @@ impl Auth {
     }
 
     async fn look_up(&self, hash: [u8; 32]) -> Result<Option<Arc<Principal>>, Error> {
-        let principal = self.store.token(hash).await?.map(|token| {
-            Arc::new(Principal {
+        let principal = match self.store.token(hash).await? {
+            None => None,
+            Some(token) => Some(Arc::new(Principal {
                 tenant: token.tenant,
                 scopes: token.scopes,
-                queues: token.queues,
+                queues: token
+                    .queues
+                    .iter()
+                    .map(|name| QueueName::new(name))
+                    .collect::<Result<_, _>>()?,
                 expires_at_ms: token.expires_at_ms,
-            })
-        });
+                hash: Some(hash),
+            })),
+        };
         let mut cached = self.cached.lock();
         if cached.len() >= CACHED_TOKENS_MAX {
             cached.clear();
@@ -387,8 +447,9 @@ mod tests {
                 read: true,
                 ..Scopes::default()
             },
-            queues: vec!["mail".into()],
+            queues: vec![QueueName::new("mail").unwrap()],
             expires_at_ms: None,
+            hash: None,
         };
         assert!(principal.check_queue(&QueueName::new("mail").unwrap()).is_ok());
         assert!(principal.check_queue(&QueueName::new("post").unwrap()).is_err());

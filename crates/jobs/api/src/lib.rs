@@ -34,7 +34,7 @@ pub mod proto {
 use axum::Router;
 
 pub use api::Api;
-pub use auth::{AuthConfig, Permission, PrincipalInfo};
+pub use auth::{AuthConfig, Permission, PrincipalInfo, REVOCATION_BOUND};
 pub use config::ApiConfig;
 pub use openapi::text as openapi_text;
 pub use push::{PushConfig, PushDelivery};
@@ -46,6 +46,9 @@ pub fn rights() -> Vec<(&'static str, &'static str, Permission)> {
         .map(|route| (route.verb(), route.path, route.permission))
         .collect()
 }
+
+/// The matrix of rights: what every caller gets of every route and gRPC method. A test walks it.
+pub const RIGHTS: &str = include_str!("rights.txt");
 
 /// Builds all routes. They check tokens themselves and have no fallback.
 pub fn routes(api: Api) -> Router {

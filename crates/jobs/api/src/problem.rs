@@ -28,6 +28,8 @@ pub(crate) enum ProblemKind {
     WrongState,
     LeaseLost,
     DependencyUnusable,
+    KeyReused,
+    NotEmpty,
     TooLarge,
     MediaType,
     QueueFull,
@@ -41,7 +43,7 @@ pub(crate) enum ProblemKind {
 
 impl ProblemKind {
     #[cfg(test)]
-    const ALL: [ProblemKind; 15] = [
+    const ALL: [ProblemKind; 17] = [
         ProblemKind::BadRequest,
         ProblemKind::Unauthorized,
         ProblemKind::Forbidden,
@@ -49,6 +51,8 @@ impl ProblemKind {
         ProblemKind::WrongState,
         ProblemKind::LeaseLost,
         ProblemKind::DependencyUnusable,
+        ProblemKind::KeyReused,
+        ProblemKind::NotEmpty,
         ProblemKind::TooLarge,
         ProblemKind::MediaType,
         ProblemKind::QueueFull,
@@ -68,6 +72,8 @@ impl ProblemKind {
             ProblemKind::WrongState => "wrong-state",
             ProblemKind::LeaseLost => "lease-lost",
             ProblemKind::DependencyUnusable => "dependency-unusable",
+            ProblemKind::KeyReused => "key-reused",
+            ProblemKind::NotEmpty => "not-empty",
             ProblemKind::TooLarge => "too-large",
             ProblemKind::MediaType => "media-type",
             ProblemKind::QueueFull => "queue-full",
@@ -88,6 +94,8 @@ impl ProblemKind {
             ProblemKind::WrongState => "The job's state does not allow this",
             ProblemKind::LeaseLost => "The token is no longer worth anything",
             ProblemKind::DependencyUnusable => "A dependency cannot be waited for",
+            ProblemKind::KeyReused => "The idempotency key stands for something else",
+            ProblemKind::NotEmpty => "The queue is not empty",
             ProblemKind::TooLarge => "Something is too large",
             ProblemKind::MediaType => "The body must be JSON",
             ProblemKind::QueueFull => "The queue is full",
@@ -105,8 +113,8 @@ impl ProblemKind {
             ProblemKind::Unauthorized => StatusCode::UNAUTHORIZED,
             ProblemKind::Forbidden => StatusCode::FORBIDDEN,
             ProblemKind::NotFound => StatusCode::NOT_FOUND,
-            ProblemKind::WrongState | ProblemKind::LeaseLost => StatusCode::CONFLICT,
-            ProblemKind::DependencyUnusable => StatusCode::UNPROCESSABLE_ENTITY,
+            ProblemKind::WrongState | ProblemKind::LeaseLost | ProblemKind::NotEmpty => StatusCode::CONFLICT,
+            ProblemKind::DependencyUnusable | ProblemKind::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             ProblemKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             ProblemKind::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ProblemKind::QueueFull | ProblemKind::Busy => StatusCode::TOO_MANY_REQUESTS,
@@ -171,6 +179,10 @@ impl Problem {
         Problem::new(ProblemKind::BadRequest, detail)
     }
 
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(ProblemKind::Forbidden, detail)
+    }
+
     /// The token was not issued by this store for this job.
     pub(crate) fn foreign_token() -> Problem {
         Error::LeaseLost {
@@ -203,6 +215,8 @@ impl From<Error> for Problem {
             Error::DependencyUnknown { .. } | Error::DependencyFailed { .. } => {
                 ProblemKind::DependencyUnusable
             }
+            Error::KeyReused { .. } => ProblemKind::KeyReused,
+            Error::QueueNotEmpty { .. } => ProblemKind::NotEmpty,
             Error::QueueFull { .. } => ProblemKind::QueueFull,
             Error::Busy => ProblemKind::Busy,
             Error::Unavailable(_) | Error::Full(_) | Error::Stopped { .. } => ProblemKind::Unavailable,
@@ -290,6 +304,11 @@ mod tests {
             },
             Error::DependencyUnknown { id },
             Error::DependencyFailed { id, state },
+            Error::KeyReused { id },
+            Error::QueueNotEmpty {
+                queue: QueueName::new("mail").unwrap(),
+                jobs: 2,
+            },
             Error::QueueFull {
                 queue: QueueName::new("mail").unwrap(),
                 depth_max: 3,

@@ -26,6 +26,7 @@ pub(crate) async fn note(store: &dyn JobQueue, delivery: &Delivery, why: &str) -
     job.idempotency = Some(Idempotency {
         key: format!("delivery-{}-{}", delivery.id.0, delivery.tries),
         window: None,
+        fingerprint: None,
     });
     store
         .enqueue(vec![job])

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
-use crate::limits::{HEADER_BYTES_MAX, HEADERS_MAX, URL_BYTES_MAX};
+use crate::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
 use crate::name::{QueueName, TenantId};
+use crate::url;
 
 /// Where events of a job are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +48,7 @@ impl Webhook {
 
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |why: &str| Err(Error::invalid("webhook", why));
-        if !(self.url.starts_with("http://") || self.url.starts_with("https://")) {
-            return wrong("needs an http or https URL");
-        }
-        if self.url.len() > URL_BYTES_MAX || self.url.chars().any(|one| one.is_control() || one == ' ') {
-            return wrong("needs a URL of at most 2048 bytes without spaces");
-        }
+        url::check(&self.url).or_else(wrong)?;
         if self.headers.len() > HEADERS_MAX {
             return wrong("may have 32 headers at most");
         }
@@ -120,6 +116,8 @@ pub struct Delivery {
     pub kind: EventKind,
     pub attempt: u32,
     pub webhook: Webhook,
+    /// Where it goes; see [`crate::url::target`]. Empty for one that an older version made.
+    pub target: String,
     pub state: DeliveryState,
     /// Tries so far; a replay continues to count.
     pub tries: u32,
@@ -205,6 +203,8 @@ mod tests {
     fn a_webhook_that_cannot_be_called_is_refused() {
         assert!(Webhook::to("ftp://example.test/").check().is_err());
         assert!(Webhook::to("http://example.test/ x").check().is_err());
+        assert!(Webhook::to("http://").check().is_err());
+        assert!(Webhook::to("http://example.test:99999/").check().is_err());
         let mut hook = Webhook::to("http://example.test/");
         hook.headers = vec![("x".into(), "a\r\nb".into())];
         assert!(hook.check().is_err());

@@ -82,8 +82,13 @@ pub enum Error {
     DependencyUnknown { id: JobId },
     #[error("job {id}, on which this one depends, has {state}")]
     DependencyFailed { id: JobId, state: State },
+    /// An idempotency key was used again for something else. The job is the one that it stands for.
+    #[error("the idempotency key stands for job {id}, which has another payload")]
+    KeyReused { id: JobId },
     #[error("queue {queue} is full: it holds {depth_max} jobs that have not started")]
     QueueFull { queue: QueueName, depth_max: u64 },
+    #[error("queue {queue} has {jobs} jobs that have not ended")]
+    QueueNotEmpty { queue: QueueName, jobs: u64 },
     /// More calls wait for the store than its limit.
     #[error("too many calls wait for the store")]
     Busy,
@@ -127,7 +132,9 @@ impl Error {
             | Error::WrongState { .. }
             | Error::LeaseLost { .. }
             | Error::DependencyUnknown { .. }
-            | Error::DependencyFailed { .. } => Fault::Caller,
+            | Error::DependencyFailed { .. }
+            | Error::KeyReused { .. }
+            | Error::QueueNotEmpty { .. } => Fault::Caller,
             Error::QueueFull { .. } | Error::Busy => Fault::Load,
             Error::Unavailable(_)
             | Error::Full(_)
@@ -186,6 +193,11 @@ impl Error {
             Error::DependencyFailed { id, state } => Error::DependencyFailed {
                 id: *id,
                 state: *state,
+            },
+            Error::KeyReused { id } => Error::KeyReused { id: *id },
+            Error::QueueNotEmpty { queue, jobs } => Error::QueueNotEmpty {
+                queue: queue.clone(),
+                jobs: *jobs,
             },
             Error::QueueFull { queue, depth_max } => Error::QueueFull {
                 queue: queue.clone(),

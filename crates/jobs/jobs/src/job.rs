@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use crate::backoff::Backoff;
 use crate::delivery::Webhook;
 use crate::error::Error;
 use crate::id::JobId;
+use crate::json;
 use crate::limits::{
     DEPENDENCIES_MAX, KEY_BYTES_MAX, LEASE_MAX, LEASE_MIN, Limits, MAX_RETRIES_MAX, PRIORITY_MAX, SPAN_MAX,
     TAGS_MAX,
@@ -38,7 +40,27 @@ impl Body {
     pub fn is_json(&self) -> bool {
         self.content_type() == Body::JSON
     }
+
+    /// Checks that every reader can read it: JSON has no more levels than parsers take, and only whole characters.
+    pub fn check(&self, field: &'static str) -> Result<(), Error> {
+        if !self.is_json() {
+            return Ok(());
+        }
+        json::check(&self.bytes).map_err(|why| Error::invalid(field, why))
+    }
+
+    /// Returns what tells this body from another one.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hash = Sha256::new();
+        hash.update(self.content_type().as_bytes());
+        hash.update([0]);
+        hash.update(&self.bytes);
+        hash.finalize().into()
+    }
 }
+
+/// A hash of a body.
+pub type Fingerprint = [u8; 32];
 
 /// A key under which a repeated registration finds the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +68,8 @@ pub struct Idempotency {
     pub key: String,
     /// How long the key is remembered; by default the window of the queue.
     pub window: Option<Duration>,
+    /// What the registration holds. A repeat with another one is refused; without one, any repeat is taken.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 /// At most `limit` jobs of one queue with the same key run at a time.
@@ -127,6 +151,7 @@ impl NewJob {
                 bytes_max: limits.payload_bytes_max,
             });
         }
+        self.payload.check("payload")?;
         check_key("content_type", self.payload.content_type.as_deref())?;
         check_key("kind", self.kind.as_deref())?;
         check_key("unique_key", self.unique_key.as_deref())?;
@@ -257,6 +282,8 @@ mod tests {
         refused(|job| job.max_retries = Some(1_001), "max_retries");
         refused(|job| job.retention = Some(Duration::MAX), "retention");
         refused(|job| job.payload = Body::json(vec![0; (1 << 20) + 1]), "payload");
+        refused(|job| job.payload = Body::json("[".repeat(129)), "nested");
+        refused(|job| job.payload = Body::json(r#""\ud800""#), "surrogate");
         refused(|job| job.unique_key = Some("k".repeat(257)), "unique_key");
         let nobody = Concurrency {
             key: "k".into(),

@@ -8,13 +8,16 @@
 
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod limits;
 pub mod name;
+pub mod url;
 
 pub mod backoff;
 pub mod fair;
 pub mod rate;
 pub mod schedule;
+pub mod shares;
 pub mod state;
 pub mod token;
 
@@ -23,6 +26,7 @@ pub mod event;
 pub mod queue;
 pub mod tenant;
 pub mod view;
+pub mod visibility;
 
 pub mod clock;
 pub mod error;
@@ -43,3 +47,4 @@ pub use job::NewJob;
 pub use name::{QueueName, TenantId};
 pub use state::State;
 pub use store::JobStore;
+pub use visibility::Visibility;

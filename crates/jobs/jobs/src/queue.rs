@@ -6,11 +6,10 @@ use crate::backoff::Backoff;
 use crate::delivery::Webhook;
 use crate::error::Error;
 use crate::job::{check_backoff, check_lease, check_span};
-use crate::limits::{
-    IDEMPOTENCY_WINDOW_DEFAULT, LEASE_DEFAULT, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX, URL_BYTES_MAX,
-};
+use crate::limits::{IDEMPOTENCY_WINDOW_DEFAULT, LEASE_DEFAULT, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX};
 use crate::name::QueueName;
 use crate::rate::Rate;
+use crate::url;
 
 /// Which events of a queue's jobs are written to the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,13 +101,11 @@ impl QueueSettings {
         }) {
             return Err(Error::invalid("rate", "needs at least 1 job in at most a day"));
         }
-        if let Some(push) = &self.push
-            && (push.url.len() > URL_BYTES_MAX || push.concurrency == 0)
-        {
-            return Err(Error::invalid(
-                "push",
-                "needs a URL of at most 2048 bytes and a concurrency",
-            ));
+        if let Some(push) = &self.push {
+            url::check(&push.url).map_err(|why| Error::invalid("push", why))?;
+            if push.concurrency == 0 {
+                return Err(Error::invalid("push", "needs a concurrency of 1 at least"));
+            }
         }
         self.webhook.as_ref().map_or(Ok(()), Webhook::check)
     }
@@ -147,6 +144,17 @@ pub struct Throughput {
     pub attempts_failed: u64,
     pub leases_lost: u64,
     pub late_reports: u64,
+}
+
+/// What a reader of queues wants counted. Counting takes longer the more there is to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counted {
+    /// Nothing: names and settings only.
+    Nothing,
+    /// Jobs that have not ended, and what passed.
+    Open,
+    /// Those that have ended too.
+    All,
 }
 
 /// A queue as a reader sees it.

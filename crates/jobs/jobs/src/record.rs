@@ -184,6 +184,7 @@ mod tests {
         job.idempotency = Some(Idempotency {
             key: "k".into(),
             window: Some(Duration::from_secs(4)),
+            fingerprint: None,
         });
         job.unique_key = Some("u".into());
         job.depends_on = vec![JobId::new(i64::MAX).unwrap()];

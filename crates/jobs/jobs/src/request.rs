@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{Body, NewJob, TraceContext};
+use crate::limits::Limits;
 use crate::name::{QueueName, TenantId};
 use crate::state::{FailureTerms, Next, State};
 use crate::token::Lease;
@@ -115,6 +117,41 @@ pub struct CancelRequest {
     pub reason: Option<String>,
 }
 
+/// A change of a job that waits. What is not set stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    pub id: JobId,
+    pub priority: Option<i16>,
+    /// Not before this, Unix milliseconds; a time that is past means now.
+    pub run_at_ms: Option<i64>,
+    pub payload: Option<Body>,
+    /// Lease length of each attempt.
+    pub timeout: Option<Duration>,
+    pub max_retries: Option<u32>,
+}
+
+impl Edit {
+    /// Returns whether nothing is to change.
+    pub fn is_empty(&self) -> bool {
+        self.priority.is_none()
+            && self.run_at_ms.is_none()
+            && self.payload.is_none()
+            && self.timeout.is_none()
+            && self.max_retries.is_none()
+    }
+
+    /// Checks a change. A store may assume that this was done.
+    pub fn check(&self, limits: &Limits) -> Result<(), Error> {
+        // The rules are those of a registration.
+        let payload = self.payload.clone().unwrap_or_else(|| Body::json("0"));
+        let mut job = NewJob::new(TenantId::default_tenant(), QueueName::notifications(), payload);
+        job.priority = self.priority.unwrap_or(0);
+        job.timeout = self.timeout;
+        job.max_retries = self.max_retries;
+        job.check(limits)
+    }
+}
+
 /// The runs of one schedule to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firing {
@@ -126,6 +163,15 @@ pub struct Firing {
     /// The newest run among the jobs.
     pub last_run_ms: Option<i64>,
     pub jobs: Vec<NewJob>,
+}
+
+/// The result of a firing.
+#[derive(Debug, Default)]
+pub struct Fired {
+    /// Whether the schedule was advanced: false when another server had done it, or the schedule is gone.
+    pub advanced: bool,
+    /// Why runs were refused. The schedule goes on without them, and shows the last one.
+    pub refused: Vec<Error>,
 }
 
 /// The result of one maintenance run.
@@ -166,6 +212,9 @@ pub trait Listener: Send + Sync + 'static {
 
     /// The log has grown to this position.
     fn logged(&self, head: u64);
+
+    /// There may be new deliveries to webhooks.
+    fn deliveries(&self);
 
     /// Jobs have ended in this process, with the kind of the ending. Others are found in the log.
     fn ended(&self, jobs: &[(JobId, EventKind)]);

@@ -54,6 +54,14 @@ impl Times {
         Ok(Times { cron, zone })
     }
 
+    /// Checks that there is a time after `now_ms`: the 31st of February never comes.
+    pub fn check_comes(&self, now_ms: i64) -> Result<(), Error> {
+        match self.next_after(now_ms) {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid("cron", "has no time that ever comes")),
+        }
+    }
+
     /// Returns the first time after `after_ms`, Unix milliseconds; `None` when there is none.
     pub fn next_after(&self, after_ms: i64) -> Option<i64> {
         let after = Timestamp::from_millisecond(after_ms)
@@ -125,7 +133,7 @@ pub struct Schedule {
     pub time_zone: String,
     pub missed: Missed,
     pub paused: bool,
-    /// The job of each run, but for its tenant and its idempotency key.
+    /// The job of each run, but for its tenant. It has no idempotency key.
     pub template: NewJob,
 }
 
@@ -136,12 +144,16 @@ pub struct ScheduleView {
     /// `None` while paused and when the expression has no further time.
     pub next_run_ms: Option<i64>,
     pub last_run_ms: Option<i64>,
+    /// The last run that was refused.
+    pub refused: Option<Refusal>,
     pub created_at_ms: i64,
 }
 
-/// Returns the key that makes the job of a run unique, whichever server starts it.
-pub fn run_key(schedule: &str, run_ms: i64) -> String {
-    format!("schedule {schedule} {run_ms}")
+/// A run of a schedule that was refused: its queue was full, or a job that it depends on has not succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub at_ms: i64,
+    pub why: String,
 }
 
 #[cfg(test)]
@@ -208,6 +220,14 @@ mod tests {
         );
         assert_eq!(due.runs_ms.len(), 1);
         assert!(due.next_run_ms.unwrap() > ms("2026-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_time_that_never_comes_is_refused() {
+        let now_ms = ms("2026-03-01T00:00:00Z");
+        let comes = |cron| times(cron, "UTC").check_comes(now_ms).is_ok();
+        assert!(comes("0 0 29 2 *") && comes("0 0 31 * *") && comes("* * * * *"));
+        assert!(!comes("0 0 31 2 *") && !comes("0 0 30 2 *") && !comes("0 0 31 4,6,9,11 *"));
     }
 
     #[test]

@@ -26,7 +26,6 @@
 //! A future that is dropped may or may not have been carried out, as after a lost reply.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -36,15 +35,17 @@ use crate::event::{EventFilter, EventPage, LogBounds, Subscription};
 use crate::id::JobId;
 use crate::job::NewJob;
 use crate::name::{QueueName, TenantId};
-use crate::queue::{QueueSettings, QueueView};
+use crate::queue::{Counted, QueueSettings, QueueView};
 use crate::request::{
-    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use crate::schedule::{Schedule, ScheduleView};
+use crate::shares::DeliveryClaim;
 use crate::state::State;
 use crate::tenant::{ApiToken, Tenant};
 use crate::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
+use crate::visibility::Visibility;
 
 /// The future of a call.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
@@ -88,7 +89,8 @@ pub trait StoreClock: Send + Sync + 'static {
 pub trait JobQueue: StoreClock {
     /// Registers jobs. A missing queue is created with the default settings, a missing tenant with weight 1.
     ///
-    /// An item is refused when one of its dependencies is unknown or has ended other than by success.
+    /// An item is refused when one of its dependencies is unknown or has ended other than by success. Jobs of
+    /// other tenants are unknown.
     ///
     /// Repeat: a second job, unless the item carries an idempotency key within its window or a unique key of
     /// a job that has not ended; then the first one is found. Two items of one call with one key are first
@@ -130,9 +132,18 @@ pub trait JobQueue: StoreClock {
     fn cancel(&self, requests: Vec<CancelRequest>) -> Answers<'_, State>;
 
     /// Makes jobs that have ended ready again, with all their attempts. Jobs that depend on them and were
-    /// cancelled for that reason stay cancelled. A job that has not ended refuses with [`Error::WrongState`],
-    /// which is also what a repeat gets.
+    /// cancelled for that reason wait for them again, and so on down the tree; except one whose other
+    /// dependencies have not succeeded, or whose unique key is taken. A job that has not ended refuses with
+    /// [`Error::WrongState`], which is also what a repeat gets.
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()>;
+
+    /// Changes jobs that have not started. Others refuse with [`Error::WrongState`]. A job that was ready goes
+    /// behind those of its priority. Repeat: as the first time.
+    fn edit(&self, edits: Vec<Edit>) -> Answers<'_, ()>;
+
+    /// Removes jobs that have ended, with their deliveries, before their retention is over. Idempotency keys stay.
+    /// A job that has not ended refuses with [`Error::WrongState`].
+    fn remove(&self, ids: Vec<JobId>) -> Answers<'_, ()>;
 }
 
 /// Reads jobs.
@@ -161,15 +172,21 @@ pub trait JobReader: StoreClock {
 
 /// Reads and changes queues.
 pub trait QueueAdmin: StoreClock {
-    /// Lists all queues by name.
-    fn queues(&self) -> Answer<'_, Vec<QueueView>>;
+    /// Lists queues by name: those that the reader sees, and for a tenant only those it has had jobs in. Counts
+    /// are of the jobs that the reader sees.
+    fn queues(&self, seen: Visibility, counted: Counted) -> Answer<'_, Vec<QueueView>>;
 
-    /// Reads one queue.
-    fn queue(&self, name: QueueName) -> Answer<'_, Option<QueueView>>;
+    /// Reads one queue, under the same rules.
+    fn queue(&self, name: QueueName, seen: Visibility, counted: Counted) -> Answer<'_, Option<QueueView>>;
 
     /// Creates a queue or replaces its settings. Existing jobs keep the lease, the retries and the backoff
     /// that they took from the old ones.
     fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Answer<'_, ()>;
+
+    /// Deletes a queue: its settings, its counters, and its ended jobs, up to a number of them in one call; the
+    /// result says whether there are more. Refused while it has jobs that have not ended. A queue that is used
+    /// again is a new one.
+    fn delete_queue(&self, name: QueueName, limit: usize) -> Answer<'_, SweepResult>;
 
     /// Pauses or resumes a queue; creates it when it does not exist. Running jobs go on. Idempotent.
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()>;
@@ -189,9 +206,9 @@ pub trait Schedules: StoreClock {
     /// Reads schedules whose next run is due, the most overdue first.
     fn due_schedules(&self, limit: usize) -> Answer<'_, Vec<ScheduleView>>;
 
-    /// Advances schedules and registers the jobs of their runs, in one transaction each. Returns for each
-    /// whether it was advanced: false when another server had done it, or the schedule is gone.
-    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool>;
+    /// Advances schedules and registers the jobs of their runs, in one transaction each. A run that is refused is
+    /// left out and recorded; the schedule is advanced all the same.
+    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, Fired>;
 }
 
 /// Periodic work on the store. Any server may run any of it at any time; two at once share the rows.
@@ -234,6 +251,15 @@ pub trait EventLog: StoreClock {
         cursor: u64,
     ) -> Answer<'_, Subscription>;
 
+    /// Creates a subscription, or gives the one of that name another filter; its cursor stays.
+    fn put_subscription(
+        &self,
+        tenant: TenantId,
+        name: String,
+        filter: EventFilter,
+        cursor: u64,
+    ) -> Answer<'_, Subscription>;
+
     /// Advances a cursor; a position at or before it changes nothing. Returns the cursor.
     fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Answer<'_, u64>;
 
@@ -246,9 +272,9 @@ pub trait EventLog: StoreClock {
 
 /// Deliveries of events to webhooks.
 pub trait DeliveryQueue: StoreClock {
-    /// Hands out deliveries whose try is due, oldest first. Each is due again after `lease` unless it is
-    /// reported before.
-    fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>>;
+    /// Hands out deliveries whose try is due: to each target of each tenant its share, the oldest first, and to
+    /// those that got none before the others. Each is due again after the lease unless it is reported before.
+    fn claim_deliveries(&self, claim: DeliveryClaim) -> Answer<'_, Vec<Delivery>>;
 
     /// Records tries and their outcomes. Returns for each whether it was recorded: false for a try whose
     /// number was reported before, or whose delivery is gone.

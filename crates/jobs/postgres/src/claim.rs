@@ -198,10 +198,7 @@ impl Inner {
             }
         };
         if !claimed.is_empty() {
-            let started = claimed.len() as u64;
-            self.throughput
-                .count(queue.id, |throughput| throughput.started += started);
-            self.throughput.note_claim(queue.id, now_ms);
+            self.last_claims.note(queue.id, now_ms);
         }
         for (slot, job) in claimed {
             demands[owners[slot]].jobs.push(job);
@@ -531,13 +528,14 @@ impl Inner {
         }
     }
 
-    /// Forgets the tenants of a queue after another server notified about new jobs.
-    pub(crate) fn forget_ready_tenants(&self, queue: &nagaya_jobs::name::QueueName) {
+    /// Records that another server has made jobs ready, none of a rank below `rank`: which tenants have them is not
+    /// known, and scans that would begin behind them begin at the front.
+    pub(crate) fn note_ready_elsewhere(&self, queue: &nagaya_jobs::name::QueueName, rank: i16) {
         if let Some(queue) = self.names.known_queue(queue) {
             self.ready_tenants.lock().remove(&queue.id);
             let mut hints = self.hints.lock();
             if let Some(hints) = hints.get_mut(&queue.id) {
-                hints.retain(|_, hint| hint.rank <= 0);
+                hints.retain(|_, hint| hint.rank <= rank);
             }
         }
     }

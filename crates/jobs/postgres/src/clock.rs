@@ -35,6 +35,14 @@ impl Time {
         Time::Database(Arc::default())
     }
 
+    /// Returns a steady time, which nobody sets.
+    pub(crate) fn steady_ms(&self) -> i64 {
+        match self {
+            Time::Given(clock) => clock.steady_ms(),
+            Time::Database(_) => i64::try_from(nagaya_clock::boot_now().as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+
     /// Returns the time, Unix milliseconds. Takes a new sample when the last one is too old.
     pub(crate) async fn now(&self, session: &Session) -> Result<i64, Error> {
         let sample = match self {

@@ -19,8 +19,8 @@ use crate::stale_report::ReportKind;
 use crate::step::{Ending, RunningJob, Step};
 use crate::store::Inner;
 
-/// Most reports in one statement: its fence searches through arrays.
-const BATCH_MAX: usize = 256;
+/// Most reports in one statement.
+const BATCH_MAX: usize = 512;
 
 impl Inner {
     pub(crate) async fn complete(
@@ -87,7 +87,11 @@ impl Inner {
         now_ms: i64,
         resolves: &mut bool,
     ) -> Result<HashSet<JobId>, Error> {
-        let queues = self.names.queues();
+        let mut queues = self.names.queues();
+        queues.sort_by_key(|queue| queue.id);
+        // In the order of ids, which the statement searches.
+        let mut reports: Vec<&Completion> = reports.iter().collect();
+        reports.sort_by_key(|one| one.lease.id);
         let plain: Vec<_> = queues
             .iter()
             .filter(|queue| queue.settings.webhook.is_none())
@@ -131,8 +135,6 @@ impl Inner {
         let mut done = HashSet::with_capacity(rows.len());
         let mut ended = Vec::with_capacity(rows.len());
         for row in &rows {
-            self.throughput
-                .count(row.queue, |throughput| throughput.succeeded += 1);
             if let Some(id) = JobId::new(row.id) {
                 done.insert(id);
                 ended.push((id, EventKind::Succeeded));

@@ -13,8 +13,9 @@ use crate::error::store_error;
 use crate::flags;
 use crate::rows::{IdempotencyRow, unsigned};
 use crate::sql::query;
-use crate::step::{Count, JobPosition, Step};
+use crate::step::{JobPosition, Step, state_of};
 use crate::store::Inner;
+use crate::throughput::Count;
 
 /// Attempts of a transaction that conflicts with another one.
 pub(crate) const RUNS_MAX: usize = 5;
@@ -80,7 +81,7 @@ impl Inner {
                 }));
             }
         }
-        let parents = self.pending_parents(session, &draft.job.depends_on).await?;
+        let parents = self.pending_parents(session, draft).await?;
         if !self
             .insert_constrained(session, draft, &parents, replaces, now_ms)
             .await?
@@ -117,7 +118,7 @@ impl Inner {
             flags: draft.flags,
             options: draft.options.clone(),
         };
-        step.count(position.queue, Count::Enqueued);
+        step.count(&position, Count::Enqueued);
         step.event(&position, EventKind::Enqueued, None).await?;
         if position.flags & flags::CONCURRENCY != 0 {
             step.set_limit(&position)?;
@@ -135,14 +136,20 @@ impl Inner {
     /// Finds an earlier registration under one of the job's keys.
     async fn find_by_key(&self, session: &Session, draft: &Draft, now_ms: i64) -> Result<Found, Fault> {
         let (queue, tenant) = (draft.queue.id, draft.tenant.id);
-        let (mut found, mut stale_key_of) = (None, None);
+        let (mut found, mut stale_key_of, mut ended) = (None, None, None);
         if let Some(key) = draft.key() {
             let sql = query!(keys.find_idempotency);
             let row = session.query_opt(sql, &[&queue, &tenant, &key, &now_ms]).await?;
             let row = row.as_ref().map(IdempotencyRow::read);
             stale_key_of = row.as_ref().map(|row| row.id);
             let live = row.filter(|row| row.is_live);
+            ended = live.as_ref().and_then(|row| row.ended).map(state_of);
+            let differs = live.as_ref().and_then(|row| row.fingerprint.as_deref());
+            let differs = differs.is_some_and(|known| draft.fingerprint().is_some_and(|own| own != known));
             found = live.and_then(|row| Some((JobId::new(row.id)?, FoundBy::IdempotencyKey)));
+            if let Some((id, _)) = found.filter(|_| differs) {
+                return Err(Fault::Item(Error::KeyReused { id }));
+            }
         }
         if let (None, Some(key)) = (found, &draft.job.unique_key) {
             let sql = query!(keys.find_unique);
@@ -152,9 +159,9 @@ impl Inner {
         let Some((id, found_by)) = found else {
             return Ok(Found::Nothing { stale_key_of });
         };
-        // The key of a job that was purged is free.
+        // A job that is gone has left its ending with its idempotency key.
         let state = self.states_with(session, &[id]).await?.pop().flatten();
-        Ok(match state {
+        Ok(match state.or(ended) {
             None => Found::Nothing { stale_key_of },
             Some(state) => Found::Job(Enqueued {
                 id,
@@ -164,13 +171,14 @@ impl Inner {
         })
     }
 
-    /// Returns the jobs that have not ended. Fails for unknown jobs and for those that failed or were
-    /// cancelled.
-    async fn pending_parents(&self, session: &Session, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
+    /// Returns the jobs that have not ended. Fails for unknown jobs, among them those of other tenants, and for
+    /// those that failed or were cancelled.
+    async fn pending_parents(&self, session: &Session, draft: &Draft) -> Result<Vec<JobId>, Fault> {
+        let ids = &draft.job.depends_on[..];
         let states = if ids.is_empty() {
             Vec::new()
         } else {
-            self.states_with(session, ids).await?
+            self.states_of(session, Some(draft.tenant.id), ids).await?
         };
         let mut parents = Vec::new();
         for (&id, state) in ids.iter().zip(states) {
@@ -218,6 +226,7 @@ impl Inner {
                     &draft.job.unique_key,
                     &parents,
                     &replaces,
+                    &draft.fingerprint(),
                 ],
             )
             .await?;

@@ -1,7 +1,6 @@
 //! Deliveries of events to webhooks.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{
@@ -13,13 +12,38 @@ use nagaya_jobs::event::EventKind;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::record;
+use nagaya_jobs::shares::{DeliveryClaim, TenantTarget};
 use nagaya_jobs::view::Page;
 use nagaya_postgres_client::{Param, Session};
 
 use crate::error::damaged;
-use crate::rows::{DeliveryRow, TryRow, unsigned, unsigned_32};
+use crate::rows::{DeliveryRow, TargetRow, TryRow, unsigned, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::store::Inner;
+
+/// Targets looked at for one claim; the next one goes on behind them.
+const TARGETS_MAX: usize = 1_000;
+/// Before the first target.
+pub(crate) const START: (i32, String) = (i32::MIN, String::new());
+
+async fn targets_after(
+    session: &Session,
+    (tenant, target): &(i32, String),
+    now_ms: i64,
+    limit: usize,
+) -> Result<Vec<TargetRow>, Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    session
+        .all(
+            query!(deliveries.targets),
+            &[tenant, target, &now_ms, &limit],
+            TargetRow::read,
+        )
+        .await
+}
 
 fn code(state: DeliveryState) -> i16 {
     match state {
@@ -40,21 +64,61 @@ struct FilterIds {
 }
 
 impl Inner {
-    pub(crate) async fn claim_deliveries(
-        &self,
-        limit: usize,
-        lease: Duration,
-    ) -> Result<Vec<Delivery>, Error> {
+    pub(crate) async fn claim_deliveries(&self, claim: DeliveryClaim) -> Result<Vec<Delivery>, Error> {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values: [Param<'_>; 3] = [&now_ms, &limit, &(now_ms + span_ms(lease))];
+        let targets = self.due_targets(&session, now_ms).await?;
+        let (mut tenants, mut names, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+        for (target, share) in claim.allot(&targets) {
+            if let Some(tenant) = self.names.find_tenant(&session, &target.tenant).await? {
+                tenants.push(tenant.id);
+                names.push(target.target.as_str());
+                jobs.push(i64::try_from(share).unwrap_or(i64::MAX));
+            }
+        }
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let again_ms = now_ms + span_ms(claim.lease);
+        let values: [Param<'_>; 5] = [&now_ms, &again_ms, &tenants, &names, &jobs];
         let rows = session
             .all(query!(deliveries.claim), &values, DeliveryRow::read)
             .await?;
         let mut due = Vec::with_capacity(rows.len());
         for row in rows {
             due.push(self.delivery(&session, row).await?);
+        }
+        Ok(due)
+    }
+
+    /// Returns targets with due deliveries, those first that were not looked at the last time.
+    async fn due_targets(&self, session: &Session, now_ms: i64) -> Result<Vec<TenantTarget>, Error> {
+        let from = self.delivery_cursor.lock().clone();
+        let mut rows = targets_after(session, &from, now_ms, TARGETS_MAX).await?;
+        let next = match rows.last() {
+            Some(last) if rows.len() == TARGETS_MAX => (last.tenant, last.target.clone()),
+            // The end is reached: from the beginning, up to where this began.
+            _ => {
+                let first = targets_after(session, &START, now_ms, TARGETS_MAX - rows.len()).await?;
+                let is_new = |row: &TargetRow| (row.tenant, &row.target) <= (from.0, &from.1);
+                let first: Vec<TargetRow> = first.into_iter().filter(is_new).collect();
+                let last = first.last().map(|last| (last.tenant, last.target.clone()));
+                rows.extend(first);
+                if rows.len() == TARGETS_MAX {
+                    last.unwrap_or(START)
+                } else {
+                    START
+                }
+            }
+        };
+        *self.delivery_cursor.lock() = next;
+        let mut due = Vec::new();
+        for row in rows.into_iter().filter(|row| row.is_due) {
+            let tenant = self.names.tenant_of(session, row.tenant).await?.name.clone();
+            due.push(TenantTarget {
+                tenant,
+                target: row.target,
+            });
         }
         Ok(due)
     }
@@ -243,6 +307,7 @@ impl Inner {
             kind: EventKind::coded(row.kind).ok_or_else(|| damaged("a delivery is of no known kind"))?,
             attempt: unsigned_32(row.attempt),
             webhook: record::read_webhook(&row.webhook)?,
+            target: row.target,
             state: match row.state {
                 0 => DeliveryState::Pending,
                 1 => DeliveryState::Delivered,

@@ -59,6 +59,11 @@ impl Draft {
         self.job.idempotency.as_ref().map(|one| one.key.as_str())
     }
 
+    pub(crate) fn fingerprint(&self) -> Option<&[u8]> {
+        let idempotency = self.job.idempotency.as_ref()?;
+        idempotency.fingerprint.as_ref().map(|hash| &hash[..])
+    }
+
     pub(crate) fn is_logged(&self) -> bool {
         self.queue.settings.events == EventDetail::All
     }
@@ -251,13 +256,29 @@ impl Inner {
         let flags: Vec<i16> = drafts.iter().map(|one| one.flags).collect();
         let keys: Vec<Option<&str>> = drafts.iter().map(|one| one.key()).collect();
         let expiries: Vec<i64> = drafts.iter().map(|one| one.key_expires_ms).collect();
+        let fingerprints: Vec<Option<&[u8]>> = drafts.iter().map(|one| one.fingerprint()).collect();
         let logged: Vec<bool> = drafts.iter().map(|one| has_places && one.is_logged()).collect();
         let rows = session
             .query(
                 query!(jobs.enqueue),
                 &[
-                    &now_ms, &ids, &queues, &tenants, &kinds, &ranks, &run_ats, &leases, &retries, &options,
-                    &types, &payloads, &flags, &keys, &expiries, &logged,
+                    &now_ms,
+                    &ids,
+                    &queues,
+                    &tenants,
+                    &kinds,
+                    &ranks,
+                    &run_ats,
+                    &leases,
+                    &retries,
+                    &options,
+                    &types,
+                    &payloads,
+                    &flags,
+                    &keys,
+                    &expiries,
+                    &logged,
+                    &fingerprints,
                 ],
             )
             .await?;
@@ -272,16 +293,12 @@ impl Inner {
     fn publish_enqueued(&self, drafts: &[Draft], made: &HashSet<JobId>, now_ms: i64) {
         let mut ready = BTreeMap::new();
         for draft in drafts.iter().filter(|one| made.contains(&one.id)) {
-            self.throughput
-                .count(draft.queue.id, |throughput| throughput.enqueued += 1);
             if draft.state(now_ms) == State::Waiting {
                 self.note_ready(draft.queue.id, draft.tenant.id, draft.rank());
-                ready
-                    .entry(draft.queue.id)
-                    .or_insert_with(|| draft.queue.name.clone());
+                let lowest = ready.entry(draft.queue.name.clone()).or_insert(i16::MAX);
+                *lowest = draft.rank().min(*lowest);
             }
         }
-        let ready: Vec<_> = ready.into_values().collect();
         self.notify_ready(&ready);
     }
 }

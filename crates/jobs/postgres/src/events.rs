@@ -19,6 +19,13 @@ const LOOKED_AT_MAX: usize = 4_000;
 /// The metadata key of the position up to which the log was trimmed.
 const TRIMMED_METADATA: &str = "log-trimmed";
 
+/// What happens to a subscription that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExistingSubscription {
+    Stays,
+    GetsFilter,
+}
+
 impl Inner {
     pub(crate) async fn events_after(
         &self,
@@ -38,8 +45,14 @@ impl Inner {
         };
         let job = filter.job.map(JobId::get);
         let rows_limit = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        let kinds: Vec<i16> = filter.kinds.iter().map(|kind| kind.code()).collect();
+        let kinds = Some(kinds).filter(|kinds| !kinds.is_empty());
         let rows = session
-            .all(query!(events.after), &[&from, &rows_limit, &job], EventRow::read)
+            .all(
+                query!(events.after),
+                &[&from, &rows_limit, &job, &kinds],
+                EventRow::read,
+            )
             .await?;
         let is_last_page = rows.len() < rows_max;
         let mut page = EventPage {
@@ -147,6 +160,7 @@ impl Inner {
         name: String,
         filter: EventFilter,
         cursor: u64,
+        known: ExistingSubscription,
     ) -> Result<Subscription, Error> {
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
@@ -154,7 +168,10 @@ impl Inner {
         let cursor = i64::try_from(cursor).unwrap_or(i64::MAX);
         let row = session
             .one(
-                query!(events.subscribe),
+                match known {
+                    ExistingSubscription::Stays => query!(events.subscribe),
+                    ExistingSubscription::GetsFilter => query!(events.put_subscription),
+                },
                 &[&of.id, &name, &record::write_filter(&filter), &cursor, &now_ms],
                 SubscriptionRow::read,
             )

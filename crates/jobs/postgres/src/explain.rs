@@ -16,7 +16,7 @@ const AHEAD_MAX: i64 = 100_000;
 impl Inner {
     pub(crate) async fn explain(&self, id: JobId) -> Result<Option<Explanation>, Error> {
         let session = self.cool().await?;
-        self.throughput.flush(&session, self.server).await?;
+        self.last_claims.flush(&session).await?;
         let now_ms = self.time.now(&session).await?;
         let row = session
             .first(query!(jobs.explain), &[&id.get()], ExplainRow::read)

@@ -16,6 +16,7 @@ mod names;
 
 mod claim;
 mod complete;
+mod edit;
 mod enqueue;
 
 mod rows;
@@ -25,9 +26,11 @@ mod cancel;
 mod constrained_enqueue;
 mod report;
 mod retry;
+mod revive;
 mod stale_report;
 
 mod explain;
+mod lease_clock;
 mod list;
 mod read;
 

@@ -11,6 +11,7 @@ use crate::rows::{NextTimesRow, PositionRow, ReleasedRow, ResolvingRow, RunningR
 use crate::sql::{Queries, begin, commit, query};
 use crate::step::{Ending, RunningJob, Step, state_of};
 use crate::store::Inner;
+use crate::throughput;
 
 /// Most rows in one transaction, whatever the limit of the call.
 const BATCH_MAX: usize = 1_000;
@@ -33,10 +34,13 @@ impl Inner {
     pub(crate) async fn sweep_expired(&self, limit: usize) -> Result<SweepResult, Error> {
         let (limit, rows_max) = bound(limit);
         let mut session = self.hot().await?;
-        if let Err(error) = self.throughput.flush(&session, self.server).await {
-            tracing::debug!(%error, "throughput counters will be written later");
+        if let Err(error) = self.last_claims.flush(&session).await {
+            tracing::debug!(%error, "the times of the last claims will be written later");
         }
-        let now_ms = self.time.now(&session).await?;
+        if let Err(error) = throughput::fold(&session).await {
+            tracing::debug!(%error, "throughput will be added up later");
+        }
+        let now_ms = self.look_at_clock(&session).await?;
         let transaction = begin(&mut session).await?;
         let rows = transaction
             .all(
@@ -180,6 +184,12 @@ async fn cancel_dependents(step: &mut Step<'_>, session: &Session, parent: JobId
             PositionRow::read,
         )
         .await?;
+    let children: Vec<i64> = rows.iter().map(|row| row.id).collect();
+    if !children.is_empty() {
+        session
+            .run(query!(waiting.insert_revivals), &[&parent.get(), &children])
+            .await?;
+    }
     for row in &rows {
         let ending = Ending {
             state: State::Cancelled,

@@ -31,6 +31,8 @@ pub(crate) struct Queue {
     pub(crate) created_ms: i64,
     pub(crate) rate_horizon_us: i64,
     pub(crate) last_claim_ms: Option<i64>,
+    /// It was deleted. Its next use brings it back.
+    pub(crate) is_gone: bool,
     version: i64,
 }
 
@@ -89,7 +91,7 @@ impl Names {
         name: &QueueName,
         now_ms: i64,
     ) -> Result<Arc<Queue>, Error> {
-        if let Some(queue) = self.known_queue(name) {
+        if let Some(queue) = self.known_queue(name).filter(|queue| !queue.is_gone) {
             return Ok(queue);
         }
         let settings = record::write_settings(&QueueSettings::default());
@@ -218,6 +220,7 @@ fn queue(row: QueueRow) -> Result<Queue, Error> {
         version: row.version,
         rate_horizon_us: row.rate_horizon_us,
         last_claim_ms: row.last_claim_ms,
+        is_gone: row.gone,
     })
 }
 

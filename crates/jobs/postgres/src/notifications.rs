@@ -1,6 +1,7 @@
 //! Notifications of ready jobs and new events: inside of this process at once, to other servers batched. They
 //! are only hints.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use nagaya_jobs::event::EventKind;
@@ -12,7 +13,13 @@ use tokio::task::JoinHandle;
 use crate::store::Inner;
 
 const CHANNEL: &str = "nagaya_jobs";
+/// The log has grown.
 const LOG_GREW: &str = "log";
+/// There are new deliveries to webhooks. A space keeps it apart from any queue's name.
+const DELIVERIES: &str = "deliveries made";
+/// A queue may have new jobs: followed by the lowest rank among them and the queue's name. A space keeps it apart
+/// from any queue's name, which is what servers of the version before send.
+const READY: &str = "ready ";
 
 /// The task that receives notifications of other servers; dropping it ends the task.
 #[derive(Debug)]
@@ -42,29 +49,69 @@ async fn receive(mut listener: Listener, inner: Weak<Inner>) {
             Event::Gap => {
                 let queues: Vec<QueueName> =
                     inner.names.queues().iter().map(|one| one.name.clone()).collect();
+                for queue in &queues {
+                    inner.note_ready_elsewhere(queue, i16::MIN);
+                }
                 inner.notify_ready_here(&queues);
                 inner.notify_head().await;
             }
-            Event::Notified { payload, .. } if payload == LOG_GREW => inner.notify_head().await,
-            Event::Notified { payload, .. } => {
-                if let Ok(queue) = QueueName::new(&payload) {
-                    inner.forget_ready_tenants(&queue);
+            Event::Notified { payload, .. } => match Notification::parse(&payload) {
+                Some(Notification::LogGrew) => inner.notify_head().await,
+                Some(Notification::Deliveries) => inner.notify_deliveries_here(),
+                Some(Notification::Ready { queue, rank }) => {
+                    inner.note_ready_elsewhere(&queue, rank);
                     inner.notify_ready_here(&[queue]);
                 }
-            }
+                None => (),
+            },
         }
     }
 }
 
+/// A notification of another server.
+#[derive(Debug, PartialEq, Eq)]
+enum Notification {
+    LogGrew,
+    Deliveries,
+    Ready { queue: QueueName, rank: i16 },
+}
+
+impl Notification {
+    fn parse(payload: &str) -> Option<Notification> {
+        if payload == LOG_GREW {
+            return Some(Notification::LogGrew);
+        }
+        if payload == DELIVERIES {
+            return Some(Notification::Deliveries);
+        }
+        let (rank, queue) = match payload.strip_prefix(READY) {
+            Some(rest) => {
+                let (rank, queue) = rest.split_once(' ')?;
+                (rank.parse().ok()?, queue)
+            }
+            // A server of the version before does not say which ranks.
+            None => (i16::MIN, payload),
+        };
+        let queue = QueueName::new(queue).ok()?;
+        Some(Notification::Ready { queue, rank })
+    }
+
+    fn ready(queue: &QueueName, rank: i16) -> String {
+        format!("{READY}{rank} {queue}")
+    }
+}
+
 impl Inner {
-    /// Notifies this process and other servers that queues may have new jobs.
-    pub(crate) fn notify_ready(&self, queues: &[QueueName]) {
-        if queues.is_empty() {
+    /// Notifies this process and other servers that queues may have new jobs, with the lowest rank among those of
+    /// each queue.
+    pub(crate) fn notify_ready(&self, ready: &BTreeMap<QueueName, i16>) {
+        if ready.is_empty() {
             return;
         }
-        self.notify_ready_here(queues);
-        for queue in queues {
-            self.notifier.notify(CHANNEL, queue.as_str());
+        let queues: Vec<QueueName> = ready.keys().cloned().collect();
+        self.notify_ready_here(&queues);
+        for (queue, rank) in ready {
+            self.notifier.notify(CHANNEL, &Notification::ready(queue, *rank));
         }
     }
 
@@ -83,6 +130,18 @@ impl Inner {
         self.notifier.notify(CHANNEL, LOG_GREW);
     }
 
+    /// Notifies this process and other servers of new deliveries.
+    pub(crate) fn notify_deliveries(&self) {
+        self.notify_deliveries_here();
+        self.notifier.notify(CHANNEL, DELIVERIES);
+    }
+
+    fn notify_deliveries_here(&self) {
+        if let Some(listener) = self.listener() {
+            listener.deliveries();
+        }
+    }
+
     pub(crate) fn notify_ended(&self, jobs: &[(JobId, EventKind)]) {
         if let (false, Some(listener)) = (jobs.is_empty(), self.listener()) {
             listener.ended(jobs);
@@ -93,5 +152,36 @@ impl Inner {
         if let (Ok(bounds), Some(listener)) = (self.bounds().await, self.listener()) {
             listener.logged(bounds.head);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_named_log_is_a_queue() {
+        let log = QueueName::new("log").unwrap();
+        let ready = Notification::parse(&Notification::ready(&log, -900));
+        assert_eq!(
+            ready,
+            Some(Notification::Ready {
+                queue: log,
+                rank: -900
+            })
+        );
+        assert_eq!(Notification::parse(LOG_GREW), Some(Notification::LogGrew));
+    }
+
+    #[test]
+    fn servers_of_the_version_before_are_understood() {
+        let queue = QueueName::new("mail").unwrap();
+        let rank = i16::MIN;
+        assert_eq!(
+            Notification::parse("mail"),
+            Some(Notification::Ready { queue, rank })
+        );
+        assert_eq!(Notification::parse("ready x"), None);
+        assert_eq!(Notification::parse("ready x mail"), None);
     }
 }

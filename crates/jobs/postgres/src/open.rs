@@ -12,20 +12,29 @@ use nagaya_postgres_client::{Migration, Migrations, Notifier, Pool, PostgresUrl}
 use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Time;
+use crate::deliveries;
 use crate::error::store_error;
+use crate::lease_clock::LeaseClock;
 use crate::names::Names;
 use crate::notifications;
 use crate::sql::{Queries, connect, query};
 use crate::store::{Inner, PgStore};
-use crate::throughput::ThroughputCounters;
+use crate::throughput::LastClaims;
 
 const MIGRATIONS: Migrations = Migrations {
     set: "jobs",
-    steps: &[Migration {
-        name: "jobs",
-        up: include_str!("migrations/0001_jobs.up.sql"),
-        down: include_str!("migrations/0001_jobs.down.sql"),
-    }],
+    steps: &[
+        Migration {
+            name: "jobs",
+            up: include_str!("migrations/0001_jobs.up.sql"),
+            down: include_str!("migrations/0001_jobs.down.sql"),
+        },
+        Migration {
+            name: "isolation",
+            up: include_str!("migrations/0002_isolation.up.sql"),
+            down: include_str!("migrations/0002_isolation.down.sql"),
+        },
+    ],
 };
 
 /// Session settings of the hot pool. Its statements have one good plan each: by key. Statistics that are
@@ -90,20 +99,86 @@ impl PgStore {
             hot,
             cool,
             names,
-            server,
             ids: Mutex::new(IdMaker::new(number, 0)),
             fair_rounds: Mutex::new(HashMap::new()),
             hints: Mutex::new(HashMap::new()),
             front_scan_delays: Mutex::new(HashMap::new()),
             ready_tenants: Mutex::new(HashMap::new()),
-            throughput: ThroughputCounters::default(),
+            last_claims: LastClaims::default(),
+            lease_clock: LeaseClock::default(),
+            delivery_cursor: Mutex::new(deliveries::START),
             listener: RwLock::new(None),
             closed: AtomicBool::new(false),
         });
+        inner.renew_leases(&*inner.cool().await?).await?;
         let listener = notifications::start_listener(&inner);
         Ok(PgStore {
             inner,
             _listener: listener,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_jobs::queue::Counted;
+    use nagaya_jobs::shares::DeliveryClaim;
+    use nagaya_jobs::store::{DeliveryQueue, JobReader, Maintenance, QueueAdmin, Schedules, StoreControl};
+    use nagaya_jobs::{JobId, QueueName, State, TenantId, Visibility};
+    use nagaya_testkit::shared;
+
+    use super::*;
+
+    const ROWS: &str = "
+        INSERT INTO jobs_tenant (name, created_ms) VALUES ('shop', 0);
+        INSERT INTO jobs_queue (name, settings, created_ms) VALUES ('mail', '{}', 0);
+        INSERT INTO jobs_passed (queue, server, enqueued, started) VALUES (1, 3, 2, 1);
+        INSERT INTO jobs_job VALUES (7, 1, 1, 'k', 0, 0, 2000, 5, NULL, NULL, '1');
+        INSERT INTO jobs_job VALUES (8, 1, 1, 'k', 0, 0, 2000, 5, NULL, NULL, '2');
+        INSERT INTO jobs_ready VALUES (1, 1, 0, 7, 7, 0, 6, 0);
+        INSERT INTO jobs_running VALUES (8, 1, 1, 0, 1, 6, 0, 99, 'w', 1000, 2000, 3000);
+        INSERT INTO jobs_key VALUES (1, 1, 'key', 7, 9000000000000);
+        INSERT INTO jobs_delivery (job, queue, tenant, seq, kind, attempt, webhook, state, tries, created_ms, next_try_ms)
+        VALUES (7, 1, 1, 1, 5, 1, '{\"url\":\"http://x.test/\"}', 0, 0, 0, 0);
+        INSERT INTO jobs_schedule VALUES (1, 'nightly', '@daily', 'UTC', 'once', false,
+            '{\"tenant\":\"shop\",\"queue\":\"mail\",\"payload\":\"MQ==\",\"priority\":0,\"options\":{}}', NULL, NULL, 0);";
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_database_of_the_version_before_opens_with_all_that_is_in_it() {
+        let url = tokio::task::spawn_blocking(|| shared::postgres().create_database())
+            .await
+            .unwrap();
+        let address: PostgresUrl = url.parse().unwrap();
+        let pool = Pool::new(&address, nagaya_postgres_client::Options::default()).unwrap();
+        MIGRATIONS.to(&pool, 1).await.unwrap();
+        let filled = url.clone();
+        tokio::task::spawn_blocking(move || shared::postgres().psql(&filled, ROWS))
+            .await
+            .unwrap();
+        let store = PgStore::open(&address, Options::default()).await.unwrap();
+        let ids = vec![JobId::new(7).unwrap(), JobId::new(8).unwrap()];
+        assert_eq!(
+            store.sweep_expired(9).await.unwrap().rows,
+            0,
+            "its lease has a grace"
+        );
+        let states = store.states(ids).await.unwrap();
+        assert_eq!(states, [Some(State::Waiting), Some(State::Running)]);
+        let mail = QueueName::new("mail").unwrap();
+        let all = store
+            .queue(mail.clone(), Visibility::everything(), Counted::All)
+            .await;
+        assert_eq!(
+            all.unwrap().unwrap().throughput.enqueued,
+            2,
+            "counted by the version before"
+        );
+        let shop = Visibility::of_tenant(TenantId::new("shop").unwrap());
+        let own = store.queue(mail, shop, Counted::All).await.unwrap().unwrap();
+        assert_eq!(own.depth.ready, 1);
+        let claim = DeliveryClaim::of(9, Duration::from_secs(9));
+        assert_eq!(store.claim_deliveries(claim).await.unwrap().len(), 1);
+        assert_eq!(store.schedules(None).await.unwrap()[0].refused, None);
+        store.close().await;
     }
 }

@@ -7,6 +7,7 @@ use nagaya_jobs::record;
 use nagaya_jobs::state::{State, Tries};
 use nagaya_postgres_client::Connection;
 
+use crate::revive::note_ended;
 use crate::rows::{DoneRow, unsigned_32};
 use crate::sql::{Queries, begin, commit, query};
 use crate::step::{PastAttempt, Step};
@@ -16,13 +17,16 @@ impl Inner {
     pub(crate) async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Result<(), Error>>, Error> {
         let mut session = self.hot().await?;
         let mut answers = Vec::with_capacity(ids.len());
+        let mut resolves = false;
         for id in ids {
-            answers.push(self.retry_one(&mut session, id).await);
+            answers.push(self.retry_one(&mut session, id, &mut resolves).await);
         }
+        drop(session);
+        self.resolve_soon(resolves).await;
         Ok(answers)
     }
 
-    async fn retry_one(&self, session: &mut Connection, id: JobId) -> Result<(), Error> {
+    async fn retry_one(&self, session: &mut Connection, id: JobId, resolves: &mut bool) -> Result<(), Error> {
         let now_ms = self.time.now(session).await?;
         let transaction = begin(session).await?;
         let row = transaction
@@ -79,9 +83,14 @@ impl Inner {
         let renewed = tries.renewed(unsigned_32(row.max_retries));
         position.attempt_max = i32::try_from(renewed.attempt_max).unwrap_or(i32::MAX);
         step.place(position, now_ms).await?;
+        transaction
+            .run(query!(waiting.delete_revivals_of), &[&id.get()])
+            .await?;
+        let waited_for = self.revive(&mut step, &transaction, id).await?;
         let after_commit = step.finish().await?;
         commit(transaction).await?;
         self.publish(after_commit);
+        *resolves |= note_ended(session, &waited_for).await?;
         Ok(())
     }
 }

@@ -150,7 +150,7 @@ row! {
     /// A job that was completed. The last two columns are of the whole statement.
     pub(crate) struct CompletedRow {
         id: i64,
-        queue: i32,
+        _queue as "queue": i32,
         head as "max": Option<i64>,
         resolving as "count": i64,
     }
@@ -167,10 +167,22 @@ row! {
 
 row! {
     postgres;
+    /// A target of a tenant with pending deliveries, and whether one is due.
+    pub(crate) struct TargetRow {
+        tenant: i32,
+        target: String,
+        is_due as "exists": bool,
+    }
+}
+
+row! {
+    postgres;
     /// The holder of an idempotency key.
     pub(crate) struct IdempotencyRow {
         id: i64,
         is_live as "?column?": bool,
+        fingerprint: Option<Vec<u8>>,
+        ended: Option<i16>,
     }
 }
 
@@ -456,6 +468,7 @@ row! {
         kind: i16,
         attempt: i32,
         webhook: String,
+        target: String,
         state: i16,
         tries: i32,
         created_ms: i64,
@@ -489,6 +502,8 @@ row! {
         template: String,
         next_run_ms: Option<i64>,
         last_run_ms: Option<i64>,
+        refused_ms: Option<i64>,
+        refused: Option<String>,
         created_ms: i64,
     }
 }
@@ -504,6 +519,7 @@ row! {
         version: i64,
         rate_horizon_us: i64,
         last_claim_ms: Option<i64>,
+        gone: bool,
     }
 }
 
@@ -608,17 +624,23 @@ mod tests {
         ("concurrency/grant", PositionRow::COLUMNS),
         ("concurrency/set_limit", SCALAR),
         ("deliveries/claim", DeliveryRow::COLUMNS),
+        ("deliveries/targets", TargetRow::COLUMNS),
         ("deliveries/list", DeliveryRow::COLUMNS),
         ("deliveries/of_job", DeliveryRow::COLUMNS),
         ("deliveries/report", SCALAR),
         ("deliveries/tries", TryRow::COLUMNS),
         ("done/purge", SCALAR),
+        ("waiting/revivals", SCALAR),
+        ("jobs/options", SCALAR),
+        ("done/of_queue", SCALAR),
+        ("done/remove", SCALAR),
         ("done/take", DoneRow::COLUMNS),
         ("events/advance", SCALAR),
         ("events/after", EventRow::COLUMNS),
         ("events/bounds", BoundsRow::COLUMNS),
         ("events/insert", SCALAR),
         ("events/oldest", EventTimeRow::COLUMNS),
+        ("events/put_subscription", SubscriptionRow::COLUMNS),
         ("events/subscribe", SubscriptionRow::COLUMNS),
         ("events/subscriptions", SubscriptionRow::COLUMNS),
         ("jobs/enqueue", EnqueuedRow::COLUMNS),
@@ -635,6 +657,7 @@ mod tests {
         ("keys/find_idempotency", IdempotencyRow::COLUMNS),
         ("keys/find_unique", SCALAR),
         ("keys/hold_unique", SCALAR),
+        ("keys/is_unique_taken", SCALAR),
         ("keys/purge_idempotency", SCALAR),
         ("metadata/get", SCALAR),
         ("metadata/get_or_set", SCALAR),
@@ -645,6 +668,8 @@ mod tests {
         ("queues/ended", EndedRow::COLUMNS),
         ("queues/find_or_insert", QueueRow::COLUMNS),
         ("queues/lock_rate", SCALAR),
+        ("queues/open_jobs", SCALAR),
+        ("queues/of_tenant", SCALAR),
         ("queues/throughput", ThroughputRow::COLUMNS),
         ("queues/unstarted", SCALAR),
         ("ready/ahead", SCALAR),
@@ -659,6 +684,7 @@ mod tests {
         ("reports/log_lines", LogLineRow::COLUMNS),
         ("reports/progress", ProgressRow::COLUMNS),
         ("reports/put_progress", ProgressedRow::COLUMNS),
+        ("running/alive", SCALAR),
         ("running/complete", CompletedRow::COLUMNS),
         ("running/extend", SCALAR),
         ("running/take", RunningRow::COLUMNS),

@@ -3,11 +3,12 @@
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
-use nagaya_jobs::request::Firing;
-use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
-use nagaya_postgres_client::{Connection, Session};
+use nagaya_jobs::request::{Fired, Firing};
+use nagaya_jobs::schedule::{Refusal, Schedule, ScheduleView, Times};
+use nagaya_postgres_client::{Connection, Param, Session};
 
-use crate::constrained_enqueue::RUNS_MAX;
+use crate::constrained_enqueue::{Fault, RUNS_MAX};
+use crate::enqueue::Draft;
 use crate::rows::ScheduleRow;
 use crate::sql::{Queries, begin, commit, query};
 use crate::step::Step;
@@ -18,6 +19,7 @@ impl Inner {
         let times = Times::parse(&schedule.cron, &schedule.time_zone)?;
         let session = self.cool().await?;
         let now_ms = self.time.now(&session).await?;
+        times.check_comes(now_ms)?;
         let tenant = self
             .names
             .tenant_or_make(&session, &schedule.tenant, now_ms)
@@ -74,7 +76,7 @@ impl Inner {
         self.schedule_views(&session, rows).await
     }
 
-    pub(crate) async fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Result<bool, Error>>, Error> {
+    pub(crate) async fn fire(&self, firings: Vec<Firing>) -> Result<Vec<Result<Fired, Error>>, Error> {
         let mut session = self.hot().await?;
         let mut answers = Vec::with_capacity(firings.len());
         for firing in firings {
@@ -83,7 +85,7 @@ impl Inner {
         Ok(answers)
     }
 
-    async fn fire_one(&self, session: &mut Connection, firing: Firing) -> Result<bool, Error> {
+    async fn fire_one(&self, session: &mut Connection, firing: Firing) -> Result<Fired, Error> {
         for _ in 0..RUNS_MAX {
             let now_ms = self.time.now(session).await?;
             let tenant = self.names.tenant_or_make(session, &firing.tenant, now_ms).await?;
@@ -105,28 +107,45 @@ impl Inner {
                 )
                 .await?;
             if moved == 0 {
-                return Ok(false);
+                return Ok(Fired::default());
             }
             // One step for all of them, so that the gate is taken once, at the end.
             let mut step = Step::new(self, &transaction, now_ms);
-            let mut registered = Ok(());
-            for draft in &drafts {
-                registered = self.register(&mut step, draft).await.map(drop);
-                if registered.is_err() {
-                    break;
-                }
-            }
-            match registered {
-                Ok(()) => (),
+            let refused = match self.register_runs(&mut step, &drafts).await {
+                Ok(refused) => refused,
                 Err(fault) if fault.is_worth_another_run() => continue,
                 Err(fault) => return Err(fault.into()),
+            };
+            if let Some(error) = refused.last() {
+                let values: [Param<'_>; 4] = [&tenant.id, &firing.schedule, &now_ms, &error.to_string()];
+                transaction.run(query!(schedules.refuse), &values).await?;
             }
             let after_commit = step.finish().await?;
             commit(transaction).await?;
             self.publish(after_commit);
-            return Ok(true);
+            return Ok(Fired {
+                advanced: true,
+                refused,
+            });
         }
         Err(Error::Busy)
+    }
+
+    /// Registers the jobs of runs. Returns why some were refused: a refusal has written nothing.
+    async fn register_runs(&self, step: &mut Step<'_>, drafts: &[Draft]) -> Result<Vec<Error>, Fault> {
+        let mut refused = Vec::new();
+        for draft in drafts {
+            match self.register(step, draft).await {
+                Ok(_) => (),
+                Err(Fault::Item(error))
+                    if error.fault() != nagaya_jobs::error::Fault::Store && !matches!(error, Error::Busy) =>
+                {
+                    refused.push(error);
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(refused)
     }
 
     async fn schedule_views(
@@ -155,6 +174,10 @@ impl Inner {
             },
             next_run_ms: row.next_run_ms,
             last_run_ms: row.last_run_ms,
+            refused: row.refused_ms.map(|at_ms| Refusal {
+                at_ms,
+                why: row.refused.unwrap_or_default(),
+            }),
             created_at_ms: row.created_ms,
         })
     }

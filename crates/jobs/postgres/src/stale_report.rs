@@ -51,8 +51,8 @@ impl Inner {
         };
         let attempt = i32::try_from(lease.attempt).unwrap_or(i32::MAX);
         let kept = i64::try_from(LATE_REPORTS_MAX).unwrap_or(i64::MAX);
-        let queue = session
-            .first_scalar(
+        session
+            .run(
                 query!(reports.insert_late_report),
                 &[
                     &lease.id.get(),
@@ -64,10 +64,6 @@ impl Inner {
                 ],
             )
             .await?;
-        if let Some(queue) = queue {
-            self.throughput
-                .count(queue, |throughput| throughput.late_reports += 1);
-        }
         let state = self.states_with(session, &[lease.id]).await?.pop().flatten();
         Err(Error::LeaseLost { why, state })
     }
@@ -115,8 +111,18 @@ impl Inner {
         session: &Session,
         ids: &[JobId],
     ) -> Result<Vec<Option<State>>, Error> {
+        self.states_of(session, None, ids).await
+    }
+
+    /// Returns the states of a tenant's jobs, `None` for any others; or of all jobs.
+    pub(crate) async fn states_of(
+        &self,
+        session: &Session,
+        tenant: Option<i32>,
+        ids: &[JobId],
+    ) -> Result<Vec<Option<State>>, Error> {
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let codes: Vec<Option<i16>> = session.scalars(query!(jobs.states), &[&numbers]).await?;
+        let codes: Vec<Option<i16>> = session.scalars(query!(jobs.states), &[&numbers, &tenant]).await?;
         let state = |code: i16| match code {
             1 => State::Scheduled,
             2 => State::Waiting,

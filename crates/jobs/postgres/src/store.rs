@@ -13,12 +13,13 @@ use nagaya_jobs::fair;
 use nagaya_jobs::id::{IdMaker, JobId};
 use nagaya_jobs::job::NewJob;
 use nagaya_jobs::name::{QueueName, TenantId};
-use nagaya_jobs::queue::{QueueSettings, QueueView};
+use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
 use nagaya_jobs::request::{
-    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
+use nagaya_jobs::shares::DeliveryClaim;
 use nagaya_jobs::state::State;
 use nagaya_jobs::store::{
     Answer, Answers, DeliveryQueue, EventLog, JobQueue, JobReader, Maintenance, QueueAdmin, Schedules,
@@ -26,16 +27,19 @@ use nagaya_jobs::store::{
 };
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
+use nagaya_jobs::visibility::Visibility;
 use nagaya_postgres_client::{Connection, Notifier, Pool};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::claim::{ReadyTenants, ScanHint};
 use crate::clock::Time;
+use crate::events::ExistingSubscription;
+use crate::lease_clock::LeaseClock;
 use crate::names::Names;
 use crate::notifications::NotificationListener;
 use crate::sql::connect;
-use crate::throughput::ThroughputCounters;
+use crate::throughput::LastClaims;
 
 /// How long calls in progress may take when the store closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
@@ -53,7 +57,6 @@ pub(crate) struct Inner {
     pub(crate) cool: Pool,
     pub(crate) time: Time,
     pub(crate) names: Names,
-    pub(crate) server: i32,
     pub(crate) ids: Mutex<IdMaker>,
     /// The fair round of each queue.
     pub(crate) fair_rounds: Mutex<HashMap<i32, fair::FairRound<i32>>>,
@@ -63,7 +66,10 @@ pub(crate) struct Inner {
     pub(crate) front_scan_delays: Mutex<HashMap<i32, Instant>>,
     /// The tenants with ready jobs in each queue, as last seen.
     pub(crate) ready_tenants: Mutex<HashMap<i32, ReadyTenants>>,
-    pub(crate) throughput: ThroughputCounters,
+    pub(crate) last_claims: LastClaims,
+    pub(crate) lease_clock: LeaseClock,
+    /// The target behind which the next claim of deliveries begins.
+    pub(crate) delivery_cursor: Mutex<(i32, String)>,
     pub(crate) listener: RwLock<Option<Arc<dyn Listener>>>,
     pub(crate) notifier: Notifier,
     pub(crate) closed: AtomicBool,
@@ -137,6 +143,14 @@ impl JobQueue for PgStore {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
         Box::pin(self.inner.retry(ids))
     }
+
+    fn edit(&self, edits: Vec<Edit>) -> Answers<'_, ()> {
+        Box::pin(self.inner.edit(edits))
+    }
+
+    fn remove(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
+        Box::pin(self.inner.remove(ids))
+    }
 }
 
 impl JobReader for PgStore {
@@ -167,16 +181,20 @@ impl JobReader for PgStore {
 }
 
 impl QueueAdmin for PgStore {
-    fn queues(&self) -> Answer<'_, Vec<QueueView>> {
-        Box::pin(self.inner.queue_views(None))
+    fn queues(&self, seen: Visibility, counted: Counted) -> Answer<'_, Vec<QueueView>> {
+        Box::pin(self.inner.queue_views(None, seen, counted))
     }
 
-    fn queue(&self, name: QueueName) -> Answer<'_, Option<QueueView>> {
-        Box::pin(async move { Ok(self.inner.queue_views(Some(name)).await?.pop()) })
+    fn queue(&self, name: QueueName, seen: Visibility, counted: Counted) -> Answer<'_, Option<QueueView>> {
+        Box::pin(async move { Ok(self.inner.queue_views(Some(name), seen, counted).await?.pop()) })
     }
 
     fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Answer<'_, ()> {
         Box::pin(self.inner.put_queue(name, settings))
+    }
+
+    fn delete_queue(&self, name: QueueName, limit: usize) -> Answer<'_, SweepResult> {
+        Box::pin(self.inner.delete_queue(name, limit))
     }
 
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()> {
@@ -201,7 +219,7 @@ impl Schedules for PgStore {
         Box::pin(self.inner.due_schedules(limit))
     }
 
-    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool> {
+    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, Fired> {
         Box::pin(self.inner.fire(firings))
     }
 }
@@ -248,7 +266,23 @@ impl EventLog for PgStore {
         filter: EventFilter,
         cursor: u64,
     ) -> Answer<'_, Subscription> {
-        Box::pin(self.inner.subscribe(tenant, name, filter, cursor))
+        Box::pin(
+            self.inner
+                .subscribe(tenant, name, filter, cursor, ExistingSubscription::Stays),
+        )
+    }
+
+    fn put_subscription(
+        &self,
+        tenant: TenantId,
+        name: String,
+        filter: EventFilter,
+        cursor: u64,
+    ) -> Answer<'_, Subscription> {
+        Box::pin(
+            self.inner
+                .subscribe(tenant, name, filter, cursor, ExistingSubscription::GetsFilter),
+        )
     }
 
     fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Answer<'_, u64> {
@@ -265,8 +299,8 @@ impl EventLog for PgStore {
 }
 
 impl DeliveryQueue for PgStore {
-    fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>> {
-        Box::pin(self.inner.claim_deliveries(limit, lease))
+    fn claim_deliveries(&self, claim: DeliveryClaim) -> Answer<'_, Vec<Delivery>> {
+        Box::pin(self.inner.claim_deliveries(claim))
     }
 
     fn report_tries(&self, reports: Vec<TryReport>) -> Answer<'_, Vec<bool>> {
@@ -353,9 +387,9 @@ impl StoreControl for PgStore {
                 return;
             }
             if let Ok(session) = self.inner.cool.get().await
-                && let Err(error) = self.inner.throughput.flush(&session, self.inner.server).await
+                && let Err(error) = self.inner.last_claims.flush(&session).await
             {
-                tracing::debug!(%error, "the last throughput counters were lost");
+                tracing::debug!(%error, "the times of the last claims were lost");
             }
             self.inner.hot.close(CLOSE_LIMIT).await;
             self.inner.cool.close(CLOSE_LIMIT).await;

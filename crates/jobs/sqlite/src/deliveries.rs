@@ -1,7 +1,5 @@
 //! Deliveries of events to webhooks.
 
-use std::time::Duration;
-
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{
     Delivery, DeliveryFilter, DeliveryId, DeliveryState, DeliveryTry, DeliveryView, PutOff, TryOutcome,
@@ -11,11 +9,12 @@ use nagaya_jobs::error::Error;
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::limits::PAGE_MAX;
 use nagaya_jobs::record;
+use nagaya_jobs::shares::{DeliveryClaim, TenantTarget};
 use nagaya_jobs::view::Page;
 use rusqlite::{Connection, params};
 
 use crate::names::Names;
-use crate::rows::{DeliveryRow, TryRow, delivery_state_code};
+use crate::rows::{DeliveryRow, TargetRow, TryRow, delivery_state_code};
 use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::WriteTransaction;
 
@@ -29,6 +28,7 @@ fn delivery(row: DeliveryRow, names: &Names) -> Result<Delivery, Error> {
         kind: row.kind,
         attempt: row.attempt,
         webhook: record::read_webhook(&row.webhook)?,
+        target: row.target,
         state: row.state,
         tries: row.tries,
         created_at_ms: row.created_ms,
@@ -36,23 +36,71 @@ fn delivery(row: DeliveryRow, names: &Names) -> Result<Delivery, Error> {
     })
 }
 
-pub(crate) fn claim(
-    tx: &mut WriteTransaction<'_>,
-    limit: usize,
-    lease: Duration,
-) -> Result<Vec<Delivery>, Error> {
+/// Targets looked at for one claim; the next one goes on behind them.
+const TARGETS_MAX: usize = 1_000;
+
+pub(crate) fn claim(tx: &mut WriteTransaction<'_>, claim: &DeliveryClaim) -> Result<Vec<Delivery>, Error> {
     let names = Names::read(tx.connection)?;
-    let values = params![tx.now_ms, limit];
-    let due = all(tx.connection, query!(deliveries.due), values, DeliveryRow::read)?;
-    let again_ms = tx.now_ms + span_ms(lease);
-    for delivery in &due {
-        run(
-            tx.connection,
-            query!(deliveries.put_off),
-            params![delivery.id.0, again_ms, delivery.tries],
-        )?;
+    let targets = due_targets(tx, &names)?;
+    let again_ms = tx.now_ms + span_ms(claim.lease);
+    let mut claimed = Vec::new();
+    for (target, jobs) in claim.allot(&targets) {
+        let values = params![names.tenant_num(&target.tenant), target.target, tx.now_ms, jobs];
+        for row in all(tx.connection, query!(deliveries.due), values, DeliveryRow::read)? {
+            run(
+                tx.connection,
+                query!(deliveries.put_off),
+                params![row.id.0, again_ms, row.tries],
+            )?;
+            claimed.push(delivery(row, &names)?);
+        }
     }
-    due.into_iter().map(|row| delivery(row, &names)).collect()
+    Ok(claimed)
+}
+
+/// Returns targets with due deliveries, those first that were not looked at the last time.
+fn due_targets(tx: &mut WriteTransaction<'_>, names: &Names) -> Result<Vec<TenantTarget>, Error> {
+    let from = tx.memory.delivery_cursor.clone();
+    let mut rows = targets_after(tx, &from, TARGETS_MAX)?;
+    tx.memory.delivery_cursor = match rows.last() {
+        Some(last) if rows.len() == TARGETS_MAX => (last.tenant, last.target.clone()),
+        // The end is reached: from the beginning, up to where this began.
+        _ => {
+            let first = targets_after(tx, &START, TARGETS_MAX - rows.len())?;
+            let is_new = |row: &TargetRow| (row.tenant, &row.target) <= (from.0, &from.1);
+            let first: Vec<TargetRow> = first.into_iter().filter(is_new).collect();
+            let last = first.last().map(|last| (last.tenant, last.target.clone()));
+            rows.extend(first);
+            if rows.len() == TARGETS_MAX {
+                last.unwrap_or(START)
+            } else {
+                START
+            }
+        }
+    };
+    let due = rows.into_iter().filter(|row| row.is_due);
+    let target = |row: TargetRow| {
+        Ok(TenantTarget {
+            tenant: names.tenant(row.tenant)?,
+            target: row.target,
+        })
+    };
+    due.map(target).collect()
+}
+
+/// Before the first target.
+const START: (i64, String) = (i64::MIN, String::new());
+
+fn targets_after(
+    tx: &WriteTransaction<'_>,
+    (tenant, target): &(i64, String),
+    limit: usize,
+) -> Result<Vec<TargetRow>, Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let values = params![tenant, target, tx.now_ms, limit];
+    all(tx.connection, query!(deliveries.targets), values, TargetRow::read)
 }
 
 pub(crate) fn put_off(tx: &mut WriteTransaction<'_>, item: &PutOff) -> Result<(), Error> {

@@ -4,15 +4,14 @@ use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::error::Error;
 use nagaya_jobs::event::{EventData, EventKind};
 use nagaya_jobs::id::JobId;
-use nagaya_jobs::job::NewJob;
+use nagaya_jobs::job::{Fingerprint, NewJob};
 use nagaya_jobs::record::JobOptions;
 use nagaya_jobs::request::{Enqueued, FoundBy};
 use nagaya_jobs::state::{State, Tries};
-use rusqlite::types::Value;
-use rusqlite::{params, params_from_iter};
+use rusqlite::params;
 
-use crate::read::state_of;
-use crate::rows::job_id;
+use crate::read::{state_of, state_of_tenants_job};
+use crate::rows::{IdempotencyRow, job_id};
 use crate::sql::{first, query, run};
 use crate::write_transaction::{JobRow, WriteTransaction};
 
@@ -31,7 +30,7 @@ pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enq
             depth_max,
         });
     }
-    let parents = pending_parents(tx, &job.depends_on)?;
+    let parents = pending_parents(tx, tenant, &job.depends_on)?;
 
     let options = JobOptions::of(job, &settings);
     let text = options.write();
@@ -77,44 +76,45 @@ pub(crate) fn enqueue(tx: &mut WriteTransaction<'_>, job: &NewJob) -> Result<Enq
 
 /// Finds an earlier registration under one of the job's keys.
 fn find(tx: &WriteTransaction<'_>, queue: i64, tenant: i64, job: &NewJob) -> Result<Option<Enqueued>, Error> {
-    let look = |sql: &str, key: Vec<Value>, found_by| -> Result<Option<Enqueued>, Error> {
-        let Some(id) = first(tx.connection, sql, params_from_iter(key), job_id)? else {
-            return Ok(None);
-        };
-        // The key of a job that was purged is free.
-        let state = state_of(tx.connection, id)?;
-        Ok(state.map(|state| Enqueued {
-            id,
-            state,
-            found_by: Some(found_by),
-        }))
-    };
     if let Some(idempotency) = &job.idempotency {
-        let key = vec![
-            queue.into(),
-            tenant.into(),
-            idempotency.key.clone().into(),
-            tx.now_ms.into(),
-        ];
-        let found = look(query!(keys.find_idempotency), key, FoundBy::IdempotencyKey)?;
-        if found.is_some() {
-            return Ok(found);
+        let values = params![queue, tenant, idempotency.key, tx.now_ms];
+        let sql = query!(keys.find_idempotency);
+        let known = first(tx.connection, sql, values, IdempotencyRow::read)?;
+        if let Some(known) = known
+            // A job that is gone has left its ending with the key.
+            && let Some(state) = state_of(tx.connection, known.id)?.or(known.ended)
+        {
+            let differs = |of: Fingerprint| known.fingerprint.is_some_and(|known| known != of);
+            if idempotency.fingerprint.is_some_and(differs) {
+                return Err(Error::KeyReused { id: known.id });
+            }
+            return Ok(Some(Enqueued {
+                id: known.id,
+                state,
+                found_by: Some(FoundBy::IdempotencyKey),
+            }));
         }
     }
-    match &job.unique_key {
-        None => Ok(None),
-        Some(key) => {
-            let key = vec![queue.into(), tenant.into(), key.clone().into()];
-            look(query!(keys.find_unique), key, FoundBy::UniqueKey)
-        }
-    }
+    let Some(key) = &job.unique_key else {
+        return Ok(None);
+    };
+    let values = params![queue, tenant, key];
+    let Some(id) = first(tx.connection, query!(keys.find_unique), values, job_id)? else {
+        return Ok(None);
+    };
+    Ok(state_of(tx.connection, id)?.map(|state| Enqueued {
+        id,
+        state,
+        found_by: Some(FoundBy::UniqueKey),
+    }))
 }
 
-/// Returns the jobs that have not ended. Fails for unknown jobs and for those that failed or were cancelled.
-fn pending_parents(tx: &WriteTransaction<'_>, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
+/// Returns the jobs that have not ended. Fails for unknown jobs, among them those of other tenants, and for those
+/// that failed or were cancelled.
+fn pending_parents(tx: &WriteTransaction<'_>, tenant: i64, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
     let mut parents = Vec::new();
     for &id in ids {
-        match state_of(tx.connection, id)? {
+        match state_of_tenants_job(tx.connection, tenant, id)? {
             None => return Err(Error::DependencyUnknown { id }),
             Some(state @ (State::Failed | State::Cancelled)) => {
                 return Err(Error::DependencyFailed { id, state });
@@ -131,7 +131,15 @@ fn pending_parents(tx: &WriteTransaction<'_>, ids: &[JobId]) -> Result<Vec<JobId
 fn remember_keys(tx: &WriteTransaction<'_>, job: &NewJob, row: &JobRow, window_ms: i64) -> Result<(), Error> {
     if let Some(idempotency) = &job.idempotency {
         let expires_ms = tx.now_ms + idempotency.window.map_or(window_ms, span_ms);
-        let values = params![row.queue, row.tenant, idempotency.key, row.id.get(), expires_ms];
+        let fingerprint = idempotency.fingerprint.as_ref().map(|hash| &hash[..]);
+        let values = params![
+            row.queue,
+            row.tenant,
+            idempotency.key,
+            row.id.get(),
+            expires_ms,
+            fingerprint
+        ];
         run(tx.connection, query!(keys.put_idempotency), values)?;
     }
     if let Some(key) = &job.unique_key {
@@ -147,20 +155,7 @@ fn place(tx: &mut WriteTransaction<'_>, row: &JobRow, parents: &[JobId]) -> Resu
         tx.set_places(row.queue, &concurrency.key, concurrency.limit)?;
     }
     if !parents.is_empty() {
-        run(
-            tx.connection,
-            query!(waiting.insert_blocked),
-            params![row.id.get(), parents.len()],
-        )?;
-        for parent in parents {
-            run(
-                tx.connection,
-                query!(waiting.insert_dependency),
-                params![parent.get(), row.id.get()],
-            )?;
-        }
-        tx.memory.dependencies += i64::try_from(parents.len()).unwrap_or(0);
-        tx.memory.counts(row.queue, row.tenant).depth.blocked += 1;
+        tx.block(row, parents)?;
         return Ok(State::Waiting);
     }
     let tries = Tries::fresh(row.max_retries);

@@ -125,6 +125,20 @@ pub(crate) fn subscribe(
     find(tx, tenant, name)
 }
 
+pub(crate) fn put_subscription(
+    tx: &mut WriteTransaction<'_>,
+    tenant: &TenantId,
+    name: &str,
+    filter: &EventFilter,
+    cursor: u64,
+) -> Result<Subscription, Error> {
+    let num = tx.tenant_num(tenant)?;
+    subscribe(tx, tenant, name, filter, cursor)?;
+    let values = params![num, name, record::write_filter(filter)];
+    run(tx.connection, query!(events.set_filter), values)?;
+    find(tx, num, name)
+}
+
 pub(crate) fn advance(
     tx: &mut WriteTransaction<'_>,
     tenant: &TenantId,

@@ -8,7 +8,7 @@ use rusqlite::params;
 
 use crate::memory::TRIMMED_METADATA;
 use crate::report::expire;
-use crate::rows::{DueRow, EventTimeRow, PurgeableRow, ResolvingRow, RunningRow, job_id};
+use crate::rows::{DueRow, EventTimeRow, PurgeableRow, ResolvingRow, RunningRow, ended_code, job_id};
 use crate::sql::{all, first, query, run, scalar};
 use crate::write_transaction::{Ending, WriteTransaction};
 
@@ -116,6 +116,8 @@ fn cancel_child(tx: &mut WriteTransaction<'_>, parent: JobId, child: JobId) -> R
     run(tx.connection, query!(waiting.delete_blocked), [child.get()])?;
     let job = tx.require_job(child)?;
     tx.memory.counts(job.queue, job.tenant).depth.blocked -= 1;
+    let values = params![parent.get(), child.get()];
+    run(tx.connection, query!(waiting.insert_revival), values)?;
     let error = format!("job {parent}, on which this one depends, did not succeed");
     let ending = Ending {
         state: State::Cancelled,
@@ -131,25 +133,7 @@ pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sweep
     let values = params![tx.now_ms, limit];
     let old = all(tx.connection, query!(done.purgeable), values, PurgeableRow::read)?;
     for row in &old {
-        for sql in [
-            query!(deliveries.delete_tries_of_job),
-            query!(deliveries.delete_of_job),
-            query!(reports.delete_late_reports),
-            query!(reports.delete_log_lines),
-            query!(reports.delete_progress),
-            query!(reports.delete_attempts),
-            query!(ready.delete_position),
-            query!(done.delete),
-            query!(jobs.delete),
-        ] {
-            run(tx.connection, sql, [row.id.get()])?;
-        }
-        let counts = tx.memory.counts(row.queue, row.tenant);
-        match row.state {
-            State::Succeeded => counts.depth.succeeded -= 1,
-            State::Failed => counts.depth.failed -= 1,
-            _ => counts.depth.cancelled -= 1,
-        }
+        remove(tx, row)?;
     }
     let keys = run(
         tx.connection,
@@ -160,6 +144,36 @@ pub(crate) fn purge(tx: &mut WriteTransaction<'_>, limit: usize) -> Result<Sweep
         rows: old.len() + keys,
         more: old.len() >= limit || keys >= limit,
     })
+}
+
+/// Removes an ended job with all its rows. Its idempotency key stays for its whole window.
+pub(crate) fn remove(tx: &mut WriteTransaction<'_>, row: &PurgeableRow) -> Result<(), Error> {
+    run(
+        tx.connection,
+        query!(keys.outlive),
+        params![row.id.get(), ended_code(row.state)],
+    )?;
+    for sql in [
+        query!(waiting.delete_revivals),
+        query!(deliveries.delete_tries_of_job),
+        query!(deliveries.delete_of_job),
+        query!(reports.delete_late_reports),
+        query!(reports.delete_log_lines),
+        query!(reports.delete_progress),
+        query!(reports.delete_attempts),
+        query!(ready.delete_position),
+        query!(done.delete),
+        query!(jobs.delete),
+    ] {
+        run(tx.connection, sql, [row.id.get()])?;
+    }
+    let counts = tx.memory.counts(row.queue, row.tenant);
+    match row.state {
+        State::Succeeded => counts.depth.succeeded -= 1,
+        State::Failed => counts.depth.failed -= 1,
+        _ => counts.depth.cancelled -= 1,
+    }
+    Ok(())
 }
 
 pub(crate) fn trim_events(

@@ -25,6 +25,8 @@ pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) settings: Arc<QueueSettings>,
     pub(crate) paused: bool,
+    /// It was deleted. Its next use brings it back.
+    pub(crate) is_gone: bool,
     pub(crate) rate_horizon_us: i64,
     pub(crate) last_claim_ms: Option<i64>,
     pub(crate) fair_round: FairRound<i64>,
@@ -59,6 +61,8 @@ pub(crate) struct Memory {
     pub(crate) head: u64,
     /// Rows of `dependencies`. While there are none, endings skip the search for dependents.
     pub(crate) dependencies: i64,
+    /// The target behind which the next claim of deliveries begins.
+    pub(crate) delivery_cursor: (i64, String),
     /// Notifications for the listener after the commit.
     pub(crate) notifications: PendingNotifications,
 }
@@ -68,6 +72,7 @@ pub(crate) struct PendingNotifications {
     pub(crate) ready: HashSet<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
     pub(crate) logged: bool,
+    pub(crate) deliveries: bool,
 }
 
 impl Memory {
@@ -97,6 +102,7 @@ impl Memory {
                 name: QueueName::new(&row.name)?,
                 settings: Arc::new(record::read_settings(&row.settings)?),
                 paused: row.paused,
+                is_gone: row.gone,
                 rate_horizon_us: row.rate_horizon_us,
                 last_claim_ms: row.last_claim_ms,
                 fair_round: FairRound::default(),

@@ -6,11 +6,18 @@ pub(crate) const SCHEMA: Schema = Schema {
     what: "a job store",
     // "ngjb"
     application_id: 0x6e67_6a62,
-    migrations: &[Migration {
-        name: "jobs",
-        up: include_str!("migrations/0001_jobs.up.sql"),
-        down: include_str!("migrations/0001_jobs.down.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "jobs",
+            up: include_str!("migrations/0001_jobs.up.sql"),
+            down: include_str!("migrations/0001_jobs.down.sql"),
+        },
+        Migration {
+            name: "isolation",
+            up: include_str!("migrations/0002_isolation.up.sql"),
+            down: include_str!("migrations/0002_isolation.down.sql"),
+        },
+    ],
 };
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nagaya_jobs::clock::{GRACE_MAX, span_ms};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{OpenError, store_error};
 use crate::migrate::SCHEMA;
-use crate::sql::scalar;
+use crate::sql::{query, run, scalar};
 
 /// Options of the store.
 #[derive(Clone, Debug)]
@@ -85,6 +86,14 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection, OpenE
     set().map_err(failed)?;
     SCHEMA.upgrade(&connection, path)?;
     Ok(connection)
+}
+
+/// Gives the holders of leases time to be heard after a start: while the server was down, they could neither report
+/// nor ask for more.
+pub(crate) fn renew_leases(connection: &Connection, now_ms: i64) -> Result<(), nagaya_jobs::Error> {
+    run(connection, query!(running.shift_back), [now_ms])?;
+    run(connection, query!(running.grace), [now_ms, span_ms(GRACE_MAX)])?;
+    Ok(())
 }
 
 /// Opens a read-only connection.

@@ -20,12 +20,28 @@ use crate::sql::{all, first, query, scalar};
 /// Returns the state of a job; `None` when it does not exist.
 pub(crate) fn state_of(connection: &Connection, id: JobId) -> Result<Option<State>, Error> {
     let row = first(connection, query!(jobs.state), [id.get()], StateRow::read)?;
-    Ok(row.map(|row| match row.ended {
+    Ok(row.map(|row| state_of_row(&row)))
+}
+
+/// Returns the state of a job of one tenant; `None` for any other job.
+pub(crate) fn state_of_tenants_job(
+    connection: &Connection,
+    tenant: i64,
+    id: JobId,
+) -> Result<Option<State>, Error> {
+    let row = first(connection, query!(jobs.state), [id.get()], StateRow::read)?;
+    Ok(row
+        .filter(|row| row.tenant == tenant)
+        .map(|row| state_of_row(&row)))
+}
+
+fn state_of_row(row: &StateRow) -> State {
+    match row.ended {
         Some(ended) => ended,
         None if row.is_running => State::Running,
         None if row.is_delayed => State::Scheduled,
         None => State::Waiting,
-    }))
+    }
 }
 
 /// Reads the summary of a job and its options.

@@ -74,6 +74,26 @@ row! {
 
 row! {
     sqlite;
+    /// A target of a tenant with pending deliveries, and whether one is due.
+    pub(crate) struct TargetRow {
+        tenant: i64,
+        target: String,
+        is_due as _: bool,
+    }
+}
+
+row! {
+    sqlite;
+    /// The job that an idempotency key stands for, and how it had ended when it was removed.
+    pub(crate) struct IdempotencyRow {
+        id: JobId = JobId::new else "job id",
+        fingerprint: Option<[u8; 32]>,
+        ended: Option<State> = optional_ended_state else "state",
+    }
+}
+
+row! {
+    sqlite;
     /// The payload of a job.
     pub(crate) struct BodyRow {
         _run_at_ms as "run_at_ms": Option<i64>,
@@ -136,7 +156,7 @@ row! {
     /// The attempts of a job that was taken out of `ready` or `held`.
     pub(crate) struct TakenRow {
         attempt: u32,
-        _attempt_max as "attempt_max": u32,
+        attempt_max: u32,
     }
 }
 
@@ -153,9 +173,9 @@ row! {
     sqlite;
     /// A job that was taken out of `delayed` before its time.
     pub(crate) struct TakenDelayedRow {
-        _run_at_ms as "run_at_ms": i64,
+        run_at_ms: i64,
         attempt: u32,
-        _attempt_max as "attempt_max": u32,
+        attempt_max: u32,
     }
 }
 
@@ -342,6 +362,7 @@ row! {
         kind: EventKind = EventKind::coded else "kind of event",
         attempt: u32,
         webhook: String,
+        target: String,
         state: DeliveryState = delivery_state else "state of a delivery",
         tries: u32,
         created_ms: i64,
@@ -374,6 +395,8 @@ row! {
         template: String,
         next_run_ms: Option<i64>,
         last_run_ms: Option<i64>,
+        refused_ms: Option<i64>,
+        refused: Option<String>,
         created_ms: i64,
     }
 }
@@ -388,6 +411,7 @@ row! {
         created_ms: i64,
         rate_horizon_us: i64,
         last_claim_ms: Option<i64>,
+        gone: bool,
     }
 }
 
@@ -587,6 +611,15 @@ fn optional_ended_state(code: Option<i64>) -> Option<Option<State>> {
     }
 }
 
+/// Returns the number that tables keep of an ending.
+pub(crate) fn ended_code(state: State) -> i64 {
+    match state {
+        State::Succeeded => 4,
+        State::Failed => 5,
+        _ => 6,
+    }
+}
+
 fn attempt_end(code: i64) -> Option<AttemptEnd> {
     match code {
         1 => Some(AttemptEnd::Succeeded),
@@ -653,13 +686,16 @@ mod tests {
         ("concurrency/take_held", TakenRow::COLUMNS),
         ("deliveries/count_tries", SCALAR),
         ("deliveries/due", DeliveryRow::COLUMNS),
+        ("deliveries/targets", TargetRow::COLUMNS),
         ("deliveries/list", DeliveryRow::COLUMNS),
         ("deliveries/next", SCALAR),
         ("deliveries/of_job", DeliveryRow::COLUMNS),
         ("deliveries/tries", TryRow::COLUMNS),
         ("done/find", DoneRow::COLUMNS),
         ("done/next", SCALAR),
+        ("done/of_queue", PurgeableRow::COLUMNS),
         ("done/purgeable", PurgeableRow::COLUMNS),
+        ("queues/has_tenant", SCALAR),
         ("events/after", EventRow::COLUMNS),
         ("events/find_subscription", SubscriptionRow::COLUMNS),
         ("events/first_of_job", SCALAR),
@@ -676,7 +712,7 @@ mod tests {
         ("jobs/list_unsuccessful", IdRow::COLUMNS),
         ("jobs/state", StateRow::COLUMNS),
         ("jobs/summary", SummaryRow::COLUMNS),
-        ("keys/find_idempotency", IdRow::COLUMNS),
+        ("keys/find_idempotency", IdempotencyRow::COLUMNS),
         ("keys/find_unique", IdRow::COLUMNS),
         ("metadata/get", SCALAR),
         ("queues/all", QueueRow::COLUMNS),
@@ -708,6 +744,8 @@ mod tests {
         ("tenants/token", TokenRow::COLUMNS),
         ("tenants/tokens", TokenRow::COLUMNS),
         ("waiting/children", IdRow::COLUMNS),
+        ("waiting/is_blocked", SCALAR),
+        ("waiting/revivals", IdRow::COLUMNS),
         ("waiting/count_dependencies", SCALAR),
         ("waiting/find_delayed", DelayedRow::COLUMNS),
         ("waiting/first_resolving", ResolvingRow::COLUMNS),

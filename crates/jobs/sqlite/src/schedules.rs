@@ -3,8 +3,8 @@
 use nagaya_jobs::error::{Error, Fault};
 use nagaya_jobs::name::TenantId;
 use nagaya_jobs::record;
-use nagaya_jobs::request::Firing;
-use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
+use nagaya_jobs::request::{Fired, Firing};
+use nagaya_jobs::schedule::{Refusal, Schedule, ScheduleView, Times};
 use rusqlite::{Connection, params};
 
 use crate::enqueue::enqueue;
@@ -25,12 +25,17 @@ fn view(row: ScheduleRow) -> Result<ScheduleView, Error> {
         },
         next_run_ms: row.next_run_ms,
         last_run_ms: row.last_run_ms,
+        refused: row.refused_ms.map(|at_ms| Refusal {
+            at_ms,
+            why: row.refused.unwrap_or_default(),
+        }),
         created_at_ms: row.created_ms,
     })
 }
 
 pub(crate) fn put(tx: &mut WriteTransaction<'_>, schedule: &Schedule) -> Result<ScheduleView, Error> {
     let times = Times::parse(&schedule.cron, &schedule.time_zone)?;
+    times.check_comes(tx.now_ms)?;
     let next_run_ms = if schedule.paused {
         None
     } else {
@@ -75,7 +80,7 @@ pub(crate) fn delete(tx: &mut WriteTransaction<'_>, tenant: &TenantId, name: &st
     Ok(run(tx.connection, query!(schedules.delete), params![tenant, name])? > 0)
 }
 
-pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<bool, Error> {
+pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<Fired, Error> {
     let tenant = tx.tenant_num_or_none(&firing.tenant);
     let values = params![
         tenant,
@@ -85,16 +90,22 @@ pub(crate) fn fire(tx: &mut WriteTransaction<'_>, firing: &Firing) -> Result<boo
         firing.last_run_ms,
     ];
     if run(tx.connection, query!(schedules.move), values)? == 0 {
-        return Ok(false);
+        return Ok(Fired::default());
     }
+    let mut refused = Vec::new();
     for job in &firing.jobs {
         match enqueue(tx, job) {
             Err(error) if error.fault() == Fault::Store => return Err(error),
-            Err(error) => {
-                tracing::warn!(schedule = %firing.schedule, queue = %job.queue, %error, "scheduled run was refused");
-            }
+            Err(error) => refused.push(error),
             Ok(_) => (),
         }
     }
-    Ok(true)
+    if let Some(error) = refused.last() {
+        let values = params![tenant, firing.schedule, tx.now_ms, error.to_string()];
+        run(tx.connection, query!(schedules.refuse), values)?;
+    }
+    Ok(Fired {
+        advanced: true,
+        refused,
+    })
 }

@@ -1,7 +1,6 @@
 //! The calls of the store: which write and which read.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nagaya_jobs::delivery::{Delivery, DeliveryFilter, DeliveryId, DeliveryView, PutOff, TryReport};
@@ -10,12 +9,13 @@ use nagaya_jobs::event::{EventFilter, EventPage, LogBounds, Subscription};
 use nagaya_jobs::id::JobId;
 use nagaya_jobs::job::NewJob;
 use nagaya_jobs::name::{QueueName, TenantId};
-use nagaya_jobs::queue::{QueueSettings, QueueView};
+use nagaya_jobs::queue::{Counted, QueueSettings, QueueView};
 use nagaya_jobs::request::{
-    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Extension, Failed, Failure,
-    Finding, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
+    CancelRequest, ClaimRequest, ClaimedJob, Completed, Completion, Edit, Enqueued, Extension, Failed,
+    Failure, Finding, Fired, Firing, Listener, LogReport, NextTimes, ProgressReport, SweepResult,
 };
 use nagaya_jobs::schedule::{Schedule, ScheduleView};
+use nagaya_jobs::shares::DeliveryClaim;
 use nagaya_jobs::state::State;
 use nagaya_jobs::store::{
     Answer, Answers, DeliveryQueue, EventLog, JobQueue, JobReader, Maintenance, QueueAdmin, Schedules,
@@ -23,6 +23,7 @@ use nagaya_jobs::store::{
 };
 use nagaya_jobs::tenant::{ApiToken, Tenant};
 use nagaya_jobs::view::{Explanation, JobFilter, JobSummary, JobView, LogLine, Page};
+use nagaya_jobs::visibility::Visibility;
 use rusqlite::Connection;
 
 use crate::names::Names;
@@ -112,6 +113,14 @@ impl JobQueue for SqliteJobs {
     fn retry(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
         self.write_each(ids, |tx, id| operator::retry(tx, *id))
     }
+
+    fn edit(&self, edits: Vec<Edit>) -> Answers<'_, ()> {
+        self.write_each(edits, operator::edit)
+    }
+
+    fn remove(&self, ids: Vec<JobId>) -> Answers<'_, ()> {
+        self.write_each(ids, |tx, id| operator::remove(tx, *id))
+    }
 }
 
 impl JobReader for SqliteJobs {
@@ -148,16 +157,20 @@ impl JobReader for SqliteJobs {
 }
 
 impl QueueAdmin for SqliteJobs {
-    fn queues(&self) -> Answer<'_, Vec<QueueView>> {
-        self.read_with(|connection| queues::queues(connection, None))
+    fn queues(&self, seen: Visibility, counted: Counted) -> Answer<'_, Vec<QueueView>> {
+        self.read_with(move |connection| queues::queues(connection, None, &seen, counted))
     }
 
-    fn queue(&self, name: QueueName) -> Answer<'_, Option<QueueView>> {
-        self.read_with(move |connection| Ok(queues::queues(connection, Some(&name))?.pop()))
+    fn queue(&self, name: QueueName, seen: Visibility, counted: Counted) -> Answer<'_, Option<QueueView>> {
+        self.read_with(move |connection| Ok(queues::queues(connection, Some(&name), &seen, counted)?.pop()))
     }
 
     fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Answer<'_, ()> {
         self.write(move |tx| queues::put(tx, &name, &settings))
+    }
+
+    fn delete_queue(&self, name: QueueName, limit: usize) -> Answer<'_, SweepResult> {
+        self.write(move |tx| queues::delete(tx, &name, limit))
     }
 
     fn set_paused(&self, name: QueueName, paused: bool) -> Answer<'_, ()> {
@@ -183,7 +196,7 @@ impl Schedules for SqliteJobs {
         self.read_with(move |connection| schedules::due(connection, now_ms, limit))
     }
 
-    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, bool> {
+    fn fire(&self, firings: Vec<Firing>) -> Answers<'_, Fired> {
         self.write_each(firings, schedules::fire)
     }
 }
@@ -233,6 +246,16 @@ impl EventLog for SqliteJobs {
         self.write(move |tx| events::subscribe(tx, &tenant, &name, &filter, cursor))
     }
 
+    fn put_subscription(
+        &self,
+        tenant: TenantId,
+        name: String,
+        filter: EventFilter,
+        cursor: u64,
+    ) -> Answer<'_, Subscription> {
+        self.write(move |tx| events::put_subscription(tx, &tenant, &name, &filter, cursor))
+    }
+
     fn advance(&self, tenant: TenantId, name: String, cursor: u64) -> Answer<'_, u64> {
         self.write(move |tx| events::advance(tx, &tenant, &name, cursor))
     }
@@ -247,8 +270,8 @@ impl EventLog for SqliteJobs {
 }
 
 impl DeliveryQueue for SqliteJobs {
-    fn claim_deliveries(&self, limit: usize, lease: Duration) -> Answer<'_, Vec<Delivery>> {
-        self.write(move |tx| deliveries::claim(tx, limit, lease))
+    fn claim_deliveries(&self, claim: DeliveryClaim) -> Answer<'_, Vec<Delivery>> {
+        self.write(move |tx| deliveries::claim(tx, &claim))
     }
 
     fn report_tries(&self, reports: Vec<TryReport>) -> Answer<'_, Vec<bool>> {

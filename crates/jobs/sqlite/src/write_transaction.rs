@@ -57,8 +57,16 @@ impl WriteTransaction<'_> {
 
     /// Returns the number of a queue; creates the queue when it is missing.
     pub(crate) fn queue_num(&mut self, name: &QueueName) -> Result<i64, Error> {
-        if let Some(num) = self.memory.queue_nums.get(name) {
-            return Ok(*num);
+        if let Some(&num) = self.memory.queue_nums.get(name) {
+            if let Some(queue) = self.memory.queues.get_mut(&num).filter(|queue| queue.is_gone) {
+                queue.is_gone = false;
+                run(
+                    self.connection,
+                    query!(queues.come_back),
+                    params![num, self.now_ms],
+                )?;
+            }
+            return Ok(num);
         }
         let settings = QueueSettings::default();
         let values = params![name.as_str(), record::write_settings(&settings), self.now_ms];
@@ -68,6 +76,7 @@ impl WriteTransaction<'_> {
             name: name.clone(),
             settings: Arc::new(settings),
             paused: false,
+            is_gone: false,
             rate_horizon_us: 0,
             last_claim_ms: None,
             fair_round: FairRound::default(),
@@ -154,9 +163,22 @@ impl WriteTransaction<'_> {
         run(self.connection, query!(events.insert), values)?;
         let webhook: Option<&Webhook> = job.options.webhook.as_ref().or(settings.webhook.as_ref());
         if let Some(webhook) = webhook.filter(|webhook| webhook.wants(kind)) {
+            let target = nagaya_jobs::url::target(&webhook.url);
             let webhook = record::write_webhook(webhook);
-            let values = params![id, queue, tenant, seq, kind.code(), attempt, webhook, self.now_ms];
+            let code = kind.code();
+            let values = params![
+                id,
+                queue,
+                tenant,
+                seq,
+                code,
+                attempt,
+                webhook,
+                self.now_ms,
+                target
+            ];
             run(self.connection, query!(deliveries.insert), values)?;
+            self.memory.notifications.deliveries = true;
         }
         Ok(())
     }
@@ -208,6 +230,19 @@ impl WriteTransaction<'_> {
         }
         self.memory.counts(job.queue, job.tenant).depth.ready += 1;
         self.memory.notifications.ready.insert(job.queue);
+        Ok(())
+    }
+
+    /// Blocks a job until others have succeeded.
+    pub(crate) fn block(&mut self, job: &JobRow, parents: &[JobId]) -> Result<(), Error> {
+        let values = params![job.id.get(), parents.len()];
+        run(self.connection, query!(waiting.insert_blocked), values)?;
+        for parent in parents {
+            let values = params![parent.get(), job.id.get()];
+            run(self.connection, query!(waiting.insert_dependency), values)?;
+        }
+        self.memory.dependencies += i64::try_from(parents.len()).unwrap_or(0);
+        self.memory.counts(job.queue, job.tenant).depth.blocked += 1;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use nagaya_jobs::clock::Clock;
+use nagaya_jobs::clock::{Clock, Reading};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::QueueName;
 use nagaya_jobs::request::Listener;
@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use crate::checkpoint::Checkpoints;
 use crate::error::is_fatal;
 use crate::memory::{Memory, PendingNotifications};
-use crate::sql::run;
+use crate::sql::{query, run};
 use crate::write_transaction::WriteTransaction;
 
 /// Most calls that wait for the thread; further ones fail as busy.
@@ -87,10 +87,12 @@ impl Writer {
         let (sender, receiver) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let listener = Arc::new(Mutex::new(None));
+        let read = Reading::of(&*clock);
         let mut state = WriterState {
             connection,
             memory,
             clock,
+            read,
             checkpoints,
             stopped: None,
             waiting: Arc::clone(&waiting),
@@ -160,6 +162,8 @@ struct WriterState {
     connection: Connection,
     memory: Memory,
     clock: Arc<dyn Clock>,
+    /// The clock at the last commit.
+    read: Reading,
     checkpoints: Arc<Checkpoints>,
     /// Why the store stopped, if it did.
     stopped: Option<String>,
@@ -220,6 +224,12 @@ impl WriterState {
 
     fn try_transact(&mut self, group: &mut [Box<dyn Call>]) -> Result<(), Error> {
         run(&self.connection, "BEGIN IMMEDIATE", [])?;
+        let read = Reading::of(&*self.clock);
+        if let Some(step_ms) = read.step_since(self.read) {
+            // Leases are lengths of time, whatever an administrator does to the clock.
+            tracing::warn!(step_ms, "the clock was set; leases of jobs go on as before");
+            run(&self.connection, query!(running.shift), [step_ms])?;
+        }
         let mut tx = WriteTransaction {
             connection: &self.connection,
             memory: &mut self.memory,
@@ -231,6 +241,7 @@ impl WriterState {
         }
         tx.settle()?;
         run(&self.connection, "COMMIT", [])?;
+        self.read = read;
         Ok(())
     }
 
@@ -242,7 +253,12 @@ impl WriterState {
         }
         if !fatal {
             match Memory::load(&self.connection) {
-                Ok(memory) => self.memory = memory,
+                Ok(memory) => {
+                    // Ids that were given out are not given out again, whatever became of them.
+                    let ids = self.memory.ids.take();
+                    self.memory = memory;
+                    self.memory.ids = ids.or(self.memory.ids.take());
+                }
                 Err(_) => fatal = true,
             }
         }
@@ -271,6 +287,9 @@ impl WriterState {
         }
         if !notifications.ended.is_empty() {
             listener.ended(&notifications.ended);
+        }
+        if notifications.deliveries {
+            listener.deliveries();
         }
         if notifications.logged {
             listener.logged(self.memory.head);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_jobs::Visibility;
+use nagaya_jobs::queue::Counted;
 use nagaya_telemetry::history::Now;
 use serde_json::{Value, json};
 
@@ -27,7 +29,11 @@ pub(crate) fn count(now: &Now, name: &str) -> Option<u64> {
 
 pub(crate) async fn jobs(state: &Arc<AdminState>, now: &Now) -> Option<Value> {
     let jobs = state.jobs.as_ref()?;
-    let asked = tokio::time::timeout(PATIENCE, jobs.store().queues()).await;
+    let asked = tokio::time::timeout(
+        PATIENCE,
+        jobs.store().queues(Visibility::everything(), Counted::All),
+    )
+    .await;
     let queues = match asked {
         Ok(Ok(queues)) => Some(queues),
         Ok(Err(_)) | Err(_) => None,

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use nagaya_jobs::event::EventFilter;
 use nagaya_jobs::service::Jobs;
-use nagaya_jobs::{Error, JobId};
+use nagaya_jobs::{Error, JobId, Visibility};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use reader::Selection;
 pub(crate) use reader::{Batch, Reader};
 
 #[cfg(test)]
@@ -68,8 +69,14 @@ impl Feed {
         self.inner.waiters.watch(id)
     }
 
-    /// Opens a reader after a position; after the newest event if none is given.
-    pub(crate) async fn reader(&self, filter: EventFilter, after: Option<u64>) -> Result<Reader, Error> {
-        Reader::open(self.clone(), filter, after).await
+    /// Opens a reader after a position; after the newest event if none is given. It gets the events that match
+    /// the filter and that its reader sees.
+    pub(crate) async fn reader(
+        &self,
+        seen: Visibility,
+        filter: EventFilter,
+        after: Option<u64>,
+    ) -> Result<Reader, Error> {
+        Reader::open(self.clone(), Selection { seen, filter }, after).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use nagaya_jobs::event::{Event, EventData, EventFilter};
+use nagaya_jobs::event::{Event, EventData};
 
 /// Limits on what is kept, in events and in bytes of their data.
 const EVENTS_MAX: usize = 16_384;
@@ -55,7 +55,7 @@ impl Recent {
         }
     }
 
-    pub(super) fn after(&self, after: u64, filter: &EventFilter, limit: usize) -> Lookup {
+    pub(super) fn after(&self, after: u64, accepts: impl Fn(&Event) -> bool, limit: usize) -> Lookup {
         if after < self.since {
             return Lookup::Behind;
         }
@@ -66,7 +66,7 @@ impl Recent {
                 let last: &Arc<Event> = &found[limit - 1];
                 return Lookup::Found(found.clone(), last.seq);
             }
-            if filter.accepts(event) {
+            if accepts(event) {
                 found.push(Arc::clone(event));
             }
         }
@@ -122,16 +122,13 @@ pub(crate) mod tests {
         let mut recent = Recent::default();
         recent.begin(10);
         recent.push(vec![Arc::new(event(12, 1)), Arc::new(event(15, 2))], 17);
-        let all = EventFilter::default();
-        assert_eq!(recent.after(9, &all, 10), Lookup::Behind);
-        assert_eq!(seqs(recent.after(10, &all, 10)), (vec![12, 15], 17));
-        assert_eq!(seqs(recent.after(12, &all, 10)), (vec![15], 17));
-        assert_eq!(seqs(recent.after(10, &all, 1)), (vec![12], 12));
-        let job = EventFilter {
-            job: JobId::new(2),
-            ..EventFilter::default()
-        };
-        assert_eq!(seqs(recent.after(10, &job, 10)), (vec![15], 17));
+        let all = |_: &Event| true;
+        assert_eq!(recent.after(9, all, 10), Lookup::Behind);
+        assert_eq!(seqs(recent.after(10, all, 10)), (vec![12, 15], 17));
+        assert_eq!(seqs(recent.after(12, all, 10)), (vec![15], 17));
+        assert_eq!(seqs(recent.after(10, all, 1)), (vec![12], 12));
+        let job = |event: &Event| event.job.get() == 2;
+        assert_eq!(seqs(recent.after(10, job, 10)), (vec![15], 17));
     }
 
     #[test]
@@ -150,6 +147,6 @@ pub(crate) mod tests {
         };
         recent.push((20_001..=20_100).map(large).collect(), 20_100);
         assert!(recent.bytes <= BYTES_MAX && recent.events.len() <= 16);
-        assert_eq!(recent.after(20_000, &EventFilter::default(), 1), Lookup::Behind);
+        assert_eq!(recent.after(20_000, |_| true, 1), Lookup::Behind);
     }
 }

@@ -7,6 +7,7 @@ use nagaya_jobs::backoff::Backoff;
 use nagaya_jobs::delivery::Webhook;
 use nagaya_jobs::event::{Event, EventData, EventFilter, EventKind};
 use nagaya_jobs::job::{Body, Concurrency, Idempotency, TraceContext};
+use nagaya_jobs::queue::QueueView;
 use nagaya_jobs::request::{Completed, Enqueued, Failed};
 use nagaya_jobs::service::Claimed;
 use nagaya_jobs::state::Next;
@@ -15,10 +16,9 @@ use nagaya_jobs::{JobId, NewJob, State};
 use serde::de::IgnoredAny;
 
 use crate::auth::Principal;
-use crate::handlers::check_text;
+use crate::handlers::{Seen, check_text};
 use crate::problem::Problem;
 use crate::proto;
-use crate::rest::readable_queue;
 use crate::wire::job::Explanation as Explained;
 use crate::wire::new_job::client_queue;
 
@@ -31,7 +31,7 @@ pub(super) fn span(ms: Option<u64>) -> Option<Duration> {
     ms.map(Duration::from_millis)
 }
 
-fn ms(span: Duration) -> u64 {
+pub(super) fn ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -58,14 +58,14 @@ pub(super) fn body(body: Option<proto::Body>, what: &str) -> Result<Option<Body>
     }))
 }
 
-fn body_message(body: &Body) -> proto::Body {
+pub(super) fn body_message(body: &Body) -> proto::Body {
     proto::Body {
         data: body.bytes.clone(),
         content_type: body.content_type.as_deref().unwrap_or_default().into(),
     }
 }
 
-fn backoff(message: Option<proto::Backoff>) -> Option<Backoff> {
+pub(super) fn backoff(message: Option<proto::Backoff>) -> Option<Backoff> {
     use proto::backoff::Rule;
     Some(match message?.rule? {
         Rule::Exponential(rule) => Backoff::Exponential {
@@ -79,7 +79,20 @@ fn backoff(message: Option<proto::Backoff>) -> Option<Backoff> {
     })
 }
 
-fn webhook(message: proto::Webhook) -> Result<Webhook, Problem> {
+pub(super) fn backoff_message(backoff: Backoff) -> proto::Backoff {
+    use proto::backoff::{Exponential, Fixed, None, Rule};
+    let rule = match backoff {
+        Backoff::Exponential { first, max } => Rule::Exponential(Exponential {
+            first_ms: ms(first),
+            max_ms: ms(max),
+        }),
+        Backoff::Fixed { delay } => Rule::Fixed(Fixed { delay_ms: ms(delay) }),
+        Backoff::None => Rule::None(None {}),
+    };
+    proto::Backoff { rule: Some(rule) }
+}
+
+pub(super) fn webhook(message: proto::Webhook) -> Result<Webhook, Problem> {
     Ok(Webhook {
         url: message.url,
         headers: message.headers.into_iter().collect(),
@@ -107,6 +120,7 @@ pub(super) fn new_job(principal: &Principal, message: proto::EnqueueRequest) -> 
     job.idempotency = said(message.idempotency_key).map(|key| Idempotency {
         key,
         window: span(message.idempotency_window_ms),
+        fingerprint: Some(job.payload.fingerprint()),
     });
     job.unique_key = said(message.unique_key);
     job.depends_on = message
@@ -294,24 +308,43 @@ pub(super) fn event(event: &Event) -> proto::Event {
     message
 }
 
-/// Converts a filter, restricted to what the caller may see.
+/// Converts a filter, restricted to what the caller may see. Whether it sees the job, the reader checks.
 pub(super) fn filter(
     principal: &Principal,
+    seen: Seen<'_>,
     message: Option<proto::EventFilter>,
 ) -> Result<EventFilter, Problem> {
     let message = message.unwrap_or_default();
+    let (tenant, queue) = (said(message.tenant), said(message.queue));
     let job = message.job.map(job_id).transpose()?;
-    let queue = said(message.queue);
-    Ok(EventFilter {
-        tenant: principal.seeing(said(message.tenant).as_deref())?,
-        // Access to a named job was already checked.
-        queue: match (job, queue) {
-            (Some(_), None) => None,
-            (_, queue) => readable_queue(principal, queue.as_deref())?,
+    let filter = match (job, &queue) {
+        (Some(_), None) => EventFilter {
+            tenant: principal.seeing(tenant.as_deref())?,
+            ..EventFilter::default()
         },
+        (_, queue) => seen.event_filter(tenant.as_deref(), queue.as_deref())?,
+    };
+    Ok(EventFilter {
         job,
         kinds: kinds(&message.kinds)?,
+        ..filter
     })
+}
+
+pub(super) fn queue(queue: &QueueView) -> proto::Queue {
+    proto::Queue {
+        name: queue.name.to_string(),
+        paused: queue.paused,
+        scheduled: queue.depth.scheduled,
+        ready: queue.depth.ready,
+        blocked: queue.depth.blocked,
+        running: queue.depth.running,
+        succeeded: queue.depth.succeeded,
+        failed: queue.depth.failed,
+        cancelled: queue.depth.cancelled,
+        oldest_ready_at_ms: queue.oldest_ready_at_ms,
+        last_claim_at_ms: queue.last_claim_at_ms,
+    }
 }
 
 #[cfg(test)]

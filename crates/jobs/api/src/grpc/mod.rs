@@ -1,5 +1,6 @@
 //! gRPC `nagaya.jobs.v1`: unary equivalents of the REST calls, a work stream, and readers of the event log.
 
+mod admin;
 mod convert;
 mod session;
 mod status;
@@ -15,12 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::api::Api;
 use crate::proto::jobs_server::{Jobs, JobsServer};
 use crate::proto::{
-    CancelRequest, CancelResponse, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse,
-    CompleteRequest, CompleteResponse, EnqueueBatchRequest, EnqueueBatchResponse, EnqueueRequest,
-    EnqueueResponse, ExtendRequest, ExtendResponse, FailRequest, FailResponse, GetRequest, Job,
-    ListQueuesRequest, ListQueuesResponse, ListRequest, ListResponse, LogRequest, LogResponse,
-    PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse, RetryRequest, RetryResponse,
-    SubscribeRequest, SubscribeResponse, WatchRequest, WatchResponse, WorkRequest, WorkResponse,
+    self, SubscribeRequest, SubscribeResponse, WatchRequest, WatchResponse, WorkRequest, WorkResponse,
 };
 
 /// Upper bound for the size of a message without its payloads.
@@ -40,15 +36,18 @@ struct GrpcService(Api);
 
 type Answers<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Implements unary calls by the functions of the same name.
+/// Implements unary calls by the functions of the same name in the module that is named.
 macro_rules! unary {
-    ($($name:ident: $request:ident -> $response:ident),* $(,)?) => {
+    ($($module:ident::$name:ident: $request:ident -> $response:ident),* $(,)?) => {
         #[tonic::async_trait]
         impl Jobs for GrpcService {
-            $(async fn $name(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+            $(async fn $name(
+                &self,
+                request: Request<proto::$request>,
+            ) -> Result<Response<proto::$response>, Status> {
                 let (metadata, _, message) = request.into_parts();
                 let headers = metadata.into_headers();
-                let answer = unary::$name(&self.0, &headers, message).await;
+                let answer = $module::$name(&self.0, &headers, message).await;
                 answer.map(Response::new).map_err(Status::from)
             })*
 
@@ -80,19 +79,33 @@ macro_rules! unary {
 }
 
 unary! {
-    enqueue: EnqueueRequest -> EnqueueResponse,
-    enqueue_batch: EnqueueBatchRequest -> EnqueueBatchResponse,
-    claim: ClaimRequest -> ClaimResponse,
-    extend: ExtendRequest -> ExtendResponse,
-    progress: ProgressRequest -> ProgressResponse,
-    log: LogRequest -> LogResponse,
-    complete: CompleteRequest -> CompleteResponse,
-    complete_batch: CompleteBatchRequest -> CompleteBatchResponse,
-    fail: FailRequest -> FailResponse,
-    get: GetRequest -> Job,
-    list: ListRequest -> ListResponse,
-    cancel: CancelRequest -> CancelResponse,
-    retry: RetryRequest -> RetryResponse,
-    list_queues: ListQueuesRequest -> ListQueuesResponse,
-    pause_queue: PauseQueueRequest -> PauseQueueResponse,
+    unary::enqueue: EnqueueRequest -> EnqueueResponse,
+    unary::enqueue_batch: EnqueueBatchRequest -> EnqueueBatchResponse,
+    unary::claim: ClaimRequest -> ClaimResponse,
+    unary::extend: ExtendRequest -> ExtendResponse,
+    unary::progress: ProgressRequest -> ProgressResponse,
+    unary::log: LogRequest -> LogResponse,
+    unary::complete: CompleteRequest -> CompleteResponse,
+    unary::complete_batch: CompleteBatchRequest -> CompleteBatchResponse,
+    unary::fail: FailRequest -> FailResponse,
+    unary::fail_batch: FailBatchRequest -> FailBatchResponse,
+    unary::get: GetRequest -> Job,
+    unary::list: ListRequest -> ListResponse,
+    unary::cancel: CancelRequest -> CancelResponse,
+    unary::retry: RetryRequest -> RetryResponse,
+    unary::list_queues: ListQueuesRequest -> ListQueuesResponse,
+    unary::pause_queue: PauseQueueRequest -> PauseQueueResponse,
+    admin::edit: EditRequest -> EditResponse,
+    admin::delete: DeleteRequest -> DeleteResponse,
+    admin::cancel_many: CancelManyRequest -> CancelManyResponse,
+    admin::retry_many: RetryManyRequest -> RetryManyResponse,
+    admin::get_queue: GetQueueRequest -> GetQueueResponse,
+    admin::put_queue: PutQueueRequest -> PutQueueResponse,
+    admin::delete_queue: DeleteQueueRequest -> DeleteQueueResponse,
+    admin::list_schedules: ListSchedulesRequest -> ListSchedulesResponse,
+    admin::put_schedule: PutScheduleRequest -> PutScheduleResponse,
+    admin::delete_schedule: DeleteScheduleRequest -> DeleteScheduleResponse,
+    admin::run_schedule: RunScheduleRequest -> RunScheduleResponse,
+    admin::list_deliveries: ListDeliveriesRequest -> ListDeliveriesResponse,
+    admin::replay_deliveries: ReplayDeliveriesRequest -> ReplayDeliveriesResponse,
 }

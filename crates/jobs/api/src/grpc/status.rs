@@ -13,9 +13,11 @@ impl From<Problem> for Status {
             ProblemKind::Unauthorized => Code::Unauthenticated,
             ProblemKind::Forbidden => Code::PermissionDenied,
             ProblemKind::NotFound => Code::NotFound,
-            ProblemKind::WrongState | ProblemKind::LeaseLost | ProblemKind::DependencyUnusable => {
-                Code::FailedPrecondition
-            }
+            ProblemKind::WrongState
+            | ProblemKind::LeaseLost
+            | ProblemKind::DependencyUnusable
+            | ProblemKind::KeyReused
+            | ProblemKind::NotEmpty => Code::FailedPrecondition,
             ProblemKind::QueueFull | ProblemKind::Busy => Code::ResourceExhausted,
             ProblemKind::Timeout => Code::DeadlineExceeded,
             ProblemKind::NotSent => Code::Unavailable,

@@ -17,11 +17,11 @@ use super::{Answers, convert};
 use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::feed::Reader;
+use crate::handlers::Seen;
 use crate::problem::Problem;
 use crate::proto::subscribe_request::Message as Asked;
 use crate::proto::subscribe_response::Message;
 use crate::proto::{Ack, Gap, SubscribeHello, SubscribeRequest, SubscribeResponse};
-use crate::rest::subscribe;
 
 const OUTSTANDING_DEFAULT: usize = 1_000;
 const OUTSTANDING_MAX: usize = 10_000;
@@ -40,16 +40,22 @@ pub(super) async fn open(
         .principal(&metadata.into_headers(), Permission::Read)
         .await?;
     let session_api = api.clone();
+    // The server keeps the cursor for the client, which is a change.
+    principal.check(Permission::Enqueue)?;
     Ok(start(&api, |outbox| async move {
-        if let Err(status) = session(session_api, principal, incoming, &outbox).await {
+        let ended = tokio::select! {
+            ended = session(&session_api, &principal, incoming, &outbox) => ended,
+            problem = session_api.auth.until_invalid(&principal) => Err(problem.into()),
+        };
+        if let Err(status) = ended {
             outbox.refuse(status).await;
         }
     }))
 }
 
 async fn session(
-    api: Api,
-    principal: Arc<Principal>,
+    api: &Api,
+    principal: &Principal,
     mut incoming: Streaming<SubscribeRequest>,
     outbox: &Outbox<SubscribeResponse>,
 ) -> Result<(), Status> {
@@ -59,15 +65,12 @@ async fn session(
         None => return Ok(()),
     };
     let mut flow = Flow::new(&hello);
-    let subscription = begin(&api, &principal, hello).await?;
+    let seen = api.handlers.seen_by(principal);
+    let subscription = begin(principal, seen, hello).await?;
     let filter = subscription.filter.clone();
-    let reader = api
-        .handlers
-        .feed()
-        .reader(filter, Some(subscription.cursor))
-        .await;
-    let mut reader = reader.map_err(Problem::from)?;
+    let mut reader = seen.reader(filter, Some(subscription.cursor)).await?;
     let mut kept = Kept {
+        seen,
         cursor: subscription.cursor,
         subscription,
     };
@@ -94,10 +97,10 @@ async fn session(
             }
             _ = ticks.tick() => {
                 flow.overdue();
-                kept.keep(&api, flow.done_up_to(&reader)).await?;
+                kept.keep(flow.done_up_to(&reader)).await?;
             }
             () = api.closing.cancelled() => {
-                kept.keep(&api, flow.done_up_to(&reader)).await?;
+                kept.keep(flow.done_up_to(&reader)).await?;
                 return Err(Status::unavailable("the server stops"));
             }
             () = outbox.closed() => break,
@@ -112,26 +115,29 @@ async fn session(
             }
         }
     }
-    kept.keep(&api, flow.done_up_to(&reader)).await
+    Ok(kept.keep(flow.done_up_to(&reader)).await?)
 }
 
-async fn begin(api: &Api, principal: &Principal, hello: SubscribeHello) -> Result<Subscription, Status> {
-    let filter = convert::filter(principal, hello.filter)?;
-    Ok(subscribe(api, principal, hello.name, filter, hello.after).await?)
+async fn begin(
+    principal: &Principal,
+    seen: Seen<'_>,
+    hello: SubscribeHello,
+) -> Result<Subscription, Problem> {
+    let filter = convert::filter(principal, seen, hello.filter)?;
+    seen.subscribe(hello.name, filter, hello.after).await
 }
 
 /// The stored cursor.
-struct Kept {
+struct Kept<'a> {
+    seen: Seen<'a>,
     subscription: Subscription,
     cursor: u64,
 }
 
-impl Kept {
-    async fn keep(&mut self, api: &Api, cursor: u64) -> Result<(), Status> {
+impl Kept<'_> {
+    async fn keep(&mut self, cursor: u64) -> Result<(), Problem> {
         if cursor > self.cursor {
-            let (tenant, name) = (self.subscription.tenant.clone(), self.subscription.name.clone());
-            let moved = api.handlers.store().advance(tenant, name, cursor).await;
-            self.cursor = moved.map_err(Problem::from)?;
+            self.cursor = self.seen.keep(&self.subscription, cursor).await?;
         }
         Ok(())
     }

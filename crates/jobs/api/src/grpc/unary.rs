@@ -14,16 +14,17 @@ use super::convert;
 use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::cursor;
+use crate::handlers::page_limit;
 use crate::problem::{Problem, ProblemKind};
 use crate::proto::{
     CancelRequest, CancelResponse, ClaimRequest, ClaimResponse, CompleteBatchRequest, CompleteBatchResponse,
     CompleteRequest, CompleteResponse, EnqueueBatchRequest, EnqueueBatchResponse, EnqueueRequest,
-    EnqueueResponse, ExtendRequest, ExtendResponse, FailRequest, FailResponse, GetRequest, Job,
-    ListQueuesRequest, ListQueuesResponse, ListRequest, ListResponse, LogRequest, LogResponse,
-    PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse, Queue, RetryRequest,
-    RetryResponse, complete_batch_response, enqueue_batch_response,
+    EnqueueResponse, ExtendRequest, ExtendResponse, FailBatchRequest, FailBatchResponse, FailRequest,
+    FailResponse, GetRequest, Job, ListQueuesRequest, ListQueuesResponse, ListRequest, ListResponse,
+    LogRequest, LogResponse, PauseQueueRequest, PauseQueueResponse, ProgressRequest, ProgressResponse,
+    RetryRequest, RetryResponse, complete_batch_response, enqueue_batch_response, fail_batch_response,
 };
-use crate::rest::{cancel_one, check_reason, cut, log_lines, page_limit, readable_queue, retry_one, seen};
+use crate::rest::{check_reason, cut, log_lines};
 use crate::traced;
 use crate::wire::new_job::client_queue;
 use crate::wire::work::{claim_max, progress as checked_progress};
@@ -36,7 +37,7 @@ pub(super) async fn enqueue(
     let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     let mut job = convert::new_job(&principal, message)?;
     traced::adopt(&mut job, traced::of_request(headers).as_ref());
-    Ok(api.handlers.enqueue(job).await?.into())
+    Ok(api.handlers.seen_by(&principal).enqueue(job).await?.into())
 }
 
 pub(super) async fn enqueue_batch(
@@ -54,7 +55,12 @@ pub(super) async fn enqueue_batch(
         Ok::<_, Problem>(job)
     });
     let jobs = jobs.collect::<Result<_, _>>()?;
-    let outcomes = api.handlers.enqueue_many(jobs).await?.into_iter();
+    let outcomes = api
+        .handlers
+        .seen_by(&principal)
+        .enqueue_many(jobs)
+        .await?
+        .into_iter();
     let items = outcomes.map(|outcome| Item {
         outcome: Some(match outcome {
             Ok(enqueued) => Outcome::Job(enqueued.into()),
@@ -89,7 +95,8 @@ pub(super) async fn claim(
         max: claim_max(Some(message.max.max(1) as usize))?,
         lease: convert::span(message.timeout_ms),
     };
-    let jobs = api.handlers.claim(request, wait).await?.into_iter();
+    let claim = api.handlers.claim(request, wait);
+    let jobs = api.while_valid(&principal, claim).await?.into_iter();
     Ok(ClaimResponse {
         jobs: jobs.map(convert::claimed).collect(),
     })
@@ -199,33 +206,14 @@ pub(super) async fn complete_batch(
     use complete_batch_response::{Item, item::Outcome};
     api.auth.principal(headers, Permission::Work).await?;
     check_batch(api, message.reports.len())?;
-    let mut reports = Vec::with_capacity(message.reports.len());
-    let refused: Vec<Option<Problem>> = message
-        .reports
-        .into_iter()
-        .map(|report| match completion(api, report) {
-            Ok(report) => {
-                reports.push(report);
-                None
-            }
-            Err(problem) => Some(problem),
-        })
-        .collect();
-    let mut answers = api.handlers.complete_many(reports).await?.into_iter();
-    let items = refused.into_iter().map(|refused| {
-        let outcome = match refused {
-            Some(problem) => Outcome::Problem(problem.into()),
-            None => match answers.next() {
-                Some(Ok(completed)) => Outcome::Done(completed.into()),
-                Some(Err(error)) => Outcome::Problem(Problem::from(error).into()),
-                None => {
-                    Outcome::Problem(Problem::new(ProblemKind::Internal, "the store gave no answer").into())
-                }
-            },
-        };
-        Item {
-            outcome: Some(outcome),
-        }
+    let read = message.reports.into_iter().map(|report| completion(api, report));
+    let (reports, refused) = split(read);
+    let answers = api.handlers.complete_many(reports).await?;
+    let items = joined(refused, answers).into_iter().map(|outcome| Item {
+        outcome: Some(match outcome {
+            Ok(completed) => Outcome::Done(completed.into()),
+            Err(problem) => Outcome::Problem(problem.into()),
+        }),
     });
     Ok(CompleteBatchResponse {
         reports: items.collect(),
@@ -242,33 +230,83 @@ pub(super) async fn fail(
 }
 
 pub(super) async fn failed(api: &Api, message: FailRequest) -> Result<FailResponse, Problem> {
-    let report = Failure {
+    let report = failure(api, message)?;
+    Ok(api.handlers.fail(report).await?.into())
+}
+
+fn failure(api: &Api, message: FailRequest) -> Result<Failure, Problem> {
+    Ok(Failure {
         lease: lease(api, &message.token)?,
         error: cut(message.error, ERROR_BYTES_MAX),
         terms: FailureTerms {
             permanent: message.permanent,
             retry_after: convert::span(message.retry_after_ms),
         },
+    })
+}
+
+pub(super) async fn fail_batch(
+    api: &Api,
+    headers: &HeaderMap,
+    message: FailBatchRequest,
+) -> Result<FailBatchResponse, Problem> {
+    use fail_batch_response::{Item, item::Outcome};
+    api.auth.principal(headers, Permission::Work).await?;
+    check_batch(api, message.reports.len())?;
+    let read = message.reports.into_iter().map(|report| failure(api, report));
+    let (reports, refused) = split(read);
+    let answers = api.handlers.fail_many(reports).await?;
+    let outcomes = joined(refused, answers);
+    let items = outcomes.into_iter().map(|outcome| Item {
+        outcome: Some(match outcome {
+            Ok(failed) => Outcome::Done(failed.into()),
+            Err(problem) => Outcome::Problem(problem.into()),
+        }),
+    });
+    Ok(FailBatchResponse {
+        reports: items.collect(),
+    })
+}
+
+/// Takes the reports that can be read, and the problems of the others, each in its place.
+fn split<R>(read: impl Iterator<Item = Result<R, Problem>>) -> (Vec<R>, Vec<Option<Problem>>) {
+    let mut reports = Vec::new();
+    let refused = read.map(|report| match report {
+        Ok(report) => {
+            reports.push(report);
+            None
+        }
+        Err(problem) => Some(problem),
+    });
+    let refused = refused.collect();
+    (reports, refused)
+}
+
+/// Merges the store's answers with the problems of unreadable reports, in the order of the request.
+fn joined<T>(refused: Vec<Option<Problem>>, answers: Vec<Result<T, Error>>) -> Vec<Result<T, Problem>> {
+    let mut answers = answers.into_iter();
+    let outcome = |refused: Option<Problem>| match refused {
+        Some(problem) => Err(problem),
+        None => match answers.next() {
+            Some(answer) => answer.map_err(Problem::from),
+            None => Err(Problem::new(ProblemKind::Internal, "the store gave no answer")),
+        },
     };
-    Ok(api.handlers.fail(report).await?.into())
+    refused.into_iter().map(outcome).collect()
 }
 
 pub(super) async fn get(api: &Api, headers: &HeaderMap, message: GetRequest) -> Result<Job, Problem> {
     let principal = api.auth.principal(headers, Permission::Read).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &principal, id).await?;
+    let seen = api.handlers.seen_by(&principal);
     if message.wait_ms > 0 {
         let wait = Duration::from_millis(message.wait_ms).min(api.config.wait_max);
         tokio::select! {
-            result = api.handlers.wait_for_end(id, wait) => result?,
+            result = api.while_valid(&principal, seen.wait_for_end(id, wait)) => result?,
             () = api.closing.cancelled() => (),
         }
     }
-    let (job, why) = api
-        .handlers
-        .read(id)
-        .await?
-        .ok_or_else(|| Error::no_such("job", id))?;
+    let (job, why) = seen.read(id).await?;
     Ok(convert::job(job, why))
 }
 
@@ -278,9 +316,9 @@ pub(super) async fn list(
     message: ListRequest,
 ) -> Result<ListResponse, Problem> {
     let principal = api.auth.principal(headers, Permission::Read).await?;
+    let seen = api.handlers.seen_by(&principal);
+    let (tenant, queue) = (convert::said(message.tenant), convert::said(message.queue));
     let filter = JobFilter {
-        tenant: principal.seeing(convert::said(message.tenant).as_deref())?,
-        queue: readable_queue(&principal, convert::said(message.queue).as_deref())?,
         states: message
             .states
             .into_iter()
@@ -288,15 +326,14 @@ pub(super) async fn list(
             .collect::<Result<_, _>>()?,
         kind: convert::said(message.kind),
         tag: convert::said(message.tag),
-        since_ms: None,
-        before_ms: None,
+        ..seen.filter(tenant.as_deref(), queue.as_deref())?
     };
     let limit = Some(message.limit as usize).filter(|limit| *limit > 0);
     let limit = page_limit(limit, 100)?;
     let before = convert::said(message.cursor)
         .map(|text| cursor::read(&text))
         .transpose()?;
-    let page = api.handlers.store().list(filter, before, limit).await?;
+    let page = seen.list(filter, None, before, limit).await?;
     Ok(ListResponse {
         jobs: page.items.into_iter().map(convert::summary).collect(),
         next_cursor: page.next.map(cursor::write).unwrap_or_default(),
@@ -310,9 +347,9 @@ pub(super) async fn cancel(
 ) -> Result<CancelResponse, Problem> {
     let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &principal, id).await?;
     check_reason(Some(&message.reason))?;
-    let was = cancel_one(api, id, convert::said(message.reason)).await?;
+    let seen = api.handlers.seen_by(&principal);
+    let was = seen.cancel(id, convert::said(message.reason)).await?;
     Ok(CancelResponse {
         was: convert::state_message(was).into(),
     })
@@ -325,8 +362,7 @@ pub(super) async fn retry(
 ) -> Result<RetryResponse, Problem> {
     let principal = api.auth.principal(headers, Permission::Enqueue).await?;
     let id = convert::job_id(message.id)?;
-    seen(api, &principal, id).await?;
-    retry_one(api, id).await?;
+    api.handlers.seen_by(&principal).retry(id).await?;
     Ok(RetryResponse {})
 }
 
@@ -336,24 +372,9 @@ pub(super) async fn list_queues(
     _message: ListQueuesRequest,
 ) -> Result<ListQueuesResponse, Problem> {
     let principal = api.auth.principal(headers, Permission::Read).await?;
-    let queues = api.handlers.store().queues().await?.into_iter();
-    let queues = queues
-        .filter(|queue| principal.may_use(&queue.name))
-        .map(|queue| Queue {
-            name: queue.name.to_string(),
-            paused: queue.paused,
-            scheduled: queue.depth.scheduled,
-            ready: queue.depth.ready,
-            blocked: queue.depth.blocked,
-            running: queue.depth.running,
-            succeeded: queue.depth.succeeded,
-            failed: queue.depth.failed,
-            cancelled: queue.depth.cancelled,
-            oldest_ready_at_ms: queue.oldest_ready_at_ms,
-            last_claim_at_ms: queue.last_claim_at_ms,
-        });
+    let queues = api.handlers.seen_by(&principal).queues().await?;
     Ok(ListQueuesResponse {
-        queues: queues.collect(),
+        queues: queues.iter().map(convert::queue).collect(),
     })
 }
 
@@ -362,8 +383,9 @@ pub(super) async fn pause_queue(
     headers: &HeaderMap,
     message: PauseQueueRequest,
 ) -> Result<PauseQueueResponse, Problem> {
-    api.auth.principal(headers, Permission::Admin).await?;
+    let principal = api.auth.principal(headers, Permission::Admin).await?;
     let queue = QueueName::new(&message.queue)?;
-    api.handlers.store().set_paused(queue, message.paused).await?;
+    let seen = api.handlers.seen_by(&principal);
+    seen.set_paused(queue, message.paused).await?;
     Ok(PauseQueueResponse {})
 }

@@ -1,16 +1,18 @@
 //! `Watch`: events as they occur.
 
+use std::sync::Arc;
+
+use nagaya_jobs::JobId;
 use tonic::{Request, Response, Status};
 
 use super::session::{ClientDisconnected, Outbox, start};
 use super::{Answers, convert};
 use crate::api::Api;
-use crate::auth::Permission;
+use crate::auth::{Permission, Principal};
 use crate::feed::{Batch, Reader};
 use crate::problem::Problem;
 use crate::proto::watch_response::Message;
 use crate::proto::{Gap, WatchRequest, WatchResponse};
-use crate::rest::seen;
 
 pub(super) async fn open(
     api: Api,
@@ -21,31 +23,63 @@ pub(super) async fn open(
         .auth
         .principal(&metadata.into_headers(), Permission::Read)
         .await?;
-    let filter = convert::filter(&principal, message.filter)?;
-    if let Some(job) = filter.job {
-        seen(&api, &principal, job).await?;
-    }
-    let reader = api.handlers.feed().reader(filter, message.after).await;
-    let reader = reader.map_err(Problem::from)?;
-    let session_api = api.clone();
-    Ok(start(&api, |outbox| session(session_api, reader, outbox)))
+    let seen = api.handlers.seen_by(&principal);
+    let filter = convert::filter(&principal, seen, message.filter)?;
+    let job = filter.job;
+    let reader = seen.reader(filter, message.after).await?;
+    let watch = Watch {
+        api: api.clone(),
+        principal,
+        reader,
+        job,
+    };
+    Ok(start(&api, |outbox| watch.run(outbox)))
 }
 
-async fn session(api: Api, mut reader: Reader, outbox: Outbox<WatchResponse>) {
-    loop {
-        let sent = tokio::select! {
-            batch = reader.next() => match batch {
-                Ok(batch) => send(&outbox, batch).await,
-                Err(error) => return outbox.refuse(Problem::from(error)).await,
-            },
-            () = tokio::time::sleep(api.config.heartbeat) => {
-                outbox.send(response(Message::Position(reader.position()))).await
-            }
-            () = api.closing.cancelled() => return outbox.refuse(Status::unavailable("the server stops")).await,
-            () = outbox.closed() => return,
+/// An open call.
+struct Watch {
+    api: Api,
+    principal: Arc<Principal>,
+    reader: Reader,
+    /// The stream ends with this job.
+    job: Option<JobId>,
+}
+
+impl Watch {
+    async fn run(mut self, outbox: Outbox<WatchResponse>) {
+        let (api, principal) = (self.api.clone(), Arc::clone(&self.principal));
+        let ended = tokio::select! {
+            ended = self.session(&outbox) => ended,
+            problem = api.auth.until_invalid(&principal) => Err(Status::from(problem)),
         };
-        if sent.is_err() {
-            return;
+        if let Err(status) = ended {
+            outbox.refuse(status).await;
+        }
+    }
+
+    async fn session(&mut self, outbox: &Outbox<WatchResponse>) -> Result<(), Status> {
+        loop {
+            if let Some(job) = self.job {
+                // Looked at before the log is: what happens in between is found there.
+                let seen = self.api.handlers.seen_by(&self.principal);
+                let has_ended = seen.has_ended(job).await.map_err(Problem::from)?;
+                let batch = self.reader.ready().await.map_err(Problem::from)?;
+                let is_over = has_ended && batch.is_none();
+                if is_over || send(outbox, batch.unwrap_or_default()).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let sent = tokio::select! {
+                batch = self.reader.next() => send(outbox, batch.map_err(Problem::from)?).await,
+                () = tokio::time::sleep(self.api.config.heartbeat) => {
+                    outbox.send(response(Message::Position(self.reader.position()))).await
+                }
+                () = self.api.closing.cancelled() => return Err(Status::unavailable("the server stops")),
+                () = outbox.closed() => return Ok(()),
+            };
+            if sent.is_err() {
+                return Ok(());
+            }
         }
     }
 }

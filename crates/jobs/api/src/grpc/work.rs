@@ -3,7 +3,6 @@
 //! The worker's credits say how many jobs it can take; each delivered job uses up one. Reports run
 //! concurrently, so that those of one worker share a commit, and are answered by their tags.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -42,15 +41,15 @@ pub(super) async fn open(
         .await?;
     let session_api = api.clone();
     Ok(start(&api, |outbox| async move {
-        if let Err(status) = session(session_api, principal, incoming, &outbox).await {
+        if let Err(status) = session(&session_api, &principal, incoming, &outbox).await {
             outbox.refuse(status).await;
         }
     }))
 }
 
 async fn session(
-    api: Api,
-    principal: Arc<Principal>,
+    api: &Api,
+    principal: &Principal,
     mut incoming: Streaming<WorkRequest>,
     outbox: &Outbox<WorkResponse>,
 ) -> Result<(), Status> {
@@ -59,8 +58,11 @@ async fn session(
         Some(_) => return Err(Status::invalid_argument("the first message must be a hello")),
         None => return Ok(()),
     };
-    let mut worker = Worker::new(&api, &principal, hello)?;
-    let ended = worker.serve(&mut incoming, outbox).await;
+    let mut worker = Worker::new(api, principal, hello)?;
+    let ended = tokio::select! {
+        ended = worker.serve(&mut incoming, outbox) => ended,
+        problem = api.auth.until_invalid(principal) => Err(problem.into()),
+    };
     worker.leave().await;
     ended
 }

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use nagaya_client::{Endpoint, Secret};
-use nagaya_jobs::queue::Push;
+use nagaya_jobs::queue::{Counted, Push};
 use nagaya_jobs::service::Jobs;
-use nagaya_jobs::{Error, QueueName};
+use nagaya_jobs::{Error, QueueName, Visibility};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -98,7 +98,11 @@ impl PushDelivery {
 
     /// Starts, replaces and stops runners to match the settings.
     async fn sync_runners(&mut self) -> Result<(), Error> {
-        let queues = self.jobs.store().queues().await?;
+        let queues = self
+            .jobs
+            .store()
+            .queues(Visibility::everything(), Counted::Nothing)
+            .await?;
         let mut wanted: HashMap<QueueName, Push> = queues
             .into_iter()
             .filter_map(|queue| Some((queue.name, queue.settings.push?)))

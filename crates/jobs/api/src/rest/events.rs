@@ -4,23 +4,22 @@
 //! disconnect. An idle stream sends keep-alives with its position.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
-use nagaya_jobs::Error;
-use nagaya_jobs::event::{EventFilter, EventKind, Subscription};
+use futures_util::{StreamExt, stream};
+use nagaya_jobs::JobId;
+use nagaya_jobs::event::{EventFilter, EventKind};
 use serde::Deserialize;
 
-use super::jobs::{readable_queue, seen};
 use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::call::{Call, ok, parse, parse_if_any};
 use crate::feed::{Batch, Reader};
-use crate::handlers::check_name;
 use crate::problem::Problem;
 use crate::wire::event::{Cursor, EventLine, Gap, NewSubscription, SubscriptionLine, Subscriptions};
 use crate::wire::scalar::{Number, parse_position};
@@ -47,23 +46,28 @@ pub(super) async fn events(State(api): State<Api>, call: Call) -> Result<Respons
     let query: EventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let asked = position("after", query.after.as_deref())?;
+    let seen = api.handlers.seen_by(&principal);
     let (filter, after) = match query.subscription {
         Some(name) => {
-            let found = subscription(&api, &principal, &name).await?;
+            let found = seen.subscription(&name).await?;
             (found.filter, after.or(asked).or(Some(found.cursor)))
         }
         None => {
             let filter = EventFilter {
-                tenant: principal.seeing(query.tenant.as_deref())?,
-                queue: readable_queue(&principal, query.queue.as_deref())?,
-                job: None,
                 kinds: kinds(query.kind.as_deref())?,
+                ..seen.event_filter(query.tenant.as_deref(), query.queue.as_deref())?
             };
             (filter, after.or(asked))
         }
     };
-    let reader = api.handlers.feed().reader(filter, after).await?;
-    Ok(event_stream(api, reader))
+    let reader = seen.reader(filter, after).await?;
+    Ok(event_stream(Streamed {
+        api: api.clone(),
+        principal,
+        reader,
+        job: None,
+        queued: None,
+    }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,20 +76,31 @@ struct JobEventsQuery {
     after: Option<String>,
 }
 
-/// Streams a job's events from the first one, or after those that the reader has seen.
+/// Streams a job's events from the first one, or after those that the reader has seen, until the job has ended. A
+/// reader that has seen the end gets 204, which keeps browsers from asking again.
 pub(super) async fn job_events(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
     let id = call.id()?;
     let query: JobEventsQuery = call.query()?;
     let after = last_event_id(call.headers())?;
     let after = after.or(position("after", query.after.as_deref())?).unwrap_or(0);
-    seen(&api, &principal, id).await?;
     let filter = EventFilter {
         job: Some(id),
         ..EventFilter::default()
     };
-    let reader = api.handlers.feed().reader(filter, Some(after)).await?;
-    Ok(event_stream(api, reader))
+    let seen = api.handlers.seen_by(&principal);
+    let mut reader = seen.reader(filter, Some(after)).await?;
+    let queued = reader.ready().await?;
+    if queued.is_none() && seen.has_ended(id).await? {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(event_stream(Streamed {
+        api: api.clone(),
+        principal,
+        reader,
+        job: Some(id),
+        queued,
+    }))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
@@ -110,15 +125,30 @@ fn kinds(list: Option<&str>) -> Result<Vec<EventKind>, Problem> {
     names.map(kind).collect()
 }
 
-fn event_stream(api: Api, reader: Reader) -> Response {
+/// A stream, and for whom it is.
+struct Streamed {
+    api: Api,
+    principal: Arc<Principal>,
+    reader: Reader,
+    /// The stream ends with this job.
+    job: Option<JobId>,
+    /// Read and not sent.
+    queued: Option<Batch>,
+}
+
+fn event_stream(streamed: Streamed) -> Response {
     let opening = stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from_static(
         b"retry: 1000\n\n",
     ))]);
-    let frames = stream::unfold((api, reader), |(api, mut reader)| async move {
-        let frame = next_frame(&api, &mut reader).await?;
-        Some((Ok(frame), (api, reader)))
+    // The token is looked at again and again beside the stream, also while that is busy.
+    let (api, principal) = (streamed.api.clone(), Arc::clone(&streamed.principal));
+    let invalid = async move { api.auth.until_invalid(&principal).await };
+    let frames = stream::unfold(streamed, |mut streamed| async move {
+        let frame = streamed.next_frame().await?;
+        Some((Ok(frame), streamed))
     });
-    let body = Body::from_stream(futures_util::StreamExt::chain(opening, frames));
+    let frames = frames.take_until(Box::pin(invalid));
+    let body = Body::from_stream(opening.chain(frames));
     let head = [
         (
             header::CONTENT_TYPE,
@@ -130,20 +160,39 @@ fn event_stream(api: Api, reader: Reader) -> Response {
     (head, body).into_response()
 }
 
-/// Returns the next bytes to send; `None` when the stream ends.
-async fn next_frame(api: &Api, reader: &mut Reader) -> Option<Bytes> {
-    tokio::select! {
-        batch = reader.next() => match batch {
-            Ok(batch) => Some(frame(&batch)),
-            Err(error) => {
+impl Streamed {
+    /// Returns the next bytes to send; `None` when the stream ends.
+    async fn next_frame(&mut self) -> Option<Bytes> {
+        if let Some(batch) = self.queued.take() {
+            return Some(frame(&batch));
+        }
+        match self.next().await {
+            Ok(frame) => frame,
+            Err(problem) => {
                 // The client reconnects with its last id.
-                tracing::warn!(%error, "event stream ended by an error");
+                tracing::warn!(problem = problem.detail, "event stream ended by an error");
                 None
             }
-        },
-        () = api.closing.cancelled() => None,
-        () = tokio::time::sleep(api.config.heartbeat) => {
-            Some(Bytes::from(format!("id: {}\n: alive\n\n", reader.position())))
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        if let Some(job) = self.job {
+            // Looked at before the log is: what happens in between is found there.
+            let has_ended = self.api.handlers.seen_by(&self.principal).has_ended(job).await?;
+            if let Some(batch) = self.reader.ready().await? {
+                return Ok(Some(frame(&batch)));
+            }
+            if has_ended {
+                return Ok(None);
+            }
+        }
+        tokio::select! {
+            batch = self.reader.next() => Ok(Some(frame(&batch?))),
+            () = self.api.closing.cancelled() => Ok(None),
+            () = tokio::time::sleep(self.api.config.heartbeat) => {
+                Ok(Some(Bytes::from(format!("id: {}\n: alive\n\n", self.reader.position()))))
+            }
         }
     }
 }
@@ -172,99 +221,44 @@ fn frame(batch: &Batch) -> Bytes {
     text.into()
 }
 
-pub(crate) async fn subscription(
-    api: &Api,
-    principal: &Principal,
-    name: &str,
-) -> Result<Subscription, Problem> {
-    let tenant = principal.acting_for(None)?;
-    let all = api.handlers.store().subscriptions(Some(tenant)).await?;
-    let found = all.into_iter().find(|one| one.name == name);
-    Ok(found.ok_or_else(|| Error::no_such("subscription", name))?)
-}
-
 pub(super) async fn subscriptions(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
-    let all = api
-        .handlers
-        .store()
-        .subscriptions(principal.seeing(None)?)
-        .await?;
+    let all = api.handlers.seen_by(&principal).subscriptions().await?;
     Ok(ok(&Subscriptions {
         subscriptions: all.iter().map(SubscriptionLine::from).collect(),
     }))
 }
 
 pub(super) async fn put_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Read).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let name = call.part("name").to_owned();
     let body = call.json_if_any(&api).await?;
     let form: NewSubscription = parse_if_any(&body)?;
+    let seen = api.handlers.seen_by(&principal);
+    let kinds = form.kinds.unwrap_or_default().into_iter();
     let filter = EventFilter {
-        tenant: principal.seeing(None)?,
-        queue: readable_queue(&principal, form.queue.as_deref())?,
-        job: None,
-        kinds: form
-            .kinds
-            .unwrap_or_default()
-            .into_iter()
-            .map(EventKind::from)
-            .collect(),
+        kinds: kinds.map(EventKind::from).collect(),
+        ..seen.event_filter(None, form.queue.as_deref())?
     };
-    let made = subscribe(&api, &principal, name, filter, form.after.map(|after| after.0)).await?;
+    let after = form.after.map(|after| after.0);
+    let made = seen.put_subscription(name, filter, after).await?;
     Ok(ok(&SubscriptionLine::from(&made)))
 }
 
-/// Creates a subscription, or returns the existing one with that name.
-pub(crate) async fn subscribe(
-    api: &Api,
-    principal: &Principal,
-    name: String,
-    filter: EventFilter,
-    after: Option<u64>,
-) -> Result<Subscription, Problem> {
-    check_name(&name)?;
-    let store = api.handlers.store();
-    let head = store.log_bounds().await?.head;
-    let cursor = after.unwrap_or(head);
-    check_position(cursor, head)?;
-    Ok(store
-        .subscribe(principal.acting_for(None)?, name, filter, cursor)
-        .await?)
-}
-
-/// Rejects a cursor beyond the end of the log, which would skip events that no reader has seen.
-fn check_position(cursor: u64, head: u64) -> Result<(), Problem> {
-    if cursor <= head {
-        Ok(())
-    } else {
-        Err(Problem::bad_request(format!(
-            "cursor {cursor} is beyond the end of the log, which is {head}"
-        )))
-    }
-}
-
 pub(super) async fn ack_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Read).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let name = call.part("name").to_owned();
     let body = call.json(&api).await?;
     let Cursor { cursor } = parse(&body)?;
-    subscription(&api, &principal, &name).await?;
-    let tenant = principal.acting_for(None)?;
-    check_position(cursor.0, api.handlers.store().log_bounds().await?.head)?;
-    let cursor = api.handlers.store().advance(tenant, name, cursor.0).await?;
+    let cursor = api.handlers.seen_by(&principal).advance(&name, cursor.0).await?;
     Ok(ok(&Cursor {
         cursor: Number(cursor),
     }))
 }
 
 pub(super) async fn delete_subscription(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    let principal = call.principal(&api, Permission::Read).await?;
+    let principal = call.principal(&api, Permission::Enqueue).await?;
     let name = call.part("name").to_owned();
-    let tenant = principal.acting_for(None)?;
-    if api.handlers.store().unsubscribe(tenant, name.clone()).await? {
-        Ok(StatusCode::NO_CONTENT.into_response())
-    } else {
-        Err(Error::no_such("subscription", name).into())
-    }
+    api.handlers.seen_by(&principal).unsubscribe(&name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

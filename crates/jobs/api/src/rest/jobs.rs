@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use nagaya_jobs::limits::PAGE_MAX;
-use nagaya_jobs::request::CancelRequest;
-use nagaya_jobs::view::JobFilter;
-use nagaya_jobs::{Error, JobId, QueueName, State as JobState};
+use nagaya_jobs::view::{JobFilter, JobSummary, Page};
+use nagaya_jobs::{Error, JobId, State as JobState};
 use serde::Deserialize;
 
-use super::search;
 use crate::api::Api;
-use crate::auth::{Permission, Principal};
+use crate::auth::Permission;
 use crate::call::{Call, answer, ok, parse, parse_if_any};
 use crate::cursor;
+use crate::handlers::{Seen, page_limit};
 use crate::problem::Problem;
 use crate::traced;
-use crate::wire::job::{Cancel, Changed, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary};
+use crate::wire::job::{
+    Cancel, Changed, EditJob, Job, JobPage, Line, Lines, ManyChanged, ManyFilter, Summary,
+};
 use crate::wire::new_job::{
     NewJob, NewJobs, Registered, RegisteredJobs, RegisteredOrProblem, State as StateName,
 };
@@ -35,8 +36,7 @@ pub(super) async fn register(State(api): State<Api>, call: Call) -> Result<Respo
     let tenant = principal.acting_for(form.tenant())?;
     let mut job = form.into_job(tenant, &body)?;
     traced::adopt(&mut job, trace.as_ref());
-    principal.check_queue(&job.queue)?;
-    let registered = Registered::from(api.handlers.enqueue(job).await?);
+    let registered = Registered::from(api.handlers.seen_by(&principal).enqueue(job).await?);
     Ok(answer(StatusCode::CREATED, &registered))
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn register_many(State(api): State<Api>, call: Call) -> Result<
             ..problem
         })?);
     }
-    let mut outcomes = api.handlers.enqueue_many(jobs).await?;
+    let mut outcomes = api.handlers.seen_by(&principal).enqueue_many(jobs).await?;
     if outcomes.iter().all(Result::is_err)
         && let Some(Err(error)) = outcomes.pop()
     {
@@ -108,31 +108,16 @@ pub(super) async fn read(State(api): State<Api>, call: Call) -> Result<Response,
     let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| {
         parse_wait(text).ok_or_else(|| Problem::bad_request("wait must be a length of time like 30s"))
     })?;
+    let seen = api.handlers.seen_by(&principal);
     if !wait.is_zero() {
-        seen(&api, &principal, id).await?;
+        let ended = seen.wait_for_end(id, wait.min(api.config.wait_max));
         tokio::select! {
-            result = api.handlers.wait_for_end(id, wait.min(api.config.wait_max)) => result?,
+            result = api.while_valid(&principal, ended) => result?,
             () = api.closing.cancelled() => (),
         }
     }
-    let found = api.handlers.read(id).await?;
-    let found = found.filter(|(job, _)| may_see(&principal, job));
-    let (job, why) = found.ok_or_else(|| Error::no_such("job", id))?;
+    let (job, why) = seen.read(id).await?;
     Ok(ok(&Job::of(&job, why.as_ref())))
-}
-
-fn may_see(principal: &Principal, job: &nagaya_jobs::view::JobView) -> bool {
-    principal.sees(&job.summary.tenant) && principal.may_use(&job.summary.queue)
-}
-
-/// Checks that a job exists and that the caller may see it.
-pub(crate) async fn seen(api: &Api, principal: &Principal, id: JobId) -> Result<(), Problem> {
-    let job = api.handlers.store().read(vec![id]).await?.pop().flatten();
-    if job.is_some_and(|job| may_see(principal, &job)) {
-        Ok(())
-    } else {
-        Err(Error::no_such("job", id).into())
-    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,44 +147,22 @@ pub(super) async fn list(State(api): State<Api>, call: Call) -> Result<Response,
             .map(|time| Some(time.0))
             .ok_or_else(|| Problem::bad_request(format!("{field} must be a time like 2026-11-15T09:00:00Z"))),
     };
+    let seen = api.handlers.seen_by(&principal);
     let filter = JobFilter {
-        tenant: principal.seeing(query.tenant.as_deref())?,
-        queue: readable_queue(&principal, query.queue.as_deref())?,
         states: states.collect::<Result<_, _>>()?,
         kind: query.kind,
         tag: query.tag,
         since_ms: time("since", query.since)?,
         before_ms: time("before", query.before)?,
+        ..seen.filter(query.tenant.as_deref(), query.queue.as_deref())?
     };
     let limit = page_limit(query.limit, PAGE_DEFAULT)?;
     let before = query.cursor.as_deref().map(cursor::read).transpose()?;
-    let words = query.search.as_deref();
-    let page = search::page(&**api.handlers.store(), filter, words, before, limit).await?;
+    let page = seen.list(filter, query.search.as_deref(), before, limit).await?;
     Ok(ok(&JobPage {
         jobs: page.items.iter().map(Summary::from).collect(),
         next_cursor: page.next.map(cursor::write),
     }))
-}
-
-pub(crate) fn page_limit(asked: Option<usize>, default: usize) -> Result<usize, Problem> {
-    match asked.unwrap_or(default) {
-        limit @ 1..=PAGE_MAX => Ok(limit),
-        _ => Err(Problem::bad_request("limit must lie between 1 and 1000")),
-    }
-}
-
-/// Returns the queue that a reader asks for. A token bound to queues must name one of them.
-pub(crate) fn readable_queue(
-    principal: &Principal,
-    name: Option<&str>,
-) -> Result<Option<QueueName>, Problem> {
-    let Some(name) = name else {
-        principal.check_all_queues()?;
-        return Ok(None);
-    };
-    let queue = QueueName::new(name)?;
-    principal.check_queue(&queue)?;
-    Ok(Some(queue))
 }
 
 #[derive(Debug, Deserialize)]
@@ -218,8 +181,11 @@ pub(super) async fn log_lines(State(api): State<Api>, call: Call) -> Result<Resp
     if i64::try_from(after).is_err() {
         return Err(Problem::bad_request("after is past any line's number"));
     }
-    seen(&api, &principal, id).await?;
-    let lines = api.handlers.store().log_lines(id, after, limit).await?;
+    let lines = api
+        .handlers
+        .seen_by(&principal)
+        .log_lines(id, after, limit)
+        .await?;
     Ok(ok(&Lines {
         lines: lines.iter().map(Line::from).collect(),
     }))
@@ -231,8 +197,7 @@ pub(super) async fn cancel(State(api): State<Api>, call: Call) -> Result<Respons
     let body = call.json_if_any(&api).await?;
     let Cancel { reason } = parse_if_any(&body)?;
     check_reason(reason.as_deref())?;
-    seen(&api, &principal, id).await?;
-    let was = cancel_one(&api, id, reason).await?;
+    let was = api.handlers.seen_by(&principal).cancel(id, reason).await?;
     Ok(ok(&Changed {
         id: Number(id),
         state: StateName::Cancelled,
@@ -251,35 +216,16 @@ pub(crate) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-pub(crate) async fn cancel_one(api: &Api, id: JobId, reason: Option<String>) -> Result<JobState, Problem> {
-    let answers = api
-        .handlers
-        .store()
-        .cancel(vec![CancelRequest { id, reason }])
-        .await?;
-    first(answers)
-}
-
 pub(super) async fn retry(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Enqueue).await?;
     let id = call.id()?;
     call.json_if_any(&api).await?;
-    seen(&api, &principal, id).await?;
-    retry_one(&api, id).await?;
+    api.handlers.seen_by(&principal).retry(id).await?;
     Ok(ok(&Changed {
         id: Number(id),
         state: StateName::Waiting,
         was: None,
     }))
-}
-
-pub(crate) async fn retry_one(api: &Api, id: JobId) -> Result<(), Problem> {
-    first(api.handlers.store().retry(vec![id]).await?)
-}
-
-fn first<T>(answers: Vec<Result<T, Error>>) -> Result<T, Problem> {
-    let answer = answers.into_iter().next();
-    Ok(answer.ok_or_else(|| Error::Failed("the store gave no answer".into()))??)
 }
 
 pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -288,9 +234,10 @@ pub(super) async fn retry_many(State(api): State<Api>, call: Call) -> Result<Res
     let form: ManyFilter = parse(&body)?;
     check_reason(form.reason.as_deref())?;
     let ended = [JobState::Failed, JobState::Cancelled];
-    let (ids, next_cursor) = matching(&api, &principal, &form, &ended).await?;
-    let answers = api.handlers.store().retry(ids).await?;
-    count(answers, next_cursor)
+    let seen = api.handlers.seen_by(&principal);
+    let page = matching(seen, &form, &ended).await?;
+    let answers = seen.retry_listed(&page.items).await?;
+    count(answers, page.next.map(cursor::write))
 }
 
 pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -299,22 +246,18 @@ pub(super) async fn cancel_many(State(api): State<Api>, call: Call) -> Result<Re
     let form: ManyFilter = parse(&body)?;
     check_reason(form.reason.as_deref())?;
     let open = [JobState::Scheduled, JobState::Waiting, JobState::Running];
-    let (ids, next_cursor) = matching(&api, &principal, &form, &open).await?;
-    let requests = ids.into_iter().map(|id| CancelRequest {
-        id,
-        reason: form.reason.clone(),
-    });
-    let answers = api.handlers.store().cancel(requests.collect()).await?;
-    count(answers, next_cursor)
+    let seen = api.handlers.seen_by(&principal);
+    let page = matching(seen, &form, &open).await?;
+    let answers = seen.cancel_listed(&page.items, form.reason.as_deref()).await?;
+    count(answers, page.next.map(cursor::write))
 }
 
 /// Reads one page of the jobs that match a filter.
 async fn matching(
-    api: &Api,
-    principal: &Principal,
+    seen: Seen<'_>,
     form: &ManyFilter,
     usual: &[JobState],
-) -> Result<(Vec<JobId>, Option<String>), Problem> {
+) -> Result<Page<JobSummary, JobId>, Problem> {
     let says_something = form.queue.is_some()
         || form.states.is_some()
         || form.kind.is_some()
@@ -326,8 +269,6 @@ async fn matching(
         return Err(Problem::bad_request("the filter must say at least one thing"));
     }
     let filter = JobFilter {
-        tenant: principal.seeing(form.tenant.as_deref())?,
-        queue: readable_queue(principal, form.queue.as_deref())?,
         states: match &form.states {
             Some(states) => states.iter().map(|state| (*state).into()).collect(),
             None => usual.to_vec(),
@@ -336,13 +277,11 @@ async fn matching(
         tag: form.tag.clone(),
         since_ms: form.since.map(|time| time.0),
         before_ms: form.before.map(|time| time.0),
+        ..seen.filter(form.tenant.as_deref(), form.queue.as_deref())?
     };
     let limit = page_limit(form.limit, PAGE_MAX)?;
     let before = form.cursor.as_deref().map(cursor::read).transpose()?;
-    let words = form.search.as_deref();
-    let page = search::page(&**api.handlers.store(), filter, words, before, limit).await?;
-    let ids = page.items.iter().map(|job| job.id).collect();
-    Ok((ids, page.next.map(cursor::write)))
+    seen.list(filter, form.search.as_deref(), before, limit).await
 }
 
 fn count<T>(answers: Vec<Result<T, Error>>, next_cursor: Option<String>) -> Result<Response, Problem> {
@@ -359,4 +298,21 @@ fn count<T>(answers: Vec<Result<T, Error>>, next_cursor: Option<String>) -> Resu
         refused,
         next_cursor,
     }))
+}
+
+pub(super) async fn edit(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Enqueue).await?;
+    let id = call.id()?;
+    let body = call.json(&api).await?;
+    let form: EditJob<'_> = parse(&body)?;
+    let seen = api.handlers.seen_by(&principal);
+    seen.edit(form.into_edit(id, &body)?).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn delete(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Enqueue).await?;
+    let id = call.id()?;
+    api.handlers.seen_by(&principal).remove(id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

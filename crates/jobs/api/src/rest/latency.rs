@@ -17,17 +17,13 @@ const SAMPLE: usize = 200;
 pub(super) async fn latency(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
     let queue = call.queue()?;
-    principal.check_queue(&queue)?;
+    let seen = api.handlers.seen_by(&principal);
     let filter = JobFilter {
-        tenant: principal.seeing(None)?,
-        queue: Some(queue),
         states: vec![JobState::Succeeded, JobState::Failed],
-        ..JobFilter::default()
+        ..seen.filter(None, Some(queue.as_str()))?
     };
-    let store = api.handlers.store();
-    let page = store.list(filter, None, SAMPLE).await?;
-    let ids = page.items.iter().map(|job| job.id).collect();
-    let jobs: Vec<JobView> = store.read(ids).await?.into_iter().flatten().collect();
+    let page = seen.list(filter, None, None, SAMPLE).await?;
+    let jobs = seen.read_listed(&page.items).await?;
     Ok(ok(&Latency {
         jobs: jobs.len(),
         wait_ms: spread(jobs.iter().filter_map(wait_ms).collect()),

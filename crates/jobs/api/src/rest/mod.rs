@@ -5,7 +5,6 @@ mod jobs;
 mod latency;
 mod outgoing;
 mod queues;
-mod search;
 mod table;
 mod tenants;
 mod work;
@@ -13,8 +12,7 @@ mod ws;
 
 use axum::Router;
 
-pub(crate) use events::subscribe;
-pub(crate) use jobs::{cancel_one, check_reason, page_limit, readable_queue, retry_one, seen};
+pub(crate) use jobs::check_reason;
 pub(crate) use table::{Answer, Param, Route, Used, table, used};
 pub(crate) use work::{cut, log_lines};
 

@@ -3,46 +3,58 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use nagaya_jobs::Error;
 use nagaya_jobs::queue::QueueSettings;
 use serde::Deserialize;
 
 use crate::api::Api;
 use crate::auth::Permission;
-use crate::call::{Call, ok, parse};
+use crate::call::{Call, answer, ok, parse};
 use crate::problem::Problem;
+use crate::wire::new_job::Registered;
 use crate::wire::queue::{Queue, Queues, Settings};
 use crate::wire::schedule::{NewSchedule, ScheduleLine, Schedules};
 
 pub(super) async fn queues(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
-    let queues = api.handlers.store().queues().await?;
-    let queues = queues.iter().filter(|queue| principal.may_use(&queue.name));
+    let queues = api.handlers.seen_by(&principal).queues().await?;
     Ok(ok(&Queues {
-        queues: queues.map(Queue::from).collect(),
+        queues: queues.iter().map(Queue::from).collect(),
     }))
 }
 
 pub(super) async fn queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
-    let name = call.queue()?;
-    principal.check_queue(&name)?;
-    let queue = api.handlers.store().queue(name.clone()).await?;
-    let queue = queue.ok_or_else(|| Error::no_such("queue", &name))?;
+    let queue = api.handlers.seen_by(&principal).queue(call.queue()?).await?;
     Ok(ok(&Queue::from(&queue)))
 }
 
 pub(super) async fn put_queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
     let name = call.queue()?;
     let body = call.json(&api).await?;
     let form: Settings = parse(&body)?;
-    api.handlers
-        .put_queue(name.clone(), QueueSettings::from(form))
-        .await?;
-    let queue = api.handlers.store().queue(name.clone()).await?;
-    let queue = queue.ok_or_else(|| Error::no_such("queue", &name))?;
+    let seen = api.handlers.seen_by(&principal);
+    let queue = seen.put_queue(name, QueueSettings::from(form)).await?;
     Ok(ok(&Queue::from(&queue)))
+}
+
+pub(super) async fn patch_queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let name = call.queue()?;
+    let body = call.json(&api).await?;
+    let form: Settings = parse(&body)?;
+    let seen = api.handlers.seen_by(&principal);
+    let queue = seen.change_queue(name, |settings| form.apply(settings)).await?;
+    Ok(ok(&Queue::from(&queue)))
+}
+
+pub(super) async fn delete_queue(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Admin).await?;
+    api.handlers
+        .seen_by(&principal)
+        .delete_queue(call.queue()?)
+        .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn pause(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -54,10 +66,10 @@ pub(super) async fn resume(State(api): State<Api>, call: Call) -> Result<Respons
 }
 
 async fn set_paused(api: &Api, call: Call, paused: bool) -> Result<Response, Problem> {
-    call.principal(api, Permission::Admin).await?;
+    let principal = call.principal(api, Permission::Admin).await?;
     let name = call.queue()?;
     call.json_if_any(api).await?;
-    api.handlers.store().set_paused(name, paused).await?;
+    api.handlers.seen_by(&principal).set_paused(name, paused).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -70,26 +82,19 @@ struct TenantQuery {
 pub(super) async fn schedules(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = principal.seeing(query.tenant.as_deref())?;
-    let schedules = api.handlers.store().schedules(tenant).await?;
-    let schedules = schedules
-        .iter()
-        .filter(|one| principal.may_use(&one.schedule.template.queue));
+    let seen = api.handlers.seen_by(&principal);
+    let schedules = seen.schedules(query.tenant.as_deref()).await?;
     Ok(ok(&Schedules {
-        schedules: schedules.map(ScheduleLine::from).collect(),
+        schedules: schedules.iter().map(ScheduleLine::from).collect(),
     }))
 }
 
 pub(super) async fn schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Read).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = principal.acting_for(query.tenant.as_deref())?;
-    let name = call.part("name");
-    let schedules = api.handlers.store().schedules(Some(tenant)).await?;
-    let found = schedules.iter().find(|one| one.schedule.name == name);
-    let found = found.filter(|one| principal.may_use(&one.schedule.template.queue));
-    let found = found.ok_or_else(|| Error::no_such("schedule", name))?;
-    Ok(ok(&ScheduleLine::from(found)))
+    let seen = api.handlers.seen_by(&principal);
+    let found = seen.schedule(query.tenant.as_deref(), call.part("name")).await?;
+    Ok(ok(&ScheduleLine::from(&found)))
 }
 
 pub(super) async fn put_schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -99,19 +104,25 @@ pub(super) async fn put_schedule(State(api): State<Api>, call: Call) -> Result<R
     let form: NewSchedule<'_> = parse(&body)?;
     let tenant = principal.acting_for(form.tenant())?;
     let schedule = form.into_schedule(name, tenant, &body)?;
-    principal.check_queue(&schedule.template.queue)?;
-    let view = api.handlers.put_schedule(schedule).await?;
+    let view = api.handlers.seen_by(&principal).put_schedule(schedule).await?;
     Ok(ok(&ScheduleLine::from(&view)))
 }
 
 pub(super) async fn delete_schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
     let principal = call.principal(&api, Permission::Enqueue).await?;
     let query: TenantQuery = call.query()?;
-    let tenant = principal.acting_for(query.tenant.as_deref())?;
+    let seen = api.handlers.seen_by(&principal);
+    seen.delete_schedule(query.tenant.as_deref(), call.part("name"))
+        .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn run_schedule(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
+    let principal = call.principal(&api, Permission::Enqueue).await?;
+    let query: TenantQuery = call.query()?;
     let name = call.part("name").to_owned();
-    if api.handlers.store().delete_schedule(tenant, name.clone()).await? {
-        Ok(StatusCode::NO_CONTENT.into_response())
-    } else {
-        Err(Error::no_such("schedule", name).into())
-    }
+    call.json_if_any(&api).await?;
+    let seen = api.handlers.seen_by(&principal);
+    let made = seen.run_schedule(query.tenant.as_deref(), &name).await?;
+    Ok(answer(StatusCode::CREATED, &Registered::from(made)))
 }

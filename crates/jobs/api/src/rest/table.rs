@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
@@ -143,7 +143,11 @@ fn job_routes() -> Vec<Route> {
             query: &[],
             body: body::<new_job::NewJob<'static>>(),
             answer: Answer::Document(201, used::<new_job::Registered>()),
-            problems: &[ProblemKind::DependencyUnusable, ProblemKind::QueueFull],
+            problems: &[
+                ProblemKind::DependencyUnusable,
+                ProblemKind::KeyReused,
+                ProblemKind::QueueFull,
+            ],
             mount: Some(|| post(jobs::register)),
         },
         Route {
@@ -210,7 +214,11 @@ fn job_routes() -> Vec<Route> {
             query: &[],
             body: body::<new_job::NewJobs<'static>>(),
             answer: Answer::Document(201, used::<new_job::RegisteredJobs<'static>>()),
-            problems: &[ProblemKind::DependencyUnusable, ProblemKind::QueueFull],
+            problems: &[
+                ProblemKind::DependencyUnusable,
+                ProblemKind::KeyReused,
+                ProblemKind::QueueFull,
+            ],
             mount: Some(|| post(jobs::register_many)),
         },
         Route {
@@ -252,6 +260,30 @@ fn job_routes() -> Vec<Route> {
             answer: document::<job::Job<'static>>(),
             problems: &[ProblemKind::NotFound],
             mount: Some(|| get(jobs::read)),
+        },
+        Route {
+            method: "patch",
+            path: "/v1/jobs/{id}",
+            id: "edit_job",
+            summary: "Changes a job that has not started; a `run_at` of now lets it run now.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: body::<job::EditJob<'static>>(),
+            answer: Answer::Nothing,
+            problems: &[ProblemKind::NotFound, ProblemKind::WrongState],
+            mount: Some(|| patch(jobs::edit)),
+        },
+        Route {
+            method: "delete",
+            path: "/v1/jobs/{id}",
+            id: "delete_job",
+            summary: "Removes a job that has ended, before its retention is over.",
+            permission: Permission::Enqueue,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[ProblemKind::NotFound, ProblemKind::WrongState],
+            mount: Some(|| delete(jobs::delete)),
         },
         Route {
             method: "get",
@@ -467,6 +499,30 @@ fn queue_routes() -> Vec<Route> {
             mount: Some(|| put(queues::put_queue)),
         },
         Route {
+            method: "patch",
+            path: "/v1/queues/{queue}",
+            id: "patch_queue",
+            summary: "Changes some settings of a queue; what is left out stays.",
+            permission: Permission::Admin,
+            query: &[],
+            body: body::<queue::Settings>(),
+            answer: document::<queue::Queue>(),
+            problems: &[],
+            mount: Some(|| patch(queues::patch_queue)),
+        },
+        Route {
+            method: "delete",
+            path: "/v1/queues/{queue}",
+            id: "delete_queue",
+            summary: "Deletes a queue with its settings, its counters and its ended jobs.",
+            permission: Permission::Admin,
+            query: &[],
+            body: None,
+            answer: Answer::Nothing,
+            problems: &[ProblemKind::NotFound, ProblemKind::NotEmpty],
+            mount: Some(|| delete(queues::delete_queue)),
+        },
+        Route {
             method: "post",
             path: "/v1/queues/{queue}/pause",
             id: "pause_queue",
@@ -538,6 +594,22 @@ fn queue_routes() -> Vec<Route> {
             problems: &[ProblemKind::NotFound],
             mount: Some(|| delete(queues::delete_schedule)),
         },
+        Route {
+            method: "post",
+            path: "/v1/schedules/{name}/run",
+            id: "run_schedule",
+            summary: "Registers a job of a schedule now; its next run stays.",
+            permission: Permission::Enqueue,
+            query: &[TENANT],
+            body: None,
+            answer: Answer::Document(201, used::<new_job::Registered>()),
+            problems: &[
+                ProblemKind::NotFound,
+                ProblemKind::DependencyUnusable,
+                ProblemKind::QueueFull,
+            ],
+            mount: Some(|| post(queues::run_schedule)),
+        },
     ]
 }
 
@@ -547,7 +619,7 @@ fn event_routes() -> Vec<Route> {
             method: "get",
             path: "/v1/jobs/{id}/events",
             id: "job_events",
-            summary: "Streams a job's events, from its beginning on.",
+            summary: "Streams a job's events, from its beginning to its end; 204 when the reader has seen the end.",
             permission: Permission::Read,
             query: &[AFTER],
             body: None,
@@ -609,8 +681,8 @@ fn event_routes() -> Vec<Route> {
             method: "put",
             path: "/v1/subscriptions/{name}",
             id: "put_subscription",
-            summary: "Makes a subscription, or finds the one of that name as it is.",
-            permission: Permission::Read,
+            summary: "Makes a subscription, or gives the one of that name a new filter; its cursor stays.",
+            permission: Permission::Enqueue,
             query: &[],
             body: optional_body::<event::NewSubscription>(),
             answer: document::<event::SubscriptionLine>(),
@@ -622,7 +694,7 @@ fn event_routes() -> Vec<Route> {
             path: "/v1/subscriptions/{name}/ack",
             id: "ack_subscription",
             summary: "Moves a subscription's cursor ahead.",
-            permission: Permission::Read,
+            permission: Permission::Enqueue,
             query: &[],
             body: body::<event::Cursor>(),
             answer: document::<event::Cursor>(),
@@ -634,7 +706,7 @@ fn event_routes() -> Vec<Route> {
             path: "/v1/subscriptions/{name}",
             id: "delete_subscription",
             summary: "Removes a subscription.",
-            permission: Permission::Read,
+            permission: Permission::Enqueue,
             query: &[],
             body: None,
             answer: Answer::Nothing,

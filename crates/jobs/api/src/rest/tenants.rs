@@ -24,21 +24,22 @@ pub(super) async fn who_am_i(State(api): State<Api>, call: Call) -> Result<Respo
     Ok(ok(&WhoAmI {
         tenant: tenant.as_str(),
         scopes: scope_list(scopes),
-        queues,
+        queues: queues.iter().map(QueueName::as_str).collect(),
         is_house: api.auth.is_operator(&principal),
     }))
 }
 
 pub(super) async fn tokens(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
-    let tokens = api.handlers.store().tokens(None).await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let tokens = api.handlers.administer(&principal)?.tokens(None).await?;
     Ok(ok(&Tokens {
         tokens: tokens.iter().map(TokenLine::from).collect(),
     }))
 }
 
 pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let store = api.handlers.administer(&principal)?;
     let body = call.json(&api).await?;
     let form: NewToken = parse(&body)?;
     if !(1..=4).contains(&form.scopes.len()) {
@@ -53,7 +54,6 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
         .iter()
         .try_for_each(|queue| QueueName::new(queue).map(drop))?;
     let (text, hash) = draw_token();
-    let store = api.handlers.store();
     let token = ApiToken {
         name: form.name,
         tenant: TenantId::new(&form.tenant)?,
@@ -73,10 +73,11 @@ pub(super) async fn make_token(State(api): State<Api>, call: Call) -> Result<Res
 }
 
 pub(super) async fn revoke_token(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let store = api.handlers.administer(&principal)?;
     let tenant = TenantId::new(call.part("tenant"))?;
     let name = call.part("name").to_owned();
-    let was_there = api.handlers.store().revoke_token(tenant, name.clone()).await?;
+    let was_there = store.revoke_token(tenant, name.clone()).await?;
     api.auth.clear_cache();
     if was_there {
         Ok(StatusCode::NO_CONTENT.into_response())
@@ -86,21 +87,22 @@ pub(super) async fn revoke_token(State(api): State<Api>, call: Call) -> Result<R
 }
 
 pub(super) async fn tenants(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
-    let tenants = api.handlers.store().tenants().await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let tenants = api.handlers.administer(&principal)?.tenants().await?;
     Ok(ok(&Tenants {
         tenants: tenants.iter().map(TenantLine::from).collect(),
     }))
 }
 
 pub(super) async fn put_tenant(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
-    call.principal(&api, Permission::Admin).await?;
+    let principal = call.principal(&api, Permission::Admin).await?;
+    let store = api.handlers.administer(&principal)?;
     let tenant = TenantId::new(call.part("tenant"))?;
     let body = call.json(&api).await?;
     let TenantSettings { weight } = parse(&body)?;
     if !(1..=1_000_000).contains(&weight) {
         return Err(Problem::bad_request("weight must lie between 1 and 1000000"));
     }
-    api.handlers.store().put_tenant(tenant, weight).await?;
+    store.put_tenant(tenant, weight).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -10,7 +10,7 @@ use nagaya_jobs::token::Lease;
 
 use super::jobs::check_batch;
 use crate::api::Api;
-use crate::auth::Permission;
+use crate::auth::{Permission, Principal};
 use crate::call::{Call, ok, parse};
 use crate::problem::Problem;
 use crate::wire::new_job::client_queue;
@@ -34,7 +34,7 @@ pub(super) async fn claim(State(api): State<Api>, call: Call) -> Result<Response
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
     let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
-    given(&api, request, wait).await
+    given(&api, &principal, request, wait).await
 }
 
 pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Response, Problem> {
@@ -58,11 +58,17 @@ pub(super) async fn claim_any(State(api): State<Api>, call: Call) -> Result<Resp
         lease: form.timeout_seconds.map(|seconds| seconds.0),
     };
     let wait = bounded_wait(form.wait_seconds, api.config.wait_max);
-    given(&api, request, wait).await
+    given(&api, &principal, request, wait).await
 }
 
-async fn given(api: &Api, request: ClaimRequest, wait: std::time::Duration) -> Result<Response, Problem> {
-    let jobs = api.handlers.claim(request, wait).await?;
+async fn given(
+    api: &Api,
+    principal: &Principal,
+    request: ClaimRequest,
+    wait: std::time::Duration,
+) -> Result<Response, Problem> {
+    let claim = api.handlers.claim(request, wait);
+    let jobs = api.while_valid(principal, claim).await?;
     let jobs = jobs.iter().map(Claimed::from).collect();
     Ok(ok(&ClaimedJobs { jobs }))
 }

@@ -4,17 +4,16 @@
 //! events. With a subscription, the client acknowledges events, which advances the cursor that the server
 //! keeps, and at most a window of events is sent ahead of it. All messages are JSON with a `type`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::extract::{FromRequestParts, State};
 use axum::response::Response;
-use nagaya_jobs::TenantId;
-use nagaya_jobs::event::{EventFilter, EventKind};
+use nagaya_jobs::JobId;
+use nagaya_jobs::event::{EventFilter, EventKind, Subscription};
 use serde::{Deserialize, Serialize};
 
-use super::events::{subscribe, subscription};
-use super::jobs::{readable_queue, seen};
 use crate::api::Api;
 use crate::auth::{Permission, Principal};
 use crate::call::Call;
@@ -89,7 +88,7 @@ fn has_token(call: &Call) -> bool {
     call.headers().contains_key(axum::http::header::AUTHORIZATION)
 }
 
-async fn serve(api: Api, mut socket: WebSocket, principal: Option<std::sync::Arc<Principal>>) {
+async fn serve(api: Api, mut socket: WebSocket, principal: Option<Arc<Principal>>) {
     let opened = tokio::time::timeout(HELLO_TIMEOUT, begin(&api, &mut socket, principal)).await;
     let problem = match opened {
         Ok(Ok(Some(session))) => return session.run(&api, socket).await,
@@ -108,8 +107,10 @@ async fn serve(api: Api, mut socket: WebSocket, principal: Option<std::sync::Arc
 /// The session that a hello has opened.
 struct Session {
     reader: Reader,
-    /// Tenant and name of the subscription.
-    subscription: Option<(TenantId, String)>,
+    principal: Arc<Principal>,
+    /// The session ends with this job.
+    job: Option<JobId>,
+    subscription: Option<Subscription>,
     /// Positions sent and not acknowledged.
     sent: std::collections::VecDeque<u64>,
     waiting: std::collections::VecDeque<std::sync::Arc<nagaya_jobs::event::Event>>,
@@ -119,7 +120,7 @@ struct Session {
 async fn begin(
     api: &Api,
     socket: &mut WebSocket,
-    principal: Option<std::sync::Arc<Principal>>,
+    principal: Option<Arc<Principal>>,
 ) -> Result<Option<Session>, Problem> {
     let hello = loop {
         match socket.recv().await {
@@ -141,36 +142,38 @@ async fn begin(
         (None, None) => return Err(Problem::new(ProblemKind::Unauthorized, "the hello needs a token")),
     };
     principal.check(Permission::Read)?;
+    let seen = api.handlers.seen_by(&principal);
     let after = hello.after.map(|after| after.0);
-    if let Some(job) = hello.job {
-        seen(api, &principal, job.0).await?;
-    }
-    let filter = EventFilter {
-        tenant: principal.seeing(None)?,
-        queue: match hello.job {
-            Some(_) => None,
-            None => readable_queue(&principal, hello.queue.as_deref())?,
+    let mut filter = match hello.job {
+        // The reader checks that the caller sees the job.
+        Some(job) => EventFilter {
+            job: Some(job.0),
+            ..EventFilter::default()
         },
-        job: hello.job.map(|job| job.0),
-        kinds: hello.kinds.into_iter().map(EventKind::from).collect(),
+        None => seen.event_filter(None, hello.queue.as_deref())?,
     };
+    filter.tenant = principal.seeing(None)?;
+    filter.kinds = hello.kinds.into_iter().map(EventKind::from).collect();
     let (filter, after, named) = match hello.subscription {
         None => (filter, after, None),
         Some(name) => {
-            let found = match subscription(api, &principal, &name).await {
-                Ok(found) => found,
-                Err(_) => subscribe(api, &principal, name.clone(), filter, after).await?,
+            let found = match seen.find_subscription(&name).await? {
+                Some(found) => found,
+                None => seen.subscribe(name, filter, after).await?,
             };
-            (found.filter, Some(found.cursor), Some((found.tenant, name)))
+            (found.filter.clone(), Some(found.cursor), Some(found))
         }
     };
-    let reader = api.handlers.feed().reader(filter, after).await?;
+    let job = filter.job;
+    let reader = seen.reader(filter, after).await?;
     let welcome = FromServer::Welcome {
         cursor: Number(reader.position()),
     };
     match send(api, socket, &welcome).await {
         Ok(()) => Ok(Some(Session {
             reader,
+            principal,
+            job,
             subscription: named,
             sent: Default::default(),
             waiting: Default::default(),
@@ -185,28 +188,60 @@ struct ClientDisconnected;
 
 impl Session {
     async fn run(mut self, api: &Api, mut socket: WebSocket) {
+        let principal = Arc::clone(&self.principal);
+        let problem = tokio::select! {
+            ended = self.serve(api, &mut socket) => match ended {
+                Some(problem) => problem,
+                None => return,
+            },
+            problem = api.auth.until_invalid(&principal) => problem,
+        };
+        let message = FromServer::Problem {
+            problem: problem.document(),
+        };
+        if send(api, &mut socket, &message).await.is_ok() {
+            close(api, &mut socket, close_code::POLICY, problem.kind.name()).await;
+        }
+    }
+
+    /// Serves until the session ends. Returns the problem that the client has to be told.
+    async fn serve(&mut self, api: &Api, socket: &mut WebSocket) -> Option<Problem> {
         loop {
             let has_room = self.subscription.is_none() || self.sent.len() < WINDOW;
             if has_room && let Some(event) = self.waiting.pop_front() {
                 let message = FromServer::Event {
                     event: EventLine::from(&*event),
                 };
-                if send(api, &mut socket, &message).await.is_err() {
-                    return;
+                if send(api, socket, &message).await.is_err() {
+                    return None;
                 }
                 if self.subscription.is_some() {
                     self.sent.push_back(event.seq);
                 }
                 continue;
             }
+            if self.waiting.is_empty() {
+                match self.is_over(api, socket).await {
+                    Ok(false) => (),
+                    Ok(true) => {
+                        close(api, socket, close_code::NORMAL, "the job has ended").await;
+                        return None;
+                    }
+                    Err(problem) => return Some(problem),
+                }
+                if !self.waiting.is_empty() {
+                    continue;
+                }
+            }
             let step = tokio::select! {
                 message = socket.recv() => self.heard(api, message).await,
                 batch = self.reader.next(), if has_room => match batch {
-                    Ok(batch) => self.read(api, &mut socket, batch).await,
+                    Ok(batch) => self.read(api, socket, batch).await,
                     Err(error) => Err(Some(Problem::from(error))),
                 },
                 () = api.closing.cancelled() => {
-                    return close(api, &mut socket, close_code::RESTART, "the server stops").await;
+                    close(api, socket, close_code::RESTART, "the server stops").await;
+                    return None;
                 }
                 () = tokio::time::sleep(api.config.heartbeat) => {
                     let ping = socket.send(Message::Ping(Default::default()));
@@ -218,17 +253,24 @@ impl Session {
             };
             match step {
                 Ok(()) => (),
-                Err(None) => return,
-                Err(Some(problem)) => {
-                    let message = FromServer::Problem {
-                        problem: problem.document(),
-                    };
-                    if send(api, &mut socket, &message).await.is_ok() {
-                        close(api, &mut socket, close_code::POLICY, problem.kind.name()).await;
-                    }
-                    return;
-                }
+                Err(problem) => return problem,
             }
+        }
+    }
+
+    /// Returns whether the job of this session has ended and all its events are sent.
+    async fn is_over(&mut self, api: &Api, socket: &mut WebSocket) -> Result<bool, Problem> {
+        let Some(job) = self.job.filter(|_| self.subscription.is_none()) else {
+            return Ok(false);
+        };
+        let has_ended = api.handlers.seen_by(&self.principal).has_ended(job).await?;
+        match self.reader.ready().await? {
+            Some(batch) => {
+                // A client that disconnected is noticed at the next step.
+                let _ = self.read(api, socket, batch).await;
+                Ok(false)
+            }
+            None => Ok(has_ended),
         }
     }
 
@@ -265,7 +307,7 @@ impl Session {
                 return Err(Some(Problem::bad_request(detail)));
             }
         };
-        let Some((tenant, name)) = &self.subscription else {
+        let Some(subscription) = &self.subscription else {
             return Ok(());
         };
         // Only sent events can be acknowledged.
@@ -273,12 +315,9 @@ impl Session {
         let Some(last) = self.sent.drain(..known).next_back() else {
             return Ok(());
         };
-        let moved = api
-            .handlers
-            .store()
-            .advance(tenant.clone(), name.clone(), last)
-            .await;
-        moved.map(drop).map_err(|error| Some(Problem::from(error)))
+        let seen = api.handlers.seen_by(&self.principal);
+        let moved = seen.keep(subscription, last).await;
+        moved.map(drop).map_err(Some)
     }
 }
 

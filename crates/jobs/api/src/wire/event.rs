@@ -138,7 +138,7 @@ pub(crate) struct Subscriptions {
     pub(crate) subscriptions: Vec<SubscriptionLine>,
 }
 
-/// A subscription to be made. One of that name that is there stays as it is.
+/// A subscription to be made. One of that name that is there gets the filter and keeps its cursor.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSubscription {

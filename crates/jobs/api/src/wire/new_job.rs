@@ -272,7 +272,11 @@ impl NewJob<'_> {
         job.backoff = self.backoff.as_ref().map(BackoffRule::from);
         let window = self.idempotency_window_seconds.map(|seconds| seconds.0);
         job.idempotency = match (self.idempotency_key, window) {
-            (Some(key), window) => Some(Idempotency { key, window }),
+            (Some(key), window) => Some(Idempotency {
+                key,
+                window,
+                fingerprint: Some(job.payload.fingerprint()),
+            }),
             (None, None) => None,
             (None, Some(_)) => {
                 return Err(Problem::bad_request(

@@ -81,35 +81,55 @@ pub(crate) struct Push {
 
 impl From<Settings> for QueueSettings {
     fn from(form: Settings) -> QueueSettings {
-        let usual = QueueSettings::default();
-        QueueSettings {
-            lease: form.timeout_seconds.map_or(usual.lease, |seconds| seconds.0),
-            max_retries: form.max_retries.unwrap_or(usual.max_retries),
-            backoff: form.backoff.as_ref().map_or(usual.backoff, BackoffRule::from),
-            idempotency_window: form
-                .idempotency_window_seconds
-                .map_or(usual.idempotency_window, |seconds| seconds.0),
-            retention: form.retention.map_or(usual.retention, |one| RetentionRule {
-                succeeded: one.succeeded_seconds.0,
-                failed: one.failed_seconds.0,
-            }),
-            depth_max: form.depth_max,
-            rate: form.rate.map(|rate| RateRule {
-                jobs: rate.jobs,
-                per: rate.per_seconds.0,
-            }),
-            events: match form.events {
-                None | Some(Events::All) => EventDetail::All,
-                Some(Events::Ends) => EventDetail::Ends,
-            },
-            webhook: form.webhook.map(WebhookRule::from),
-            push: form.push.map(|push| PushRule {
-                url: push.url,
-                headers: push.headers.into_iter().collect(),
-                concurrency: push.concurrency,
-            }),
-            notify: form.notify.unwrap_or_default(),
+        let mut settings = QueueSettings::default();
+        form.apply(&mut settings);
+        settings
+    }
+}
+
+impl Settings {
+    /// Changes what is said; the rest stays.
+    pub(crate) fn apply(self, settings: &mut QueueSettings) {
+        fn set<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
         }
+        set(&mut settings.lease, self.timeout_seconds.map(|seconds| seconds.0));
+        set(&mut settings.max_retries, self.max_retries);
+        set(
+            &mut settings.backoff,
+            self.backoff.as_ref().map(BackoffRule::from),
+        );
+        let window = self.idempotency_window_seconds.map(|seconds| seconds.0);
+        set(&mut settings.idempotency_window, window);
+        let retention = self.retention.map(|one| RetentionRule {
+            succeeded: one.succeeded_seconds.0,
+            failed: one.failed_seconds.0,
+        });
+        set(&mut settings.retention, retention);
+        set(&mut settings.depth_max, self.depth_max.map(Some));
+        let rate = self.rate.map(|rate| RateRule {
+            jobs: rate.jobs,
+            per: rate.per_seconds.0,
+        });
+        set(&mut settings.rate, rate.map(Some));
+        let events = self.events.map(|events| match events {
+            Events::All => EventDetail::All,
+            Events::Ends => EventDetail::Ends,
+        });
+        set(&mut settings.events, events);
+        set(
+            &mut settings.webhook,
+            self.webhook.map(WebhookRule::from).map(Some),
+        );
+        let push = self.push.map(|push| PushRule {
+            url: push.url,
+            headers: push.headers.into_iter().collect(),
+            concurrency: push.concurrency,
+        });
+        set(&mut settings.push, push.map(Some));
+        set(&mut settings.notify, self.notify);
     }
 }
 

@@ -99,6 +99,12 @@ pub(crate) struct ScheduleLine<'a> {
     /// Nothing while paused and when the expression has no time left.
     next_run_at: Option<Time>,
     last_run_at: Option<Time>,
+    /// When a run was last refused, because its queue was full or a job that it depends on has not succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_at: Option<Time>,
+    /// Why it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
     #[schema(inline)]
     created_at: Time,
 }
@@ -122,6 +128,8 @@ impl<'a> From<&'a ScheduleView> for ScheduleLine<'a> {
             payload: BodyView::of(&schedule.template.payload).json,
             next_run_at: view.next_run_ms.map(Time),
             last_run_at: view.last_run_ms.map(Time),
+            refused_at: view.refused.as_ref().map(|one| Time(one.at_ms)),
+            refused: view.refused.as_ref().map(|one| one.why.as_str()),
             created_at: Time(view.created_at_ms),
         }
     }

@@ -53,7 +53,7 @@ pub(crate) struct WhoAmI<'a> {
     pub(crate) tenant: &'a str,
     pub(crate) scopes: Vec<Scope>,
     /// Only these queues; all when empty.
-    pub(crate) queues: &'a [String],
+    pub(crate) queues: Vec<&'a str>,
     /// It speaks for the house itself.
     pub(crate) is_house: bool,
 }

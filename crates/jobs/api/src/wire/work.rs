@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nagaya_jobs::job::Body;
+use nagaya_jobs::json;
 use nagaya_jobs::limits::CLAIM_MAX;
 use nagaya_jobs::request::{Completed, Failed};
 use nagaya_jobs::service;
@@ -147,7 +148,7 @@ impl<'a> From<&'a service::Claimed> for Claimed<'a> {
     }
 }
 
-/// Bytes as JSON shows them: as they are when they are JSON, in base64 when not.
+/// Bytes as JSON shows them: as they are when they are JSON that any parser takes, in base64 when not.
 #[derive(Debug, Default)]
 pub(crate) struct BodyView<'a> {
     pub(crate) json: Option<&'a RawValue>,
@@ -157,7 +158,9 @@ pub(crate) struct BodyView<'a> {
 
 impl<'a> BodyView<'a> {
     pub(crate) fn of(body: &'a Body) -> BodyView<'a> {
-        if body.is_json()
+        // What was stored before such things were refused must not break its readers.
+        if body.check("body").is_ok()
+            && body.is_json()
             && let Ok(json) = serde_json::from_slice(&body.bytes)
         {
             return BodyView {
@@ -311,6 +314,9 @@ pub(crate) fn progress(
         return Err(Problem::bad_request(
             "message and data may have 4096 bytes together",
         ));
+    }
+    if let Some(Err(why)) = data.as_deref().map(|data| json::check(data.as_bytes())) {
+        return Err(Problem::bad_request(format!("data {why}")));
     }
     Ok(ProgressRule {
         per_mille: share.map(|share| (share * 1_000.0).round() as u16),

@@ -263,3 +263,130 @@ async fn scrambled_bodies_are_refused_or_taken_but_break_nothing() {
     }
     assert_eq!(server.jobs.store().check().await.unwrap(), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_that_breaks_parsers_is_refused_on_every_way_in() {
+    let server = TestServer::start().await;
+    let client = server.client();
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let half = r#"{"a":"\ud800"}"#.to_owned();
+    for (payload, word) in [(deep, "nested"), (half, "surrogate")] {
+        let job = format!(r#"{{"queue":"mail","payload":{payload}}}"#);
+        let batch = format!(r#"{{"jobs":[{{"queue":"mail"}},{job}]}}"#);
+        let schedule = format!(r#"{{"cron":"@daily","job":{job}}}"#);
+        for (method, path, body) in [
+            ("POST", "/v1/jobs", job.clone()),
+            ("POST", "/v1/jobs/batch", batch),
+            ("PUT", "/v1/schedules/nightly", schedule),
+        ] {
+            let answer = client.send(method, path, Some(body), &[]).await;
+            assert_eq!(answer.problem(400), "bad-request", "{method} {path}");
+            let detail = answer.body["detail"].as_str().unwrap();
+            assert!(detail.contains("payload") && detail.contains(word), "{detail}");
+        }
+        let mut grpc = server.grpc().await;
+        let request = nagaya_jobs_api::proto::EnqueueRequest {
+            queue: "mail".into(),
+            payload: Some(nagaya_jobs_api::proto::Body {
+                data: payload.clone().into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let refused = grpc.enqueue(request).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        client.enqueue(json!({"queue": "mail", "payload": 1})).await;
+        let job = client.claim("mail").await;
+        let id = job["id"].as_str().unwrap();
+        let report = format!(r#"{{"token":{},"result":{payload}}}"#, job["token"]);
+        let answer = client
+            .send("POST", &format!("/v1/jobs/{id}/complete"), Some(report), &[])
+            .await;
+        assert_eq!(answer.problem(400), "bad-request");
+        let edit = format!(r#"{{"payload":{payload}}}"#);
+        let waiting = client.enqueue(json!({"queue": "post", "payload": 1})).await;
+        let answer = client
+            .send("PATCH", &format!("/v1/jobs/{waiting}"), Some(edit), &[])
+            .await;
+        assert_eq!(answer.problem(400), "bad-request");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisoned_row_of_an_older_version_breaks_nobodys_parser() {
+    use nagaya_jobs::job::Body;
+    let server = TestServer::start().await;
+    let client = server.client();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    client.enqueue(json!({"queue": "mail", "payload": 1})).await;
+    // Straight into the store, as a version did that did not look.
+    let queue = nagaya_jobs::QueueName::new("mail").unwrap();
+    let tenant = nagaya_jobs::TenantId::default_tenant();
+    let poison = [Body::json(deep.clone()), Body::json(r#""\ud800""#)];
+    let jobs = poison.map(|payload| nagaya_jobs::NewJob::new(tenant.clone(), queue.clone(), payload));
+    let made = server.jobs.store().enqueue(jobs.to_vec()).await.unwrap();
+    let id = made.into_iter().next().unwrap().unwrap().id;
+    client.enqueue(json!({"queue": "mail", "payload": 4})).await;
+    let shown = client.get(&format!("/v1/jobs/{id}")).await.is(200);
+    assert!(
+        shown["payload"].is_null() && shown["payload_base64"].is_string(),
+        "{shown}"
+    );
+    let claimed = client
+        .post("/v1/queues/mail/claim", json!({"worker": "w", "max": 9}))
+        .await
+        .is(200);
+    let claimed = claimed["jobs"].as_array().unwrap();
+    assert_eq!(claimed.len(), 4, "the whole batch is there");
+    assert_eq!(
+        (&claimed[0]["payload"], &claimed[3]["payload"]),
+        (&json!(1), &json!(4))
+    );
+    for job in &claimed[1..3] {
+        assert_eq!(job["content_type"], "application/json");
+        assert!(job["payload_base64"].is_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_work_is_refused_when_it_is_set_up() {
+    let server = TestServer::start().await;
+    let client = server.client();
+    for url in [
+        "http://",
+        "http://example.test:99999/",
+        "https://:443/",
+        "http://u:p@example.test/",
+    ] {
+        let job = json!({"queue": "mail", "webhook": {"url": url}});
+        assert_eq!(
+            client.post("/v1/jobs", job).await.problem(400),
+            "bad-request",
+            "{url}"
+        );
+        let settings = json!({"webhook": {"url": url}});
+        assert_eq!(
+            client.put("/v1/queues/mail", settings).await.problem(400),
+            "bad-request"
+        );
+        let settings = json!({"push": {"url": url, "concurrency": 1}});
+        assert_eq!(
+            client.put("/v1/queues/mail", settings).await.problem(400),
+            "bad-request"
+        );
+    }
+    let never = json!({"cron": "0 0 31 2 *", "job": {"queue": "mail"}});
+    assert_eq!(
+        client.put("/v1/schedules/never", never).await.problem(400),
+        "bad-request"
+    );
+    let keyed = |payload: u8| json!({"queue": "mail", "payload": payload, "idempotency_key": "k"});
+    let id = client.enqueue(keyed(1)).await;
+    assert_eq!(client.enqueue(keyed(1)).await, id);
+    let answer = client.post("/v1/jobs", keyed(2)).await;
+    assert_eq!(answer.problem(422), "key-reused");
+    assert!(
+        answer.body["detail"].as_str().unwrap().contains(&id),
+        "it names the job"
+    );
+}

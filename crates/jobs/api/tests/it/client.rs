@@ -148,6 +148,24 @@ impl Client {
         sent.map_err(|error| format!("{error:?}"))
     }
 
+    /// Returns the status of a response and its text; that of a stream is not read.
+    pub(crate) async fn status(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> (u16, String) {
+        let response = self.open(method, path, body, headers).await.unwrap();
+        let status = response.status().as_u16();
+        let media_type = response.headers().get("content-type");
+        if status == 101 || media_type.is_some_and(|one| one == "text/event-stream") {
+            return (status, String::new());
+        }
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Registers a job and returns its id.
     pub(crate) async fn enqueue(&self, job: Value) -> String {
         let body = self.post("/v1/jobs", job).await.is(201);

@@ -330,3 +330,37 @@ async fn what_a_subscriber_does_not_acknowledge_comes_again() {
     };
     assert_eq!(again, third);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_one_job_ends_with_the_job() {
+    let server = TestServer::start().await;
+    let client = server.client();
+    let id = client.enqueue(json!({"queue": "mail", "payload": 1})).await;
+    let path = format!("/v1/jobs/{id}/events");
+    let mut live = client.events(&path, None).await;
+    assert_eq!(live.next().await.unwrap().event, "enqueued");
+    let mut grpc = server.grpc().await;
+    let filter = EventFilter {
+        job: Some(id.parse().unwrap()),
+        ..Default::default()
+    };
+    let request = WatchRequest {
+        filter: Some(filter),
+        after: Some(0),
+    };
+    let mut watched = grpc.watch(request).await.unwrap().into_inner();
+    client.work("mail", json!(1)).await;
+    assert_eq!(live.next().await.unwrap().event, "started");
+    let last = live.next().await.unwrap();
+    assert_eq!(last.event, "succeeded");
+    assert!(live.next().await.is_none(), "nothing comes after the end");
+    while watched.message().await.unwrap().is_some() {}
+    // Who asks again from the beginning gets all of it and the end; who has seen the end gets 204.
+    let mut again = client.events(&path, None).await;
+    for kind in ["enqueued", "started", "succeeded"] {
+        assert_eq!(again.next().await.unwrap().event, kind);
+    }
+    assert!(again.next().await.is_none());
+    let seen = [("last-event-id", last.id.as_str())];
+    assert_eq!(client.status("GET", &path, None, &seen).await.0, 204);
+}

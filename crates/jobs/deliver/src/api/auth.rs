@@ -56,6 +56,16 @@ impl Principal {
         }
     }
 
+    pub(super) fn sees(&self, tenant: &TenantId, queue: &QueueName) -> bool {
+        (self.is_admin || self.tenant == *tenant)
+            && (self.queues.is_empty() || self.queues.iter().any(|one| one == queue.as_str()))
+    }
+
+    /// What is not of one queue needs a token that is not bound to queues.
+    pub(super) fn check_all_queues(&self) -> Result<(), Problem> {
+        self.queue(None).map(drop)
+    }
+
     /// Parses the name of a queue that the caller may use. A token bound to queues must name one.
     pub(super) fn queue(&self, asked: Option<&str>) -> Result<Option<QueueName>, Problem> {
         let forbidden = |detail: String| Err(Problem::new(StatusCode::FORBIDDEN, detail));

@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
-use nagaya_jobs::JobId;
 use nagaya_jobs::delivery::{DeliveryFilter, DeliveryId, DeliveryState, DeliveryView};
 use nagaya_jobs::limits::PAGE_MAX;
+use nagaya_jobs::{Error, JobId};
 use serde::{Deserialize, Serialize};
 
 use super::Api;
@@ -106,7 +106,9 @@ impl Wanted {
             // The job's queue is looked up, so that a token bound to queues need not name it.
             (Some(job), None) if !principal.queues.is_empty() => {
                 let view = api.store.read(vec![job]).await?.into_iter().next().flatten();
-                view.map(|view| view.summary.queue.to_string())
+                let view = view.filter(|view| principal.sees(&view.summary.tenant, &view.summary.queue));
+                let view = view.ok_or_else(|| Error::no_such("job", job))?;
+                Some(view.summary.queue.to_string())
             }
             (_, queue) => queue.clone(),
         };

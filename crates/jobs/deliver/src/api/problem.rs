@@ -54,7 +54,9 @@ impl From<Error> for Problem {
             Error::WrongState { .. }
             | Error::LeaseLost { .. }
             | Error::DependencyUnknown { .. }
-            | Error::DependencyFailed { .. } => StatusCode::CONFLICT,
+            | Error::DependencyFailed { .. }
+            | Error::KeyReused { .. }
+            | Error::QueueNotEmpty { .. } => StatusCode::CONFLICT,
             Error::QueueFull { .. } | Error::Busy => StatusCode::TOO_MANY_REQUESTS,
             Error::Unavailable(_) | Error::Full(_) | Error::Stopped { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Error::Damaged { .. } | Error::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -22,6 +22,8 @@ struct SecretQuery {
 
 pub(super) async fn show(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Refused> {
     let principal = principal(&api, &headers, Permission::Enqueue).await?;
+    // They sign the webhooks of all queues.
+    principal.check_all_queues()?;
     let query: SecretQuery = query(&uri)?;
     let tenant = principal.acting_for(query.tenant.as_deref())?;
     Ok(answer(&Secrets::of(&*api.store, &tenant).await?))
@@ -33,6 +35,8 @@ pub(super) async fn rotate(
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let principal = principal(&api, &headers, Permission::Admin).await?;
+    // They sign the webhooks of all queues.
+    principal.check_all_queues()?;
     let query: SecretQuery = query(&uri)?;
     let tenant = principal.acting_for(query.tenant.as_deref())?;
     Ok(answer(&Secrets::rotate(&*api.store, &tenant).await?))
@@ -59,7 +63,9 @@ pub(super) async fn test_route(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Refused> {
-    principal(&api, &headers, Permission::Admin).await?;
+    principal(&api, &headers, Permission::Admin)
+        .await?
+        .check_all_queues()?;
     let Test { route } = read_json(&headers, &body)?;
     match api.notifier.test_route(&route).await {
         Ok(()) => Ok(ok(&json!({ "sent": true }))),

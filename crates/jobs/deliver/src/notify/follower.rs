@@ -6,9 +6,10 @@ use std::time::Duration;
 use nagaya_jobs::backoff::Backoff;
 use nagaya_jobs::event::{EventFilter, EventKind};
 use nagaya_jobs::job::{Body, Idempotency};
+use nagaya_jobs::queue::Counted;
 use nagaya_jobs::request::Enqueued;
 use nagaya_jobs::store::JobStore;
-use nagaya_jobs::{Error, NewJob, QueueName, TenantId};
+use nagaya_jobs::{Error, NewJob, QueueName, TenantId, Visibility};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -22,6 +23,8 @@ use crate::undelivered;
 const SUBSCRIPTION: &str = "_notify";
 /// The metadata key under which the progress of each group is stored.
 const NOTIFIED_KEY: &str = "notify-told";
+/// How often the cursor follows the log while there is no route.
+const NO_ROUTES_PAUSE: Duration = Duration::from_secs(60);
 /// Events read at a time.
 const PAGE: usize = 1_000;
 /// About a day of attempts, so that a mail server may be down overnight.
@@ -75,9 +78,14 @@ impl Follower {
                 Ok(()) => is_open = true,
                 Err(error) => warn!(%error, "failures cannot be reported at the moment"),
             }
+            let rest = if self.config.routes.is_empty() {
+                NO_ROUTES_PAUSE
+            } else {
+                self.config.poll_interval
+            };
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.config.poll_interval) => (),
+                () = tokio::time::sleep(rest) => (),
             }
         }
     }
@@ -97,6 +105,9 @@ impl Follower {
     }
 
     async fn round(&mut self) -> Result<(), Error> {
+        if self.config.routes.is_empty() {
+            return self.skip().await;
+        }
         self.read_on().await?;
         let now_ms = self.store.now_ms().await?;
         if !self.groups.due(now_ms).is_empty() {
@@ -118,6 +129,18 @@ impl Follower {
                 .await?;
         }
         self.groups.forget(now_ms);
+        Ok(())
+    }
+
+    /// Nobody is told, so nothing is read. The cursor goes along, so that a route that is set up later does not begin
+    /// with old failures.
+    async fn skip(&mut self) -> Result<(), Error> {
+        let head = self.store.log_bounds().await?.head;
+        if head > self.cursor {
+            let name = SUBSCRIPTION.to_owned();
+            self.cursor = self.store.advance(TenantId::default_tenant(), name, head).await?;
+            self.read = self.cursor;
+        }
         Ok(())
     }
 
@@ -181,7 +204,10 @@ impl Follower {
         let Ok(name) = QueueName::new(queue_to_notify(key)) else {
             return Ok(Vec::new());
         };
-        let queue = self.store.queue(name).await?;
+        let queue = self
+            .store
+            .queue(name, Visibility::everything(), Counted::Nothing)
+            .await?;
         Ok(queue.map(|queue| queue.settings.notify).unwrap_or_default())
     }
 
@@ -203,6 +229,7 @@ impl Follower {
             // with it.
             key: format!("{}:{}", route.name, notice.first_seq),
             window: None,
+            fingerprint: None,
         });
         job
     }

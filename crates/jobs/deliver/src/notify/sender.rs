@@ -1,5 +1,6 @@
 //! Sends the queued notifications.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -94,6 +95,12 @@ enum End {
     Failed { error: String, is_permanent: bool },
 }
 
+/// Returns the route of a notification; `None` for what is sent by none.
+fn route_of(job: &ClaimedJob) -> Option<String> {
+    let notification = serde_json::from_slice::<NotificationJob>(&job.payload.bytes).ok();
+    notification.map(|notification| notification.route)
+}
+
 impl Sender {
     pub(super) fn new(
         store: Arc<dyn JobQueue>,
@@ -142,13 +149,23 @@ impl Sender {
                 return 0;
             }
         };
+        // A route that hangs does not hold up the others: each sends its own, one after another.
+        let mut by_route: HashMap<Option<String>, Vec<&ClaimedJob>> = HashMap::new();
         for job in &claimed {
+            by_route.entry(route_of(job)).or_default().push(job);
+        }
+        let routes = by_route.into_values().map(|jobs| self.send_all(jobs));
+        futures_util::future::join_all(routes).await;
+        claimed.len()
+    }
+
+    async fn send_all(&self, jobs: Vec<&ClaimedJob>) {
+        for job in jobs {
             let end = self.end(job).await;
             if let Err(error) = self.report(job, end).await {
                 warn!(%error, "sent notification not recorded; it will be repeated");
             }
         }
-        claimed.len()
     }
 
     async fn end(&self, job: &ClaimedJob) -> End {

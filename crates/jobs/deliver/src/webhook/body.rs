@@ -215,7 +215,7 @@ fn rest(data: &EventData) -> Rest<'_> {
 }
 
 fn result(body: &Body) -> Rest<'_> {
-    let json = if body.is_json() {
+    let json = if body.is_json() && body.check("result").is_ok() {
         serde_json::from_slice::<&RawValue>(&body.bytes).ok()
     } else {
         None

@@ -1,26 +1,28 @@
 //! The worker that sends due deliveries.
 //!
-//! One task takes deliveries from the store and starts those whose target has capacity. The others wait here
-//! while their lease lasts, or go back to the store until their target has rested. So a slow or dead target
-//! blocks neither the slots of running deliveries nor the queue of waiting ones.
+//! One task takes deliveries from the store and starts those whose tenant and target have capacity. Both have shares
+//! ([`nagaya_jobs::shares`]), in what is taken and in what is under way. The others wait here while their lease
+//! lasts, or go back to the store until their target has rested. So slow and dead targets of one tenant block
+//! neither the slots of running deliveries nor the queue of waiting ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Uri};
 use nagaya_jobs::clock::{span, span_ms};
 use nagaya_jobs::delivery::{Delivery, DeliveryTry, PutOff, TryOutcome, TryReport};
-use nagaya_jobs::event::{Event, EventFilter, EventKind};
+use nagaya_jobs::event::{Event, EventFilter};
 use nagaya_jobs::service::Jobs;
+use nagaya_jobs::shares::{DeliveryClaim, TenantTarget, tenant_room};
 use nagaya_jobs::store::JobStore;
-use nagaya_jobs::{Error, TenantId};
+use nagaya_jobs::{Error, TenantId, url};
 use nagaya_telemetry::trace::{self, TRACEPARENT};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, info_span, warn};
@@ -43,17 +45,17 @@ const ERROR_BYTES_MAX: usize = 1024;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// How long secrets are cached. After that, all servers use a new one.
 const SECRETS_FOR: Duration = Duration::from_secs(2);
-/// Delay when the log cannot be followed. Due deliveries are found by polling meanwhile.
-const LOG_PAUSE: Duration = Duration::from_secs(1);
+/// Targets whose rooms a claim is told at most. Deliveries of further busy ones go back and forth.
+const ROOMS_MAX: usize = 2_000;
 /// Tenants whose secrets are cached at most; the cache is cleared when it is full.
 const SECRETS_MAX: usize = 10_000;
 
 /// Configuration of the deliverer.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Deliveries in flight at most.
+    /// Deliveries in flight at most. A tenant has at most half of what the others leave.
     pub concurrency: usize,
-    /// Deliveries in flight to one target at most.
+    /// Deliveries in flight to one target of one tenant at most.
     pub per_target: usize,
     /// How long a taken delivery belongs to this process: twice the limit of one attempt, so that it can wait
     /// here first.
@@ -67,7 +69,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            concurrency: 64,
+            concurrency: 128,
             per_target: 8,
             lease: Duration::from_secs(60),
             busy_poll: Duration::from_millis(5),
@@ -112,9 +114,34 @@ pub struct Deliverer {
 #[derive(Default)]
 struct DelivererState {
     queues: TargetQueues,
-    in_flight: JoinSet<()>,
+    in_flight: JoinSet<TenantId>,
+    /// Deliveries in flight of each tenant that has some.
+    of_tenants: HashMap<TenantId, usize>,
     /// To be returned to the store.
     back: Vec<PutOff>,
+}
+
+impl DelivererState {
+    /// Counts a delivery that has ended.
+    fn ended(&mut self, tenant: Result<TenantId, JoinError>) {
+        let Ok(tenant) = tenant else {
+            // A task that panicked does not say whose it was: count again at the next claim of this tenant.
+            self.of_tenants.clear();
+            return;
+        };
+        if let Some(count) = self.of_tenants.get_mut(&tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_tenants.remove(&tenant);
+            }
+        }
+    }
+
+    /// Returns how many more of a tenant may be started.
+    fn room(&self, tenant: &TenantId, places: usize) -> usize {
+        let own = self.of_tenants.get(tenant).copied().unwrap_or(0);
+        tenant_room(places, own, self.in_flight.len().saturating_sub(own))
+    }
 }
 
 impl Deliverer {
@@ -145,33 +172,14 @@ impl Deliverer {
         self.wake.notify_one();
     }
 
-    /// Wakes the deliverer whenever the log has an event for webhooks, until told to stop.
+    /// Wakes the deliverer whenever there are new deliveries, until told to stop.
     pub async fn wake_with(&self, jobs: &Jobs, stop: CancellationToken) {
-        let filter = EventFilter {
-            kinds: vec![
-                EventKind::Succeeded,
-                EventKind::Failed,
-                EventKind::Cancelled,
-                EventKind::Retrying,
-                EventKind::LeaseLost,
-            ],
-            ..EventFilter::default()
-        };
-        let head = jobs.store().log_bounds().await.map_or(0, |bounds| bounds.head);
-        let mut follower = jobs.follow(head, filter);
-        // For events from before the log was followed.
+        // For what was made before this was called.
         self.wake();
         loop {
-            let step = tokio::select! {
+            tokio::select! {
                 () = stop.cancelled() => return,
-                step = follower.next(1_000, Duration::from_secs(60)) => step,
-            };
-            self.wake();
-            if step.is_err() {
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(LOG_PAUSE) => (),
-                }
+                () = jobs.deliveries_made() => self.wake(),
             }
         }
     }
@@ -184,11 +192,13 @@ impl Deliverer {
             let is_full = state.in_flight.len() >= self.config.concurrency;
             tokio::select! {
                 () = stop.cancelled() => break,
-                Some(_) = state.in_flight.join_next() => (),
+                Some(tenant) = state.in_flight.join_next() => state.ended(tenant),
                 () = self.wake.notified(), if !is_full => next_poll = Instant::now(),
                 () = sleep_until(next_poll), if !is_full => (),
             }
-            while state.in_flight.try_join_next().is_some() {}
+            while let Some(tenant) = state.in_flight.try_join_next() {
+                state.ended(tenant);
+            }
             next_poll = match self.pass(&mut state, next_poll).await {
                 Ok(next) => next,
                 Err(error) => {
@@ -219,7 +229,8 @@ impl Deliverer {
         let free = self.config.concurrency.saturating_sub(state.in_flight.len());
         let mut next = next_poll;
         if free > 0 && Instant::now() >= next_poll {
-            let due = self.store.claim_deliveries(free, self.config.lease).await?;
+            let claim = self.claim(state, free, now_ms);
+            let due = self.store.claim_deliveries(claim).await?;
             next = Instant::now()
                 + match due.len() {
                     0 => self.config.idle_poll,
@@ -233,9 +244,38 @@ impl Deliverer {
         Ok(next)
     }
 
+    /// Returns what may be taken from the store now: what can be started, and a little more for each target, so
+    /// that the next one need not be fetched first.
+    fn claim(&self, state: &DelivererState, free: usize, now_ms: i64) -> DeliveryClaim {
+        let held_max = self.config.per_target;
+        let places = self.config.concurrency;
+        let mut targets = HashMap::new();
+        for (target, room) in self.targets.lock().rooms(span(now_ms), ROOMS_MAX) {
+            targets.insert(target, room);
+        }
+        for target in state.queues.targets() {
+            let room = targets.entry(target.clone()).or_insert(self.config.per_target);
+            *room = (*room + held_max).saturating_sub(state.queues.held(&target));
+        }
+        let tenants = state.of_tenants.keys();
+        DeliveryClaim {
+            limit: free,
+            per_tenant: tenant_room(places, 0, state.in_flight.len()),
+            per_target: self.config.per_target + held_max,
+            tenants: tenants
+                .map(|tenant| (tenant.clone(), state.room(tenant, places)))
+                .collect(),
+            targets,
+            lease: self.config.lease,
+        }
+    }
+
     fn start_queued(self: &Arc<Self>, state: &mut DelivererState, now_ms: i64) {
         for target in state.queues.targets() {
-            while state.queues.has(&target) && state.in_flight.len() < self.config.concurrency {
+            while state.queues.has(&target)
+                && state.in_flight.len() < self.config.concurrency
+                && state.room(&target.tenant, self.config.concurrency) > 0
+            {
                 let admission = self.targets.lock().ask(&target, span(now_ms));
                 match admission {
                     Admission::Go => {
@@ -254,8 +294,12 @@ impl Deliverer {
 
     /// Starts a taken delivery, or queues it here, or returns it to the store.
     fn admit(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, now_ms: i64) {
-        let target = target(&delivery.webhook.url);
-        let admission = if state.queues.has(&target) {
+        let target = TenantTarget {
+            tenant: delivery.tenant.clone(),
+            target: url::target(&delivery.webhook.url),
+        };
+        let has_room = state.room(&target.tenant, self.config.concurrency) > 0;
+        let admission = if state.queues.has(&target) || !has_room {
             Admission::Busy
         } else {
             self.targets.lock().ask(&target, span(now_ms))
@@ -274,11 +318,13 @@ impl Deliverer {
         }
     }
 
-    fn start(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, target: String) {
+    fn start(self: &Arc<Self>, state: &mut DelivererState, delivery: Delivery, target: TenantTarget) {
         let this = Arc::clone(self);
-        state
-            .in_flight
-            .spawn(async move { this.deliver(delivery, &target).await });
+        *state.of_tenants.entry(target.tenant.clone()).or_default() += 1;
+        state.in_flight.spawn(async move {
+            this.deliver(delivery, &target).await;
+            target.tenant
+        });
     }
 
     fn give_back(&self, state: &mut DelivererState, all: Vec<Waiting>, at_ms: i64) {
@@ -304,7 +350,7 @@ impl Deliverer {
         }
     }
 
-    async fn deliver(&self, delivery: Delivery, target: &str) {
+    async fn deliver(&self, delivery: Delivery, target: &TenantTarget) {
         let tried = self.try_once(&delivery).await;
         let now = self.store.now_ms().await.map(span);
         match tried {
@@ -415,18 +461,6 @@ impl Deliverer {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// Returns the target of a URL. Deliveries to the same target share its limits.
-fn target(url: &str) -> String {
-    let authority = |uri: &Uri| {
-        let host = uri.host()?.to_ascii_lowercase();
-        Some(format!("{}://{host}:{:?}", uri.scheme_str()?, uri.port_u16()))
-    };
-    url.parse()
-        .ok()
-        .and_then(|uri| authority(&uri))
-        .unwrap_or_else(|| url.to_owned())
 }
 
 /// Creates the attempt's span in the job's trace, which the submitter's headers name, and makes it the parent

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use nagaya_jobs::delivery::Delivery;
+use nagaya_jobs::shares::TenantTarget;
 
 /// Deliveries queued per target, and in total, at most.
 const PER_TARGET_MAX: usize = 128;
@@ -20,12 +21,12 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct TargetQueues {
     count: usize,
-    by_target: HashMap<String, VecDeque<Waiting>>,
+    by_target: HashMap<TenantTarget, VecDeque<Waiting>>,
 }
 
 impl TargetQueues {
     /// Queues a delivery. Returns it if there is no room.
-    pub(super) fn put(&mut self, target: String, waiting: Waiting) -> Option<Waiting> {
+    pub(super) fn put(&mut self, target: TenantTarget, waiting: Waiting) -> Option<Waiting> {
         if self.count >= ALL_MAX {
             return Some(waiting);
         }
@@ -39,16 +40,21 @@ impl TargetQueues {
     }
 
     /// Returns whether deliveries are queued for a target already: a later one must not overtake them.
-    pub(super) fn has(&self, target: &str) -> bool {
+    pub(super) fn has(&self, target: &TenantTarget) -> bool {
         self.by_target.contains_key(target)
     }
 
-    pub(super) fn targets(&self) -> Vec<String> {
+    /// Returns how many deliveries are queued for a target.
+    pub(super) fn held(&self, target: &TenantTarget) -> usize {
+        self.by_target.get(target).map_or(0, VecDeque::len)
+    }
+
+    pub(super) fn targets(&self) -> Vec<TenantTarget> {
         self.by_target.keys().cloned().collect()
     }
 
     /// Removes and returns the first delivery for a target.
-    pub(super) fn next(&mut self, target: &str) -> Option<Waiting> {
+    pub(super) fn next(&mut self, target: &TenantTarget) -> Option<Waiting> {
         let queue = self.by_target.get_mut(target)?;
         let first = queue.pop_front();
         if queue.is_empty() {
@@ -59,7 +65,7 @@ impl TargetQueues {
     }
 
     /// Removes and returns all deliveries for a target.
-    pub(super) fn take(&mut self, target: &str) -> Vec<Waiting> {
+    pub(super) fn take(&mut self, target: &TenantTarget) -> Vec<Waiting> {
         let all = self.by_target.remove(target).unwrap_or_default();
         self.count -= all.len();
         all.into()
@@ -86,6 +92,13 @@ mod tests {
     use nagaya_jobs::event::EventKind;
     use nagaya_jobs::{JobId, QueueName, TenantId};
 
+    fn at(target: &str) -> TenantTarget {
+        TenantTarget {
+            tenant: TenantId::default_tenant(),
+            target: target.into(),
+        }
+    }
+
     fn waiting(id: i64, until_ms: i64) -> Waiting {
         let delivery = Delivery {
             id: DeliveryId(id),
@@ -96,6 +109,7 @@ mod tests {
             kind: EventKind::Succeeded,
             attempt: 1,
             webhook: Webhook::to("http://a.test/"),
+            target: "http://a.test:80".into(),
             state: DeliveryState::Pending,
             tries: 0,
             created_at_ms: 0,
@@ -108,15 +122,15 @@ mod tests {
     fn those_of_a_target_keep_their_order_and_one_target_cannot_fill_the_place() {
         let mut queues = TargetQueues::default();
         for id in 0..PER_TARGET_MAX as i64 {
-            assert!(queues.put("a".into(), waiting(id, 10)).is_none());
+            assert!(queues.put(at("a"), waiting(id, 10)).is_none());
         }
-        assert!(queues.put("a".into(), waiting(999, 10)).is_some());
-        assert!(queues.put("b".into(), waiting(1000, 20)).is_none());
-        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(0));
-        assert_eq!(queues.next("a").unwrap().delivery.id, DeliveryId(1));
+        assert!(queues.put(at("a"), waiting(999, 10)).is_some());
+        assert!(queues.put(at("b"), waiting(1000, 20)).is_none());
+        assert_eq!(queues.next(&at("a")).unwrap().delivery.id, DeliveryId(0));
+        assert_eq!(queues.next(&at("a")).unwrap().delivery.id, DeliveryId(1));
         assert_eq!(queues.overdue(10).len(), PER_TARGET_MAX - 2);
-        assert!(!queues.has("a") && queues.has("b"));
-        assert_eq!(queues.take("b").len(), 1);
+        assert!(!queues.has(&at("a")) && queues.has(&at("b")));
+        assert_eq!(queues.take(&at("b")).len(), 1);
         assert_eq!(queues.count, 0);
     }
 }

@@ -48,8 +48,12 @@ impl Fixture {
 
     /// Registers a job in the queue `q` with a webhook.
     pub(crate) async fn register(&self, webhook: Webhook) -> JobId {
+        self.register_for(TenantId::default_tenant(), webhook).await
+    }
+
+    pub(crate) async fn register_for(&self, tenant: TenantId, webhook: Webhook) -> JobId {
         let queue = QueueName::new("q").unwrap();
-        let mut job = NewJob::new(TenantId::default_tenant(), queue, Body::json("{}"));
+        let mut job = NewJob::new(tenant, queue, Body::json("{}"));
         job.kind = Some("k".into());
         job.webhook = Some(webhook);
         let answers = self.store.enqueue(vec![job]).await.unwrap();

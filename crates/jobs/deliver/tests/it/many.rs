@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nagaya_deliver::guard::{Allow, Client};
 use nagaya_deliver::webhook::Config;
+use nagaya_jobs::TenantId;
 use nagaya_jobs::delivery::{DeliveryFilter, DeliveryState, Webhook};
 use nagaya_jobs::job::Body;
 use nagaya_jobs::service::Jobs;
@@ -212,4 +213,46 @@ async fn a_deliverer_that_is_woken_does_not_wait_for_its_next_look() {
     waker.await.unwrap();
     running.stop().await;
     jobs.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hanging_webhooks_of_one_tenant_do_not_delay_anothers() {
+    const HANGING_TARGETS: usize = 40;
+    const EACH: usize = 10;
+    let fixture = Fixture::new();
+    let target = Target::start(|_, got| {
+        if got.header("host").unwrap().starts_with("well") {
+            say(200)
+        } else {
+            Act::Stall
+        }
+    })
+    .await;
+    let port = target.address.port();
+    // More targets than there are places, and far more deliveries, all older than the other's.
+    for number in 0..HANGING_TARGETS * EACH {
+        let url = format!("http://t{}.test:{port}/", number % HANGING_TARGETS);
+        let hostile = TenantId::new("hostile").unwrap();
+        fixture.register_for(hostile, Webhook::to(url)).await;
+    }
+    fixture.finish_all(Body::json("1")).await;
+    let running = fixture.deliverer(any_name());
+    eventually("the hostile tenant has all that it gets", async || {
+        (target.got().len() >= 64).then_some(())
+    })
+    .await;
+    for round in 0..5 {
+        let url = format!("http://well.test:{port}/{round}");
+        let shop = TenantId::new("shop").unwrap();
+        let job = fixture.register_for(shop, Webhook::to(url)).await;
+        fixture.finish_all(Body::json("1")).await;
+        let began = Instant::now();
+        running.deliverer.wake();
+        fixture
+            .delivery_that(job, |view| view.delivery.state == DeliveryState::Delivered)
+            .await;
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+    running.stop().await;
 }

@@ -9,11 +9,11 @@ use nagaya_deliver::notify::{
 use nagaya_jobs::delivery::Webhook;
 use nagaya_jobs::event::EventFilter;
 use nagaya_jobs::job::Body;
-use nagaya_jobs::queue::QueueSettings;
+use nagaya_jobs::queue::{Counted, QueueSettings};
 use nagaya_jobs::request::{ClaimRequest, Failed, Failure};
 use nagaya_jobs::state::{FailureTerms, Next, State};
 use nagaya_jobs::view::JobFilter;
-use nagaya_jobs::{JobId, NewJob, QueueName, TenantId};
+use nagaya_jobs::{JobId, NewJob, QueueName, TenantId, Visibility};
 use tokio_util::sync::CancellationToken;
 
 use crate::fixture::{Fixture, client, eventually};
@@ -142,7 +142,15 @@ async fn in_time<T>(fixture: &Fixture, what: &str, mut ask: impl FnMut() -> Opti
 /// Waits until the notifier has read the whole log and no notification is pending.
 async fn settled(fixture: &Fixture) {
     eventually("quiet", async || {
-        let queue = fixture.store.queue(QueueName::notifications()).await.unwrap()?;
+        let queue = fixture
+            .store
+            .queue(
+                QueueName::notifications(),
+                Visibility::everything(),
+                Counted::Open,
+            )
+            .await
+            .unwrap()?;
         let depth = queue.depth;
         (depth.unstarted() + depth.running == 0).then_some(())
     })

@@ -295,9 +295,11 @@ impl Template {
         job.timeout = self.timeout_ms.map(span);
         job.max_retries = self.max_retries;
         job.backoff = self.backoff.map(Into::into);
-        job.idempotency = options
-            .idempotency_key
-            .map(|key| job::Idempotency { key, window });
+        job.idempotency = options.idempotency_key.map(|key| job::Idempotency {
+            key,
+            window,
+            fingerprint: None,
+        });
         job.unique_key = options.unique_key;
         job.depends_on = options.depends_on;
         job.concurrency = options.concurrency;

@@ -2,7 +2,8 @@
 //!
 //! One task reads new events and wakes the followers whose filter may match; each then reads from the store
 //! with its own cursor. So ten thousand readers of single jobs cost nothing while other jobs run. A slow reader
-//! blocks no other. No reader can miss an event: what it has not read is still in the log.
+//! blocks no other. No reader can miss an event: what it has not read is still in the log. While nobody follows, the
+//! log is not read: a follower registers before it reads for itself, so what comes later is read here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +76,16 @@ async fn run(store: Arc<dyn EventLog>, wakeups: Arc<Wakeups>, poll: Duration, sh
     let mut head = wakeups.head();
     let mut after = *head.borrow_and_update();
     loop {
+        if !wakeups.has_followers() {
+            after = (*head.borrow_and_update()).max(after);
+            wakeups.passed_on(after, after);
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = wakeups.followed.notified() => (),
+                _ = head.changed() => (),
+            }
+            continue;
+        }
         match store.events_after(after, EventFilter::default(), PAGE).await {
             Ok(page) => {
                 wakeups.wake_for(&page.events);

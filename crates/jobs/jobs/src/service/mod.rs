@@ -46,7 +46,7 @@ pub struct Config {
     pub limits: Limits,
     /// Most registrations per commit.
     pub enqueue_batch_max: usize,
-    /// Most claims and most reports per commit. Larger batches cost PostgreSQL more than they save.
+    /// Most claims and most reports per commit.
     pub report_batch_max: usize,
     /// Most bytes per commit, unless a single call has more.
     pub batch_bytes_max: usize,
@@ -67,7 +67,7 @@ impl Default for Config {
         Config {
             limits: Limits::default(),
             enqueue_batch_max: 1_024,
-            report_batch_max: 256,
+            report_batch_max: 512,
             batch_bytes_max: 1 << 20,
             batches_waiting_max: 8,
             waiting_claims_max: 10_000,
@@ -207,8 +207,8 @@ impl Jobs {
 
     pub async fn complete(&self, reports: Vec<Completion>) -> Result<Vec<Result<Completed, Error>>, Error> {
         let bytes_max = self.inner.config.limits.result_bytes_max;
-        for report in &reports {
-            let bytes = report.result.as_ref().map_or(0, |result| result.bytes.len());
+        for result in reports.iter().filter_map(|report| report.result.as_ref()) {
+            let bytes = result.bytes.len();
             if bytes > bytes_max {
                 return Err(Error::TooLarge {
                     what: "result",
@@ -216,6 +216,7 @@ impl Jobs {
                     bytes_max,
                 });
             }
+            result.check("result")?;
         }
         self.record_reports(reports.iter().map(|report| report.lease));
         self.inner.completions.submit(reports).await
@@ -265,6 +266,16 @@ impl Jobs {
             filter,
             self.inner.config.poll,
         )
+    }
+
+    /// Resolves when there may be new deliveries to webhooks. For one caller at a time.
+    pub async fn deliveries_made(&self) {
+        self.inner.wakeups.deliveries.notified().await;
+    }
+
+    /// Lets maintenance look for due jobs at once: one may be due earlier than before.
+    pub fn wake_due_mover(&self) {
+        self.inner.maintenance.wake_due_mover();
     }
 
     /// Returns how many workers wait for jobs of a queue on this server.

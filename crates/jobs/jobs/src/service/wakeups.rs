@@ -25,6 +25,10 @@ pub(super) struct Wakeups {
     /// The end of the log when it was last read.
     seen: AtomicU64,
     followers: Mutex<Followers>,
+    /// Signals that somebody follows.
+    pub(super) followed: Notify,
+    /// Signals that there are new deliveries.
+    pub(super) deliveries: Notify,
     numbers: AtomicU64,
     waiting_workers: Mutex<HashMap<QueueName, usize>>,
     /// Cancelled when claims may no longer wait.
@@ -55,6 +59,8 @@ impl Wakeups {
             read: AtomicU64::new(head),
             seen: AtomicU64::new(head),
             followers: Mutex::default(),
+            followed: Notify::new(),
+            deliveries: Notify::new(),
             numbers: AtomicU64::new(0),
             waiting_workers: Mutex::default(),
             draining: CancellationToken::new(),
@@ -96,12 +102,19 @@ impl Wakeups {
         };
         group.insert(number, Arc::clone(&wake));
         drop(followers);
+        self.followed.notify_one();
         WakeupGuard {
             wakeups: Arc::clone(self),
             number,
             filter: filter.clone(),
             wake,
         }
+    }
+
+    /// Returns whether anybody follows the log.
+    pub(super) fn has_followers(&self) -> bool {
+        let followers = self.followers.lock();
+        !(followers.by_job.is_empty() && followers.by_queue.is_empty() && followers.of_all.is_empty())
     }
 
     /// Wakes the followers of these events.
@@ -193,6 +206,10 @@ impl Listener for Wakeups {
 
     fn ended(&self, jobs: &[(JobId, EventKind)]) {
         self.wake_jobs(jobs);
+    }
+
+    fn deliveries(&self) {
+        self.deliveries.notify_one();
     }
 }
 

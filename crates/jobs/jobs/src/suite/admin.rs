@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Harness, job, queue, tenant};
+use super::{Harness, job, job_with, queue, tenant};
+use crate::delivery::Webhook;
 use crate::event::EventKind;
 use crate::id::JobId;
 use crate::name::QueueName;
@@ -75,6 +76,7 @@ struct Notes {
     ready: Mutex<Vec<QueueName>>,
     head: Mutex<u64>,
     ended: Mutex<Vec<(JobId, EventKind)>>,
+    deliveries: Mutex<usize>,
 }
 
 impl Listener for Notes {
@@ -84,6 +86,10 @@ impl Listener for Notes {
 
     fn logged(&self, head: u64) {
         *self.head.lock() = head;
+    }
+
+    fn deliveries(&self) {
+        *self.deliveries.lock() += 1;
     }
 
     fn ended(&self, jobs: &[(JobId, EventKind)]) {
@@ -103,4 +109,12 @@ pub async fn a_listener_is_told(h: &Harness) {
     assert_eq!(*notes.ended.lock(), [(id, EventKind::Succeeded)]);
     let head = h.store.log_bounds().await.unwrap().head;
     assert_eq!(*notes.head.lock(), head);
+    assert_eq!(*notes.deliveries.lock(), 0, "nobody asked for any");
+    h.enqueue(job_with(|job| {
+        job.webhook = Some(Webhook::to("http://example.test/"))
+    }))
+    .await;
+    h.finish(h.take().await).await;
+    h.store.set_paused(queue("other"), true).await.unwrap();
+    assert_eq!(*notes.deliveries.lock(), 1);
 }

@@ -1,6 +1,6 @@
 //! Jobs that run after others.
 
-use super::{Harness, job, job_with, seconds};
+use super::{Harness, job, job_with, one, seconds};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::NewJob;
@@ -124,4 +124,65 @@ pub async fn many_dependents_are_carried_along(h: &Harness) {
     h.settle().await;
     assert_eq!(h.claim("q", 1_000).await.len(), 700);
     h.check().await;
+}
+
+pub async fn retrying_a_parent_revives_the_children_it_cancelled(h: &Harness) {
+    let parent = h.enqueue(job()).await;
+    let on = |id| job_with(|job| job.depends_on = vec![id]);
+    let child = h.enqueue(on(parent)).await;
+    let grandchild = h.enqueue(on(child)).await;
+    let other = h.enqueue(job_with(|job| job.depends_on = vec![parent])).await;
+    h.fail_for_good(h.take().await).await;
+    h.settle().await;
+    for id in [child, grandchild, other] {
+        assert_eq!(h.state(id).await, State::Cancelled);
+    }
+    h.cancel(other).await.unwrap();
+    h.swapped().retry(parent).await.unwrap();
+    for id in [child, grandchild, other] {
+        assert_eq!(h.state(id).await, State::Waiting);
+    }
+    assert_eq!(h.view(grandchild).await.pending_dependencies, [child]);
+    h.check().await;
+    // One after the other, as if nothing had been.
+    let claimed = h.claim("q", 9).await;
+    assert_eq!(one(claimed.clone()).lease.id, parent);
+    h.finish(claimed[0].lease).await;
+    h.settle().await;
+    for lease in [h.take().await, h.take().await] {
+        h.finish(lease).await;
+    }
+    h.settle().await;
+    let last = h.take().await;
+    assert_eq!(last.id, grandchild);
+    h.finish(last).await;
+    h.check().await;
+}
+
+pub async fn a_child_with_two_failed_parents_waits_for_both_to_be_retried(h: &Harness) {
+    let (first, second) = (h.enqueue(job()).await, h.enqueue(job()).await);
+    let child = h
+        .enqueue(job_with(|job| job.depends_on = vec![first, second]))
+        .await;
+    h.fail_for_good(h.take().await).await;
+    h.settle().await;
+    h.fail_for_good(h.take().await).await;
+    h.settle().await;
+    assert_eq!(h.state(child).await, State::Cancelled);
+    h.retry(first).await.unwrap();
+    assert_eq!(
+        h.state(child).await,
+        State::Cancelled,
+        "the other one has failed, too"
+    );
+    h.retry(second).await.unwrap();
+    assert_eq!(h.state(child).await, State::Waiting);
+    assert_eq!(h.view(child).await.pending_dependencies, [first, second]);
+    h.check().await;
+    // A child that was cancelled by hand stays so.
+    h.cancel(child).await.unwrap();
+    h.cancel(first).await.unwrap();
+    h.settle().await;
+    h.retry(first).await.unwrap();
+    assert_eq!(h.state(child).await, State::Cancelled);
 }

@@ -279,3 +279,37 @@ pub async fn subscriptions_keep_their_cursor(h: &Harness) {
     assert!(!h.store.unsubscribe(tenant("t"), "mail".into()).await.unwrap());
     assert!(h.store.advance(tenant("t"), "mail".into(), 9).await.is_err());
 }
+
+pub async fn a_subscription_takes_a_new_filter_and_keeps_its_cursor(h: &Harness) {
+    h.enqueue(job()).await;
+    let of = |kinds| EventFilter {
+        kinds,
+        ..EventFilter::default()
+    };
+    let put = async |filter, cursor| {
+        let name = "reader".to_owned();
+        let made = h.store.put_subscription(tenant("t"), name, filter, cursor).await;
+        made.unwrap()
+    };
+    let made = put(of(vec![EventKind::Failed]), 1).await;
+    assert_eq!((made.cursor, made.filter.kinds), (1, vec![EventKind::Failed]));
+    let changed = put(of(vec![EventKind::Succeeded]), 0).await;
+    assert_eq!(
+        (changed.cursor, changed.filter.kinds),
+        (1, vec![EventKind::Succeeded])
+    );
+    let listed = h.swapped().store.subscriptions(Some(tenant("t"))).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].filter.kinds, [EventKind::Succeeded]);
+    let name = "reader".to_owned();
+    let found = h
+        .store
+        .subscribe(tenant("t"), name, of(Vec::new()), 1)
+        .await
+        .unwrap();
+    assert_eq!(
+        found.filter.kinds,
+        [EventKind::Succeeded],
+        "who only subscribes changes nothing"
+    );
+}

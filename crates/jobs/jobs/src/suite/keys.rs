@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Harness, job_with, queue, seconds, tenant};
 use crate::error::Error;
-use crate::job::{Idempotency, NewJob};
+use crate::job::{Body, Idempotency, NewJob};
 use crate::request::FoundBy;
 use crate::state::State;
 
@@ -13,6 +13,7 @@ fn keyed(key: &str, window: Option<Duration>) -> NewJob {
         job.idempotency = Some(Idempotency {
             key: key.into(),
             window,
+            fingerprint: None,
         });
     })
 }
@@ -104,5 +105,68 @@ pub async fn a_retry_does_not_steal_a_unique_key(h: &Harness) {
     h.cancel(second).await.unwrap();
     h.retry(first).await.unwrap();
     assert_eq!(h.enqueue(unique("u")).await, first);
+    h.check().await;
+}
+
+pub async fn an_idempotency_key_outlives_its_job(h: &Harness) {
+    let short = || {
+        let mut job = keyed("k", Some(seconds(3_600)));
+        job.retention = Some(seconds(1));
+        job
+    };
+    let first = h.enqueue(short()).await;
+    h.finish(h.take().await).await;
+    h.clock.advance(seconds(2));
+    while h.store.purge(100).await.unwrap().more {}
+    assert_eq!(
+        h.store.states(vec![first]).await.unwrap(),
+        [None],
+        "the job is gone"
+    );
+    for server in [h, &h.swapped()] {
+        let again = server.try_enqueue(short()).await.unwrap();
+        assert_eq!((again.id, again.found_by), (first, Some(FoundBy::IdempotencyKey)));
+        assert_eq!(again.state, State::Succeeded);
+    }
+    let failed = h.enqueue(job_with(|job| {
+        job.idempotency = keyed("f", None).idempotency;
+        job.retention = Some(seconds(1));
+    }));
+    let failed = failed.await;
+    h.fail_for_good(h.take().await).await;
+    h.clock.advance(seconds(2));
+    while h.store.purge(100).await.unwrap().more {}
+    let again = h.try_enqueue(keyed("f", None)).await.unwrap();
+    assert_eq!((again.id, again.state), (failed, State::Failed));
+    h.clock.advance(seconds(3_600));
+    assert_ne!(h.enqueue(short()).await, first, "its window is over");
+}
+
+pub async fn a_key_used_again_for_something_else_is_refused(h: &Harness) {
+    let holding = |payload: &str, key: &str| {
+        let mut job = keyed(key, None);
+        job.payload = Body::json(payload.to_owned());
+        let fingerprint = Some(job.payload.fingerprint());
+        job.idempotency = job.idempotency.map(|one| Idempotency { fingerprint, ..one });
+        job
+    };
+    let first = h.enqueue(holding("1", "k")).await;
+    assert_eq!(h.enqueue(holding("1", "k")).await, first);
+    for server in [h, &h.swapped()] {
+        let refused = server.try_enqueue(holding("2", "k")).await;
+        assert!(matches!(refused, Err(Error::KeyReused { id }) if id == first));
+    }
+    // Also in one call with the first, and of a job that is gone.
+    let both = h
+        .store
+        .enqueue(vec![holding("1", "m"), holding("2", "m")])
+        .await
+        .unwrap();
+    assert!(both[0].is_ok() && matches!(both[1], Err(Error::KeyReused { .. })));
+    assert_eq!(
+        h.enqueue(keyed("k", None)).await,
+        first,
+        "who does not say what it holds is not compared"
+    );
     h.check().await;
 }

@@ -134,7 +134,7 @@ pub async fn a_paused_queue_gives_nothing(h: &Harness) {
     h.store.set_paused(queue("q"), true).await.unwrap();
     h.store.set_paused(queue("q"), true).await.unwrap();
     assert!(h.claim("q", 9).await.is_empty());
-    assert!(h.store.queue(queue("q")).await.unwrap().unwrap().paused);
+    assert!(h.queue("q").await.unwrap().paused);
     assert_eq!(h.store.explain(id).await.unwrap(), Some(Explanation::Paused));
     h.enqueue(job()).await;
     h.store.set_paused(queue("q"), false).await.unwrap();

@@ -3,9 +3,10 @@
 use super::{Harness, job, job_with, queue, seconds, tenant};
 use crate::id::JobId;
 use crate::job::Concurrency;
-use crate::queue::{Depth, Throughput};
+use crate::queue::{Counted, Depth, Throughput};
 use crate::state::State;
 use crate::view::JobFilter;
+use crate::visibility::Visibility;
 
 async fn ids(h: &Harness, filter: JobFilter, limit: usize) -> Vec<JobId> {
     let (mut before, mut ids) = (None, Vec::new());
@@ -95,7 +96,7 @@ pub async fn filters_choose(h: &Harness) {
 }
 
 pub async fn a_queue_tells_its_depth_and_what_passed(h: &Harness) {
-    assert_eq!(h.store.queue(queue("q")).await.unwrap(), None);
+    assert_eq!(h.queue("q").await, None);
     let later = h.now_ms() + 9_000;
     h.enqueue_many(vec![job(); 6]).await;
     h.enqueue(job_with(|job| job.run_at_ms = Some(later))).await;
@@ -111,7 +112,7 @@ pub async fn a_queue_tells_its_depth_and_what_passed(h: &Harness) {
     h.finish(leases[0].lease).await;
     h.fail_for_good(leases[1].lease).await;
     h.cancel(leases[2].lease.id).await.unwrap();
-    let view = h.store.queue(queue("q")).await.unwrap().unwrap();
+    let view = h.queue("q").await.unwrap();
     let depth = Depth {
         scheduled: 1,
         ready: 2,
@@ -134,7 +135,11 @@ pub async fn a_queue_tells_its_depth_and_what_passed(h: &Harness) {
     };
     assert_eq!(view.throughput, throughput);
     assert_eq!(view.last_claim_at_ms, Some(h.now_ms()));
-    let queues = h.store.queues().await.unwrap();
+    let queues = h
+        .store
+        .queues(Visibility::everything(), Counted::All)
+        .await
+        .unwrap();
     let names: Vec<_> = queues.iter().map(|view| view.name.as_str()).collect();
     assert_eq!(names, ["b", "q"]);
     assert_eq!((queues[0].depth.ready, queues[0].depth.blocked), (1, 2));
@@ -147,14 +152,7 @@ pub async fn the_oldest_waiting_job_is_known(h: &Harness) {
     h.enqueue(job_with(|job| job.tenant = tenant("other"))).await;
     h.clock.advance(seconds(5));
     h.enqueue(job_with(|job| job.priority = 9)).await;
-    let oldest = async || {
-        h.store
-            .queue(queue("q"))
-            .await
-            .unwrap()
-            .unwrap()
-            .oldest_ready_at_ms
-    };
+    let oldest = async || h.queue("q").await.unwrap().oldest_ready_at_ms;
     let near = |oldest: Option<i64>, at_ms: i64| oldest.is_some_and(|oldest| (oldest - at_ms).abs() < 1_000);
     assert!(near(oldest().await, start_ms));
     assert_eq!(h.claim("q", 9).await.len(), 3);

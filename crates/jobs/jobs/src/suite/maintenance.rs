@@ -59,10 +59,7 @@ pub async fn a_purge_stops_at_its_limit(h: &Harness) {
     h.clock.advance(seconds(1));
     let round = h.store.purge(4).await.unwrap();
     assert_eq!((round.rows, round.more), (4, true));
-    assert_eq!(
-        h.store.queue(queue("q")).await.unwrap().unwrap().depth.succeeded,
-        6
-    );
+    assert_eq!(h.queue("q").await.unwrap().depth.succeeded, 6);
     let round = h.store.purge(100).await.unwrap();
     assert_eq!((round.rows, round.more), (6, false));
     h.check().await;

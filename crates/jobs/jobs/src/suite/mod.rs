@@ -11,10 +11,12 @@
 )]
 
 pub mod admin;
+pub mod clocks;
 pub mod dependency;
 pub mod events;
 pub mod fair;
 pub mod fence;
+pub mod isolation;
 pub mod keys;
 pub mod lifecycle;
 pub mod limits;
@@ -23,23 +25,26 @@ pub mod maintenance;
 pub mod model;
 pub mod random;
 pub mod schedules;
+pub mod two_servers;
 pub mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 
 use crate::clock::{Clock, ManualClock};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Body, NewJob};
 use crate::name::{QueueName, TenantId};
+use crate::queue::{Counted, QueueView};
 use crate::request::{ClaimRequest, ClaimedJob, Completed, Completion, Enqueued, Failed, Failure, Finding};
 use crate::state::{FailureTerms, State};
 use crate::store::JobStore;
 use crate::token::Lease;
 use crate::view::JobView;
+use crate::visibility::Visibility;
 
 /// A case, ready to run.
 pub type Case = fn(Harness) -> LocalBoxFuture<'static, ()>;
@@ -77,6 +82,10 @@ macro_rules! jobstore_suite {
                 a_failed_job_can_be_retried_with_all_its_attempts,
                 a_succeeded_job_can_be_retried_and_keeps_its_history,
                 items_of_one_call_are_judged_one_by_one,
+                a_job_that_waits_can_be_changed,
+                a_job_that_has_started_cannot_be_changed,
+                an_ended_job_can_be_removed,
+                a_queue_can_be_deleted_and_used_again,
             ];
             fence: [
                 a_repeated_completion_is_idempotent,
@@ -101,6 +110,8 @@ macro_rules! jobstore_suite {
                 many_registrations_at_once_with_one_key_are_one_job,
                 a_unique_key_is_free_again_after_the_end,
                 a_retry_does_not_steal_a_unique_key,
+                an_idempotency_key_outlives_its_job,
+                a_key_used_again_for_something_else_is_refused,
             ];
             dependency: [
                 a_dependent_waits_for_all_its_parents,
@@ -111,6 +122,27 @@ macro_rules! jobstore_suite {
                 a_parent_that_had_succeeded_is_no_hindrance,
                 a_cancelled_dependent_is_forgotten,
                 many_dependents_are_carried_along,
+                retrying_a_parent_revives_the_children_it_cancelled,
+                a_child_with_two_failed_parents_waits_for_both_to_be_retried,
+            ];
+            clocks: [
+                a_clock_that_is_set_ahead_costs_no_lease,
+                a_clock_that_is_set_back_makes_no_lease_longer,
+                a_servers_downtime_does_not_count_against_leases,
+                leases_end_after_a_start_when_nobody_is_heard,
+            ];
+            isolation: [
+                a_job_of_another_tenant_is_no_dependency,
+                a_tenant_sees_its_own_queues_and_counts,
+                a_caller_bound_to_queues_sees_those,
+                counts_are_as_much_work_as_asked_for,
+            ];
+            two_servers: [
+                each_step_of_a_job_may_go_through_another_server,
+                priority_holds_across_servers,
+                a_queue_may_have_any_name,
+                what_passed_is_counted_by_all_servers_together,
+                counts_are_committed_with_what_they_count,
             ];
             limits: [
                 no_more_jobs_of_a_key_run_than_its_limit,
@@ -134,6 +166,10 @@ macro_rules! jobstore_suite {
                 of_two_servers_one_fires,
                 a_paused_schedule_has_no_next_run,
                 schedules_are_listed_replaced_and_deleted,
+                a_refused_run_is_recorded_and_the_schedule_goes_on,
+                refused_schedules_do_not_hold_up_others,
+                a_schedule_that_never_comes_is_refused,
+                cron_goes_on_after_the_clock_steps_back,
             ];
             events: [
                 every_change_is_told_in_order,
@@ -145,6 +181,7 @@ macro_rules! jobstore_suite {
                 a_reader_that_fell_behind_sees_the_gap,
                 a_reader_never_finds_an_event_late,
                 subscriptions_keep_their_cursor,
+                a_subscription_takes_a_new_filter_and_keeps_its_cursor,
             ];
             listing: [
                 jobs_are_listed_newest_first_on_any_page_size,
@@ -166,6 +203,7 @@ macro_rules! jobstore_suite {
                 tries_are_kept_and_numbered,
                 a_job_with_a_pending_delivery_stays,
                 deliveries_can_be_replayed,
+                a_claim_of_deliveries_has_shares_for_tenants_and_targets,
             ];
             admin: [
                 tenants_have_weights,
@@ -189,11 +227,18 @@ macro_rules! jobstore_suite {
     };
 }
 
+/// Opens one more handle on the data of a harness.
+pub type Reopen = Arc<dyn Fn() -> BoxFuture<'static, Arc<dyn JobStore>> + Send + Sync>;
+
 /// A store to be tried, and its clock.
 #[derive(Clone)]
 pub struct Harness {
     pub store: Arc<dyn JobStore>,
+    /// A second server on the same data; the same one again where there can be only one.
+    pub second: Arc<dyn JobStore>,
     pub clock: Arc<ManualClock>,
+    /// Opens the store as a server does that starts again.
+    pub reopen: Reopen,
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -308,6 +353,37 @@ impl Harness {
 
     async fn retry(&self, id: JobId) -> Result<(), Error> {
         one(self.store.retry(vec![id]).await.unwrap())
+    }
+
+    async fn queue(&self, name: &str) -> Option<QueueView> {
+        self.queue_as(name, Visibility::everything()).await
+    }
+
+    async fn queue_as(&self, name: &str, seen: Visibility) -> Option<QueueView> {
+        let queue = self.store.queue(queue(name), seen, Counted::All).await;
+        queue.unwrap()
+    }
+
+    /// The same, with the second server as the first.
+    fn swapped(&self) -> Harness {
+        Harness {
+            store: Arc::clone(&self.second),
+            second: Arc::clone(&self.store),
+            ..self.clone()
+        }
+    }
+
+    /// Stops all servers, lets time pass, and starts one.
+    async fn restart_after(&self, downtime: Duration) -> Harness {
+        self.store.close().await;
+        self.second.close().await;
+        self.clock.advance(downtime);
+        let store = (self.reopen)().await;
+        Harness {
+            second: Arc::clone(&store),
+            store,
+            ..self.clone()
+        }
     }
 
     async fn view(&self, id: JobId) -> JobView {

@@ -3,7 +3,7 @@
 //! It knows what a store may answer to each call. Which of several ready jobs a claim gives is the store's
 //! choice; everything else is decided here too, and compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::id::JobId;
 use crate::state::{State, Tries};
@@ -20,6 +20,10 @@ pub struct Job {
     pub lease_ms: i64,
     pub run_at_ms: Option<i64>,
     pub parents: Vec<JobId>,
+    /// All that it was registered with.
+    pub depends_on: Vec<JobId>,
+    /// The parents whose retry makes it come back.
+    pub cancelled_by: Vec<JobId>,
     /// Key and limit.
     pub concurrency: Option<(String, u32)>,
     pub unique_key: Option<String>,
@@ -101,6 +105,9 @@ impl Model {
             }
         }
         for child in cancelled {
+            if let Some(job) = self.jobs.get_mut(&child) {
+                job.cancelled_by.push(id);
+            }
             self.end(child, State::Cancelled);
         }
     }
@@ -129,7 +136,49 @@ impl Model {
             job.state = State::Waiting;
             job.tries = job.tries.renewed(job.max_retries);
             job.revivals += 1;
+            job.cancelled_by.clear();
         }
+        let mut parents = VecDeque::from([id]);
+        while let Some(parent) = parents.pop_front() {
+            let is_child = |job: &Job| job.cancelled_by.contains(&parent);
+            let children: Vec<JobId> = self
+                .jobs
+                .iter()
+                .filter(|(_, job)| is_child(job))
+                .map(|(id, _)| *id)
+                .collect();
+            parents.extend(children.into_iter().filter(|child| self.revive(*child)));
+        }
+    }
+
+    /// Lets a job wait again that was cancelled because of another one. Returns whether it does.
+    fn revive(&mut self, id: JobId) -> bool {
+        let job = &self.jobs[&id];
+        let key = job.unique_key.clone();
+        if job.state != State::Cancelled {
+            return false;
+        }
+        let mut pending = Vec::new();
+        for parent in job.depends_on.clone() {
+            match self.jobs[&parent].state {
+                State::Succeeded => (),
+                State::Failed | State::Cancelled => {
+                    self.jobs.get_mut(&id).expect("known").cancelled_by.push(parent);
+                    return false;
+                }
+                _ => pending.push(parent),
+            }
+        }
+        if pending.is_empty() || key.is_some_and(|key| self.holder(&key).is_some()) {
+            return false;
+        }
+        let job = self.jobs.get_mut(&id).expect("known");
+        job.state = State::Waiting;
+        job.tries = Tries::fresh(job.max_retries);
+        job.revivals += 1;
+        job.cancelled_by.clear();
+        job.parents = pending;
+        true
     }
 
     /// Does what time brings: leases run out, times come.

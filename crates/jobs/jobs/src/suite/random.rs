@@ -105,6 +105,8 @@ impl Run<'_> {
             lease_ms: span_ms(lease),
             run_at_ms: new.run_at_ms,
             parents: new.depends_on.clone(),
+            depends_on: new.depends_on.clone(),
+            cancelled_by: Vec::new(),
             concurrency: new.concurrency.clone().map(|one| (one.key, one.limit)),
             unique_key: new.unique_key.clone(),
             live: None,

@@ -1,12 +1,13 @@
 //! Deliveries to webhooks.
 
-use super::{Harness, job, job_with, one, queue, seconds};
+use super::{Harness, job, job_with, one, queue, seconds, tenant};
 use crate::delivery::{
     Delivery, DeliveryFilter, DeliveryState, DeliveryTry, PutOff, TryOutcome, TryReport, Webhook,
 };
 use crate::event::EventKind;
 use crate::job::NewJob;
 use crate::queue::QueueSettings;
+use crate::shares::{DeliveryClaim, TenantTarget};
 
 fn hooked() -> NewJob {
     job_with(|job| job.webhook = Some(Webhook::to("https://example.test/hook")))
@@ -28,7 +29,8 @@ fn tried(delivery: &Delivery, number: u32, outcome: TryOutcome) -> TryReport {
 }
 
 async fn due(h: &Harness) -> Vec<Delivery> {
-    h.store.claim_deliveries(10, seconds(30)).await.unwrap()
+    let claim = DeliveryClaim::of(10, seconds(30));
+    h.store.claim_deliveries(claim).await.unwrap()
 }
 
 pub async fn an_ending_makes_a_delivery(h: &Harness) {
@@ -187,4 +189,66 @@ pub async fn deliveries_can_be_replayed(h: &Harness) {
     let page = h.store.deliveries(one.clone(), None, 5).await.unwrap();
     assert_eq!((page.items.len(), page.items[0].delivery.id), (1, all[1].id));
     assert_eq!(h.store.replay(one, 10).await.unwrap(), 1);
+}
+
+/// Ends a job of a tenant whose webhook is at a host.
+async fn deliver_to(h: &Harness, who: &str, host: &str) {
+    let mut job = hooked();
+    job.tenant = tenant(who);
+    job.webhook = Some(Webhook::to(format!("http://{host}/hook")));
+    h.enqueue(job).await;
+    let claimed = h.claim("q", 1).await;
+    h.finish(one(claimed).lease).await;
+}
+
+pub async fn a_claim_of_deliveries_has_shares_for_tenants_and_targets(h: &Harness) {
+    for _ in 0..10 {
+        for host in ["slow.test", "slower.test"] {
+            deliver_to(h, "big", host).await;
+        }
+    }
+    deliver_to(h, "small", "slow.test").await;
+    let claim = |limit| DeliveryClaim {
+        per_target: 3,
+        ..DeliveryClaim::of(limit, seconds(30))
+    };
+    let of = |claimed: &[Delivery]| {
+        let mut shares = std::collections::BTreeMap::<_, usize>::new();
+        for one in claimed {
+            *shares
+                .entry((one.tenant.to_string(), one.target.clone()))
+                .or_default() += 1;
+        }
+        shares
+            .into_iter()
+            .map(|((who, to), jobs)| format!("{who} {to} {jobs}"))
+            .collect::<Vec<_>>()
+    };
+    let first = h.store.claim_deliveries(claim(12)).await.unwrap();
+    assert_eq!(
+        of(&first),
+        [
+            "big http://slow.test:80 3",
+            "big http://slower.test:80 3",
+            "small http://slow.test:80 1"
+        ]
+    );
+    let in_order = first.windows(2).filter(|pair| pair[0].target == pair[1].target);
+    assert!(
+        in_order.clone().all(|pair| pair[0].id < pair[1].id),
+        "the oldest first"
+    );
+    deliver_to(h, "small", "slow.test").await;
+    let mut full = claim(12);
+    full.tenants.insert(tenant("big"), 0);
+    let second = h.swapped().store.claim_deliveries(full).await.unwrap();
+    assert_eq!(of(&second), ["small http://slow.test:80 1"]);
+    let mut busy = claim(12);
+    let target = TenantTarget {
+        tenant: tenant("big"),
+        target: "http://slow.test:80".into(),
+    };
+    busy.targets.insert(target, 0);
+    let third = h.store.claim_deliveries(busy).await.unwrap();
+    assert_eq!(of(&third), ["big http://slower.test:80 3"]);
 }

@@ -14,15 +14,24 @@ FROM (
 RETURNING seq
 
 -- name: after
--- The body of an ending is in the row of the job, as long as that is the ending of the event.
+-- The body of an ending is in the row of the job, as long as that is the ending of the event. Jobs are looked up by
+-- key, whatever the planner thinks of the size of the tables, and only for events of the kinds asked for ($4).
 SELECT event.seq, event.kind, event.job, event.queue, event.tenant, event.attempt, event.data, job.kind,
        done.error, done.content_type, done.result, event.at_ms
 FROM (
     SELECT * FROM jobs_event WHERE seq > $1::int8 AND ($3::int8 IS NULL OR job = $3::int8)
     ORDER BY seq LIMIT $2::int8
 ) event
-LEFT JOIN jobs_job job ON job.id = event.job
-LEFT JOIN jobs_done done ON done.id = event.job AND done.attempt = event.attempt AND event.kind = done.state + 1
+LEFT JOIN LATERAL (
+    SELECT kind FROM jobs_job
+    WHERE jobs_job.id = event.job AND ($4::int2[] IS NULL OR event.kind = ANY ($4::int2[])) OFFSET 0
+) job ON true
+LEFT JOIN LATERAL (
+    SELECT error, content_type, result FROM jobs_done
+    WHERE jobs_done.id = event.job AND jobs_done.attempt = event.attempt AND event.kind = jobs_done.state + 1
+      AND ($4::int2[] IS NULL OR event.kind = ANY ($4::int2[]))
+    OFFSET 0
+) done ON true
 ORDER BY event.seq
 
 -- name: bounds
@@ -42,6 +51,12 @@ ON CONFLICT (name) DO UPDATE SET value = greatest(old.value, excluded.value)
 INSERT INTO jobs_subscription (tenant, name, filter, cursor, created_ms, advanced_ms)
 VALUES ($1, $2, $3, $4, $5, $5)
 ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
+RETURNING tenant, name, filter, cursor, created_ms, advanced_ms
+
+-- name: put_subscription
+INSERT INTO jobs_subscription (tenant, name, filter, cursor, created_ms, advanced_ms)
+VALUES ($1, $2, $3, $4, $5, $5)
+ON CONFLICT (tenant, name) DO UPDATE SET filter = excluded.filter
 RETURNING tenant, name, filter, cursor, created_ms, advanced_ms
 
 -- name: subscriptions

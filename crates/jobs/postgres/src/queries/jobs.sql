@@ -7,13 +7,13 @@
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest($2::int8[], $3::int4[], $4::int4[], $5::text[], $6::int2[], $7::int8[], $8::int8[],
                          $9::int4[], $10::text[], $11::text[], $12::bytea[], $13::int2[], $14::text[],
-                         $15::int8[], $16::bool[])
+                         $15::int8[], $16::bool[], $17::bytea[])
         AS one (id, queue, tenant, kind, rank, run_at_ms, lease_ms, max_retries, options, content_type, payload,
-                flags, key, key_expires_ms, is_logged)
+                flags, key, key_expires_ms, is_logged, fingerprint)
 ), won AS (
-    INSERT INTO jobs_key (queue, tenant, key, id, expires_ms)
+    INSERT INTO jobs_key (queue, tenant, key, id, expires_ms, fingerprint)
     -- In one order, so that two registrations cannot wait for each other.
-    SELECT queue, tenant, key, id, key_expires_ms FROM given WHERE key IS NOT NULL ORDER BY queue, tenant, key, id
+    SELECT queue, tenant, key, id, key_expires_ms, fingerprint FROM given WHERE key IS NOT NULL ORDER BY queue, tenant, key, id
     ON CONFLICT DO NOTHING
     RETURNING id
 ), taken AS MATERIALIZED (
@@ -31,6 +31,9 @@ WITH given AS MATERIALIZED (
     INSERT INTO jobs_delayed (run_at_ms, id, queue, tenant, rank, attempt, attempt_max, flags)
     SELECT run_at_ms, id, queue, tenant, rank, 0, max_retries + 1, flags FROM taken WHERE run_at_ms > $1::int8
     RETURNING id
+), counted AS (
+    INSERT INTO jobs_throughput_delta (queue, tenant, enqueued)
+    SELECT queue, tenant, count(*) FROM taken WHERE run_at_ms IS NOT NULL GROUP BY queue, tenant
 ), gate AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(7953761907321733121)
     FROM (SELECT count(*) FROM made) a, (SELECT count(*) FROM now_ready) b, (SELECT count(*) FROM later) c
@@ -52,9 +55,10 @@ WITH job AS (
                           payload)
     VALUES ($1::int8, $2::int4, $3::int4, $4, $5, $6, $7, $8, $9, $10, $11)
 ), remembered AS (
-    INSERT INTO jobs_key AS old (queue, tenant, key, id, expires_ms)
-    SELECT $2::int4, $3::int4, $12::text, $1::int8, $13::int8 WHERE $12::text IS NOT NULL
-    ON CONFLICT (queue, tenant, key) DO UPDATE SET id = excluded.id, expires_ms = excluded.expires_ms
+    INSERT INTO jobs_key AS old (queue, tenant, key, id, expires_ms, fingerprint)
+    SELECT $2::int4, $3::int4, $12::text, $1::int8, $13::int8, $17::bytea WHERE $12::text IS NOT NULL
+    ON CONFLICT (queue, tenant, key) DO UPDATE
+        SET id = excluded.id, expires_ms = excluded.expires_ms, fingerprint = excluded.fingerprint, ended = NULL
         WHERE old.id = $16::int8
     RETURNING id
 ), held AS (
@@ -64,6 +68,16 @@ WITH job AS (
     INSERT INTO jobs_dependency (dependent, on_job) SELECT $1::int8, unnest($15::int8[])
 )
 SELECT $12::text IS NULL OR EXISTS (SELECT FROM remembered)
+
+-- name: edit
+UPDATE jobs_job SET rank = coalesce($2::int2, rank), lease_ms = coalesce($3::int8, lease_ms),
+    max_retries = coalesce($4::int4, max_retries),
+    content_type = CASE WHEN $6::bytea IS NULL THEN content_type ELSE $5::text END,
+    payload = coalesce($6::bytea, payload)
+WHERE id = $1::int8
+
+-- name: options
+SELECT options FROM jobs_job WHERE id = $1
 
 -- name: read
 SELECT job.id, job.queue, job.tenant, job.kind, job.rank, job.created_ms, job.max_retries, job.options,
@@ -85,7 +99,8 @@ LEFT JOIN jobs_blocked blocked ON blocked.id = job.id
 WHERE job.id = ANY ($1::int8[])
 
 -- name: states
--- 1 scheduled, 2 waiting, 3 running, otherwise the ending; NULL for a job that does not exist.
+-- 1 scheduled, 2 waiting, 3 running, otherwise the ending; NULL for a job that does not exist, or is not of the
+-- tenant $2 when there is one.
 SELECT CASE
     WHEN job.id IS NULL THEN NULL
     ELSE coalesce(
@@ -95,7 +110,7 @@ SELECT CASE
         2::int2)
     END
 FROM unnest($1::int8[]) WITH ORDINALITY AS asked (id, place)
-LEFT JOIN jobs_job job ON job.id = asked.id
+LEFT JOIN jobs_job job ON job.id = asked.id AND ($2::int4 IS NULL OR job.tenant = $2::int4)
 ORDER BY asked.place
 
 -- name: explain

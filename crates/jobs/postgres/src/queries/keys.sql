@@ -1,7 +1,7 @@
 -- Idempotency keys and unique keys.
 
 -- name: find_idempotency
-SELECT id, expires_ms > $4 FROM jobs_key WHERE queue = $1 AND tenant = $2 AND key = $3
+SELECT id, expires_ms > $4, fingerprint, ended FROM jobs_key WHERE queue = $1 AND tenant = $2 AND key = $3
 
 -- name: purge_idempotency
 WITH old AS MATERIALIZED (
@@ -19,6 +19,14 @@ SELECT count(*) FROM gone
 
 -- name: find_unique
 SELECT id FROM jobs_unique WHERE queue = $1 AND tenant = $2 AND key = $3
+
+-- name: is_unique_taken
+-- Whether another job holds the unique key of a job.
+SELECT EXISTS (
+    SELECT FROM jobs_job job
+    JOIN jobs_unique held ON held.queue = job.queue AND held.tenant = job.tenant AND held.key = $2::text
+    WHERE job.id = $1::int8 AND held.id <> job.id
+)
 
 -- name: hold_unique
 -- Takes a unique key, or returns its holder.

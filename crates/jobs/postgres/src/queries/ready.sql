@@ -28,11 +28,14 @@ WITH wanted AS MATERIALIZED (
     ) job
 ), started AS (
     INSERT INTO jobs_running (id, queue, tenant, rank, attempt, attempt_max, flags, nonce, worker, started_ms,
-                              lease_ms, lease_until_ms)
+                              lease_ms, lease_until_ms, renewed_ms)
     SELECT id, queue, tenant, rank, attempt + 1, attempt_max, flags, $7::int8, ($8::text[])[slot], $1::int8,
-           lease_ms, $1::int8 + lease_ms
+           lease_ms, $1::int8 + lease_ms, $1::int8
     FROM numbered
     RETURNING id
+), counted AS (
+    INSERT INTO jobs_throughput_delta (queue, tenant, started)
+    SELECT queue, tenant, count(*) FROM numbered GROUP BY queue, tenant
 ), gate AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(7953761907321733121) FROM (SELECT count(*) AS jobs FROM started) a
     WHERE $10::bool AND jobs > 0

@@ -58,7 +58,9 @@ SELECT number, at_ms, attempt, text FROM jobs_log WHERE id = $1 AND number > $2 
 -- name: insert_late_report
 -- Records a late report on its job, if that exists, and keeps only the newest.
 WITH job AS (
-    SELECT id, queue FROM jobs_job WHERE id = $1::int8
+    SELECT id, queue, tenant FROM jobs_job WHERE id = $1::int8
+), counted AS (
+    INSERT INTO jobs_throughput_delta (queue, tenant, late_reports) SELECT queue, tenant, 1 FROM job
 ), numbered AS (
     SELECT job.id, job.queue, coalesce((SELECT max(number) FROM jobs_late WHERE jobs_late.id = $1::int8), 0) + 1 AS number
     FROM job
@@ -69,7 +71,7 @@ WITH job AS (
 ), cut AS (
     DELETE FROM jobs_late WHERE id = $1::int8 AND number <= (SELECT number FROM numbered) - $6::int8
 )
-SELECT queue FROM numbered
+SELECT number FROM numbered
 
 -- name: late_reports
 SELECT number, at_ms, attempt, what, why FROM jobs_late WHERE id = $1 ORDER BY number

@@ -28,6 +28,17 @@ SELECT (SELECT min(run_at_ms) FROM jobs_delayed), (SELECT min(lease_until_ms) FR
        (SELECT min(next_run_ms) FROM jobs_schedule WHERE next_run_ms IS NOT NULL),
        (SELECT min(next_try_ms) FROM jobs_delivery WHERE state = 0), (SELECT min(purge_at_ms) FROM jobs_done)
 
+-- name: edit_delayed
+UPDATE jobs_delayed SET rank = coalesce($2::int2, rank),
+    attempt_max = greatest(coalesce($3::int4, attempt_max), attempt + 1)
+WHERE id = $1::int8
+
+-- name: edit_blocked
+UPDATE jobs_blocked SET rank = coalesce($2::int2, rank),
+    attempt_max = greatest(coalesce($3::int4, attempt_max), attempt + 1),
+    run_at_ms = coalesce($4::int8, run_at_ms)
+WHERE id = $1::int8
+
 -- name: insert_blocked
 INSERT INTO jobs_blocked SELECT * FROM json_populate_recordset(NULL::jobs_blocked, $1::text::json)
 
@@ -75,6 +86,18 @@ WITH gone AS (
 SELECT gone.id, gone.queue, gone.tenant, gone.rank, attempt, attempt_max, flags, job.options
 FROM gone JOIN jobs_job job ON job.id = gone.id
 ORDER BY gone.id
+
+-- name: insert_revivals
+INSERT INTO jobs_revival (parent, child) SELECT $1::int8, unnest($2::int8[]) ON CONFLICT DO NOTHING
+
+-- name: revivals
+SELECT child FROM jobs_revival WHERE parent = $1 ORDER BY child
+
+-- name: delete_revivals_of
+DELETE FROM jobs_revival WHERE child = $1
+
+-- name: insert_dependencies
+INSERT INTO jobs_dependency (dependent, on_job) SELECT $1::int8, unnest($2::int8[]) ON CONFLICT DO NOTHING
 
 -- name: insert_resolving
 INSERT INTO jobs_resolve (id)

@@ -6,7 +6,7 @@
 mod rows;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use nagaya_jobs::clock::span_ms;
 use nagaya_jobs::delivery::Webhook;
@@ -19,6 +19,7 @@ use nagaya_jobs::queue::EventDetail;
 use nagaya_jobs::record::{self, JobOptions};
 use nagaya_jobs::state::{AttemptEnd, Next, State, Tries};
 use nagaya_jobs::token::Lease;
+use nagaya_jobs::url;
 use nagaya_postgres_client::{Param, Session};
 
 use crate::error::damaged;
@@ -26,6 +27,7 @@ use crate::flags;
 use crate::rows::{RunningRow, unsigned_32};
 use crate::sql::{Queries, query};
 use crate::store::Inner;
+use crate::throughput::{Count, Counts};
 use rows::{AttemptRow, BlockedRow, DelayedRow, DeliveryRow, DoneRow, EventRow, ReadyRow};
 
 /// The columns that every job table shares.
@@ -78,23 +80,16 @@ pub(crate) struct Ending {
     pub(crate) result: Option<Body>,
 }
 
-/// What to count and to notify about after the commit.
+/// What to notify about after the commit.
 #[derive(Debug, Default)]
 pub(crate) struct AfterCommit {
     pub(crate) ready: Vec<(i32, i32, i16, QueueName)>,
     pub(crate) head: Option<i64>,
     pub(crate) ended: Vec<(JobId, EventKind)>,
-    pub(crate) counts: Vec<(i32, Count)>,
     /// Whether other jobs depend on an ending.
     pub(crate) resolves: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Count {
-    Enqueued,
-    Ended(State),
-    AttemptFailed,
-    LeaseLost,
+    /// Whether there are new deliveries.
+    pub(crate) delivers: bool,
 }
 
 pub(crate) struct Step<'a> {
@@ -112,6 +107,7 @@ pub(crate) struct Step<'a> {
     /// Changes of concurrency keys, by queue and key. Every step locks them in this order, so that two steps
     /// cannot deadlock.
     keys: BTreeMap<(i32, String), SlotChange>,
+    counts: Counts,
     after_commit: AfterCommit,
 }
 
@@ -142,12 +138,16 @@ impl<'a> Step<'a> {
             deliveries: Vec::new(),
             released_unique: Vec::new(),
             keys: BTreeMap::new(),
+            counts: Counts::default(),
             after_commit: AfterCommit::default(),
         }
     }
 
     /// Removes and returns the running jobs of these leases. Jobs under other leases stay.
     pub(crate) async fn take_running(&mut self, leases: &[Lease]) -> Result<Vec<RunningJob>, Error> {
+        // In the order of ids, which the statement searches.
+        let mut leases = leases.to_vec();
+        leases.sort_by_key(|lease| lease.id);
         let ids: Vec<i64> = leases.iter().map(|lease| lease.id.get()).collect();
         let nonces: Vec<i64> = leases.iter().map(|lease| lease.nonce).collect();
         let attempts: Vec<i32> = leases
@@ -180,9 +180,7 @@ impl<'a> Step<'a> {
         }
         self.event(&position, kind, None).await?;
         self.after_commit.ended.push((position.id, kind));
-        self.after_commit
-            .counts
-            .push((position.queue, Count::Ended(ending.state)));
+        self.count(&position, Count::Ended(ending.state));
         self.done.push(DoneRow {
             id: position.id.get(),
             queue: position.queue,
@@ -214,13 +212,9 @@ impl<'a> Step<'a> {
         error: &str,
         next: Next,
     ) -> Result<(), Error> {
-        self.after_commit
-            .counts
-            .push((job.position.queue, Count::AttemptFailed));
+        self.count(&job.position, Count::AttemptFailed);
         if end == AttemptEnd::LeaseLost {
-            self.after_commit
-                .counts
-                .push((job.position.queue, Count::LeaseLost));
+            self.count(&job.position, Count::LeaseLost);
             self.event(&job.position, EventKind::LeaseLost, None).await?;
         }
         self.record_attempt(&job, end, Some(error));
@@ -282,8 +276,7 @@ impl<'a> Step<'a> {
 
     /// Returns how many jobs this step registers in a queue.
     pub(crate) fn registered(&self, queue: i32) -> u64 {
-        let is_one = |(of, count): &&(i32, Count)| *of == queue && matches!(count, Count::Enqueued);
-        self.after_commit.counts.iter().filter(is_one).count() as u64
+        self.counts.enqueued(queue)
     }
 
     /// Blocks a job until its dependencies have succeeded.
@@ -297,8 +290,8 @@ impl<'a> Step<'a> {
         self.attempts.push(row);
     }
 
-    pub(crate) fn count(&mut self, queue: i32, count: Count) {
-        self.after_commit.counts.push((queue, count));
+    pub(crate) fn count(&mut self, position: &JobPosition, count: Count) {
+        self.counts.add(position.queue, position.tenant, count);
     }
 
     async fn make_ready(&mut self, position: &JobPosition) -> Result<(), Error> {
@@ -340,6 +333,7 @@ impl<'a> Step<'a> {
                 kind: kind.code(),
                 attempt: position.attempt,
                 webhook: record::write_webhook(hook),
+                target: url::target(&hook.url),
                 state: 0,
                 tries: 0,
                 created_ms: self.now_ms,
@@ -394,33 +388,30 @@ impl<'a> Step<'a> {
         Ok(work)
     }
 
-    /// Returns the queues with new ready jobs, once each.
-    pub(crate) fn ready_queues(after_commit: &AfterCommit) -> Vec<QueueName> {
-        let names: BTreeSet<&QueueName> = after_commit.ready.iter().map(|(_, _, _, name)| name).collect();
-        names.into_iter().cloned().collect()
+    /// Returns the queues with new ready jobs, and the lowest rank among those of each.
+    pub(crate) fn ready_queues(after_commit: &AfterCommit) -> BTreeMap<QueueName, i16> {
+        let mut queues = BTreeMap::new();
+        for (_, _, rank, name) in &after_commit.ready {
+            let lowest = queues.entry(name.clone()).or_insert(i16::MAX);
+            *lowest = (*rank).min(*lowest);
+        }
+        queues
     }
 }
 
 pub(crate) use rows::{AttemptRow as PastAttempt, end_of, state_of};
 
 impl Inner {
-    /// Counts and notifies after the commit of a step.
+    /// Notifies after the commit of a step.
     pub(crate) fn publish(&self, after_commit: AfterCommit) {
-        for (queue, count) in &after_commit.counts {
-            self.throughput.count(*queue, |throughput| match count {
-                Count::Enqueued => throughput.enqueued += 1,
-                Count::Ended(State::Succeeded) => throughput.succeeded += 1,
-                Count::Ended(State::Cancelled) => throughput.cancelled += 1,
-                Count::Ended(_) => throughput.failed += 1,
-                Count::AttemptFailed => throughput.attempts_failed += 1,
-                Count::LeaseLost => throughput.leases_lost += 1,
-            });
-        }
         for (queue, tenant, rank, _) in &after_commit.ready {
             self.note_ready(*queue, *tenant, *rank);
         }
         self.notify_ready(&Step::ready_queues(&after_commit));
         self.notify_logged(after_commit.head);
         self.notify_ended(&after_commit.ended);
+        if after_commit.delivers {
+            self.notify_deliveries();
+        }
     }
 }

@@ -153,6 +153,7 @@ pub(super) struct DeliveryRow {
     pub(super) kind: i16,
     pub(super) attempt: i32,
     pub(super) webhook: String,
+    pub(super) target: String,
     pub(super) state: i16,
     pub(super) tries: i32,
     pub(super) created_ms: i64,

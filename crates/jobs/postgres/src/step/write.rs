@@ -28,6 +28,7 @@ impl Step<'_> {
         }
         self.grant_slots().await?;
         insert(session, query!(ready.insert), &self.ready).await?;
+        self.counts.write(session).await?;
         self.write_log().await?;
         Ok(self.after_commit)
     }
@@ -75,6 +76,7 @@ impl Step<'_> {
                 delivery
             })
             .collect();
+        self.after_commit.delivers = !deliveries.is_empty();
         insert(self.session, query!(deliveries.insert), &deliveries).await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nagaya_jobs::clock::ManualClock;
-use nagaya_jobs::store::StoreControl;
+use nagaya_jobs::store::{JobStore, StoreControl};
 use nagaya_jobs::suite::{Case, Harness, START_MS};
 use nagaya_jobs_postgres::{Options, PgStore};
 use nagaya_testkit::shared;
@@ -39,6 +39,15 @@ fn empty_database() -> String {
     }
 }
 
+async fn open(url: &str, clock: &Arc<ManualClock>) -> Arc<PgStore> {
+    let options = Options {
+        hot_connections_max: 3,
+        cool_connections_max: 3,
+        clock: Some(Arc::clone(clock) as _),
+    };
+    Arc::new(PgStore::open(&url.parse().unwrap(), options).await.unwrap())
+}
+
 fn with_store(case: Case) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -48,22 +57,28 @@ fn with_store(case: Case) {
     let url = empty_database();
     runtime.block_on(async {
         let clock = Arc::new(ManualClock::at(START_MS));
-        let options = Options {
-            hot_connections_max: 3,
-            cool_connections_max: 3,
-            clock: Some(Arc::clone(&clock) as _),
-        };
-        let store = Arc::new(PgStore::open(&url.parse().unwrap(), options).await.unwrap());
+        let (store, second) = (open(&url, &clock).await, open(&url, &clock).await);
         let harness = Harness {
             store: Arc::clone(&store) as _,
-            clock,
+            second: Arc::clone(&second) as _,
+            clock: Arc::clone(&clock),
+            reopen: {
+                let (url, clock) = (url.clone(), Arc::clone(&clock));
+                Arc::new(move || {
+                    let (url, clock) = (url.clone(), Arc::clone(&clock));
+                    Box::pin(async move { open(&url, &clock).await as Arc<dyn JobStore> })
+                })
+            },
         };
         tokio::time::timeout(LIMIT, case(harness))
             .await
             .expect("the case ends in time");
-        let findings = store.check().await.unwrap();
+        let last = open(&url, &clock).await;
+        let findings = last.check().await.unwrap();
         assert!(findings.is_empty(), "{findings:?}");
-        store.close().await;
+        for store in [store, second, last] {
+            store.close().await;
+        }
     });
     USED.lock().unwrap_or_else(PoisonError::into_inner).push(url);
 }

@@ -20,5 +20,8 @@ WHERE d.purge_at_ms <= ?1
 ORDER BY d.purge_at_ms
 LIMIT ?2
 
+-- name: of_queue
+SELECT d.id, d.state, j.queue, j.tenant FROM done d JOIN jobs j ON j.id = d.id WHERE j.queue = ?1 LIMIT ?2
+
 -- name: next
 SELECT min(purge_at_ms) FROM done

@@ -27,6 +27,9 @@ SELECT seq_from FROM jobs WHERE id = ?1
 INSERT OR IGNORE INTO subscriptions (tenant, name, filter, cursor, created_ms, advanced_ms)
 VALUES (?1, ?2, ?3, ?4, ?5, ?5)
 
+-- name: set_filter
+UPDATE subscriptions SET filter = ?3 WHERE tenant = ?1 AND name = ?2
+
 -- name: find_subscription
 SELECT t.name, s.name, s.filter, s.cursor, s.created_ms, s.advanced_ms
 FROM subscriptions s JOIN tenants t ON t.num = s.tenant

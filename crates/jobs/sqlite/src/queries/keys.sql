@@ -1,10 +1,14 @@
 -- Idempotency keys and unique keys.
 
 -- name: find_idempotency
-SELECT id FROM idempotency WHERE queue = ?1 AND tenant = ?2 AND key = ?3 AND expires_ms > ?4
+SELECT id, fingerprint, ended FROM idempotency WHERE queue = ?1 AND tenant = ?2 AND key = ?3 AND expires_ms > ?4
 
 -- name: put_idempotency
-INSERT OR REPLACE INTO idempotency (queue, tenant, key, id, expires_ms) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT OR REPLACE INTO idempotency (queue, tenant, key, id, expires_ms, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: outlive
+-- The job is about to be removed; its keys are kept for their whole window.
+UPDATE idempotency SET ended = ?2 WHERE id = ?1
 
 -- name: purge_idempotency
 DELETE FROM idempotency WHERE (queue, tenant, key) IN (

@@ -26,6 +26,9 @@ UPDATE blocked SET pending = pending - 1 WHERE id = ?1 AND pending > 1
 -- name: delete_blocked
 DELETE FROM blocked WHERE id = ?1
 
+-- name: is_blocked
+SELECT EXISTS (SELECT 1 FROM blocked WHERE id = ?1)
+
 -- name: insert_dependency
 INSERT INTO dependencies (parent, child) VALUES (?1, ?2)
 
@@ -46,6 +49,18 @@ SELECT EXISTS (SELECT 1 FROM dependencies WHERE parent = ?1)
 
 -- name: count_dependencies
 SELECT count(*) FROM dependencies
+
+-- name: insert_revival
+INSERT OR IGNORE INTO revivals (parent, child) VALUES (?1, ?2)
+
+-- name: revivals
+SELECT child FROM revivals WHERE parent = ?1 ORDER BY child
+
+-- name: delete_revivals
+DELETE FROM revivals WHERE parent = ?1 OR child = ?1
+
+-- name: delete_revivals_of
+DELETE FROM revivals WHERE child = ?1
 
 -- name: insert_resolving
 INSERT OR REPLACE INTO resolving (parent, succeeded) VALUES (?1, ?2)

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use nagaya_jobs::error::Fault;
+use nagaya_jobs::queue::Counted;
 use nagaya_jobs::request::Completion;
 use nagaya_jobs::store::{JobQueue, JobReader, QueueAdmin, StoreControl};
-use nagaya_jobs::{Error, JobId, State};
+use nagaya_jobs::{Error, JobId, State, Visibility};
 use nagaya_jobs_sqlite::{Options, SqliteJobs};
 
 use crate::support::{assert_sound, block_on, job, open, open_with, wants};
@@ -37,7 +38,11 @@ async fn fill(store: &SqliteJobs) -> Vec<JobId> {
 async fn assert_there(store: &SqliteJobs, ids: &[JobId]) {
     let states = store.states(ids.to_vec()).await.unwrap();
     assert!(states.iter().all(|state| *state == Some(State::Waiting)));
-    let depth = store.queues().await.unwrap()[0].depth;
+    let depth = store
+        .queues(Visibility::everything(), Counted::All)
+        .await
+        .unwrap()[0]
+        .depth;
     assert_eq!(
         depth.ready,
         ids.len() as u64,

@@ -38,9 +38,9 @@ settings! {
         body_max: ByteSize = "20kb", fixed, range "1kb" to "1mb";
         /// How long one try may take.
         timeout: Duration = "20s", fixed, range "1s" to "25s";
-        /// Deliveries under way at a time.
-        concurrency: usize = 64, fixed, range 1 to 10000;
-        /// Deliveries under way to one target at a time.
+        /// Deliveries under way at a time. A tenant has at most half of what the others leave free.
+        concurrency: usize = 128, fixed, range 1 to 10000;
+        /// Deliveries under way to one target of one tenant at a time.
         per_target: usize = 8, fixed, range 1 to 1000;
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use nagaya_deliver::notify::Notifier;
 use nagaya_deliver::webhook::Deliverer;
+use nagaya_jobs::Visibility;
 use nagaya_jobs::metrics::{CallStats, JobsStats, QueueStats};
-use nagaya_jobs::queue::QueueView;
+use nagaya_jobs::queue::{Counted, QueueView};
 use nagaya_jobs::service::{Jobs, Times};
 use nagaya_telemetry::metrics::LatencyStats;
 use tokio::time::Instant;
@@ -72,7 +73,7 @@ impl StatsReader {
         let store = self.jobs.store();
         let subscriptions = store.subscriptions(None).await?;
         Ok(Sample {
-            queues: labelled(store.queues().await?),
+            queues: labelled(store.queues(Visibility::everything(), Counted::Open).await?),
             hindmost: subscriptions.iter().map(|one| one.cursor).min(),
         })
     }

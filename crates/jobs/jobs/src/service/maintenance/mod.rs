@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::request::NextTimes;
 use crate::store::{JobStore, Maintenance};
 
-pub use schedule_clock::fire_due;
+pub use schedule_clock::{ScheduleClock, fire_due};
 
 /// Longest pause between two runs: bounds the delay of work that no notification announced.
 const REST_MAX: Duration = Duration::from_secs(1);

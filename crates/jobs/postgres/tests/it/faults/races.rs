@@ -25,6 +25,7 @@ fn a_key_whose_window_is_over_makes_one_new_job_however_many_register_it() {
         one.idempotency = Some(Idempotency {
             key: "k".into(),
             window,
+            fingerprint: None,
         });
         let mut seen = BTreeSet::new();
         for _ in 0..15 {
@@ -67,6 +68,7 @@ fn calls_with_the_same_keys_in_another_order_do_not_wait_for_each_other() {
             job.idempotency = Some(Idempotency {
                 key: format!("{key}"),
                 window: None,
+                fingerprint: None,
             });
             job
         };

@@ -142,6 +142,8 @@ impl Listener for RecordingListener {
         self.logged.notify_one();
     }
 
+    fn deliveries(&self) {}
+
     fn ended(&self, _: &[(JobId, EventKind)]) {}
 }
 

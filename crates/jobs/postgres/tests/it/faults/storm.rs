@@ -103,7 +103,11 @@ fn keyed_job(key: String, round: usize) -> NewJob {
     job.timeout = Some(Duration::from_secs(2));
     job.max_retries = Some(MAX_RETRIES);
     job.backoff = Some(Backoff::None);
-    job.idempotency = Some(Idempotency { key, window: None });
+    job.idempotency = Some(Idempotency {
+        key,
+        window: None,
+        fingerprint: None,
+    });
     if round.is_multiple_of(4) {
         job.concurrency = Some(Concurrency {
             key: format!("{}", round % 3),

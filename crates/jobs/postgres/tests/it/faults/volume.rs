@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use nagaya_jobs::Visibility;
 use nagaya_jobs::job::Concurrency;
+use nagaya_jobs::queue::Counted;
 use nagaya_jobs::store::{Maintenance, QueueAdmin};
 use nagaya_jobs::suite::START_MS;
 use nagaya_testkit::shared;
@@ -59,7 +61,12 @@ fn jobs_of_one_key_flow_while_many_wait_behind_another() {
             assert_eq!(jobs[0].lease.id, *next);
             complete(&store, &jobs).await;
         }
-        let depth = store.queues().await.unwrap().remove(0).depth;
+        let depth = store
+            .queues(Visibility::everything(), Counted::All)
+            .await
+            .unwrap()
+            .remove(0)
+            .depth;
         assert_eq!((depth.ready, depth.blocked), (1, MANY as u64 - 5));
     });
 }
@@ -106,7 +113,15 @@ fn many_jobs_due_in_one_second_are_moved_in_rounds_while_claims_go_on() {
         );
         assert_eq!(rows, MANY);
         assert!(rounds >= MANY / BATCH);
-        assert_eq!(store.queues().await.unwrap()[0].depth.ready, MANY as u64);
+        assert_eq!(
+            store
+                .queues(Visibility::everything(), Counted::All)
+                .await
+                .unwrap()[0]
+                .depth
+                .ready,
+            MANY as u64
+        );
         assert_sound(&store).await;
     });
 }

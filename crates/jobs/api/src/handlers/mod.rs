@@ -1,21 +1,23 @@
 //! The operations that REST and gRPC share: single-item calls on the batch service, with validation.
 
+mod search;
+mod seen;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_jobs::job::{Body, check_lease};
 use nagaya_jobs::limits::KEY_BYTES_MAX;
-use nagaya_jobs::queue::QueueSettings;
 use nagaya_jobs::request::{
-    ClaimRequest, Completed, Completion, Enqueued, Extension, Failed, Failure, LogReport, ProgressReport,
+    ClaimRequest, Completed, Completion, Extension, Failed, Failure, LogReport, ProgressReport,
 };
-use nagaya_jobs::schedule::{Schedule, ScheduleView, Times};
 use nagaya_jobs::service::{Claimed, Jobs};
 use nagaya_jobs::store::JobStore;
 use nagaya_jobs::token::Lease;
-use nagaya_jobs::view::{Explanation, JobView};
 use nagaya_jobs::{Error, JobId, NewJob, QueueName};
 use tracing::Instrument;
+
+pub(crate) use seen::{Seen, page_limit};
 
 use crate::feed::Feed;
 use crate::traced::Attempts;
@@ -41,26 +43,9 @@ impl JobsHandlers {
         }
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn JobStore> {
+    /// The store itself. Private: see [`seen`].
+    fn store(&self) -> &Arc<dyn JobStore> {
         self.jobs.store()
-    }
-
-    pub(crate) fn feed(&self) -> &Feed {
-        &self.feed
-    }
-
-    pub(crate) async fn enqueue(&self, job: NewJob) -> Result<Enqueued, Error> {
-        one(self.jobs.enqueue(vec![job]).await?)
-    }
-
-    /// Registers jobs; rejects the whole batch if one exceeds the limits.
-    pub(crate) async fn enqueue_many(
-        &self,
-        jobs: Vec<NewJob>,
-    ) -> Result<Vec<Result<Enqueued, Error>>, Error> {
-        let limits = self.jobs.config().limits;
-        jobs.iter().try_for_each(|job| job.check(&limits))?;
-        self.jobs.enqueue(jobs).await
     }
 
     /// Validates a registration.
@@ -91,7 +76,7 @@ impl JobsHandlers {
         let bytes_max = self.jobs.config().limits.result_bytes_max;
         let bytes = result.map_or(0, |result| result.bytes.len());
         if bytes <= bytes_max {
-            Ok(())
+            result.map_or(Ok(()), |result| result.check("result"))
         } else {
             Err(Error::TooLarge {
                 what: "result",
@@ -157,40 +142,6 @@ impl JobsHandlers {
 
     pub(crate) async fn log(&self, report: LogReport) -> Result<(), Error> {
         one(self.jobs.log(vec![report]).await?)
-    }
-
-    /// Reads a job, and the explanation of its state.
-    pub(crate) async fn read(&self, id: JobId) -> Result<Option<(JobView, Option<Explanation>)>, Error> {
-        let Some(job) = self.store().read(vec![id]).await?.pop().flatten() else {
-            return Ok(None);
-        };
-        let explanation = if job.summary.state.has_ended() {
-            Some(Explanation::Ended(job.summary.state))
-        } else {
-            self.store().explain(id).await?
-        };
-        Ok(Some((job, explanation)))
-    }
-
-    /// Waits until a job has ended or no longer exists, or until the wait is over.
-    pub(crate) async fn wait_for_end(&self, id: JobId, wait: Duration) -> Result<(), Error> {
-        self.jobs.wait_until_ended(id, wait).await.map(drop)
-    }
-
-    pub(crate) async fn put_queue(&self, name: QueueName, settings: QueueSettings) -> Result<(), Error> {
-        settings.check()?;
-        let is_http = |url: &str| url.starts_with("http://") || url.starts_with("https://");
-        if settings.push.as_ref().is_some_and(|push| !is_http(&push.url)) {
-            return Err(Error::invalid("push", "needs an http or https URL"));
-        }
-        self.store().put_queue(name, settings).await
-    }
-
-    pub(crate) async fn put_schedule(&self, schedule: Schedule) -> Result<ScheduleView, Error> {
-        check_name(&schedule.name)?;
-        Times::parse(&schedule.cron, &schedule.time_zone)?;
-        self.check(&schedule.template)?;
-        self.store().put_schedule(schedule).await
     }
 }
 

@@ -1,0 +1,10 @@
+DROP TABLE revivals;
+ALTER TABLE queues DROP COLUMN gone;
+ALTER TABLE running DROP COLUMN renewed_ms;
+DROP INDEX deliveries_target;
+ALTER TABLE deliveries DROP COLUMN target;
+ALTER TABLE schedules DROP COLUMN refused;
+ALTER TABLE schedules DROP COLUMN refused_ms;
+DROP INDEX idempotency_job;
+ALTER TABLE idempotency DROP COLUMN ended;
+ALTER TABLE idempotency DROP COLUMN fingerprint;
