@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use hyper::body::Incoming;
 use nagaya_http_kit::server::{self, Observer, Options, Stop};
+use nagaya_threads::panic_point;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -93,6 +95,7 @@ impl Service for HttpServer {
         };
         Box::pin(async move {
             ready.ready();
+            panic_point("http");
             let cut = server::serve(listener, options, Connections(state), stop, service).await;
             Ok(match cut.connections {
                 0 => Vec::new(),
@@ -100,6 +103,14 @@ impl Service for HttpServer {
                 cut => vec![format!("{cut} connections with unfinished requests")],
             })
         })
+    }
+
+    fn again(&self) -> Option<Box<dyn Service>> {
+        let listener = self.listener.as_fd().try_clone_to_owned().ok()?;
+        Some(Box::new(HttpServer {
+            listener: TcpListener::from_std(listener.into()).ok()?,
+            state: Arc::clone(&self.state),
+        }))
     }
 }
 

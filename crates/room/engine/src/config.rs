@@ -44,8 +44,8 @@ settings! {
         output_buffer_max: ByteSize = "1gb", fixed, range "1mb" to "16gb";
         /// Keep the data on disk. Switched off, it is gone when the process ends: a cache.
         persist: bool = true, fixed;
-        /// Memory that data, overhead and buffers may take; tags that were not used for long make room by
-        /// staying only on disk. 0 sets no limit.
+        /// Memory that the room's data, overhead and buffers may take; tags that were not used for long make room by
+        /// staying only on disk. What other services hold is not counted. 0 sets no limit.
         max_memory: ByteSize = "0b", fixed, range "0b" to "16384gb";
         /// Tags that nobody has used for this long leave memory even when there is room; 0: they stay.
         idle_after: Duration = "0s", fixed, range "0s" to "3650d";

@@ -120,9 +120,7 @@ impl Log {
             opened_at: end,
         });
         let for_flusher = core.clone();
-        let flusher = thread::Builder::new()
-            .name("wal-flusher".to_owned())
-            .spawn(move || flusher::run(&for_flusher))
+        let flusher = nagaya_threads::spawn("wal-flusher", move || flusher::run(&for_flusher))
             .map_err(OpenError::io("starting the flusher of", dir))?;
         let recovery = Recovery::new(files, opening.segments, opening.torn);
         Ok((

@@ -3,34 +3,44 @@
 use std::sync::Arc;
 
 use nagaya_keyspace::effects::{Journal, JournalError};
+use nagaya_process::Ground;
 use nagaya_wal::{Log, LogError, SyncMode};
 
-pub(super) struct LogJournal(pub(super) Arc<Log>);
+pub(super) struct LogJournal {
+    pub(super) log: Arc<Log>,
+    pub(super) ground: Ground,
+}
 
 impl Journal for LogJournal {
     fn append(&self, record: &[u8]) -> Result<u64, JournalError> {
-        self.0
+        self.log
             .append(record)
             .map(|position| position.0)
             .map_err(|error| refusal(&error))
     }
 
     fn bytes(&self) -> u64 {
-        self.0.bytes_on_disk()
+        self.log.bytes_on_disk()
     }
 
     #[inline]
     fn wants_commit(&self) -> bool {
         // Readers wait too: a value that they have seen must survive a crash.
-        self.0.mode() == SyncMode::Always && self.0.durable() < self.0.end()
+        self.log.mode() == SyncMode::Always && self.log.durable() < self.log.end()
     }
 
     fn commit(&self) -> Result<(), JournalError> {
-        self.0.commit(self.0.end()).map_err(|error| refusal(&error))
+        self.log.commit(self.log.end()).map_err(|error| refusal(&error))
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        self.ground.check().map_err(|lost| JournalError {
+            reason: lost.to_string(),
+        })
     }
 
     fn is_durable(&self, position: u64) -> bool {
-        self.0.mode() != SyncMode::Always || self.0.durable().0 >= position
+        self.log.mode() != SyncMode::Always || self.log.durable().0 >= position
     }
 }
 

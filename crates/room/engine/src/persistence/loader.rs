@@ -22,9 +22,8 @@ pub(crate) fn start(
     let orders = Arc::new(Mutex::new(orders));
     let threads = (0..THREADS).map(|number| {
         let (shared, orders) = (Arc::clone(shared), Arc::clone(&orders));
-        std::thread::Builder::new()
-            .name(format!("nagaya-load-{number}"))
-            .spawn(move || while serve(&shared, &orders) {})
+        let work = move || while serve(&shared, &orders) {};
+        nagaya_threads::spawn(format!("nagaya-load-{number}"), work)
     });
     threads.collect()
 }

@@ -24,6 +24,11 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
+    /// Looks whether what the journal has recorded can still be found.
+    fn check(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     /// Returns whether a record, given its position, is as durable as the settings promise.
     fn is_durable(&self, _position: u64) -> bool {
         true
