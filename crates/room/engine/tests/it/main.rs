@@ -12,6 +12,7 @@ mod busy;
 mod churn;
 mod harness;
 mod listeners;
+mod pipelines;
 mod storage;
 
 /// Lets tests see how much memory the engines of this process take.
