@@ -27,6 +27,7 @@ const VITAL: &[&str] = &[
     "nagaya-accept",
     "nagaya-save",
     "nagaya-load-3",
+    "nagaya-walk",
     "nagaya-filter",
     "nagaya-free",
     "wal-flusher",

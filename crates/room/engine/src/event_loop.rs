@@ -408,7 +408,7 @@ impl<'s> EventLoop<'s> {
         let postponed = self
             .connections
             .borrow()
-            .keys_where(|connection| connection.postponed);
+            .keys_where(|connection| connection.postponed && !connection.client.awaits_answer());
         for key in postponed {
             if let Some(mut connection) = self.take(key) {
                 let next = connection.resume(core);

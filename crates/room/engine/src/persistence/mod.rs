@@ -8,6 +8,7 @@ mod loader;
 mod recovery;
 mod saver;
 mod signal;
+mod walker;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ pub(crate) struct Persistence {
     signal: Arc<Signal>,
     saver: JoinHandle<()>,
     readers: Vec<JoinHandle<()>>,
+    walker: JoinHandle<()>,
     filter: JoinHandle<()>,
 }
 
@@ -162,7 +164,8 @@ impl Persistence {
             log: Arc::clone(&log),
             ground,
         }));
-        let readers = loader::start(shared, orders).map_err(Error::Thread)?;
+        let (questions, walker) = walker::start(shared).map_err(Error::Thread)?;
+        let readers = loader::start(shared, orders, &questions).map_err(Error::Thread)?;
         let filter = start_filter(shared, cold).map_err(Error::Thread)?;
         let saver = nagaya_threads::spawn("nagaya-save", move || saver.run()).map_err(Error::Thread)?;
         Ok(Persistence {
@@ -170,6 +173,7 @@ impl Persistence {
             signal,
             saver,
             readers,
+            walker,
             filter,
         })
     }
@@ -183,7 +187,7 @@ impl Persistence {
         let threads = self
             .readers
             .into_iter()
-            .chain([self.saver, self.filter]);
+            .chain([self.walker, self.saver, self.filter]);
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a persistence thread panicked");

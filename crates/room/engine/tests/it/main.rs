@@ -14,6 +14,7 @@ mod harness;
 mod listeners;
 mod pipelines;
 mod storage;
+mod walks;
 
 /// Lets tests see how much memory the engines of this process take.
 #[global_allocator]
