@@ -33,6 +33,7 @@ mod room_defects;
 mod room_disk_full;
 mod room_doctor;
 mod room_fidelity;
+mod room_kill;
 mod room_memory;
 mod room_tools;
 mod room_torture;

@@ -10,9 +10,9 @@ choices! {
     pub enum Fsync {
         /// Before it is acknowledged.
         Always = "always",
-        /// A second after it at the latest.
+        /// A second after it at the latest. The end of the process alone loses nothing.
         EverySec = "everysec",
-        /// When the operating system likes.
+        /// When the operating system likes. The end of the process alone loses nothing.
         No = "no",
     }
 }

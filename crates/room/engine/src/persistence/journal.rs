@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nagaya_keyspace::effects::{Journal, JournalError};
 use nagaya_process::Ground;
-use nagaya_wal::{Log, LogError, SyncMode};
+use nagaya_wal::{Log, LogError, Position, SyncMode};
 
 pub(super) struct LogJournal {
     pub(super) log: Arc<Log>,
@@ -26,7 +26,7 @@ impl Journal for LogJournal {
     #[inline]
     fn wants_commit(&self) -> bool {
         // Readers wait too: a value that they have seen must survive a crash.
-        self.log.mode() == SyncMode::Always && self.log.durable() < self.log.end()
+        self.safe() < self.log.end()
     }
 
     fn commit(&self) -> Result<(), JournalError> {
@@ -40,7 +40,19 @@ impl Journal for LogJournal {
     }
 
     fn is_durable(&self, position: u64) -> bool {
-        self.log.mode() != SyncMode::Always || self.log.durable().0 >= position
+        self.safe().0 >= position
+    }
+}
+
+impl LogJournal {
+    /// Returns up to where records are as safe as the settings promise: on the disk, or at least out of the
+    /// hands of this process.
+    #[inline]
+    fn safe(&self) -> Position {
+        match self.log.mode() {
+            SyncMode::Always => self.log.durable(),
+            SyncMode::EverySecond | SyncMode::No => self.log.written(),
+        }
     }
 }
 
