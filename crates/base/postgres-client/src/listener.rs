@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nagaya_net::Backoff;
 use nagaya_sql::block;
+use nagaya_threads::vital;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
@@ -53,7 +54,7 @@ impl Listener {
     /// Starts to listen, and again after every lost connection, until dropped. Must run inside a tokio runtime.
     pub fn start(connector: Connector, channels: Vec<String>) -> Listener {
         let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
-        let task = tokio::spawn(listen(connector, channels, sender));
+        let task = tokio::spawn(vital("postgres listener", listen(connector, channels, sender)));
         Listener { events, task }
     }
 

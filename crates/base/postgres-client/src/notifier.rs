@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nagaya_sql::block;
+use nagaya_threads::vital;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -41,7 +42,10 @@ impl Notifier {
     /// Starts the task; `pause` is the least time between two rounds. Must run inside a tokio runtime.
     pub fn start(pool: Pool, pause: Duration) -> Notifier {
         let waiting = Arc::new(Waiting::default());
-        let task = tokio::spawn(send_rounds(pool, waiting.clone(), pause));
+        let task = tokio::spawn(vital(
+            "postgres notifier",
+            send_rounds(pool, waiting.clone(), pause),
+        ));
         Notifier { waiting, task }
     }
 

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::mpsc::{self, Sender};
-use std::thread;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -19,9 +18,7 @@ pub struct Spawner {
 impl Spawner {
     pub fn start(name: &str) -> io::Result<Spawner> {
         let (tasks, queue) = mpsc::channel::<Task>();
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || queue.into_iter().for_each(|task| task()))?;
+        nagaya_threads::spawn(name, move || queue.into_iter().for_each(|task| task()))?;
         Ok(Spawner { tasks })
     }
 

@@ -11,7 +11,6 @@ mod inbox;
 mod listener;
 mod poller;
 mod slab;
-mod thread;
 mod timers;
 mod transport;
 
@@ -21,6 +20,5 @@ pub use inbox::{Inbox, Waker};
 pub use listener::Listener;
 pub use poller::{Event, Events, Interest, Poller, Ready, reserved_number, reserved_token};
 pub use slab::{Key, Slab};
-pub use thread::spawn;
 pub use timers::Timers;
 pub use transport::Transport;

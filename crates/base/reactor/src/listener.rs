@@ -66,6 +66,14 @@ impl Listener {
         }
     }
 
+    /// Returns a second handle to a TCP listener. A unix socket is removed with its listener, so it has but one.
+    pub fn try_clone(&self) -> io::Result<Listener> {
+        match &self.0 {
+            Kind::Tcp(listener, tls) => Ok(Listener(Kind::Tcp(listener.try_clone()?, tls.clone()))),
+            Kind::Unix(..) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Accepts a connection if one is waiting.
     pub fn accept(&self) -> io::Result<Transport> {
         let (fd, peer) = acceptfrom_with(self, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nagaya_net::Backoff;
 use nagaya_resp::{Frame, encode_request};
+use nagaya_threads::vital;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -57,7 +58,7 @@ impl Subscriber {
     /// Subscribes, now and after every break, until dropped. Must run inside a tokio runtime.
     pub fn start(client: Arc<Client>, topics: Topics) -> Subscriber {
         let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
-        let task = tokio::spawn(listen(client, topics, sender));
+        let task = tokio::spawn(vital("redis subscriber", listen(client, topics, sender)));
         Subscriber { events, task }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Services declare their metrics in their own crates and register them with [`metrics::Metrics`].
 
+pub mod components;
 mod config;
 pub mod history;
 mod logs;

@@ -34,6 +34,11 @@ impl RespClient {
         self.stream.get_ref().set_write_timeout(Some(limit))
     }
 
+    /// Returns a second handle to the connection, to send on it while another thread receives.
+    pub fn sender(&self) -> io::Result<TcpStream> {
+        self.stream.get_ref().try_clone()
+    }
+
     /// Sends a command and waits for its reply. An error reply of the server is a
     /// [`Reply::Error`]; `Err` means that the connection failed.
     pub fn cmd<A: AsRef<[u8]>>(&mut self, args: &[A]) -> io::Result<Reply> {

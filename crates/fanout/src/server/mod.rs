@@ -7,6 +7,7 @@ mod problem;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +81,16 @@ impl Server {
     /// Returns the bound address, with the port that the system chose if it was 0.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Returns a second server on the same listener, to take over should this one fail.
+    pub fn try_clone(&self) -> io::Result<Server> {
+        let listener = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
+        Ok(Server {
+            fanout: Arc::clone(&self.fanout),
+            listener: TcpListener::from_std(listener)?,
+            access: self.access.clone(),
+        })
     }
 
     /// Serves until `draining`, then until everything in progress is finished, or `cut` comes; the rest is

@@ -40,8 +40,7 @@ impl Checkpoints {
 
     pub(crate) fn start(self: &Arc<Self>, connection: Connection) -> std::io::Result<JoinHandle<()>> {
         let checkpoints = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("jobs-checkpoint".into());
-        thread.spawn(move || checkpoints.serve(&connection))
+        nagaya_threads::spawn("jobs-checkpoint", move || checkpoints.serve(&connection))
     }
 
     fn serve(&self, connection: &Connection) {

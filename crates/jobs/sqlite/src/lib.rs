@@ -78,7 +78,13 @@ impl SqliteJobs {
         let checkpoints = Arc::new(Checkpoints::default());
         let checkpointer = checkpoints.start(open::checkpointer(path)?).map_err(failed)?;
         let readers = Readers::start(path, options)?;
-        let writer = Writer::start(connection, memory, Arc::clone(&clock), Arc::clone(&checkpoints));
+        options.ground.watch(path).map_err(failed)?;
+        let store = writer::Store {
+            connection,
+            memory,
+            ground: options.ground.clone(),
+        };
+        let writer = Writer::start(store, Arc::clone(&clock), Arc::clone(&checkpoints));
         let inner = Inner {
             writer: writer.map_err(failed)?,
             readers,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nagaya_jobs::clock::{GRACE_MAX, span_ms};
+use nagaya_process::Ground;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -23,6 +24,8 @@ pub struct Options {
     pub mmap_bytes: u64,
     /// Size of the database above which commits fail as if the disk were full.
     pub database_bytes_max: Option<u64>,
+    /// Places that must not be lost while the store is open. The store adds its file.
+    pub ground: Ground,
 }
 
 impl Default for Options {
@@ -32,6 +35,7 @@ impl Default for Options {
             cache_bytes: 128 << 20,
             mmap_bytes: 256 << 20,
             database_bytes_max: None,
+            ground: Ground::default(),
         }
     }
 }

@@ -45,8 +45,8 @@ impl Readers {
         for number in 0..options.readers.max(1) {
             let connection = open::reader(path, options)?;
             let queue = Arc::clone(&queue);
-            let thread = std::thread::Builder::new().name(format!("jobs-read-{number}"));
-            let thread = thread.spawn(move || serve(&queue, &connection));
+            let name = format!("jobs-read-{number}");
+            let thread = nagaya_threads::spawn(name, move || serve(&queue, &connection));
             threads.push(thread.map_err(|error| OpenError::failed(path, Error::Failed(error.into())))?);
         }
         Ok(Readers {

@@ -17,6 +17,7 @@ use nagaya_jobs::clock::{Clock, Reading};
 use nagaya_jobs::error::Error;
 use nagaya_jobs::name::QueueName;
 use nagaya_jobs::request::Listener;
+use nagaya_process::Ground;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -79,11 +80,15 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(
-        connection: Connection,
-        memory: Memory,
+        store: Store,
         clock: Arc<dyn Clock>,
         checkpoints: Arc<Checkpoints>,
     ) -> std::io::Result<Writer> {
+        let Store {
+            connection,
+            memory,
+            ground,
+        } = store;
         let (sender, receiver) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let listener = Arc::new(Mutex::new(None));
@@ -91,6 +96,7 @@ impl Writer {
         let mut state = WriterState {
             connection,
             memory,
+            ground,
             clock,
             read,
             checkpoints,
@@ -98,8 +104,7 @@ impl Writer {
             waiting: Arc::clone(&waiting),
             listener: Arc::clone(&listener),
         };
-        let thread = std::thread::Builder::new().name("jobs-write".into());
-        let thread = thread.spawn(move || state.serve(&receiver))?;
+        let thread = nagaya_threads::spawn("jobs-write", move || state.serve(&receiver))?;
         Ok(Writer {
             calls: Mutex::new(Some(sender)),
             waiting,
@@ -157,10 +162,18 @@ fn closed() -> Error {
     }
 }
 
+/// What the writer thread works on.
+pub(crate) struct Store {
+    pub(crate) connection: Connection,
+    pub(crate) memory: Memory,
+    pub(crate) ground: Ground,
+}
+
 /// State owned by the writer thread.
 struct WriterState {
     connection: Connection,
     memory: Memory,
+    ground: Ground,
     clock: Arc<dyn Clock>,
     /// The clock at the last commit.
     read: Reading,
@@ -213,6 +226,12 @@ impl WriterState {
         let changes = self.connection.total_changes();
         match self.try_transact(group) {
             Ok(()) => {
+                // What was committed counts only if it is where the next start looks for it.
+                if let Err(lost) = self.ground.check() {
+                    let why = lost.to_string();
+                    self.stopped = Some(why.clone());
+                    return Err(Error::Stopped { why });
+                }
                 self.checkpoints
                     .committed(self.connection.total_changes() - changes);
                 self.notify();

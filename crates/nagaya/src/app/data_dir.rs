@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use nagaya_process::Ground;
 use tracing::warn;
 
 const LOCK_FILE: &str = "nagaya.lock";
@@ -24,6 +25,7 @@ pub(crate) struct DataDir {
     /// Dropped before `created`: the lock file must go before its folder can.
     lock: Lock,
     created: CreatedFolders,
+    ground: Ground,
 }
 
 /// The state in which a tool finds a data folder.
@@ -68,7 +70,18 @@ impl DataDir {
             .with_context(|| format!("cannot use the data folder {}", path.display()))?;
         let lock = lock(&path)?;
         warn_if_others_can_read(&path);
-        Ok(DataDir { path, lock, created })
+        let ground = Ground::default();
+        for place in [&path, &lock.path] {
+            ground
+                .watch(place)
+                .with_context(|| format!("cannot use the data folder {}", path.display()))?;
+        }
+        Ok(DataDir {
+            path,
+            lock,
+            created,
+            ground,
+        })
     }
 
     /// Locks an existing folder, or returns the process that holds its lock.
@@ -84,6 +97,7 @@ impl DataDir {
                 path,
                 lock,
                 created: CreatedFolders::default(),
+                ground: Ground::default(),
             })),
             Err(holder) => Ok(Found::Used(holder)),
         }
@@ -97,6 +111,11 @@ impl DataDir {
     /// The folder's absolute path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The folder and its lock file, and whatever else must not be lost while the server runs.
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
     }
 
     /// From now on the folder stays, even if it is empty.
@@ -139,6 +158,10 @@ impl Drop for CreatedFolders {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // The name may lead to the lock file of another process, if the folder was removed meanwhile.
+        if !is_same_file(&self.file, &self.path).unwrap_or(false) {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(&self.path) {
             warn!(path = %self.path.display(), %error, "the lock file was left behind");
         }
@@ -270,6 +293,21 @@ mod tests {
         std::fs::write(root.path().join("a/something"), "").unwrap();
         drop(claimed);
         assert!(root.path().join("a/something").exists());
+    }
+
+    #[test]
+    fn the_lock_file_of_another_process_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("data");
+        let mut first = DataDir::claim(&path).unwrap();
+        first.keep();
+        std::fs::remove_dir_all(&path).unwrap();
+        let second = DataDir::claim(&path).unwrap();
+        assert!(first.ground().check().is_err());
+        assert!(second.ground().check().is_ok());
+        drop(first);
+        assert!(path.join(LOCK_FILE).exists());
+        second.ground().check().unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod service;
 pub(crate) mod supervisor;
 
 pub(crate) mod data_dir;
+pub(crate) mod ground_watch;
 
 pub(crate) mod access;
 pub(crate) mod banner;

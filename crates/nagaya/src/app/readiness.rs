@@ -1,5 +1,6 @@
 //! Which components are ready, for `/readyz` and the banner.
 
+use nagaya_telemetry::components::{ComponentState, ComponentStats};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -22,6 +23,19 @@ pub(crate) struct Component {
     /// Free text from the component, shown beside its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) detail: Option<String>,
+    /// How often it was started again after a failure.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) restarts: u64,
+    /// It has failed for good: nothing that it reports makes it ready again.
+    #[serde(skip)]
+    pub(crate) condemned: bool,
+    /// It has been ready at least once.
+    #[serde(skip)]
+    pub(crate) was_ready: bool,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The states of all components; clones share them.
@@ -43,6 +57,9 @@ impl Readiness {
             name: (*name).to_owned(),
             state: State::Starting,
             detail: None,
+            restarts: 0,
+            condemned: false,
+            was_ready: false,
         };
         Readiness {
             components: watch::Sender::new(names.iter().map(starting).collect()),
@@ -58,6 +75,17 @@ impl Readiness {
 
     pub(crate) fn snapshot(&self) -> Vec<Component> {
         self.components.borrow().clone()
+    }
+
+    /// Returns the states for a scrape.
+    pub(crate) fn stats(&self) -> ComponentStats {
+        let components = self.components.borrow();
+        let state = |component: &Component| ComponentState {
+            name: component.name.clone(),
+            is_ready: component.state == State::Ready,
+            restarts: component.restarts,
+        };
+        ComponentStats(components.iter().map(state).collect())
     }
 
     /// The state of the server: that of its components if they agree, else the worst.
@@ -95,6 +123,40 @@ impl Readiness {
             .send_modify(|components| components[index].state = state);
     }
 
+    /// Returns whether a component has ever been ready.
+    pub(crate) fn was_ready(&self, index: usize) -> bool {
+        self.components.borrow()[index].was_ready
+    }
+
+    /// Marks a component as failed, with the reason, until it is ready again.
+    pub(crate) fn set_failed(&self, index: usize, reason: String) {
+        self.components.send_modify(|components| {
+            let component = &mut components[index];
+            component.state = State::Failed;
+            if !component.condemned {
+                component.detail = Some(reason);
+            }
+        });
+    }
+
+    /// Counts a component that is started again.
+    pub(crate) fn count_restart(&self, index: usize) {
+        self.components
+            .send_modify(|components| components[index].restarts += 1);
+    }
+
+    /// Marks a component as failed until the server is started again, if there is one of that name.
+    pub(crate) fn condemn(&self, name: &str, reason: &str) {
+        self.components.send_modify(|components| {
+            let named = components.iter_mut().filter(|component| component.name == name);
+            named.for_each(|component| {
+                component.condemned = true;
+                component.state = State::Failed;
+                component.detail = Some(reason.to_owned());
+            });
+        });
+    }
+
     /// Marks all that have not ended as draining.
     pub(crate) fn set_draining(&self) {
         self.components.send_modify(|components| {
@@ -113,8 +175,9 @@ impl Ready {
     pub fn ready(&self) {
         self.readiness.components.send_modify(|components| {
             let component = &mut components[self.index];
-            if matches!(component.state, State::Starting | State::Failed) {
+            if matches!(component.state, State::Starting | State::Failed) && !component.condemned {
                 component.state = State::Ready;
+                component.was_ready = true;
             }
         });
     }
@@ -124,8 +187,10 @@ impl Ready {
         let detail = Some(detail.into());
         self.readiness.components.send_if_modified(|components| {
             let component = &mut components[self.index];
-            let is_new = component.detail != detail;
-            component.detail = detail;
+            let is_new = component.detail != detail && !component.condemned;
+            if is_new {
+                component.detail = detail;
+            }
             is_new
         });
     }
@@ -164,6 +229,22 @@ mod tests {
         assert_eq!(overall(), State::Draining);
         readiness.set(1, State::Failed);
         assert_eq!(overall(), State::Failed);
+    }
+
+    #[test]
+    fn a_condemned_component_never_becomes_ready_again() {
+        let readiness = Readiness::new(&["a", "b"]);
+        let handle = readiness.handle(0);
+        handle.ready();
+        readiness.handle(1).ready();
+        readiness.condemn("a", "its folder is gone");
+        readiness.condemn("c", "there is none");
+        handle.ready();
+        handle.set_detail("all is well");
+        let component = &readiness.snapshot()[0];
+        assert_eq!(component.state, State::Failed);
+        assert_eq!(component.detail.as_deref(), Some("its folder is gone"));
+        assert_eq!(readiness.snapshot()[1].state, State::Ready);
     }
 
     #[tokio::test]

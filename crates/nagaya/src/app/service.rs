@@ -18,8 +18,14 @@ pub trait Service: Send + 'static {
     /// The name in `/readyz`, logs and errors.
     fn name(&self) -> &'static str;
 
-    /// Runs until told to stop. To end earlier, well or badly, stops the whole house.
+    /// Runs until told to stop. To end earlier, well or badly, is a failure.
     fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running;
+
+    /// Returns the component once more, to be run should this run of it fail. By default it cannot be, and its
+    /// failure ends the server.
+    fn again(&self) -> Option<Box<dyn Service>> {
+        None
+    }
 }
 
 /// The shutdown signal of a component, in three steps.

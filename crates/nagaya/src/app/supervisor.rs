@@ -1,16 +1,21 @@
-//! Runs the components together: one fails, all stop; told to stop, all stop in order.
+//! Runs the components together: one fails, it is started again; told to stop, all stop in order.
 //!
 //! Components are listed with what others depend on first and are started in that order.
 //! At the end all are told to drain at once, and then, from the last to the first, each is
 //! told to stop and waited for. One deadline spans all of that. When it passes, everything
 //! still open is cut, and components get a last short moment to say what they cut.
+//!
+//! A component that ends after it was ready, and that can be run once more, is started again
+//! after a pause, which grows from failure to failure; the others go on meanwhile. One that
+//! was never ready is set up wrongly, and one that owns data which others share (the room)
+//! cannot be run once more: those end the server.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -20,11 +25,18 @@ use crate::app::service::{Service, Shutdown};
 /// How long components may take to end after their open work was cut.
 const CUT_GRACE: Duration = Duration::from_secs(2);
 
+/// The first pause before a component is started again, and the longest.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// A component that ran for this long has recovered: its next failure is a first one.
+const RECOVERED_AFTER: Duration = Duration::from_secs(300);
+
 /// The components and how they end.
 pub(crate) struct Supervisor {
     services: Vec<Box<dyn Service>>,
     readiness: Readiness,
     drain_timeout: Duration,
+    restarts: bool,
 }
 
 /// The components once started.
@@ -32,11 +44,22 @@ struct Started {
     tasks: JoinSet<anyhow::Result<Vec<String>>>,
     /// Which component a task is; a task that has ended is gone from here.
     running: HashMap<Id, usize>,
-    names: Vec<&'static str>,
-    shutdowns: Vec<Shutdown>,
+    components: Vec<StartedComponent>,
     readiness: Readiness,
     cut: Vec<String>,
     failure: Option<anyhow::Error>,
+}
+
+struct StartedComponent {
+    name: &'static str,
+    shutdown: Shutdown,
+    /// To be run should this run fail.
+    spare: Option<Box<dyn Service>>,
+    started: Instant,
+    /// Failures in a row.
+    failures: u32,
+    /// When it is to be started again.
+    restart_at: Option<Instant>,
 }
 
 impl Supervisor {
@@ -50,10 +73,19 @@ impl Supervisor {
             services,
             readiness,
             drain_timeout,
+            restarts: false,
         }
     }
 
-    /// Runs until `stop` is cancelled or a component ends, then until all have ended.
+    /// Starts components again that fail after they were ready. Otherwise the first failure ends all.
+    pub(crate) fn restarting(self) -> Supervisor {
+        Supervisor {
+            restarts: true,
+            ..self
+        }
+    }
+
+    /// Runs until `stop` is cancelled or a component ends for good, then until all have ended.
     ///
     /// `on_ready` is called once, when all components are ready. Returns the first failure.
     pub(crate) async fn run(self, stop: CancellationToken, on_ready: impl FnOnce()) -> anyhow::Result<()> {
@@ -61,17 +93,25 @@ impl Supervisor {
             services,
             readiness,
             drain_timeout,
+            restarts,
         } = self;
-        let mut started = Started::start(services, readiness.clone());
+        let mut started = Started::start(services, readiness.clone(), restarts);
         let mut on_ready = Some(on_ready);
         loop {
+            let restart_at = started.next_restart();
             tokio::select! {
                 () = stop.cancelled() => break,
                 ended = started.next_end() => {
-                    if let Some((index, Ok(_))) = ended {
-                        started.fail(anyhow!("{} ended by itself", started.names[index]));
+                    let Some((index, ended)) = ended else { break };
+                    let name = started.components[index].name;
+                    let failure = ended.err().unwrap_or_else(|| anyhow!("{name} ended by itself"));
+                    if let Some(failure) = started.put_off(index, failure) {
+                        started.fail(failure);
+                        break;
                     }
-                    break;
+                }
+                () = sleep_until(restart_at.unwrap_or_else(Instant::now)), if restart_at.is_some() => {
+                    started.start_due(Instant::now());
                 }
                 () = readiness.all_ready(), if on_ready.is_some() => {
                     if let Some(call) = on_ready.take() {
@@ -84,40 +124,61 @@ impl Supervisor {
     }
 }
 
+/// Returns how long to wait before a component is started again after so many failures in a row.
+fn pause_after(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX)
+}
+
 impl Started {
-    fn start(services: Vec<Box<dyn Service>>, readiness: Readiness) -> Started {
+    fn start(services: Vec<Box<dyn Service>>, readiness: Readiness, restarts: bool) -> Started {
+        let shutdown = Shutdown::default();
+        let component = |service: &Box<dyn Service>| StartedComponent {
+            name: service.name(),
+            shutdown: shutdown.sibling(),
+            spare: None,
+            started: Instant::now(),
+            failures: 0,
+            restart_at: None,
+        };
         let mut started = Started {
             tasks: JoinSet::new(),
             running: HashMap::new(),
-            names: services.iter().map(|service| service.name()).collect(),
-            shutdowns: Vec::new(),
+            components: services.iter().map(component).collect(),
             readiness,
             cut: Vec::new(),
             failure: None,
         };
-        let shutdown = Shutdown::default();
         for (index, service) in services.into_iter().enumerate() {
-            let own = shutdown.sibling();
-            started.shutdowns.push(own.clone());
-            let task = started
-                .tasks
-                .spawn(service.run(own, started.readiness.handle(index)));
-            started.running.insert(task.id(), index);
+            started.components[index].spare = service.again().filter(|_| restarts);
+            started.spawn(index, service);
         }
         started
     }
 
+    fn spawn(&mut self, index: usize, service: Box<dyn Service>) {
+        let component = &mut self.components[index];
+        component.started = Instant::now();
+        let shutdown = component.shutdown.clone();
+        let ready = self.readiness.handle(index);
+        let task = self.tasks.spawn(service.run(shutdown, ready));
+        self.running.insert(task.id(), index);
+    }
+
     /// Waits for the next component to end and records its result. Cancel safe.
-    async fn next_end(&mut self) -> Option<(usize, Result<(), ()>)> {
-        let (id, result) = match self.tasks.join_next_with_id().await? {
-            Ok((id, result)) => (id, result),
-            Err(panic) => (panic.id(), Err(describe_panic(&panic))),
+    async fn next_end(&mut self) -> Option<(usize, anyhow::Result<()>)> {
+        let (id, result) = match self.tasks.join_next_with_id().await {
+            Some(Ok((id, result))) => (id, result),
+            Some(Err(panic)) => (panic.id(), Err(describe_panic(&panic))),
+            // All wait for being started again.
+            None if self.next_restart().is_some() => return std::future::pending().await,
+            None => return None,
         };
         let index = self
             .running
             .remove(&id)
             .expect("each task is booked when it is spawned");
-        let name = self.names[index];
+        let name = self.components[index].name;
         match result {
             Ok(cut) => {
                 self.readiness.set(index, State::Stopped);
@@ -127,9 +188,60 @@ impl Started {
             }
             Err(failure) => {
                 self.readiness.set(index, State::Failed);
-                self.fail(failure.context(format!("{name} failed")));
-                Some((index, Err(())))
+                Some((index, Err(failure.context(format!("{name} failed")))))
             }
+        }
+    }
+
+    /// Has a component that has ended started again later. Returns the failure if that cannot be.
+    fn put_off(&mut self, index: usize, failure: anyhow::Error) -> Option<anyhow::Error> {
+        let was_ready = self.readiness.was_ready(index);
+        let component = &mut self.components[index];
+        if component.spare.is_none() || !was_ready {
+            return Some(failure);
+        }
+        let now = Instant::now();
+        if now - component.started >= RECOVERED_AFTER {
+            component.failures = 0;
+        }
+        component.failures += 1;
+        let pause = pause_after(component.failures);
+        component.restart_at = Some(now + pause);
+        let failure = format!("{failure:#}");
+        error!(
+            component = component.name,
+            error = failure,
+            ?pause,
+            "a component failed and is started again"
+        );
+        let detail = format!("{failure}; started again {} s later", pause.as_secs());
+        self.readiness.set_failed(index, detail);
+        None
+    }
+
+    /// Returns when the next component is to be started again.
+    fn next_restart(&self) -> Option<Instant> {
+        self.components
+            .iter()
+            .filter_map(|component| component.restart_at)
+            .min()
+    }
+
+    /// Starts the components again whose pause is over.
+    fn start_due(&mut self, now: Instant) {
+        for index in 0..self.components.len() {
+            let component = &mut self.components[index];
+            if component.restart_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            component.restart_at = None;
+            let Some(service) = component.spare.take() else {
+                continue;
+            };
+            component.spare = service.again();
+            info!(component = component.name, "starting again");
+            self.readiness.count_restart(index);
+            self.spawn(index, service);
         }
     }
 
@@ -141,9 +253,14 @@ impl Started {
 
     async fn finish(mut self, drain_timeout: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + drain_timeout;
+        for component in &mut self.components {
+            component.restart_at = None;
+            // It may hold a listener open that is to be closed.
+            component.spare = None;
+        }
         self.readiness.set_draining();
-        if let Some(shutdown) = self.shutdowns.first() {
-            shutdown.begin_draining();
+        if let Some(component) = self.components.first() {
+            component.shutdown.begin_draining();
         }
         if timeout_at(deadline, self.stop_in_turn()).await.is_err() {
             warn!(?drain_timeout, "open work did not finish in time and is cut");
@@ -161,24 +278,33 @@ impl Started {
         }
     }
 
+    /// Waits for the next component to end; its failure is the server's.
+    async fn note_end(&mut self) -> Option<()> {
+        if let (_, Err(failure)) = self.next_end().await? {
+            self.fail(failure);
+        }
+        Some(())
+    }
+
     async fn stop_in_turn(&mut self) {
-        for index in (0..self.shutdowns.len()).rev() {
-            self.shutdowns[index].tell_stop();
+        for index in (0..self.components.len()).rev() {
+            self.components[index].shutdown.tell_stop();
             while self.running.values().any(|running| *running == index) {
-                self.next_end().await;
+                self.note_end().await;
             }
         }
     }
 
     async fn cut_all(&mut self) {
-        for shutdown in &self.shutdowns {
-            shutdown.tell_cut();
-            shutdown.tell_stop();
+        for component in &self.components {
+            component.shutdown.tell_cut();
+            component.shutdown.tell_stop();
         }
-        let all_ended = async { while self.next_end().await.is_some() {} };
+        let all_ended = async { while self.note_end().await.is_some() {} };
         if timeout_at(Instant::now() + CUT_GRACE, all_ended).await.is_err() {
-            let late: Vec<_> = self.running.values().map(|index| self.names[*index]).collect();
-            self.fail(anyhow!("{} did not stop", late.join(", ")));
+            let late = self.running.values().map(|index| self.components[*index].name);
+            let late = late.collect::<Vec<_>>().join(", ");
+            self.fail(anyhow!("{late} did not stop"));
             self.tasks.abort_all();
         }
     }
@@ -289,6 +415,124 @@ mod tests {
         let ending = Fake("lazy", log.clone(), |_, _| async { Ok(Vec::new()) });
         let (result, _) = run(vec![Box::new(ending)], false).await;
         assert_eq!(result.unwrap_err().to_string(), "lazy ended by itself");
+    }
+
+    /// A component that is ready, then does what its test says each time it is run, and can be run again.
+    #[derive(Clone)]
+    struct Phoenix {
+        name: &'static str,
+        runs: Arc<Mutex<Vec<Instant>>>,
+        fails: u32,
+    }
+
+    impl Service for Phoenix {
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        fn run(self: Box<Self>, shutdown: Shutdown, ready: Ready) -> Running {
+            Box::pin(async move {
+                let run = {
+                    let mut runs = self.runs.lock().unwrap();
+                    runs.push(Instant::now());
+                    runs.len() as u32
+                };
+                ready.ready();
+                match run {
+                    run if run > self.fails => {
+                        shutdown.stopped().await;
+                        Ok(Vec::new())
+                    }
+                    run if run % 2 == 0 => panic!("on purpose"),
+                    _ => Err(anyhow!("out of paper")),
+                }
+            })
+        }
+
+        fn again(&self) -> Option<Box<dyn Service>> {
+            Some(Box::new(self.clone()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_component_that_fails_is_started_again_with_growing_pauses_while_others_go_on() {
+        let log = Log::default();
+        let runs = Arc::default();
+        let phoenix = Phoenix {
+            name: "phoenix",
+            runs: Arc::clone(&runs),
+            fails: 3,
+        };
+        let services: Vec<Box<dyn Service>> = vec![until_stopped("core", &log), Box::new(phoenix)];
+        let readiness = Readiness::new(&["core", "phoenix"]);
+        let supervisor = Supervisor::new(services, readiness.clone(), Duration::from_secs(10)).restarting();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(supervisor.run(stop.clone(), || ()));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let component = readiness.snapshot()[1].clone();
+        assert_eq!(component.state, State::Failed);
+        let detail = component.detail.unwrap();
+        assert!(detail.contains("phoenix failed: out of paper"), "{detail}");
+        assert_eq!(readiness.snapshot()[0].state, State::Ready);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let starts = runs.lock().unwrap().clone();
+        let pauses: Vec<u64> = starts
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]).as_secs())
+            .collect();
+        assert_eq!(pauses, [1, 2, 4]);
+        let component = readiness.snapshot()[1].clone();
+        assert_eq!((component.state, component.restarts), (State::Ready, 3));
+        assert!(log.lock().unwrap().is_empty(), "the others have not ended");
+        stop.cancel();
+        running.await.unwrap().unwrap();
+        assert_eq!(*log.lock().unwrap(), ["core"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_during_a_pause_ends_at_once_and_well() {
+        let phoenix = Phoenix {
+            name: "phoenix",
+            runs: Arc::default(),
+            fails: u32::MAX,
+        };
+        let readiness = Readiness::new(&["phoenix"]);
+        let supervisor =
+            Supervisor::new(vec![Box::new(phoenix)], readiness, Duration::from_secs(10)).restarting();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(supervisor.run(stop.clone(), || ()));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_millis(100), running).await;
+        ended.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_component_that_was_never_ready_is_not_started_again() {
+        /// Fails before it is ready.
+        #[derive(Clone)]
+        struct Misfit;
+        impl Service for Misfit {
+            fn name(&self) -> &'static str {
+                "misfit"
+            }
+            fn run(self: Box<Self>, _: Shutdown, _: Ready) -> Running {
+                Box::pin(async { Err(anyhow!("no such file")) })
+            }
+            fn again(&self) -> Option<Box<dyn Service>> {
+                Some(Box::new(self.clone()))
+            }
+        }
+        let readiness = Readiness::new(&["misfit"]);
+        let supervisor = Supervisor::new(vec![Box::new(Misfit)], readiness, Duration::from_secs(10));
+        let ended = supervisor.restarting().run(CancellationToken::new(), || ()).await;
+        assert_eq!(format!("{:#}", ended.unwrap_err()), "misfit failed: no such file");
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_bound() {
+        let pauses = [1, 2, 3, 6, 7, 8, 1000].map(|failures| pause_after(failures).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 32, 60, 60, 60]);
     }
 
     #[tokio::test(start_paused = true)]

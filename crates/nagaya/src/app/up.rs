@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use nagaya_clock::{Clock, SystemClock};
 use nagaya_config::Flag;
+use nagaya_fanout::StoreKind;
 use nagaya_process::Signals;
 use nagaya_telemetry::metrics::Metrics;
 use nagaya_telemetry::{LogFormat, Telemetry, TelemetryConfig};
@@ -21,6 +22,7 @@ use crate::api::{AdminState, READERS_MAX};
 use crate::app::access;
 use crate::app::banner::{Banner, Fleet};
 use crate::app::data_dir::DataDir;
+use crate::app::ground_watch;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, HouseConfig, Settings};
@@ -105,6 +107,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
 
     let manages = settings.fleet.enabled;
     let backends = Backends::of(&settings)?;
+    let is_embedded = backends.is_none();
     let needs_backroom = settings.house.redis.is_none()
         && ((settings.ids.enabled && settings.ids.redis.is_none())
             || (manages && settings.fleet.redis.is_none()));
@@ -119,9 +122,11 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     ];
     let names: Vec<&str> = names.into_iter().flatten().collect();
     let readiness = Readiness::new(&names);
+    let states = readiness.clone();
+    metrics.register(move || states.stats());
     let (room, room_address, inside): (Box<dyn Service>, _, _) = match backends {
         None => {
-            let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), data.path())?;
+            let room = RoomService::bind(settings.room.clone(), Arc::clone(&metrics), &data)?;
             let (address, inside) = (room.address(), EngineBackend::Embedded(room.inside()));
             (Box::new(room), address, inside)
         }
@@ -162,7 +167,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     let listener = HttpListener::bind(&settings.http).await?;
     // Creates a file, so every port must be bound before.
     let jobs = if settings.jobs.enabled {
-        Some(JobsService::open(&settings, data.path(), &metrics).await?)
+        Some(JobsService::open(&settings, Some(&data), &metrics).await?)
     } else {
         None
     };
@@ -198,7 +203,7 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     };
     let http = HttpServer::on(listener, Arc::new(state));
     let backroom = if needs_backroom {
-        Some(RoomService::backroom(data.path())?)
+        Some(RoomService::backroom(&data)?)
     } else {
         None
     };
@@ -213,7 +218,8 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
     services.extend(jobs.map(|jobs| Box::new(jobs) as Box<dyn Service>));
     services.extend(fanout.map(|fanout| Box::new(fanout) as Box<dyn Service>));
     services.push(Box::new(http));
-    let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
+    let watched = readiness.clone();
+    let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout).restarting();
     let on_ready = || match settings.telemetry.log_format {
         LogFormat::Json => {
             let ids = ids_address.map(tracing::field::display);
@@ -248,8 +254,32 @@ async fn run(settings: Settings, reload: fanout::Reload, stop: CancellationToken
             eprint!("{}", banner.render(terminal::stderr()));
         }
     };
+    let keepers = keepers(&settings, is_embedded, needs_backroom)?;
     tokio::select! {
         ended = supervisor.run(stop, on_ready) => ended,
+        () = ground_watch::watch(data.ground().clone(), watched, keepers) => unreachable!("it never ends"),
         () = admin.keep_history() => unreachable!("it never ends"),
     }
+}
+
+/// Returns the components that keep files in the data folder, directly or in an engine that does.
+fn keepers(
+    settings: &Settings,
+    room_is_embedded: bool,
+    has_backroom: bool,
+) -> anyhow::Result<Vec<&'static str>> {
+    let room = room_is_embedded && settings.room.persist;
+    let fanout = room && settings.fanout.enabled && settings.fanout.store == StoreKind::Embedded;
+    let fleet = has_backroom && settings.fleet.redis.is_none();
+    let jobs = settings.jobs.enabled && settings.jobs.postgres_url(&settings.house)?.is_none();
+    let keepers = [
+        room.then_some("room"),
+        has_backroom.then_some("backroom"),
+        // The proof that a number was held is a file, wherever the number comes from.
+        settings.ids.enabled.then_some("ids"),
+        fleet.then_some("fleet"),
+        jobs.then_some("jobs"),
+        fanout.then_some("fanout"),
+    ];
+    Ok(keepers.into_iter().flatten().collect())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
 use nagaya_config::Secret;
 use nagaya_fleet::commands::StoreOptions;
@@ -13,7 +13,9 @@ use nagaya_fleet::store::Store;
 use nagaya_fleet_api::FleetApi;
 use nagaya_fleet_api::webhook::Guard;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_threads::panic_point;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::target::house_url;
 use crate::app::readiness::{Readiness, Ready};
@@ -21,6 +23,7 @@ use crate::app::service::{Running, Service, Shutdown};
 use crate::app::settings::Settings;
 
 /// A manager that does not run yet.
+#[derive(Clone)]
 pub(crate) struct FleetService {
     store: Store,
     options: ManagerOptions,
@@ -104,15 +107,23 @@ impl Service for FleetService {
             }
             let stop = CancellationToken::new();
             let managing = manager::run(self.store, self.options, self.handle.clone(), stop.clone());
-            let managing = tokio::spawn(managing);
+            let mut managing = AbortOnDropHandle::new(tokio::spawn(managing));
             tokio::select! {
                 () = shutdown.draining() => (),
                 () = tell(&self.handle, &ready) => (),
+                ended = &mut managing => {
+                    ended.context("the manager failed")?;
+                    bail!("the manager ended by itself");
+                }
             }
             stop.cancel();
             managing.await.context("the manager failed")?;
             Ok(Vec::new())
         })
+    }
+
+    fn again(&self) -> Option<Box<dyn Service>> {
+        Some(Box::new(self.clone()))
     }
 }
 
@@ -124,6 +135,7 @@ async fn tell(handle: &ManagerHandle, ready: &Ready) {
             let status = status.borrow_and_update();
             if status.is_first_manager.is_some() {
                 ready.ready();
+                panic_point("fleet");
             }
             ready.set_detail(describe(&status));
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use nagaya_http_kit::proxies::Proxies;
 use nagaya_http_kit::server::{
     self, BodyLimits, ClientAddress, Connection, Observer, Options, RequestBody, Stop, Tls,
 };
+use nagaya_threads::panic_point;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -113,6 +115,7 @@ impl Service for HttpServer {
         Box::pin(async move {
             let options = options(&state.config, offered)?;
             ready.ready();
+            panic_point("http");
             let serving = server::serve(listener, options, Connections(state), stop, service);
             let cut = beside_reloads(tls, serving).await;
             Ok(match cut.connections {
@@ -121,6 +124,15 @@ impl Service for HttpServer {
                 cut => vec![format!("{cut} connections with unfinished requests")],
             })
         })
+    }
+
+    fn again(&self) -> Option<Box<dyn Service>> {
+        let listener = self.listener.as_fd().try_clone_to_owned().ok()?;
+        Some(Box::new(HttpServer {
+            listener: TcpListener::from_std(listener.into()).ok()?,
+            tls: self.tls.clone(),
+            state: Arc::clone(&self.state),
+        }))
     }
 }
 

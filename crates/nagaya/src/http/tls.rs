@@ -18,6 +18,7 @@ pub(crate) struct TlsFiles {
 }
 
 /// A listener's TLS and the files that it is made of.
+#[derive(Clone)]
 pub(crate) struct ReloadingTls {
     pub(crate) tls: Tls,
     files: TlsFiles,

@@ -9,11 +9,14 @@ use anyhow::{Context, anyhow};
 use nagaya_cold::sqlite::SqliteCold;
 use nagaya_commands::table;
 use nagaya_engine::metrics::{CommandStats, RoomStats, TierStats};
-use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage, used_bytes};
+use nagaya_engine::{Bound, Engine, EngineStats, Error, RoomConfig, Storage};
 use nagaya_exec::server::Server;
 use nagaya_keyspace::residency::LOAD_BOUNDS_US;
+use nagaya_process::Ground;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_threads::Account;
 
+use crate::app::data_dir::DataDir;
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
 
@@ -36,6 +39,7 @@ pub(crate) struct RoomService {
     metrics: Option<Arc<Metrics>>,
     /// Where the data is kept.
     folder: PathBuf,
+    ground: Ground,
     /// Set once the engine runs.
     inside: Arc<OnceLock<EngineStats>>,
 }
@@ -48,21 +52,23 @@ pub(crate) fn backroom_socket(data_dir: &Path) -> PathBuf {
 impl RoomService {
     /// An engine for the server itself, on a socket in the data folder: what the services keep there is neither
     /// visible to clients of the room nor flushed by them.
-    pub(crate) fn backroom(data_dir: &Path) -> anyhow::Result<RoomService> {
-        let folder = data_dir.join(BACKROOM_FOLDER);
+    pub(crate) fn backroom(data: &DataDir) -> anyhow::Result<RoomService> {
+        let folder = data.path().join(BACKROOM_FOLDER);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let config = RoomConfig {
-            unix_socket: Some(backroom_socket(data_dir)),
+            unix_socket: Some(backroom_socket(data.path())),
             io_threads: 1,
             shards: 16,
             ..RoomConfig::default()
         };
         let bound = Bound::on_socket_only(config).context("the house's own engine")?;
+        let bound = bound.on_account(Account::Backroom);
         Ok(RoomService {
             name: "backroom",
             bound,
             metrics: None,
             folder,
+            ground: data.ground().clone(),
             inside: Arc::default(),
         })
     }
@@ -70,14 +76,15 @@ impl RoomService {
     pub(crate) fn bind(
         config: RoomConfig,
         metrics: Arc<Metrics>,
-        data_dir: &Path,
+        data: &DataDir,
     ) -> anyhow::Result<RoomService> {
         match Bound::bind(config) {
             Ok(bound) => Ok(RoomService {
                 name: "room",
                 bound,
                 metrics: Some(metrics),
-                folder: data_dir.join(ROOM_FOLDER),
+                folder: data.path().join(ROOM_FOLDER),
+                ground: data.ground().clone(),
                 inside: Arc::default(),
             }),
             Err(Error::Bind { address, source }) => Err(anyhow!(
@@ -109,10 +116,13 @@ impl Service for RoomService {
                 bound,
                 metrics,
                 folder,
+                ground,
                 inside,
                 ..
             } = *self;
-            let start = tokio::task::spawn_blocking(move || start(bound, &folder));
+            let persists = bound.config().persist;
+            let under = ground.clone();
+            let start = tokio::task::spawn_blocking(move || start(bound, &folder, &under));
             let engine = start.await.context("the engine's start was cut off")??;
             let stats = engine.stats();
             let view = stats.clone();
@@ -135,13 +145,16 @@ impl Service for RoomService {
             let open = tokio::task::spawn_blocking(|| Engine::stop(engine)).await;
             let open = open.context("the engine could not be stopped")?;
             tracing::debug!(connections = open, "room has stopped");
+            if persists && let Some(lost) = ground.lost() {
+                return Err(lost.clone().into());
+            }
             Ok(Vec::new())
         })
     }
 }
 
 /// Opens the data and starts the engine on it. May take a while when there is much to replay.
-fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
+fn start(bound: Bound, folder: &Path, ground: &Ground) -> anyhow::Result<Engine> {
     if !bound.config().persist {
         return bound.start(None).context("room");
     }
@@ -158,7 +171,10 @@ fn start(bound: Bound, folder: &Path) -> anyhow::Result<Engine> {
         options.cache_bytes = (max_memory / 32).clamp(1 << 20, options.cache_bytes);
     }
     let cold = SqliteCold::open(folder.join(COLD_FILE), options).context("room")?;
-    let storage = Storage::new(Arc::new(cold), folder.join(LOG_FOLDER));
+    ground
+        .watch(&folder.join(COLD_FILE))
+        .with_context(|| format!("cannot watch {}", folder.display()))?;
+    let storage = Storage::new(Arc::new(cold), folder.join(LOG_FOLDER)).on(ground.clone());
     bound.start(Some(storage)).context("room")
 }
 
@@ -199,7 +215,7 @@ fn read(stats: &EngineStats) -> RoomStats {
         hits: server.sum(|stats| stats.keyspace.hits.get()),
         misses: server.sum(|stats| stats.keyspace.misses.get()),
         expired: server.sum(|stats| stats.keyspace.expired_keys.get()),
-        used_bytes: used_bytes() as u64,
+        used_bytes: server.keyspace.memory.used_and_peak().0 as u64,
         limit_bytes: Some(server.config().maxmemory).filter(|limit| *limit > 0),
         tags: server.keyspace.tags_in_memory(),
         commands: every

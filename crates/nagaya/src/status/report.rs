@@ -138,6 +138,9 @@ mod tests {
             name: name.into(),
             state: State::Ready,
             detail: detail.map(str::to_owned),
+            restarts: 0,
+            condemned: false,
+            was_ready: true,
         };
         Report {
             url: "http://127.0.0.1:7400".to_owned(),

@@ -68,6 +68,12 @@ impl Answers {
         self.latest
     }
 
+    /// Returns whether the current request has asked and has no answer yet.
+    pub fn is_awaited(&self) -> bool {
+        let first = self.first;
+        first.is_some_and(|first| self.got.as_ref().is_none_or(|(number, _)| *number < first))
+    }
+
     /// Takes the answer to the current request; one to an earlier request is dropped.
     pub fn take(&mut self) -> Option<ColdAnswer> {
         let (number, answer) = self.got.take()?;
@@ -86,5 +92,27 @@ impl Answers {
     /// Keeps the answer to a question.
     pub fn put(&mut self, number: u64, answer: ColdAnswer) {
         self.got = Some((number, answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_awaited_from_the_question_to_the_answer_or_the_end_of_the_request() {
+        let mut answers = Answers::default();
+        assert!(!answers.is_awaited());
+        let first = answers.number();
+        assert!(answers.is_awaited());
+        answers.forget();
+        assert!(!answers.is_awaited());
+        let second = answers.number();
+        answers.put(first, ColdAnswer::Saved);
+        assert!(answers.is_awaited(), "that was for an earlier request");
+        answers.put(second, ColdAnswer::Saved);
+        assert!(!answers.is_awaited());
+        assert!(answers.take().is_some());
+        assert!(!answers.is_awaited());
     }
 }

@@ -10,9 +10,9 @@ choices! {
     pub enum Fsync {
         /// Before it is acknowledged.
         Always = "always",
-        /// A second after it at the latest.
+        /// A second after it at the latest. The end of the process alone loses nothing.
         EverySec = "everysec",
-        /// When the operating system likes.
+        /// When the operating system likes. The end of the process alone loses nothing.
         No = "no",
     }
 }
@@ -63,8 +63,8 @@ settings! {
         output_buffer_max: ByteSize = "1gb", fixed, range "1mb" to "16gb";
         /// Keep the data on disk. Switched off, it is gone when the process ends: a cache.
         persist: bool = true, fixed;
-        /// Memory that data, overhead and buffers may take; tags that were not used for long make room by
-        /// staying only on disk. 0 sets no limit.
+        /// Memory that the room's data, overhead and buffers may take; tags that were not used for long make room by
+        /// staying only on disk. What other services hold is not counted. 0 sets no limit.
         max_memory: ByteSize = "0b", fixed, range "0b" to "16384gb";
         /// Tags that nobody has used for this long leave memory even when there is room; 0: they stay.
         idle_after: Duration = "0s", fixed, range "0s" to "3650d";

@@ -48,8 +48,12 @@ pub(crate) struct Connection {
     pub(crate) postponed: bool,
     /// The next request waits for a message of another thread, such as a finished load.
     pub(crate) waits: bool,
-    /// The last read filled its buffer: there may be more.
+    /// The peer will send no more; its end is behind the bytes that are still to be read.
+    pub(crate) hung_up: bool,
+    /// The last read filled its buffer, or the peer has hung up: there may be more.
     pub(crate) read_more: bool,
+    /// The event loop is about to read again.
+    pub(crate) is_read_again: bool,
     /// When the last bytes arrived, in Unix milliseconds.
     pub(crate) active_ms: i64,
 }
@@ -70,7 +74,9 @@ impl Connection {
             over_soft_since_ms: None,
             postponed: false,
             waits: false,
+            hung_up: false,
             read_more: false,
+            is_read_again: false,
             active_ms: now_ms,
         }
     }
@@ -88,7 +94,7 @@ impl Connection {
             }
             Err(_) => return Next::Close,
         };
-        self.read_more = read == scratch.len();
+        self.read_more = read == scratch.len() || self.hung_up;
         self.active_ms = core.now_ms();
         core.count_read(read);
         if self.closing {
@@ -96,16 +102,18 @@ impl Connection {
         }
         if self.waits {
             self.input.extend_from_slice(&scratch[..read]);
-            let too_much = self.input.len() > core.config().client_query_buffer_limit;
-            return if too_much { Next::Close } else { Next::Keep };
-        }
-        if self.input.is_empty() {
+        } else if self.input.is_empty() {
             let consumed = self.run(core, &scratch[..read]);
             self.input.extend_from_slice(&scratch[consumed..read]);
-            Next::Keep
         } else {
             self.input.extend_from_slice(&scratch[..read]);
-            self.resume(core)
+            self.resume(core);
+        }
+        // Requests gather while the client is blocked, paused, or waits for a load.
+        if self.input.len() > core.config().client_query_buffer_limit {
+            Next::Close
+        } else {
+            Next::Keep
         }
     }
 

@@ -14,6 +14,7 @@ use nagaya_exec::config::Config;
 use nagaya_exec::executor::Executor;
 use nagaya_exec::server::Server;
 use nagaya_reactor::{Listener, Poller, Waker};
+use nagaya_threads::{Account, on_account};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 
@@ -22,7 +23,7 @@ use crate::config::RoomConfig;
 use crate::error::Error;
 use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
-use crate::memory::used_bytes;
+use crate::memory::account_bytes;
 use crate::persistence::{Persistence, Storage};
 use crate::reclaimer::BackgroundReclaimer;
 
@@ -56,6 +57,7 @@ pub struct Bound {
     config: RoomConfig,
     /// Where users are kept when the settings name no file.
     users_file: Option<PathBuf>,
+    account: Account,
 }
 
 /// A running engine. Dropping it stops it.
@@ -67,6 +69,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<String>,
     tcp: SocketAddr,
+    account: Account,
     persistence: Option<Persistence>,
 }
 
@@ -96,6 +99,7 @@ impl Bound {
             tcp: local,
             config,
             users_file: None,
+            account: Account::Room,
         })
     }
 
@@ -117,6 +121,7 @@ impl Bound {
             tcp: SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0)),
             config,
             users_file: None,
+            account: Account::Room,
         }
     }
 
@@ -125,6 +130,11 @@ impl Bound {
     pub fn keeping_users_in(mut self, file: PathBuf) -> Bound {
         self.users_file = Some(file);
         self
+    }
+
+    /// Counts the engine's memory on another account than the room's.
+    pub fn on_account(self, account: Account) -> Bound {
+        Bound { account, ..self }
     }
 
     /// Returns the plain TCP address.
@@ -146,7 +156,9 @@ impl Bound {
             tcp,
             config,
             users_file,
+            account,
         } = self;
+        let _stay = on_account(account);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Half of the cores: the clients of an embedded engine mostly run on the same machine.
         let io_threads = if config.io_threads > 0 {
@@ -189,7 +201,8 @@ impl Bound {
         });
         shared.server.load_users_at_start().map_err(Error::Users)?;
         // Set once, here.
-        shared.server.keyspace.memory.probe.set(used_bytes).ok();
+        let probe = Box::new(move || account_bytes(account));
+        shared.server.keyspace.memory.probe.set(probe).ok();
         let mut engine = Engine {
             shared,
             stop: Arc::default(),
@@ -198,6 +211,7 @@ impl Bound {
             threads: vec![free_thread],
             addresses,
             tcp,
+            account,
             persistence: None,
         };
         if let Some(storage) = storage {
@@ -241,6 +255,7 @@ impl Engine {
     }
 
     fn end(&mut self) -> usize {
+        let _stay = on_account(self.account);
         let open = self.shared.connections.load(Ordering::Relaxed);
         self.stop.store(true, Ordering::SeqCst);
         self.shared.stopping.store(true, Ordering::SeqCst);
@@ -266,7 +281,7 @@ impl Engine {
         inbox.watch(&poller, WAKE).map_err(Error::Poll)?;
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let own = Arc::clone(&inbox);
-        let thread = nagaya_reactor::spawn(format!("nagaya-io-{number}"), move || {
+        let thread = nagaya_threads::spawn(format!("nagaya-io-{number}"), move || {
             let stats = Executor::new_stats(&shared.server);
             let mut core = Executor::new(&shared.server, &stats);
             let event_loop = Rc::new(EventLoop::new(&shared, poller, own, stop, number == 0));
@@ -281,7 +296,7 @@ impl Engine {
     fn start_acceptor(&mut self, listeners: Vec<Listener>) -> Result<(), Error> {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let (waker, inboxes) = (Arc::clone(&self.acceptor_waker), self.inboxes.clone());
-        let thread = nagaya_reactor::spawn("nagaya-accept".to_owned(), move || {
+        let thread = nagaya_threads::spawn("nagaya-accept", move || {
             acceptor::run(&shared, &listeners, &inboxes, &waker, &stop);
         });
         self.threads.push(thread.map_err(Error::Thread)?);

@@ -15,6 +15,8 @@ pub enum Error {
     Users(String),
     #[error("the data could not be brought back")]
     Recovery(#[source] RecoveryError),
+    #[error("cannot watch the data folder")]
+    Ground(#[source] std::io::Error),
     #[error("cannot set up the event loop")]
     Poll(#[source] std::io::Error),
 }

@@ -11,6 +11,10 @@
 //! the next turn. A shorter one has emptied the socket, unless the peer has
 //! closed it, which the kernel reports with the bytes. TLS keeps bytes of its
 //! own, so its sockets are watched level-triggered.
+//!
+//! That there may be more to read is noted in the connection, not in a list: it
+//! may be out of the slab, waiting for the journal, when its turn comes. The note
+//! is acted on where every connection passes when it goes back into the slab.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -130,6 +134,9 @@ impl<'s> EventLoop<'s> {
         }
         let again = std::mem::take(&mut *self.again.borrow_mut());
         for key in again {
+            if let Some(connection) = self.connections.borrow_mut().get_mut(key) {
+                connection.is_read_again = false;
+            }
             self.on_event(core, key, Ready::READ);
         }
         self.settle_all(core);
@@ -140,8 +147,9 @@ impl<'s> EventLoop<'s> {
 
     fn on_event(&self, core: &mut Executor<'s>, key: Key, ready: Ready) {
         let Some(mut connection) = self.take(key) else {
-            if self.depth.get() > 0 && self.connections.borrow().is_live(key) {
-                // An outer turn is serving it; the kernel does not report this again.
+            if self.connections.borrow().is_live(key) {
+                // An outer turn is serving it, or its replies wait for the journal. The kernel does not report
+                // this again, so it is looked at again in the next turn.
                 self.again.borrow_mut().push(key);
             }
             return;
@@ -153,14 +161,12 @@ impl<'s> EventLoop<'s> {
                 next = connection.resume(core);
             }
         }
+        connection.hung_up |= ready.is_hung_up();
         if next == Next::Keep && ready.is_readable() {
             let mut scratch = self.scratch.take();
             scratch.resize(READ_BYTES, 0);
             next = connection.on_readable(core, &mut scratch);
             self.scratch.replace(scratch);
-            if connection.read_more || ready.is_hung_up() {
-                self.again.borrow_mut().push(key);
-            }
         }
         if self.depth.get() == 0 && core.wants_commit() {
             self.unsettled.borrow_mut().push((key, connection, next));
@@ -227,6 +233,11 @@ impl<'s> EventLoop<'s> {
             self.deadlines
                 .borrow_mut()
                 .set(deadline_ms, connection.client.id());
+        }
+        // While replies are unwritten, the note stays until they are written.
+        if connection.read_more && !needs_output && !connection.is_read_again {
+            connection.is_read_again = true;
+            self.again.borrow_mut().push(key);
         }
         self.connections.borrow_mut().put(key, connection);
     }
@@ -397,7 +408,7 @@ impl<'s> EventLoop<'s> {
         let postponed = self
             .connections
             .borrow()
-            .keys_where(|connection| connection.postponed);
+            .keys_where(|connection| connection.postponed && !connection.client.awaits_answer());
         for key in postponed {
             if let Some(mut connection) = self.take(key) {
                 let next = connection.resume(core);

@@ -25,5 +25,5 @@ mod reclaimer;
 pub use config::{Allowed, Fsync, RoomConfig};
 pub use engine::{Bound, Engine, EngineStats, tls_config};
 pub use error::Error;
-pub use memory::{CountingAllocator, used_bytes};
+pub use memory::{CountingAllocator, account_bytes, used_bytes};
 pub use persistence::{RecoveryError, Storage, checkpoint};

@@ -66,7 +66,7 @@ impl Stats for RoomStats {
             ("nagaya_room_keys", "Keys in memory.", None, self.keys),
             (
                 "nagaya_room_memory_used",
-                "Memory the process has allocated and not freed.",
+                "Memory that the room has allocated and not freed.",
                 Some(&Unit::Bytes),
                 self.used_bytes,
             ),

@@ -17,9 +17,9 @@ impl BackgroundReclaimer {
     /// Starts the thread; it ends when the reclaimer is dropped and everything is freed.
     pub(crate) fn start() -> std::io::Result<(BackgroundReclaimer, JoinHandle<()>)> {
         let (garbage, queue) = channel();
-        let thread = std::thread::Builder::new()
-            .name("nagaya-free".to_owned())
-            .spawn(move || queue.into_iter().for_each(drop::<Reclaimable>))?;
+        let thread = nagaya_threads::spawn("nagaya-free", move || {
+            queue.into_iter().for_each(drop::<Reclaimable>)
+        })?;
         Ok((BackgroundReclaimer { garbage }, thread))
     }
 }

@@ -1,7 +1,7 @@
 //! Questions to the cold tier that a command cannot wait for under its locks.
 //!
 //! A handler that needs an answer calls [`ask`]. The first time there is none:
-//! the handler returns without a reply, a loader thread asks the cold tier, and
+//! the handler returns without a reply, a thread of the engine asks the cold tier, and
 //! the request runs again, now with the answer. A command inside a script or
 //! transaction must not wait, so it asks the cold tier in place.
 
@@ -30,6 +30,12 @@ pub fn ask(ctx: &mut Ctx<'_, '_>, query: ColdQuery) -> Result<Option<ColdAnswer>
 }
 
 impl Session {
+    /// Returns whether the current request has asked the cold tier and has no answer yet: running it again
+    /// would be in vain.
+    pub fn awaits_answer(&self) -> bool {
+        self.asks && self.shared.answers.lock().is_awaited()
+    }
+
     /// Ends the current request: an answer that still comes for it is dropped.
     pub fn ends_asking(&mut self) {
         if std::mem::take(&mut self.asks) {

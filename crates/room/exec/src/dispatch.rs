@@ -22,6 +22,7 @@ use crate::ctx::Ctx;
 use crate::executor::Executor;
 use crate::paused::holds_up;
 use crate::residency_check::{check_hash_tags, load_in_place, waits_for_load};
+use crate::scripts::shared::{Scripts, only_reads};
 use crate::scripts::traits::busy_error;
 use crate::session::{Replies, Session};
 use crate::tracking;
@@ -431,6 +432,29 @@ pub fn needs_memory(session: &Session, command: &Command) -> bool {
     queued
         .into_iter()
         .any(|(queued, _)| queued.spec.flags.has(DENYOOM))
+}
+
+/// Returns whether a command could need more memory itself, or runs a script that could. A script is not refused
+/// for lack of memory before it has begun, but it waits like others while memory can be freed.
+pub(crate) fn may_need_memory(
+    scripts: &Scripts,
+    session: &Session,
+    command: &Command,
+    args: &Args<'_>,
+) -> bool {
+    let script_needs = |command: &Command, args: &Args<'_>| {
+        matches!(command.spec.name, "EVAL" | "EVALSHA" | "FCALL") && !only_reads(scripts, command, args)
+    };
+    let queued = session
+        .transaction
+        .as_ref()
+        .filter(|_| command.spec.name == "EXEC");
+    needs_memory(session, command)
+        || script_needs(command, args)
+        || queued.is_some_and(|transaction| {
+            let mut commands = transaction.commands.iter();
+            commands.any(|(command, args)| script_needs(command, &args.as_args()))
+        })
 }
 
 /// Finds the command, or the subcommand of a container, that a request names.

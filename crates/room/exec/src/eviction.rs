@@ -10,7 +10,7 @@ use nagaya_keyspace::victim::Order;
 use nagaya_resp::Args;
 use nagaya_store::rng::with_thread_rng;
 
-use crate::dispatch::{needs_memory, resolve};
+use crate::dispatch::{may_need_memory, resolve};
 use crate::executor::Executor;
 use crate::session::Session;
 
@@ -54,8 +54,8 @@ impl Executor<'_> {
         let Some(tiering) = self.server.keyspace.tiering_for_memory() else {
             return false;
         };
-        let needs =
-            resolve(&self.server.registry.table, args).is_ok_and(|command| needs_memory(session, command));
+        let needs = resolve(&self.server.registry.table, args)
+            .is_ok_and(|command| may_need_memory(&self.server.scripts, session, command, args));
         let now_ms = self.now_ms();
         if !needs || session.waited_ms(now_ms) > STARVING_MS_MAX {
             return false;

@@ -3,11 +3,14 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+/// Returns the bytes that are allocated.
+pub type Probe = Box<dyn Fn() -> usize + Send + Sync>;
+
 /// Measures the memory in use and knows the settings that bound it.
 #[derive(Default)]
 pub struct MemoryGauge {
     /// Returns the bytes that are allocated. Not set, the resident memory stands in.
-    pub probe: OnceLock<fn() -> usize>,
+    pub probe: OnceLock<Probe>,
     /// The most bytes that were ever seen in use.
     peak: AtomicUsize,
     /// The setting `maxmemory`, in bytes; 0 for no bound.

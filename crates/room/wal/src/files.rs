@@ -26,7 +26,7 @@ pub trait Files: Send + Sync + 'static {
 }
 
 /// An open file.
-pub trait File: Send {
+pub trait File: Send + Sync {
     fn size(&self) -> io::Result<u64>;
 
     /// Reads at most the buffer's length; 0 is the end of the file.

@@ -27,7 +27,10 @@ pub(crate) fn run(core: &Core) {
             SyncMode::EverySecond => last_sync.elapsed() >= core.sync_every || core.tail.is_crowded(shared),
             SyncMode::No => false,
         };
-        let outcome = core.take_token().advance(sync);
+        let outcome = match shared.mode() {
+            SyncMode::EverySecond if sync => core.advance_and_sync_apart(),
+            _ => core.take_token().advance(sync),
+        };
         // A failure has been logged and is returned to every caller; this thread has no caller.
         if outcome.is_ok() && sync {
             last_sync = now();

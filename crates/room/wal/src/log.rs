@@ -1,11 +1,12 @@
 //! The log that callers hold.
 //!
 //! **Threads.** Any thread may append and commit. Writing and syncing are done by one thread
-//! at a time, the one that holds the *writer token*: a committing caller in [`SyncMode::Always`],
+//! at a time, the one that holds the *writer token*: a committing caller,
 //! or the flusher, a thread that the log owns and joins when it is closed. A caller that finds
 //! the token taken waits for its return and checks again; by then the bytes it waits for have
 //! usually been written with another caller's, and those that came meanwhile go together in one more
-//! round. That is the group commit.
+//! round. That is the group commit. The flusher of [`SyncMode::EverySecond`] gives the token back while
+//! the disk confirms, so that nobody who only writes waits for that.
 //!
 //! **Locks.** The token is not a held lock: the writer is taken out of its slot and put back,
 //! so no thread holds a mutex during I/O. The order, where two are held at once: the tail's
@@ -23,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{debug, error, info, warn};
 
 use crate::error::{DiskOperation, Failure, LogError, OpenError};
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::flusher;
 use crate::open;
 use crate::options::{Options, SyncMode};
@@ -32,7 +33,7 @@ use crate::recovery::Recovery;
 use crate::segment::path_of;
 use crate::shared::{Entry, Segment, Shared, State};
 use crate::tail::Tail;
-use crate::writer::{Current, Writer};
+use crate::writer::{Current, PendingSync, Writer};
 
 /// A write-ahead log that takes records.
 pub struct Log {
@@ -95,7 +96,7 @@ impl Log {
         let current = Current {
             header: last.header,
             path: last.path.clone(),
-            file: opening.last,
+            file: opening.last.into(),
         };
         let shared = Arc::new(Shared::new(end, options.mode, entries));
         let writer = Writer::new(
@@ -120,9 +121,7 @@ impl Log {
             opened_at: end,
         });
         let for_flusher = core.clone();
-        let flusher = thread::Builder::new()
-            .name("wal-flusher".to_owned())
-            .spawn(move || flusher::run(&for_flusher))
+        let flusher = nagaya_threads::spawn("wal-flusher", move || flusher::run(&for_flusher))
             .map_err(OpenError::io("starting the flusher of", dir))?;
         let recovery = Recovery::new(files, opening.segments, opening.torn);
         Ok((
@@ -143,20 +142,17 @@ impl Log {
     }
 
     /// Waits until the records up to a position are as safe as the mode promises: in
-    /// [`SyncMode::Always`] confirmed by the disk, otherwise only taken by a log that works.
+    /// [`SyncMode::Always`] confirmed by the disk, otherwise in the hands of the system.
     pub fn commit(&self, up_to: Position) -> Result<(), LogError> {
-        if self.core.shared.mode() == SyncMode::Always {
-            return self.sync(up_to);
-        }
-        match self.core.shared.check() {
-            // What is safe stays safe, whatever failed after it.
-            Err(_) if self.durable() >= up_to => Ok(()),
-            result => result,
-        }
+        self.advance_to(up_to, self.core.shared.mode() == SyncMode::Always)
     }
 
     /// Waits until the disk has confirmed the records up to a position, whatever the mode.
     pub fn sync(&self, up_to: Position) -> Result<(), LogError> {
+        self.advance_to(up_to, true)
+    }
+
+    fn advance_to(&self, up_to: Position, sync: bool) -> Result<(), LogError> {
         debug_assert!(
             up_to <= self.end(),
             "only positions that were given out can be waited for"
@@ -164,10 +160,14 @@ impl Log {
         let core = &*self.core;
         let mut slot = core.slot.lock();
         loop {
+            // What the disk has stays safe, whatever failed after it.
             if core.shared.durable() >= up_to.0 {
                 return Ok(());
             }
             core.shared.check()?;
+            if !sync && core.shared.written() >= up_to.0 {
+                return Ok(());
+            }
             match slot.take() {
                 Some(writer) => {
                     drop(slot);
@@ -175,7 +175,7 @@ impl Log {
                         core,
                         writer: Some(writer),
                     }
-                    .advance(true)?;
+                    .advance(sync)?;
                     slot = core.slot.lock();
                 }
                 None => core.token_returned.wait(&mut slot),
@@ -248,6 +248,11 @@ impl Log {
         Position(self.core.shared.durable())
     }
 
+    /// Returns up to where the system has the records.
+    pub fn written(&self) -> Position {
+        Position(self.core.shared.written())
+    }
+
     /// Returns the size of all segment files, as far as it counts.
     pub fn bytes_on_disk(&self) -> u64 {
         self.core.shared.bytes_on_disk()
@@ -302,6 +307,18 @@ impl Core {
             self.token_returned.wait(&mut slot);
         }
     }
+
+    /// Writes everything appended so far and has the disk confirm it, while others may write on.
+    pub(crate) fn advance_and_sync_apart(&self) -> Result<(), LogError> {
+        let mut token = self.take_token();
+        token.advance(false)?;
+        let Some((file, pending)) = token.begin_sync() else {
+            return Ok(());
+        };
+        drop(token);
+        pending.end(file.sync());
+        self.take_token().settle()
+    }
 }
 
 /// The exclusive right to write and sync; dropping it passes it on.
@@ -326,6 +343,29 @@ impl WriterToken<'_> {
         if sync && result.is_ok() {
             result = writer.sync();
         }
+        writer.free(core.shared.mode());
+        result.map_err(|failure| core.fail(failure))?;
+        core.tail.wake_waiting();
+        Ok(())
+    }
+
+    /// Lets the disk confirm everything written without this token; nothing to do when it has.
+    fn begin_sync(&mut self) -> Option<(Arc<dyn File>, Arc<PendingSync>)> {
+        let writer = self
+            .writer
+            .as_mut()
+            .expect("a token has the writer until it is dropped");
+        writer.begin_sync()
+    }
+
+    /// Takes what a sync without this token has brought, unless another has taken it.
+    fn settle(&mut self) -> Result<(), LogError> {
+        let core = self.core;
+        let writer = self
+            .writer
+            .as_mut()
+            .expect("a token has the writer until it is dropped");
+        let result = writer.settle();
         writer.free(core.shared.mode());
         result.map_err(|failure| core.fail(failure))?;
         core.tail.wake_waiting();

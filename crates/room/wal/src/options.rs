@@ -10,11 +10,12 @@ pub enum SyncMode {
     /// [`Log::commit`](crate::Log::commit) returns after the disk has confirmed; callers that
     /// come together share one confirmation.
     Always,
-    /// The system gets the bytes within [`Options::write_every`], the disk within
-    /// [`Options::sync_every`] and the time its confirmation takes.
+    /// [`Log::commit`](crate::Log::commit) returns after the system has the bytes: they survive
+    /// the process. The disk gets them within [`Options::sync_every`] and the time its
+    /// confirmation takes.
     EverySecond,
-    /// The system gets the bytes within [`Options::write_every`] and writes them when it
-    /// likes; the disk confirms only full segments and the closing of the log.
+    /// As before, but the system writes them to the disk when it likes; the disk confirms
+    /// only full segments and the closing of the log.
     No,
 }
 
@@ -31,7 +32,7 @@ pub struct Options {
     pub buffer_bytes_max: u64,
     /// The flusher writes at once when this much waits for it.
     pub write_bytes: usize,
-    /// The longest time that a record stays in memory only.
+    /// The longest time that a record which nobody commits stays in memory only.
     pub write_every: Duration,
     /// The pace of [`SyncMode::EverySecond`].
     pub sync_every: Duration,

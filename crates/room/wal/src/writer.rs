@@ -20,6 +20,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::{Condvar, Mutex};
+
 use crate::error::{DiskOperation, Failure};
 use crate::files::{File, Files, write_all};
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal};
@@ -36,7 +38,32 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct Current {
     pub(crate) header: SegmentHeader,
     pub(crate) path: PathBuf,
-    pub(crate) file: Box<dyn File>,
+    pub(crate) file: Arc<dyn File>,
+}
+
+/// A sync of the current file that runs without the writer. The file stays the current one until it is settled.
+pub(crate) struct PendingSync {
+    up_to: u64,
+    result: Mutex<Option<io::Result<()>>>,
+    ended: Condvar,
+}
+
+impl PendingSync {
+    /// Tells how the sync has ended.
+    pub(crate) fn end(&self, result: io::Result<()>) {
+        *self.result.lock() = Some(result);
+        self.ended.notify_all();
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut result = self.result.lock();
+        loop {
+            match result.take() {
+                Some(result) => return result,
+                None => self.ended.wait(&mut result),
+            }
+        }
+    }
 }
 
 pub(crate) struct Writer {
@@ -47,6 +74,8 @@ pub(crate) struct Writer {
     current: Current,
     /// Whether the current file must not be written or synced any more.
     untrusted: bool,
+    /// A sync under way. One at a time: the system tells a failure to one of them only.
+    pending: Option<Arc<PendingSync>>,
     written: u64,
     durable: u64,
     /// Sealed batches: those still to be written, and those whose memory may yet be needed.
@@ -73,6 +102,7 @@ impl Writer {
             segment_bytes,
             current,
             untrusted: false,
+            pending: None,
             written,
             durable,
             kept,
@@ -94,8 +124,38 @@ impl Writer {
         result
     }
 
+    /// Begins to have the disk confirm everything written: the caller syncs the file, reports the end to the
+    /// pending sync, and then calls [`Writer::settle`].
+    pub(crate) fn begin_sync(&mut self) -> Option<(Arc<dyn File>, Arc<PendingSync>)> {
+        if self.pending.is_some() || self.untrusted || self.durable == self.written {
+            return None;
+        }
+        let pending = Arc::new(PendingSync {
+            up_to: self.written,
+            result: Mutex::new(None),
+            ended: Condvar::new(),
+        });
+        self.pending = Some(Arc::clone(&pending));
+        Some((Arc::clone(&self.current.file), pending))
+    }
+
+    /// Waits for the end of a pending sync, if there is one, and takes what it has brought.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        let Some(pending) = self.pending.take() else {
+            return Ok(());
+        };
+        if let Err(error) = pending.wait() {
+            self.untrusted = true;
+            return Err(Failure::new(DiskOperation::Sync, &self.current.path, error));
+        }
+        self.durable = self.durable.max(pending.up_to);
+        self.shared.set_durable(self.durable);
+        Ok(())
+    }
+
     /// Has the disk confirm everything written.
     pub(crate) fn sync(&mut self) -> Result<(), Failure> {
+        self.settle()?;
         if self.durable == self.written {
             return Ok(());
         }
@@ -129,6 +189,8 @@ impl Writer {
     /// Tries to write and sync, somewhere trustworthy, all that a failure left undone.
     /// `Ok(false)` says that the memory for it is gone.
     pub(crate) fn heal(&mut self) -> Result<bool, Failure> {
+        // A failure makes the file untrusted, which is what follows.
+        self.settle().ok();
         if self.untrusted {
             if self.kept_from() > self.durable {
                 return Ok(false);
@@ -214,7 +276,11 @@ impl Writer {
             Ok(file)
         });
         let file = made.map_err(|error| Failure::new(DiskOperation::NewSegment, &path, error))?;
-        self.current = Current { header, path, file };
+        self.current = Current {
+            header,
+            path,
+            file: file.into(),
+        };
         self.shared.add_segment(Entry {
             start: header.start,
             follows: header.follows,

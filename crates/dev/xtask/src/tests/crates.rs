@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The floors of ARCHITECTURE.md, from the ground up.
 const FLOORS: &[&[&str]] = &[
-    &["resp", "config", "clock", "sql", "net"],
+    &["resp", "config", "clock", "sql", "net", "threads"],
     &[
         "command-spec",
         "store",
@@ -202,4 +202,31 @@ fn only_the_binaries_use_anyhow() {
 #[test]
 fn the_console_is_a_client_of_the_api() {
     assert_eq!(product()["console"].uses, Vec::<String>::new());
+}
+
+/// Text before the tests of a file.
+fn product_part(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+#[test]
+fn threads_of_the_product_end_the_process_when_they_panic() {
+    const APART: &[&str] = &["crates/base/threads/", "crates/dev/", "crates/bench/", "clients/"];
+    let mut plain = Vec::new();
+    for path in crate::source::rust_files() {
+        let name = path.to_string_lossy().into_owned();
+        let is_test = name.contains("/tests/") || name.contains("/benches/") || name.contains("/examples/");
+        if is_test || name.ends_with("tests.rs") || APART.iter().any(|apart| name.starts_with(apart)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(crate::source::root().join(&path)).expect("it was just listed");
+        let starts = ["thread::Builder", "thread::spawn("];
+        if starts.iter().any(|start| product_part(&text).contains(start)) {
+            plain.push(name);
+        }
+    }
+    assert!(
+        plain.is_empty(),
+        "start threads with `nagaya_threads::spawn`: {plain:#?}"
+    );
 }

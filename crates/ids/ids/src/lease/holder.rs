@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nagaya_redis_client::{Backoff, Need, Options, Run};
+use nagaya_threads::vital;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -138,7 +139,7 @@ impl Holder {
             backoff,
             status: sender,
         };
-        let task = tokio::spawn(task.run(stop.clone()));
+        let task = tokio::spawn(vital("ids lease", task.run(stop.clone())));
         Ok(Holder { status, stop, task })
     }
 

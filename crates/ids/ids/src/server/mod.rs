@@ -105,7 +105,7 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             let shared = Arc::clone(&server.shared);
             let event_loop = EventLoop::new(shared, own, server.inboxes.clone(), listeners)?;
-            let thread = nagaya_reactor::spawn(format!("ids-{own}"), move || event_loop.run())?;
+            let thread = nagaya_threads::spawn(format!("ids-{own}"), move || event_loop.run())?;
             server.threads.push(thread);
         }
         Ok(server)

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use nagaya_jobs::event::EventFilter;
 use nagaya_jobs::service::Jobs;
 use nagaya_jobs::{Error, JobId, Visibility};
+use nagaya_threads::vital;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -56,7 +57,7 @@ impl Feed {
             begun: Notify::new(),
         });
         let end = CancellationToken::new();
-        let follower = follower::follow(Arc::clone(&inner));
+        let follower = vital("jobs feed", follower::follow(Arc::clone(&inner)));
         // Ends with the last handle.
         tokio::spawn(end.clone().run_until_cancelled_owned(follower));
         Feed {

@@ -18,6 +18,7 @@ use nagaya_client::{Endpoint, Secret};
 use nagaya_jobs::queue::{Counted, Push};
 use nagaya_jobs::service::Jobs;
 use nagaya_jobs::{Error, QueueName, Visibility};
+use nagaya_threads::vital;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -138,7 +139,8 @@ impl PushDelivery {
         tracing::info!(%queue, url = push.url, concurrency = push.concurrency, "pushing jobs to an endpoint");
         let stop = CancellationToken::new();
         let runner = Runner::new(self.jobs.clone(), queue.clone(), endpoint, push.concurrency);
-        self.tasks.spawn(runner.run(stop.clone(), self.cut.clone()));
+        let running = runner.run(stop.clone(), self.cut.clone());
+        self.tasks.spawn(vital("jobs push", running));
         self.runners.insert(queue, (push, stop));
     }
 }

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nagaya_threads::vital;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -61,7 +62,8 @@ impl<I: Item, T: Send + 'static> Batcher<I, T> {
         // A call has at least one item, so the limit on items is reached first.
         let (calls, received) = mpsc::channel(bounds.waiting_max.max(1) * 2);
         let waiting = Arc::new(AtomicUsize::new(0));
-        tasks.spawn(run(bounds, meter, Arc::clone(&waiting), received, send));
+        let sending = run(bounds, meter, Arc::clone(&waiting), received, send);
+        tasks.spawn(vital("jobs batcher", sending));
         Batcher {
             calls: Mutex::new(Some(calls)),
             waiting,

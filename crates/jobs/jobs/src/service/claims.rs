@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_threads::vital;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,7 @@ impl Claims {
             batch_max: config.report_batch_max,
             poll: config.poll,
         };
-        tasks.spawn(broker.run(received, shutdown.clone()));
+        tasks.spawn(vital("jobs claims", broker.run(received, shutdown.clone())));
         Claims { requests }
     }
 

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_threads::vital;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,7 +38,8 @@ impl EventReader {
         shutdown: &CancellationToken,
         tasks: &TaskTracker,
     ) -> EventReader {
-        tasks.spawn(run(store, Arc::clone(wakeups), config.poll, shutdown.clone()));
+        let reading = run(store, Arc::clone(wakeups), config.poll, shutdown.clone());
+        tasks.spawn(vital("jobs events", reading));
         EventReader {
             wakeups: Arc::clone(wakeups),
             poll: config.poll,

@@ -14,6 +14,7 @@ use nagaya_fanout::{Access, Fanout, FanoutConfig, IdSource, RequestIdKind, Serve
 use nagaya_ids::mint::Mint;
 use nagaya_redis_client::RedisUrl;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_threads::panic_point;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use reload::{Reload, reload_from_settings};
@@ -142,6 +143,7 @@ impl Service for FanoutService {
                 }
             }
             ready.ready();
+            panic_point("fanout");
             ready.set_detail(match fanout.endpoints().iter().len() {
                 0 => "no endpoints yet; name them in [fanout.endpoints]".to_owned(),
                 endpoints => format!("{endpoints} endpoints, store {}", fanout.store().kind()),
@@ -178,5 +180,17 @@ impl Service for FanoutService {
             }
             Ok(words)
         })
+    }
+
+    fn again(&self) -> Option<Box<dyn Service>> {
+        Some(Box::new(FanoutService {
+            fanout: Arc::clone(&self.fanout),
+            server: self.server.try_clone().ok()?,
+            address: self.address,
+            tls: self.tls.clone(),
+            reload: self.reload.clone(),
+            monitor: self.monitor,
+            room: self.room.clone(),
+        }))
     }
 }

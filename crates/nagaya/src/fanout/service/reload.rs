@@ -1,5 +1,7 @@
 //! Reads the endpoints again on SIGHUP.
 
+use std::sync::Arc;
+
 use nagaya_config::Flag;
 use nagaya_fanout::{Fanout, FanoutConfig};
 use tokio::signal::unix::{SignalKind, signal};
@@ -9,11 +11,11 @@ use crate::app::settings;
 use crate::cli::GlobalArgs;
 
 /// Reads the section anew from where it came.
-pub(crate) type Reload = Box<dyn Fn() -> anyhow::Result<FanoutConfig> + Send + Sync>;
+pub(crate) type Reload = Arc<dyn Fn() -> anyhow::Result<FanoutConfig> + Send + Sync>;
 
 /// From the settings: file, environment and flags.
 pub(crate) fn reload_from_settings(global: GlobalArgs, flags: Vec<Flag>) -> Reload {
-    Box::new(move || Ok(settings::load(&global, flags.clone())?.section()))
+    Arc::new(move || Ok(settings::load(&global, flags.clone())?.section()))
 }
 
 /// Reloads the endpoints at every SIGHUP. Never returns. Invalid settings change nothing.

@@ -109,7 +109,7 @@ impl Plan {
             (None, _) => house.drain_timeout,
         };
         let reload: Reload =
-            Box::new(move || Ok(configure(&args, settings::load(&global, flags.clone())?.section())?.config));
+            Arc::new(move || Ok(configure(&args, settings::load(&global, flags.clone())?.section())?.config));
         Ok(Plan {
             config,
             drain_timeout,

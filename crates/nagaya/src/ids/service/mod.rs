@@ -27,6 +27,7 @@ use nagaya_ids::server::{ListenAddress, Listener, Server, ServerConfig, Stats};
 use nagaya_ids_api::IdsApi;
 use nagaya_redis_client::{Client, RedisUrl};
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_threads::panic_point;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -46,7 +47,11 @@ const OWN_ROOM_TRIES: u32 = 20;
 /// How much longer than the delay of a new number a request for ids waits.
 const OPENING_SLACK: Duration = Duration::from_secs(2);
 
+/// The state of the lease under way, once there is one.
+type LeaseStatus = watch::Sender<Option<watch::Receiver<Status>>>;
+
 /// Where the number comes from.
+#[derive(Clone)]
 pub(crate) enum Source {
     /// Set in the configuration; its uniqueness is not checked.
     Fixed(u64),
@@ -101,6 +106,7 @@ impl Source {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct Leased {
     pub(crate) url: RedisUrl,
     pub(crate) options: HolderOptions,
@@ -108,6 +114,7 @@ pub(crate) struct Leased {
 }
 
 /// The pool is in an engine of this very process.
+#[derive(Clone)]
 pub(crate) struct OwnRoom {
     /// To wait for the engine, when it is in this process.
     pub(crate) readiness: Option<Readiness>,
@@ -125,8 +132,9 @@ pub(crate) struct IdsService {
     stats: Arc<Stats>,
     opened: watch::Sender<bool>,
     readiness_gate: ReadinessGate,
-    metrics: Arc<Metrics>,
     held_since_ms: Arc<AtomicU64>,
+    /// The state of the lease under way, for the metrics.
+    status: LeaseStatus,
 }
 
 impl IdsService {
@@ -171,6 +179,14 @@ impl IdsService {
             idle_timeout: config.idle_timeout,
             ..ServerConfig::default()
         };
+        let status = LeaseStatus::default();
+        register(
+            &metrics,
+            &mint,
+            &stats,
+            matches!(source, Source::Fixed(_)),
+            &status,
+        );
         Ok(IdsService {
             listener,
             address,
@@ -180,8 +196,8 @@ impl IdsService {
             stats,
             opened,
             readiness_gate,
-            metrics,
             held_since_ms: Arc::default(),
+            status,
         })
     }
 
@@ -236,10 +252,13 @@ impl Service for IdsService {
                 mint,
                 stats,
                 opened,
-                metrics,
                 held_since_ms,
+                status,
                 ..
             } = *self;
+            // What an earlier run has left holds the lock of the name.
+            mint.set_permit(None);
+            status.send_replace(None);
             let mut front = Front {
                 unstarted: Some((listener, server_config)),
                 server: None,
@@ -251,7 +270,6 @@ impl Service for IdsService {
             };
             match source {
                 Source::Fixed(worker) => {
-                    front.register(&metrics, None);
                     front.use_number(Arc::new(FixedPermit::new(worker)))?;
                     front.ready.ready();
                     shutdown.draining().await;
@@ -259,9 +277,24 @@ impl Service for IdsService {
                     shutdown.stopped().await;
                     Ok(Vec::new())
                 }
-                Source::Leased(leased) => lease(*leased, front, &metrics, &shutdown).await,
+                Source::Leased(leased) => lease(*leased, front, &status, &shutdown).await,
             }
         })
+    }
+
+    fn again(&self) -> Option<Box<dyn Service>> {
+        Some(Box::new(IdsService {
+            listener: self.listener.try_clone().ok()?,
+            address: self.address,
+            server_config: self.server_config.clone(),
+            source: self.source.clone(),
+            mint: Arc::clone(&self.mint),
+            stats: Arc::clone(&self.stats),
+            opened: self.opened.clone(),
+            readiness_gate: self.readiness_gate.clone(),
+            held_since_ms: Arc::clone(&self.held_since_ms),
+            status: self.status.clone(),
+        }))
     }
 }
 
@@ -269,7 +302,7 @@ impl Service for IdsService {
 async fn lease(
     leased: Leased,
     mut front: Front,
-    metrics: &Metrics,
+    shown: &LeaseStatus,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Vec<String>> {
     let client = Client::new(leased.url, pool_options(&leased.options.timing))?;
@@ -287,7 +320,7 @@ async fn lease(
         make_first_pool(&pool, room).await?;
     }
     let holder = Holder::start(pool.clone(), leased.options)?;
-    front.register(metrics, Some(holder.status()));
+    shown.send_replace(Some(holder.status()));
     let mut status = holder.status();
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -297,6 +330,9 @@ async fn lease(
             if let Err(error) = make_missing_pool(&pool, room.range).await {
                 tracing::debug!(error = format!("{error:#}"), "pool not made");
             }
+        }
+        if matches!(now, Status::Open(_)) {
+            panic_point("ids");
         }
         front.follow(now)?;
         tokio::select! {
@@ -433,27 +469,25 @@ impl Front {
             }
         }
     }
+}
 
-    fn register(&self, metrics: &Metrics, status: Option<watch::Receiver<Status>>) {
-        let (mint, stats) = (Arc::clone(&self.mint), Arc::clone(&self.stats));
-        metrics.register(move || {
-            let stats = stats.snapshot(&mint);
-            let usable = match &status {
-                None => true,
-                Some(status) => {
-                    matches!(&*status.borrow(), Status::Open(window) if window.check(boot_now()).is_ok())
-                }
-            };
-            IdsStats {
-                connections: stats.curr_connections,
-                connections_refused: stats.rejected_connections,
-                requests: stats.cmd_get,
-                requests_failed: stats.get_misses,
-                issued: stats.get_hits,
-                worker: stats.worker,
-                usable,
-                clock_behind_ms: stats.clock_behind_ms,
-            }
-        });
-    }
+/// Registers the metrics, once for all runs.
+fn register(metrics: &Metrics, mint: &Arc<Mint>, stats: &Arc<Stats>, is_fixed: bool, status: &LeaseStatus) {
+    let (mint, stats, status) = (Arc::clone(mint), Arc::clone(stats), status.clone());
+    metrics.register(move || {
+        let stats = stats.snapshot(&mint);
+        let is_open = |status: &watch::Receiver<Status>| {
+            matches!(&*status.borrow(), Status::Open(window) if window.check(boot_now()).is_ok())
+        };
+        IdsStats {
+            connections: stats.curr_connections,
+            connections_refused: stats.rejected_connections,
+            requests: stats.cmd_get,
+            requests_failed: stats.get_misses,
+            issued: stats.get_hits,
+            worker: stats.worker,
+            usable: is_fixed || status.borrow().as_ref().is_some_and(is_open),
+            clock_behind_ms: stats.clock_behind_ms,
+        }
+    });
 }

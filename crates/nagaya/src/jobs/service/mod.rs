@@ -7,7 +7,6 @@ mod config;
 mod deliver;
 mod stats;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -19,8 +18,10 @@ use nagaya_jobs_api::{Api, AuthConfig, PushConfig, PushDelivery};
 use nagaya_jobs_postgres::PgStore;
 use nagaya_jobs_sqlite::SqliteJobs;
 use nagaya_telemetry::metrics::Metrics;
+use nagaya_threads::vital;
 use tokio_util::sync::CancellationToken;
 
+use crate::app::data_dir::DataDir;
 use crate::app::readiness::Ready;
 use crate::app::service::{Running, Service, Shutdown};
 use crate::app::settings::Settings;
@@ -48,7 +49,7 @@ impl JobsService {
     /// Opens the store; call it within the runtime.
     pub(crate) async fn open(
         settings: &Settings,
-        data: &Path,
+        data: Option<&DataDir>,
         metrics: &Metrics,
     ) -> anyhow::Result<JobsService> {
         let (config, house, http) = (&settings.jobs, &settings.house, &settings.http);
@@ -66,15 +67,16 @@ impl JobsService {
                 )
             }
             None => {
-                let folder = data.join(FOLDER);
+                let data = data.context("jobs without PostgreSQL need a data folder")?;
+                let folder = data.path().join(FOLDER);
                 std::fs::create_dir_all(&folder)
                     .with_context(|| format!("cannot make {}", folder.display()))?;
                 let path = folder.join(FILE);
-                let store = SqliteJobs::open(
-                    &path,
-                    &nagaya_jobs_sqlite::Options::default(),
-                    Arc::new(SystemClock),
-                );
+                let options = nagaya_jobs_sqlite::Options {
+                    ground: data.ground().clone(),
+                    ..nagaya_jobs_sqlite::Options::default()
+                };
+                let store = SqliteJobs::open(&path, &options, Arc::new(SystemClock));
                 let store = store.with_context(|| format!("jobs cannot be kept in {}", path.display()))?;
                 (Arc::new(store), "SQLite")
             }
@@ -137,10 +139,13 @@ impl Service for JobsService {
                 closing,
                 place,
             } = *self;
-            let outgoing = tokio::spawn(outgoing.run(jobs.clone(), closing.child_token()));
-            let gauges = tokio::spawn(gauges.run(closing.child_token()));
+            let outgoing = tokio::spawn(vital(
+                "jobs deliveries",
+                outgoing.run(jobs.clone(), closing.child_token()),
+            ));
+            let gauges = tokio::spawn(vital("jobs gauges", gauges.run(closing.child_token())));
             let push = PushDelivery::new(jobs.clone(), push);
-            let push = tokio::spawn(push.run(closing.child_token()));
+            let push = tokio::spawn(vital("jobs push rounds", push.run(closing.child_token())));
             ready.set_detail(format!("in {place}"));
             ready.ready();
             shutdown.draining().await;

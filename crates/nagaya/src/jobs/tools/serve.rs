@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::app::data_dir::DataDir;
+use crate::app::ground_watch;
 use crate::app::readiness::Readiness;
 use crate::app::service::Service;
 use crate::app::settings::{self, Settings};
@@ -95,8 +96,7 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         None => Some(DataDir::claim(&settings.house.data)?),
     };
     let readiness = Readiness::new(&["jobs", "http"]);
-    let folder = data.as_ref().map_or(settings.house.data.as_path(), DataDir::path);
-    let jobs = JobsService::open(&settings, folder, &metrics).await?;
+    let jobs = JobsService::open(&settings, data.as_ref(), &metrics).await?;
     let state = HttpState {
         config: settings.http.clone(),
         readiness: readiness.clone(),
@@ -115,6 +115,14 @@ async fn run(settings: Settings, stop: CancellationToken) -> anyhow::Result<()> 
         data.keep();
     }
     let services: Vec<Box<dyn Service>> = vec![Box::new(jobs), Box::new(http)];
+    let ground = data
+        .as_ref()
+        .map(|data| data.ground().clone())
+        .unwrap_or_default();
+    let watched = ground_watch::watch(ground, readiness.clone(), vec!["jobs"]);
     let supervisor = Supervisor::new(services, readiness, settings.house.drain_timeout);
-    supervisor.run(stop, || info!(http = %address, "ready")).await
+    tokio::select! {
+        ended = supervisor.run(stop, || info!(http = %address, "ready")) => ended,
+        () = watched => unreachable!("it never ends"),
+    }
 }

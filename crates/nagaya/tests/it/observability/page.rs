@@ -15,8 +15,9 @@ what to alert on, [alerts.yml](alerts.yml) does it, [grafana.json](grafana.json)
 ";
 
 /// Parts of the page: how its metrics begin, its title, and when they are there.
-const PARTS: [(&str, &str, &str); 9] = [
+const PARTS: [(&str, &str, &str); 10] = [
     ("nagaya_build", "The binary", ""),
+    ("nagaya_component_", "The components", "Told by `nagaya up`."),
     ("process_", "The process", ""),
     ("nagaya_http_", "HTTP", ""),
     (

@@ -256,7 +256,7 @@ impl Proxy {
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = nagaya_reactor::spawn(name, work);
+        let thread = nagaya_threads::spawn(name, work);
         self.threads.push(thread.map_err(Error::Thread)?);
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nagaya_clock::Sleep;
@@ -126,8 +126,7 @@ impl AccessLog {
             errors: AtomicU64::new(0),
         });
         let worker = shared.clone();
-        let thread = thread::Builder::new().name("room-access".into());
-        let thread = thread.spawn(move || worker.work(&sink))?;
+        let thread = nagaya_threads::spawn("room-access", move || worker.work(&sink))?;
         Ok(AccessLog {
             shared,
             thread: Some(thread),

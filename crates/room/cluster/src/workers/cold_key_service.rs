@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use nagaya_clock::Sleep;
 use nagaya_tiering::cold::{ColdTier, Status, TagRow};
@@ -54,10 +54,10 @@ impl ColdKeyService {
             places: BTreeMap::new(),
             last_cursor: 0,
         };
-        let thread = thread::Builder::new().name("room-cold-keys".into());
+        let thread = nagaya_threads::spawn("room-cold-keys", move || reader.work(queue))?;
         Ok(ColdKeyService {
             questions: Some(questions),
-            thread: Some(thread.spawn(move || reader.work(queue))?),
+            thread: Some(thread),
         })
     }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nagaya_clock::Sleep;
@@ -102,8 +102,9 @@ impl LoadPool {
         };
         for number in 0..config.threads.max(1) {
             let shared = pool.shared.clone();
-            let thread = thread::Builder::new().name(format!("room-load-{number}"));
-            pool.threads.push(thread.spawn(move || shared.work())?);
+            let name = format!("room-load-{number}");
+            pool.threads
+                .push(nagaya_threads::spawn(name, move || shared.work())?);
         }
         Ok(pool)
     }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nagaya_clock::Sleep;
@@ -77,7 +77,7 @@ impl TagAdmin for TagService {
         };
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
-        match thread::Builder::new().name("room-tags".into()).spawn(work) {
+        match nagaya_threads::spawn("room-tags", work) {
             Ok(thread) => threads.push(thread),
             // The callback went with the thread, so the client waits until it gives up.
             Err(error) => tracing::error!(%error, "no thread for a request about tags"),

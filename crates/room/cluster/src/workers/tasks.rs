@@ -90,8 +90,8 @@ impl Tasks {
 
     fn spawn(&mut self, name: &str, run: fn(&Shared)) -> std::io::Result<()> {
         let shared = self.shared.clone();
-        let thread = thread::Builder::new().name(name.to_owned());
-        self.threads.push(thread.spawn(move || run(&shared))?);
+        self.threads
+            .push(nagaya_threads::spawn(name, move || run(&shared))?);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nagaya_postgres_client::{Migration, Migrations, Pool, PostgresUrl};
 use nagaya_sql::block;
+use nagaya_threads::vital;
 use tokio::runtime::{self, Runtime};
 
 use super::error::{OpenError, cold_error};
@@ -68,7 +69,8 @@ pub(super) fn open(url: &str, options: Options) -> Result<PostgresCold, OpenErro
     })?;
     let miss_filter = MissFilter::new(lag);
     if options.filter && !lag.is_zero() {
-        runtime.spawn(miss_filter::keep_up(pool.clone(), miss_filter.filter()));
+        let keeping_up = miss_filter::keep_up(pool.clone(), miss_filter.filter());
+        runtime.spawn(vital("room miss filter", keeping_up));
     }
     Ok(PostgresCold {
         pool,

@@ -35,7 +35,8 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             decode: false,
-            readers: 4,
+            // One for each of four threads that load, and one for lists.
+            readers: 5,
             busy_timeout: Duration::from_secs(5),
             cache_bytes: 64 << 20,
             mmap_bytes: 256 << 20,

@@ -169,6 +169,7 @@ fn saved_at_s(ctx: &Ctx<'_, '_>) -> i64 {
 /// Waits until the cold tier has everything. Without one there is nothing to wait for, and tools that call
 /// this and the next two as a matter of routine still get the answer they know.
 fn save(ctx: &mut Ctx<'_, '_>) -> Reply {
+    check_journal(ctx)?;
     if let Some(tiering) = ctx.db.tiering
         && !ctx.session.is_saved(tiering)
     {
@@ -183,6 +184,7 @@ fn bgsave(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.args.len() > 2 || (ctx.args.len() == 2 && !ctx.is(1, "SCHEDULE")) {
         return Err(CommandError::Syntax);
     }
+    check_journal(ctx)?;
     if let Some(tiering) = ctx.db.tiering {
         (tiering.save_soon)();
     }
@@ -190,8 +192,18 @@ fn bgsave(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
+/// Refuses to call something saved that could not be found again.
+fn check_journal(ctx: &Ctx<'_, '_>) -> Result<(), CommandError> {
+    let Some(journal) = ctx.server().journal() else {
+        return Ok(());
+    };
+    let checked = journal.check();
+    checked.map_err(|failure| CommandError::coded(failure.to_string()))
+}
+
 /// BGREWRITEAOF
 fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> Reply {
+    check_journal(ctx)?;
     if let Some(tiering) = ctx.db.tiering {
         (tiering.save_soon)();
     }

@@ -3,34 +3,44 @@
 use std::sync::Arc;
 
 use nagaya_keyspace::effects::{Journal, JournalError, SyncWhen};
-use nagaya_wal::{Log, LogError, SyncMode};
+use nagaya_process::Ground;
+use nagaya_wal::{Log, LogError, Position, SyncMode};
 
-pub(super) struct LogJournal(pub(super) Arc<Log>);
+pub(super) struct LogJournal {
+    pub(super) log: Arc<Log>,
+    pub(super) ground: Ground,
+}
 
 impl Journal for LogJournal {
     fn append(&self, record: &[u8]) -> Result<u64, JournalError> {
-        self.0
+        self.log
             .append(record)
             .map(|position| position.0)
             .map_err(|error| refusal(&error))
     }
 
     fn bytes(&self) -> u64 {
-        self.0.bytes_on_disk()
+        self.log.bytes_on_disk()
     }
 
     #[inline]
     fn wants_commit(&self) -> bool {
         // Readers wait too: a value that they have seen must survive a crash.
-        self.0.mode() == SyncMode::Always && self.0.durable() < self.0.end()
+        self.safe() < self.log.end()
     }
 
     fn commit(&self) -> Result<(), JournalError> {
-        self.0.commit(self.0.end()).map_err(|error| refusal(&error))
+        self.log.commit(self.log.end()).map_err(|error| refusal(&error))
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        self.ground.check().map_err(|lost| JournalError {
+            reason: lost.to_string(),
+        })
     }
 
     fn set_sync(&self, when: SyncWhen) {
-        self.0.set_mode(match when {
+        self.log.set_mode(match when {
             SyncWhen::Always => SyncMode::Always,
             SyncWhen::EverySecond => SyncMode::EverySecond,
             SyncWhen::Never => SyncMode::No,
@@ -38,7 +48,19 @@ impl Journal for LogJournal {
     }
 
     fn is_durable(&self, position: u64) -> bool {
-        self.0.mode() != SyncMode::Always || self.0.durable().0 >= position
+        self.safe().0 >= position
+    }
+}
+
+impl LogJournal {
+    /// Returns up to where records are as safe as the settings promise: on the disk, or at least out of the
+    /// hands of this process.
+    #[inline]
+    fn safe(&self) -> Position {
+        match self.log.mode() {
+            SyncMode::Always => self.log.durable(),
+            SyncMode::EverySecond | SyncMode::No => self.log.written(),
+        }
     }
 }
 
@@ -59,16 +81,22 @@ mod tests {
     fn records_are_waited_for_from_the_moment_that_the_settings_say_so() {
         let folder = Folder::new("journal");
         let (log, _) = Log::open(folder.path(), &Options::default(), Arc::new(OsFiles)).unwrap();
-        let journal = LogJournal(Arc::new(log));
-        let position = journal.append(b"record").unwrap();
-        assert!(!journal.wants_commit() && journal.is_durable(position));
+        let log = Arc::new(log);
+        let journal = LogJournal {
+            log: Arc::clone(&log),
+            ground: Ground::default(),
+        };
+        let commits = |record: &[u8]| {
+            let position = journal.append(record).unwrap();
+            assert!(journal.wants_commit() && !journal.is_durable(position));
+            journal.commit().unwrap();
+            assert!(!journal.wants_commit() && journal.is_durable(position));
+        };
+        commits(b"in the system's hands");
         journal.set_sync(SyncWhen::Always);
-        let position = journal.append(b"another").unwrap();
-        assert!(journal.wants_commit() && !journal.is_durable(position));
-        journal.commit().unwrap();
-        assert!(!journal.wants_commit() && journal.is_durable(position));
+        commits(b"on the disk");
+        assert_eq!(log.durable(), log.end());
         journal.set_sync(SyncWhen::Never);
-        journal.append(b"last").unwrap();
-        assert!(!journal.wants_commit());
+        commits(b"in the system's hands again");
     }
 }

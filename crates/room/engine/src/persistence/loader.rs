@@ -1,12 +1,13 @@
 //! Loads tags from the cold tier for the requests that wait for them.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
 use nagaya_keyspace::residency::{ColdRequest, LoadOrder};
 use parking_lot::Mutex;
 
+use super::walker::ClientQuery;
 use crate::engine::Shared;
 
 /// The number of loading threads. Loads wait for the disk more than for a processor.
@@ -18,21 +19,20 @@ const LOADS_MAX: usize = 64;
 pub(crate) fn start(
     shared: &Arc<Shared>,
     orders: Receiver<ColdRequest>,
+    questions: &Sender<ClientQuery>,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let orders = Arc::new(Mutex::new(orders));
     let threads = (0..THREADS).map(|number| {
-        let (shared, orders) = (Arc::clone(shared), Arc::clone(&orders));
-        std::thread::Builder::new()
-            .name(format!("nagaya-load-{number}"))
-            .spawn(move || while serve(&shared, &orders) {})
+        let (shared, orders, questions) = (Arc::clone(shared), Arc::clone(&orders), questions.clone());
+        let work = move || while serve(&shared, &orders, &questions) {};
+        nagaya_threads::spawn(format!("nagaya-load-{number}"), work)
     });
     threads.collect()
 }
 
 /// Executes the queued loads. Returns false when no more can come.
-fn serve(shared: &Shared, orders: &Mutex<Receiver<ColdRequest>>) -> bool {
+fn serve(shared: &Shared, orders: &Mutex<Receiver<ColdRequest>>, questions: &Sender<ClientQuery>) -> bool {
     let mut loads = Vec::new();
-    let mut question = None;
     {
         let orders = orders.lock();
         let Ok(first) = orders.recv() else { return false };
@@ -40,18 +40,18 @@ fn serve(shared: &Shared, orders: &Mutex<Receiver<ColdRequest>>) -> bool {
         while let Some(order) = next {
             match order {
                 ColdRequest::Load(load) => loads.push(load),
-                ColdRequest::Ask(asked, client) => question = Some((asked, client)),
+                ColdRequest::Ask(asked, client) => {
+                    // When the receiver is gone, the engine is ending and so are its clients.
+                    questions.send((asked, client)).ok();
+                }
                 ColdRequest::End => return false,
             }
             // Another thread takes the rest.
-            let full = question.is_some() || loads.len() >= LOADS_MAX;
+            let full = loads.len() >= LOADS_MAX;
             next = if full { None } else { orders.try_recv().ok() };
         }
     }
     load(shared, &loads);
-    if let Some((asked, client)) = question {
-        shared.server.keyspace.answer(&asked, &client);
-    }
     true
 }
 

@@ -2,11 +2,13 @@
 //! recovery after a crash, and the threads that serve them.
 
 mod functions;
+mod grounded_files;
 mod journal;
 mod loader;
 mod recovery;
 mod saver;
 mod signal;
+mod walker;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use nagaya_keyspace::effects::JournalError;
 use nagaya_keyspace::residency::Tiering;
+use nagaya_process::Ground;
 use nagaya_tiering::cold::{ColdError, ColdTier};
 use nagaya_wal::{Files, Log, LogError, Options, OsFiles, Position, SyncMode};
 
@@ -23,6 +27,7 @@ pub use recovery::{RecoveryError, checkpoint};
 use crate::config::{Fsync, RoomConfig};
 use crate::engine::Shared;
 use crate::error::Error;
+use grounded_files::GroundedFiles;
 use journal::LogJournal;
 use saver::{Rules, Saver};
 use signal::Signal;
@@ -37,13 +42,24 @@ pub struct Storage {
     pub log_dir: PathBuf,
     /// The file system that the log is on.
     pub files: Arc<dyn Files>,
+    /// The places that must not be lost while the engine runs. It adds the log's folder.
+    pub ground: Ground,
 }
 
 impl Storage {
     /// Keeps the log in a folder of this machine.
     pub fn new(cold: Arc<dyn ColdTier>, log_dir: PathBuf) -> Storage {
-        let files = Arc::new(OsFiles);
-        Storage { cold, log_dir, files }
+        Storage {
+            cold,
+            log_dir,
+            files: Arc::new(OsFiles),
+            ground: Ground::default(),
+        }
+    }
+
+    /// Watches these places, too.
+    pub fn on(self, ground: Ground) -> Storage {
+        Storage { ground, ..self }
     }
 }
 
@@ -53,6 +69,7 @@ pub(crate) struct Persistence {
     signal: Arc<Signal>,
     saver: JoinHandle<()>,
     readers: Vec<JoinHandle<()>>,
+    walker: JoinHandle<()>,
     filter: JoinHandle<()>,
 }
 
@@ -63,7 +80,16 @@ impl Persistence {
         config: &RoomConfig,
         storage: Storage,
     ) -> Result<Persistence, Error> {
-        let Storage { cold, log_dir, files } = storage;
+        let Storage {
+            cold,
+            log_dir,
+            files,
+            ground,
+        } = storage;
+        let files = Arc::new(GroundedFiles {
+            files,
+            ground: ground.clone(),
+        });
         let cold_error = |source: ColdError| Error::Recovery(source.into());
         let totals = cold.totals().map_err(cold_error)?;
         let newest = cold.newest().map_err(cold_error)?;
@@ -75,6 +101,17 @@ impl Persistence {
         };
         let opened = Log::open(&log_dir, &options, files);
         let (log, mut recovery) = opened.map_err(|source| Error::Recovery(source.into()))?;
+        // A log that is not in a folder of this machine, as in tests, has no place to lose.
+        if log_dir.exists() {
+            ground.watch(&log_dir).map_err(Error::Ground)?;
+        }
+        let told = Arc::downgrade(shared);
+        ground.on_loss(move |lost| {
+            if let Some(shared) = told.upgrade() {
+                let reason = lost.to_string();
+                shared.server.fail_journal(JournalError { reason });
+            }
+        });
         let log = Arc::new(log);
         if checkpoint > 0 {
             let skipped = recovery.skip_to(Position(checkpoint));
@@ -105,7 +142,13 @@ impl Persistence {
             idle_after: config.idle_after,
             log_bytes_max: config.log_max.0,
         };
-        let mut saver = Saver::new(Arc::clone(shared), Arc::clone(&log), Arc::clone(&signal), rules);
+        let mut saver = Saver::new(
+            Arc::clone(shared),
+            Arc::clone(&log),
+            Arc::clone(&signal),
+            ground.clone(),
+            rules,
+        );
         let done = recovery::replay(&shared.server, &mut saver, &mut recovery, &replayed);
         let done = done.map_err(Error::Recovery)?;
         replayed.store(u64::MAX, Ordering::Release);
@@ -117,18 +160,20 @@ impl Persistence {
                 "the write-ahead log has been replayed"
             );
         }
-        shared.server.set_journal(Arc::new(LogJournal(Arc::clone(&log))));
-        let readers = loader::start(shared, orders).map_err(Error::Thread)?;
+        shared.server.set_journal(Arc::new(LogJournal {
+            log: Arc::clone(&log),
+            ground,
+        }));
+        let (questions, walker) = walker::start(shared).map_err(Error::Thread)?;
+        let readers = loader::start(shared, orders, &questions).map_err(Error::Thread)?;
         let filter = start_filter(shared, cold).map_err(Error::Thread)?;
-        let saver = std::thread::Builder::new()
-            .name("nagaya-save".to_owned())
-            .spawn(move || saver.run())
-            .map_err(Error::Thread)?;
+        let saver = nagaya_threads::spawn("nagaya-save", move || saver.run()).map_err(Error::Thread)?;
         Ok(Persistence {
             log,
             signal,
             saver,
             readers,
+            walker,
             filter,
         })
     }
@@ -139,7 +184,10 @@ impl Persistence {
         if let Some(tiering) = shared.server.keyspace.tiering.get() {
             tiering.end_loads(self.readers.len());
         }
-        let threads = self.readers.into_iter().chain([self.saver, self.filter]);
+        let threads = self
+            .readers
+            .into_iter()
+            .chain([self.walker, self.saver, self.filter]);
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a persistence thread panicked");
@@ -152,13 +200,11 @@ impl Persistence {
 /// Starts to add every tag of the cold tier to the filter, while the engine serves clients.
 fn start_filter(shared: &Arc<Shared>, cold: Arc<dyn ColdTier>) -> std::io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    std::thread::Builder::new()
-        .name("nagaya-filter".to_owned())
-        .spawn(move || {
-            if let Err(error) = fill_filter(&shared, &*cold) {
-                tracing::error!(%error, "could not list the tags: every absent key is looked up in the cold tier");
-            }
-        })
+    nagaya_threads::spawn("nagaya-filter", move || {
+        if let Err(error) = fill_filter(&shared, &*cold) {
+            tracing::error!(%error, "could not list the tags: every absent key is looked up in the cold tier");
+        }
+    })
 }
 
 fn fill_filter(shared: &Shared, cold: &dyn ColdTier) -> Result<(), ColdError> {

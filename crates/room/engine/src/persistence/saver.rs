@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use nagaya_keyspace::effects::JournalError;
 use nagaya_keyspace::residency::{GENERATION, Taken, Tiering};
+use nagaya_process::{Ground, Lost};
 use nagaya_tiering::cold::{ColdError, Committed, Snapshot, Version};
 use nagaya_wal::{Log, Position};
+use parking_lot::Mutex;
 
 use super::signal::{Signal, Woken};
 use crate::engine::Shared;
-use crate::memory::{resident_bytes, used_bytes};
+use crate::memory::{MemoryLook, SlackGauge, resident_bytes, used_bytes};
 
 /// The saver's nice value: threads that serve clients come first.
 const NICE: i32 = 5;
@@ -53,6 +55,7 @@ pub(crate) struct Saver {
     shared: Arc<Shared>,
     log: Arc<Log>,
     signal: Arc<Signal>,
+    ground: Ground,
     rules: Rules,
     /// Where the search for idle tags continues: shard and cursor.
     idle_at: (usize, u64),
@@ -60,6 +63,7 @@ pub(crate) struct Saver {
     /// Where the search for empty tags continues.
     empty_from: u64,
     functions: super::functions::SavedFunctions,
+    slack: Mutex<SlackGauge>,
 }
 
 /// Snapshots of one shard.
@@ -72,19 +76,29 @@ pub(crate) enum RoundError {
     Cold(#[from] ColdError),
     #[error(transparent)]
     Log(#[from] nagaya_wal::LogError),
+    #[error(transparent)]
+    Lost(#[from] Lost),
 }
 
 impl Saver {
-    pub(crate) fn new(shared: Arc<Shared>, log: Arc<Log>, signal: Arc<Signal>, rules: Rules) -> Saver {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        log: Arc<Log>,
+        signal: Arc<Signal>,
+        ground: Ground,
+        rules: Rules,
+    ) -> Saver {
         Saver {
             shared,
             log,
             signal,
+            ground,
             rules,
             idle_at: (0, 0),
             purged_at_ms: 0,
             empty_from: 0,
             functions: super::functions::SavedFunctions::default(),
+            slack: Mutex::default(),
         }
     }
 
@@ -163,6 +177,8 @@ impl Saver {
         result = result.and(self.commit(tiering, batch));
         tiering.set_saving(false);
         result?;
+        // What the cold tier has confirmed counts only if it is where the next start looks for it.
+        self.ground.check()?;
         if end > tiering.checkpoint() {
             tiering.cold.set_fact(CHECKPOINT, &end.to_le_bytes())?;
         }
@@ -220,6 +236,7 @@ impl Saver {
     }
 
     fn write(&self, tiering: &Tiering, snapshots: &[Snapshot]) -> Result<(), RoundError> {
+        self.ground.check()?;
         let newest = snapshots.iter().map(|snapshot| snapshot.version.snap).max();
         self.log.sync(Position(newest.unwrap_or(0)))?;
         let now_ms = self.shared.server.clock.unix_us() / 1000;
@@ -252,10 +269,16 @@ impl Saver {
         self.tiering().wake_starved();
     }
 
-    /// Measures the memory that the process holds beyond what is allocated.
+    /// Measures the memory that the room holds beyond what it has allocated.
     fn note_memory(&self) {
-        if self.shared.server.config().maxmemory > 0 {
-            let slack = resident_bytes().saturating_sub(used_bytes());
+        let server = &self.shared.server;
+        if server.config().maxmemory > 0 {
+            let look = MemoryLook {
+                resident: resident_bytes(),
+                used: used_bytes(),
+                used_by_room: server.keyspace.memory.used_and_peak().0,
+            };
+            let slack = self.slack.lock().note(look);
             self.tiering().note_slack(slack as u64);
         }
     }
@@ -328,9 +351,12 @@ impl Saver {
     }
 
     /// Tries to repair a failed log. Writes are accepted again only once everything is saved that was
-    /// executed without being logged.
+    /// executed without being logged. A lost data folder does not heal.
     fn heal(&mut self) {
         let server = &self.shared.server;
+        if self.ground.check().is_err() {
+            return;
+        }
         if let nagaya_wal::State::Failed(failure) = self.log.state() {
             server.fail_journal(JournalError {
                 reason: failure.to_string(),

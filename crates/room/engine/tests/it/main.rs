@@ -12,8 +12,10 @@ mod busy;
 mod churn;
 mod harness;
 mod listeners;
+mod pipelines;
 mod rights;
 mod storage;
+mod walks;
 
 /// Lets tests see how much memory the engines of this process take.
 #[global_allocator]

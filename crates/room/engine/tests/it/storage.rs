@@ -2,8 +2,8 @@
 //! cannot be told the truth are told nothing.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use nagaya_engine::{Bound, Engine, Fsync, RoomConfig, Storage};
@@ -18,24 +18,24 @@ use nagaya_wal::faults::FaultyFiles;
 use crate::harness::{LIMIT, ask, client};
 
 /// A disk and a cold tier that outlive engines.
-struct Place {
+pub(crate) struct Place {
     disk: FaultyFiles,
-    cold: Arc<Moody>,
+    pub(crate) cold: Arc<Moody>,
 }
 
 impl Place {
-    fn new(seed: u64) -> Place {
+    pub(crate) fn new(seed: u64) -> Place {
         Place {
             disk: FaultyFiles::new(seed),
             cold: Arc::default(),
         }
     }
 
-    fn start(&self) -> Engine {
+    pub(crate) fn start(&self) -> Engine {
         self.start_with(|_| ())
     }
 
-    fn start_with(&self, change: impl FnOnce(&mut RoomConfig)) -> Engine {
+    pub(crate) fn start_with(&self, change: impl FnOnce(&mut RoomConfig)) -> Engine {
         let mut config = RoomConfig {
             fsync: Fsync::Always,
             max_staleness: Duration::from_millis(100),
@@ -44,9 +44,8 @@ impl Place {
         config.listen.0.set_port(0);
         change(&mut config);
         let storage = Storage {
-            cold: self.cold.clone(),
-            log_dir: Path::new("/log").to_owned(),
             files: self.disk.process(),
+            ..Storage::new(self.cold.clone(), Path::new("/log").to_owned())
         };
         Bound::bind(config).unwrap().start(Some(storage)).unwrap()
     }
@@ -69,8 +68,12 @@ impl Place {
 
 /// A cold tier in memory that refuses what it is told to.
 #[derive(Default)]
-struct Moody {
+pub(crate) struct Moody {
     inner: MemoryCold,
+    /// Lists of keys that were asked for, and whether they are held back.
+    pub(crate) lists: AtomicUsize,
+    pub(crate) holds_lists: Mutex<bool>,
+    pub(crate) lists_go_on: Condvar,
     no_commits: AtomicBool,
     no_wipes: AtomicBool,
     no_facts: AtomicBool,
@@ -129,6 +132,9 @@ impl ColdTier for Moody {
     }
 
     fn keys_after(&self, after: Option<(&[u8], &[u8])>, limit: usize) -> Result<Vec<KeyRow>, ColdError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        let holds = self.holds_lists.lock().unwrap();
+        drop(self.lists_go_on.wait_while(holds, |holds| *holds).unwrap());
         self.inner.keys_after(after, limit)
     }
 

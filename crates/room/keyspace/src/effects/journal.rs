@@ -27,6 +27,11 @@ pub trait Journal: Send + Sync {
     /// Makes records durable at other times from now on.
     fn set_sync(&self, _when: SyncWhen) {}
 
+    /// Looks whether what the journal has recorded can still be found.
+    fn check(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     /// Returns whether a record, given its position, is as durable as the settings promise.
     fn is_durable(&self, _position: u64) -> bool {
         true

@@ -22,7 +22,14 @@ impl Tiering {
         if query == ColdQuery::Saved {
             self.wait_for_save(client);
         } else {
-            let number = client.answers.lock().number();
+            let number = {
+                let mut answers = client.answers.lock();
+                if answers.is_awaited() {
+                    // The request has run again before its answer is there.
+                    return;
+                }
+                answers.number()
+            };
             let asked = NumberedQuery { number, query };
             let client = Arc::clone(client);
             // When the receiver is gone, the engine is ending and so are its clients.
@@ -37,14 +44,23 @@ impl Keyspace {
     /// Asks the cold tier and lets the client that wants to know go on.
     pub fn answer(&self, asked: &NumberedQuery, client: &Client) {
         let Some(tiering) = self.tiering.get() else { return };
-        let refusal = match reply_to(&*tiering.cold, &asked.query) {
+        let answer = reply_to(&*tiering.cold, &asked.query);
+        self.pass_answer(asked.number, answer.map_err(|error| error.to_string()), client);
+    }
+
+    /// Gives a client the answer to its question, or the reason why there is none, and lets it go on.
+    pub fn pass_answer(&self, number: u64, answer: Result<ColdAnswer, String>, client: &Client) {
+        let refusal = match answer {
             Ok(answer) => {
-                client.answers.lock().put(asked.number, answer);
+                client.answers.lock().put(number, answer);
                 None
             }
-            Err(error) => {
-                tiering.counters.loads_failed.fetch_add(1, Ordering::Relaxed);
-                Some(format!("TRYAGAIN {error}").into())
+            Err(reason) => {
+                if let Some(tiering) = self.tiering.get() {
+                    tiering.counters.loads_failed.fetch_add(1, Ordering::Relaxed);
+                }
+                client.answers.lock().forget();
+                Some(format!("TRYAGAIN {reason}").into())
             }
         };
         client.deliver(Message::Resume(refusal));

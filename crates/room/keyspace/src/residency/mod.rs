@@ -26,6 +26,7 @@ pub mod shard;
 pub mod statistics;
 pub mod survey;
 pub mod tiering;
+pub mod walk;
 
 pub use ask::reply_to;
 pub use cursors::{Cursors, Found};
@@ -36,3 +37,4 @@ pub use shard::ShardResidency;
 pub use statistics::{TagStatistics, WalkPlace};
 pub use survey::{KeyFigures, TagError, TagFigures, TagOrder, TagPlace};
 pub use tiering::{ColdRequest, Counters, GENERATION, LOAD_BOUNDS_US, LoadOrder, LogEnd, Tiering};
+pub use walk::Walk;

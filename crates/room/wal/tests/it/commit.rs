@@ -89,6 +89,60 @@ fn only_always_waits_for_the_disk_and_sync_waits_in_every_mode() {
 }
 
 #[test]
+fn what_is_committed_survives_the_process_in_every_mode() {
+    for mode in [SyncMode::Always, SyncMode::EverySecond, SyncMode::No] {
+        let disk = FaultyFiles::new(1);
+        let (log, _) = kit::open(&disk, &kit::options(mode)).unwrap();
+        let position = log.append(b"record").unwrap();
+        log.commit(position).unwrap();
+        assert_eq!(log.written(), position);
+        disk.restart();
+        assert_eq!(kit::reopened(&disk), [(position, b"record".to_vec())], "{mode:?}");
+    }
+}
+
+#[test]
+fn who_only_writes_does_not_wait_for_the_flushers_sync() {
+    let disk = FaultyFiles::new(1);
+    let mut options = kit::options(SyncMode::EverySecond);
+    options.write_every = Duration::from_millis(1);
+    options.sync_every = Duration::from_millis(1);
+    let (log, _) = kit::open(&disk, &options).unwrap();
+    disk.hold_syncs();
+    let before = disk.syncs();
+    let first = log.append(b"first").unwrap();
+    log.commit(first).unwrap();
+    until("the flusher syncs", || disk.syncs() > before);
+    let second = log.append(b"second").unwrap();
+    log.commit(second).unwrap();
+    assert_eq!((log.written(), log.durable()), (second, Position(0)));
+    std::thread::scope(|scope| {
+        // Who wants the disk's word waits for it, after the one under way.
+        let syncing = scope.spawn(|| log.sync(second));
+        disk.let_syncs_go();
+        syncing.join().unwrap().unwrap();
+    });
+    assert_eq!(log.durable(), second);
+}
+
+#[test]
+fn a_failed_sync_of_the_flusher_is_told_and_healed() {
+    let disk = FaultyFiles::new(1);
+    let mut options = kit::options(SyncMode::EverySecond);
+    options.write_every = Duration::from_millis(1);
+    options.sync_every = Duration::from_millis(1);
+    let (log, _) = kit::open(&disk, &options).unwrap();
+    disk.fail_sync_after(0);
+    let position = log.append(b"record").unwrap();
+    until("the failure is known", || !log.is_ok());
+    assert!(log.commit(position).is_err());
+    log.try_heal().unwrap();
+    log.sync(position).unwrap();
+    disk.crash();
+    assert_eq!(kit::reopened(&disk), [(position, b"record".to_vec())]);
+}
+
+#[test]
 fn the_flusher_brings_records_to_the_disk_by_itself() {
     for mode in [SyncMode::Always, SyncMode::EverySecond] {
         let disk = FaultyFiles::new(1);

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_threads::vital;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -59,16 +60,25 @@ impl MaintenanceTasks {
             nudge,
         };
         let quiet = || Arc::new(Notify::new());
-        tasks.spawn(expiry_sweeper::run(interval("expiry sweeper", quiet())));
-        tasks.spawn(due_mover::run(interval("due mover", scheduled)));
-        tasks.spawn(dependents::run(interval("dependents", quiet())));
-        tasks.spawn(schedule_clock::run(
-            interval("schedule clock", quiet()),
-            store.clone(),
+        tasks.spawn(vital(
+            "jobs expiry sweeper",
+            expiry_sweeper::run(interval("expiry sweeper", quiet())),
         ));
-        tasks.spawn(retention::run(
-            interval("retention", quiet()),
-            config.events_retention,
+        tasks.spawn(vital(
+            "jobs due mover",
+            due_mover::run(interval("due mover", scheduled)),
+        ));
+        tasks.spawn(vital(
+            "jobs dependents",
+            dependents::run(interval("dependents", quiet())),
+        ));
+        tasks.spawn(vital(
+            "jobs schedule clock",
+            schedule_clock::run(interval("schedule clock", quiet()), store.clone()),
+        ));
+        tasks.spawn(vital(
+            "jobs retention",
+            retention::run(interval("retention", quiet()), config.events_retention),
         ));
         maintenance
     }
