@@ -21,7 +21,7 @@ const SYSTEM_BUNDLES: &[&str] = &[
 /// Returns the cryptography of all TLS connections. It is passed explicitly: a process-wide default would
 /// depend on which part of the program is started first.
 pub fn crypto_provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Builds the settings of a client that trusts the certificates of a file, or the system's without one.
@@ -66,7 +66,7 @@ fn bundle(ca: Option<&Path>) -> Result<&Path, String> {
             .iter()
             .map(Path::new)
             .find(|path| path.exists())
-            .ok_or_else(|| "no system certificates found; name a file with ca=FILE".to_owned()),
+            .ok_or_else(|| "no system certificates found; name a file of certificates to trust".to_owned()),
     }
 }
 
