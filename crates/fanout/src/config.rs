@@ -122,8 +122,9 @@ settings! {
         connections_per_address: usize = 0, fixed, range 0 to 1000000, unit "connections";
         /// How long a client may take to send the head of a request.
         head_timeout: Duration = "10s", fixed, range "100ms" to "10m";
-        /// How long a client may take to send the body of a request, and a second more for each 10 kB. A
-        /// slower one is answered 408.
+        /// How long a client may take to send the body of a request, and a second more for each 10 kB; how
+        /// long it may pause; and, six times as long, what the body may take in all of a client whose token
+        /// was not checked yet. A slower one is answered 408.
         body_timeout: Duration = "10s", fixed, range "100ms" to "10m";
         /// The bodies of all requests in progress together, until no endpoint needs them any more. A request
         /// beyond it is answered 503. Of those without the token so far, a quarter is held at most.

@@ -64,6 +64,11 @@ impl Api {
         }
     }
 
+    /// Returns whether a request carries a token that somebody has, whatever it allows.
+    pub async fn knows(&self, headers: &HeaderMap) -> bool {
+        self.auth.knows(headers).await
+    }
+
     /// Returns whether any token exists. It may be some seconds late.
     pub async fn has_tokens(&self) -> bool {
         self.auth.has_tokens().await

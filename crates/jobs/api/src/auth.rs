@@ -246,9 +246,12 @@ impl Auth {
         }
     }
 
-    /// Returns whether every request needs a token.
-    pub(crate) fn asks_token(&self) -> bool {
-        !self.open
+    /// Returns whether a request carries a token that somebody has.
+    pub(crate) async fn knows(&self, headers: &HeaderMap) -> bool {
+        match headers.get(header::AUTHORIZATION) {
+            Some(value) => self.of_header(value).await.is_ok(),
+            None => false,
+        }
     }
 
     /// Authenticates a request and checks its permission.

@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use nagaya_http_kit::server::BodyControl;
 use nagaya_jobs::{JobId, QueueName};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,16 +48,7 @@ impl Call {
         api: &Api,
         permission: Permission,
     ) -> impl Future<Output = Result<Arc<Principal>, Problem>> + Send {
-        let known = api.auth.principal(self.headers(), permission);
-        let control = self.request.extensions().get::<BodyControl>().cloned();
-        let asks_token = api.auth.asks_token();
-        async move {
-            let principal = known.await?;
-            if let Some(control) = control.filter(|_| asks_token) {
-                control.signed_in();
-            }
-            Ok(principal)
-        }
+        api.auth.principal(self.headers(), permission)
     }
 
     /// Returns a path segment by its name in the route.

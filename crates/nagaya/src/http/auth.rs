@@ -95,10 +95,19 @@ pub(super) async fn require_some_token(
             .kind("no-server-token")
             .into_response();
     }
-    match refuse_anonymous(&state, request.headers()).await {
-        None => next.run(request).await,
-        Some(refused) => refused,
+    if let Some(refused) = refuse_anonymous(&state, request.headers()).await {
+        return refused;
     }
+    // Before the body is read: some handlers have to read it before they check who sent it.
+    if let (Some(tokens), Some(control)) = (&state.tokens, request.extensions().get::<BodyControl>())
+        && state.config.token.is_some()
+    {
+        let control = control.clone();
+        if tokens.knows(request.headers()).await {
+            control.signed_in();
+        }
+    }
+    next.run(request).await
 }
 
 fn makes_token(request: &Request) -> bool {

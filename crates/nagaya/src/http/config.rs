@@ -40,8 +40,9 @@ settings! {
         /// How long a client may take to send the head of its request, and how long a
         /// connection may stay idle. After it the connection is closed.
         head_timeout: Duration = "10s", fixed, range "100ms" to "10m";
-        /// How long a client may take to send the body of a request, and a second more for each 10 kB. A
-        /// slower one is answered 408.
+        /// How long a client may take to send the body of a request, and a second more for each 10 kB; how
+        /// long it may pause; and, six times as long, what the body may take in all of a client whose token
+        /// was not checked yet. A slower one is answered 408.
         body_timeout: Duration = "10s", fixed, range "100ms" to "10m";
         /// How long a client may take nothing of what is sent to it. After it the connection is cut.
         write_timeout: Duration = "30s", fixed, range "100ms" to "10m";

@@ -8,7 +8,7 @@ use nagaya_jobs_api::Permission;
 
 /// What a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     /// Nothing: it is open to everybody, whatever the settings.
     Nothing,
     /// The scope `metrics` or `read`.
@@ -28,10 +28,11 @@ pub(crate) enum Needs {
 
 /// One route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Right {
-    pub(crate) method: &'static str,
-    pub(crate) path: &'static str,
-    pub(crate) needs: Needs,
+pub struct Right {
+    pub method: &'static str,
+    /// As the router writes it, with names in braces for parts of the path.
+    pub path: &'static str,
+    pub needs: Needs,
 }
 
 const fn right(method: &'static str, path: &'static str, needs: Needs) -> Right {
@@ -91,7 +92,7 @@ const SWITCHED_OFF: &[&str] = &[
 ];
 
 /// Returns all routes.
-pub(crate) fn rights() -> Vec<Right> {
+pub fn rights() -> Vec<Right> {
     let jobs = nagaya_jobs_api::rights()
         .into_iter()
         .map(|(method, path, permission)| {

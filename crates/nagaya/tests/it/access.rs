@@ -109,6 +109,41 @@ fn a_house_with_a_token_answers_to_every_name_and_shows_nothing_without_it() {
     answers(&ask_as(address, "jobs.example.com", read_by_page, ""), 401);
 }
 
+#[test]
+fn without_a_token_every_route_answers_as_the_table_of_rights_says() {
+    let house = house()
+        .listener("fanout")
+        .listener("ids")
+        .env("NAGAYA_HTTP__TOKEN", TOKEN)
+        .start();
+    for right in nagaya::rights() {
+        let path: String = right
+            .path
+            .split('/')
+            .map(|part| if part.starts_with('{') { "x" } else { part })
+            .collect::<Vec<_>>()
+            .join("/");
+        // Only HTTP/2 reaches gRPC's handlers.
+        if right.needs == nagaya::Needs::OfMessage {
+            continue;
+        }
+        let head = format!("{} {path} HTTP/1.1", right.method);
+        let status = ask_as(house.address("http"), "localhost", &head, "")[9..12].to_owned();
+        let is_right = match right.needs {
+            nagaya::Needs::Nothing => status != "401",
+            // The token may still come in the first message.
+            _ if right.path == "/v1/ws" => status == "400",
+            // Without the fleet nothing takes webhooks.
+            nagaya::Needs::OwnSecret => ["401", "403", "404"].contains(&status.as_str()),
+            nagaya::Needs::Session if right.method == "GET" => status == "303",
+            // The form carries no word.
+            nagaya::Needs::Session => status == "403",
+            _ => status == "401",
+        };
+        assert!(is_right, "{head} ({:?}) is answered {status}", right.needs);
+    }
+}
+
 fn room_with_alice(house: &Nagaya, password: Option<&str>) -> RespClient {
     let mut redis = RespClient::connect(house.address("room")).unwrap();
     if let Some(password) = password {

@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::fanout_serve::Endpoint;
+use nagaya_clock::{Clock, SystemClock};
 use nagaya_testkit::http;
-use std::time::Instant;
 
 /// What a stalled client sends before it goes silent.
 const STALLS: &[&str] = &[
@@ -96,9 +96,9 @@ fn withstand(house: &Nagaya, listener: &str, good: impl Fn() -> bool) {
     let plan = Plan::get();
     let before = resident(house);
     let mut crowd = Crowd::gather(house.address(listener), plan.clients);
-    let (until, mut slowest, mut served, mut most) = (Instant::now() + plan.lasts, Duration::ZERO, 0, 0);
-    while Instant::now() < until {
-        let asked = Instant::now();
+    let (until, mut slowest, mut served, mut most) = (SystemClock.now() + plan.lasts, Duration::ZERO, 0, 0);
+    while SystemClock.now() < until {
+        let asked = SystemClock.now();
         let health = http::get(house.address("http"), "/healthz");
         slowest = slowest.max(asked.elapsed());
         assert_eq!(health.unwrap().status, 200);

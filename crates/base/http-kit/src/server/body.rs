@@ -1,6 +1,7 @@
 //! Bodies of requests within limits of time and memory.
 //!
-//! A body must come at a pace: it has some seconds at first, and earns more with every byte. What has come of all
+//! A body must come at a pace: it has some seconds at first, earns more with every byte, and may not pause for long;
+//! one whose sender is not known yet has a limit that nothing extends. What has come of all
 //! bodies and is not answered yet is counted against one budget per listener, of which requests whose sender is
 //! not known yet may use a part. A body past either limit ends with an error, and the server answers in place of
 //! the handler, which can only tell that the body broke off.
@@ -20,7 +21,7 @@ use super::places::BodyWait;
 /// Limits of bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// How long a body may take.
+    /// How long a body may take, and how long it may pause.
     pub timeout: Duration,
     /// So many bytes earn another second.
     pub bytes_per_second: u64,
@@ -30,6 +31,9 @@ pub struct BodyLimits {
 
 /// What requests whose sender is not known yet may hold of it: this part, one in so many.
 const STRANGERS_PART: usize = 4;
+
+/// How often the timeout the body of a stranger may take in all.
+const STRANGERS_TIMEOUTS: u32 = 6;
 
 /// Why a body ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -207,6 +211,8 @@ pub struct RequestBody {
     limits: BodyLimits,
     /// When it was first asked for; a handler that is busy elsewhere is not its sender's fault.
     began: Option<Instant>,
+    /// When something last came.
+    progressed: Option<Instant>,
     received: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -218,6 +224,7 @@ impl RequestBody {
             meter,
             limits,
             began: None,
+            progressed: None,
             received: 0,
             timer: None,
         }
@@ -225,11 +232,16 @@ impl RequestBody {
 
     /// Returns whether the time is over while nothing comes.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        if self.meter.lock().is_stream {
-            return false;
-        }
+        let is_stranger = {
+            let state = self.meter.lock();
+            if state.is_stream {
+                return false;
+            }
+            state.is_stranger
+        };
         let began = *self.began.get_or_insert_with(Instant::now);
-        let deadline = began + allowed(self.limits, self.received);
+        let pause_until = self.progressed.unwrap_or(began) + self.limits.timeout;
+        let deadline = pause_until.min(began + allowed(self.limits, self.received, is_stranger));
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(Duration::ZERO)));
         if timer.deadline() != deadline {
             timer.as_mut().reset(deadline);
@@ -239,9 +251,14 @@ impl RequestBody {
 }
 
 /// Returns how long a body may take of which so much has come.
-fn allowed(limits: BodyLimits, received: u64) -> Duration {
+fn allowed(limits: BodyLimits, received: u64, is_stranger: bool) -> Duration {
     let earned_ms = received.saturating_mul(1000) / limits.bytes_per_second.max(1);
-    limits.timeout + Duration::from_millis(earned_ms)
+    let allowed = limits.timeout + Duration::from_millis(earned_ms);
+    if is_stranger {
+        allowed.min(limits.timeout * STRANGERS_TIMEOUTS)
+    } else {
+        allowed
+    }
 }
 
 impl Body for RequestBody {
@@ -267,6 +284,7 @@ impl Body for RequestBody {
         };
         if let Some(data) = frame.data_ref() {
             self.received += data.len() as u64;
+            self.progressed = Some(Instant::now());
             self.meter.take(data.len())?;
         }
         if self.inner.is_end_stream() {
@@ -289,15 +307,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_earn_time() {
+    fn bytes_earn_time_up_to_a_limit_for_strangers() {
         let limits = BodyLimits {
             timeout: Duration::from_secs(10),
             bytes_per_second: 1000,
             held_max: 0,
         };
-        assert_eq!(allowed(limits, 0), Duration::from_secs(10));
-        assert_eq!(allowed(limits, 999), Duration::from_millis(10_999));
-        assert_eq!(allowed(limits, 60_000), Duration::from_secs(70));
+        assert_eq!(allowed(limits, 0, false), Duration::from_secs(10));
+        assert_eq!(allowed(limits, 999, true), Duration::from_millis(10_999));
+        assert_eq!(allowed(limits, 90_000, false), Duration::from_secs(100));
+        // Of somebody whose token was not checked yet, nothing takes longer than this.
+        assert_eq!(allowed(limits, 90_000, true), Duration::from_secs(60));
     }
 
     #[test]

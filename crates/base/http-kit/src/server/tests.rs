@@ -246,6 +246,23 @@ async fn a_slow_body_is_answered_408_and_its_connection_closed() {
 }
 
 #[tokio::test]
+async fn a_body_that_came_fast_may_not_pause_for_what_it_has_earned() {
+    let hasty = Options {
+        body: BodyLimits {
+            timeout: Duration::from_millis(200),
+            bytes_per_second: 1,
+            ..options().body
+        },
+        ..options()
+    };
+    let server = start(hasty).await;
+    let body = "x".repeat(1000);
+    let half = format!("POST /read HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1001\r\n\r\n{body}");
+    let text = read_all(send(server.address, half.as_bytes()).await).await;
+    assert!(text.starts_with("HTTP/1.1 408 "), "{text}");
+}
+
+#[tokio::test]
 async fn a_body_that_keeps_its_pace_has_all_the_time_it_needs() {
     let hasty = Options {
         body: BodyLimits {
