@@ -133,8 +133,8 @@ fn pause_after(failures: u32) -> Duration {
 impl Started {
     fn start(services: Vec<Box<dyn Service>>, readiness: Readiness, restarts: bool) -> Started {
         let shutdown = Shutdown::default();
-        let component = |service: &Box<dyn Service>| StartedComponent {
-            name: service.name(),
+        let component = |name: &'static str| StartedComponent {
+            name,
             shutdown: shutdown.sibling(),
             spare: None,
             started: Instant::now(),
@@ -144,7 +144,7 @@ impl Started {
         let mut started = Started {
             tasks: JoinSet::new(),
             running: HashMap::new(),
-            components: services.iter().map(component).collect(),
+            components: services.iter().map(|service| component(service.name())).collect(),
             readiness,
             cut: Vec::new(),
             failure: None,

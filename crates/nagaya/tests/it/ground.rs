@@ -163,9 +163,10 @@ fn files_of_one_service_alone_are_missed() {
     for part in ["room/log", "room/cold.sqlite", "jobs"] {
         let house = house().start();
         let path = house.data().join(part);
-        let removed = match path.is_dir() {
-            true => fs::remove_dir_all(&path),
-            false => fs::remove_file(&path),
+        let removed = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
         };
         removed.unwrap();
         wait_until_lost(&house);
