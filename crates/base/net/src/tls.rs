@@ -20,7 +20,7 @@ const SYSTEM_BUNDLES: &[&str] = &[
 /// Returns the cryptography of all TLS connections. It is passed explicitly: a process-wide default would
 /// depend on which part of the program is started first.
 pub fn crypto_provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Builds the settings of a client that trusts the certificates of a file, or the system's without one.
@@ -31,7 +31,7 @@ pub fn client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
             .iter()
             .map(Path::new)
             .find(|path| path.exists())
-            .ok_or("no system certificates found; name a file with ca=FILE")?,
+            .ok_or("no system certificates found; name a file of certificates to trust")?,
     };
     let named = |error| format!("{}: {error}", bundle.display());
     let mut roots = RootCertStore::empty();

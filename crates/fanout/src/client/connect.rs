@@ -9,9 +9,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use nagaya_net::tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -29,14 +27,6 @@ const LOOKUPS_MAX: usize = 16;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// HTTP/2 flow-control window of one response, in bytes.
 const WINDOW_BYTES: u32 = 256 * 1024;
-
-/// Where the common Linux distributions and the BSDs keep their trusted certificates.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 pub(crate) struct Connector {
     ca: Option<PathBuf>,
@@ -63,13 +53,13 @@ impl Connector {
         if !origin.https {
             return self.http1(stream).await;
         }
-        let tls = self.tls.get_or_init(|| tls_connector(self.ca.as_deref()));
-        let tls = tls
+        let connector = self.tls.get_or_init(|| tls_connector(self.ca.as_deref()));
+        let connector = connector
             .as_ref()
             .map_err(|reason| FetchError::Refused(format!("tls: {reason}")))?;
-        let name = ServerName::try_from(origin.host.clone())
-            .map_err(|error| FetchError::Refused(format!("tls: {}: {error}", origin.host)))?;
-        let stream = tls.connect(name, stream).await;
+        let name = tls::server_name(&origin.host);
+        let name = name.map_err(|error| FetchError::Refused(format!("tls: {error}")))?;
+        let stream = connector.connect(name, stream).await;
         let stream = stream.map_err(|error| FetchError::Refused(format!("tls: {error}")))?;
         match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => self.http2(stream).await,
@@ -142,33 +132,8 @@ impl Connector {
     }
 }
 
-/// Trusts the certificates of a file, or the system's without one.
 fn tls_connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
-    let bundle = match ca {
-        Some(path) => path,
-        None => SYSTEM_BUNDLES
-            .iter()
-            .map(Path::new)
-            .find(|path| path.exists())
-            .ok_or("no system certificates found; name a file with `fanout.ca`")?,
-    };
-    let told = |error: rustls_pki_types::pem::Error| format!("{}: {error}", bundle.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(bundle).map_err(told)? {
-        // A bundle may hold a certificate that this library rejects; the others still count.
-        if let Err(error) = roots.add(certificate.map_err(told)?) {
-            tracing::debug!(%error, "certificate skipped");
-        }
-    }
-    if roots.is_empty() {
-        return Err(format!("{} holds no usable certificate", bundle.display()));
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = tls::client_config(ca)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -20,7 +20,7 @@ use crate::scripted::Scripted;
 /// Starts an endpoint that answers with its protocol's version; returns its URL and its certificate.
 async fn secure_endpoint(protocols: &[&str]) -> (String, String) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
     let mut tls = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

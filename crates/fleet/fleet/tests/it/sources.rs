@@ -20,12 +20,17 @@ struct Https {
 
 impl Https {
     async fn serve(pages: Vec<String>) -> Https {
+        Https::serve_ending(pages, true).await
+    }
+
+    /// Serves pages. Without `farewell` the connection is cut after each, as an attacker on the way can do.
+    async fn serve_ending(pages: Vec<String>, farewell: bool) -> Https {
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap();
         let ca = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(ca.path(), certificate.pem()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -53,7 +58,10 @@ impl Https {
                     .unwrap()
                     .push(String::from_utf8_lossy(&head[..read]).into_owned());
                 stream.write_all(page.as_bytes()).await.unwrap();
-                let _ = stream.shutdown().await;
+                stream.flush().await.unwrap();
+                if farewell {
+                    let _ = stream.shutdown().await;
+                }
             }
         });
         Https { port, ca, heads }
@@ -120,5 +128,17 @@ fn a_list_never_leaves_https_and_takes_its_credentials_to_no_other_server() {
         assert_eq!(first.source(true).read().await.unwrap().len(), 2);
         assert!(first.heads.lock().unwrap()[0].contains("hunter2"));
         assert!(!other.heads.lock().unwrap()[0].contains("hunter2"));
+    });
+}
+
+#[test]
+fn a_list_of_unknown_length_that_is_cut_is_not_taken_for_a_short_list() {
+    block_on(async {
+        let endless = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n[{\"id\":\"a\"}]".to_owned();
+        let whole = Https::serve(vec![endless.clone()]).await;
+        assert_eq!(whole.source(true).read().await.unwrap().len(), 1);
+        let cut = Https::serve_ending(vec![endless], false).await;
+        let refused = cut.source(true).read().await;
+        assert!(refused.is_err(), "{refused:?}");
     });
 }

@@ -223,7 +223,7 @@ pub(crate) fn certificate() -> CertifiedKey<KeyPair> {
 
 pub(crate) fn tls_acceptor(made: &CertifiedKey<KeyPair>) -> TlsAcceptor {
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -109,7 +109,7 @@ fn clients_come_through_tls_and_through_a_socket() {
     let pem = |name: &str| std::fs::read(certificates.path(name)).unwrap();
     let chain = rustls_pki_types::CertificateDer::from_pem_slice(&pem("server.pem")).unwrap();
     let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
-    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

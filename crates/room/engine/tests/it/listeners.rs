@@ -87,7 +87,7 @@ impl Authority {
         roots
             .add(CertificateDer::from_pem_file(self.folder.path().join("ca.pem")).unwrap())
             .unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()

@@ -173,13 +173,13 @@ impl Memory {
 
 /// Writes to its own keys of tags that others write to as well, reading each before it writes; stays with a
 /// few tags for a while, so that the others are left alone long enough to be evicted.
-fn write_and_check(setup: &Setup, number: u64, end: Duration) -> Memory {
+fn write_and_check(setup: &Setup, number: u64, goes_on: impl Fn(u64) -> bool) -> Memory {
     const TAGS: u64 = 200;
     let start = SystemClock.steady();
     let mut server = setup.server();
     let mut memory = Memory::default();
     let mut turn: u64 = 0;
-    while SystemClock.steady() - start < end {
+    while goes_on(memory.acknowledged) {
         turn += 1;
         let visit = (SystemClock.steady() - start).as_millis() as u64 / 60 + number;
         let tag = (visit * 7 + turn % 6) % TAGS;
@@ -219,14 +219,24 @@ fn background(setup: &Setup, is_over: &AtomicBool, evicted: &AtomicU64) {
 }
 
 /// Lets writers, savers and an evictor loose on each other, with something done to the server meanwhile;
-/// then reads every key once more.
+/// then reads every key once more. On a slow machine it takes longer, until enough has happened.
 fn run_all(setup: &Setup, time: Duration, evicted_min: u64, disturb: impl Fn(&AtomicBool) + Sync) {
+    const WRITERS: u64 = 3;
+    const WRITES_MIN: u64 = 200;
+    const PATIENCE: Duration = Duration::from_secs(120);
     let (is_over, evicted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let start = SystemClock.steady();
+    let goes_on = |acknowledged: u64| {
+        let passed = SystemClock.steady() - start;
+        let enough = acknowledged >= WRITES_MIN && evicted.load(Ordering::Relaxed) >= evicted_min;
+        passed < time || (!enough && passed < time + PATIENCE)
+    };
+    let goes_on = &goes_on;
     let memories: Vec<Memory> = thread::scope(|scope| {
         let work = scope.spawn(|| background(setup, &is_over, &evicted));
         let disturber = scope.spawn(|| disturb(&is_over));
-        let writers: Vec<_> = (0..3)
-            .map(|number| scope.spawn(move || write_and_check(setup, number, time)))
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|number| scope.spawn(move || write_and_check(setup, number, goes_on)))
             .collect();
         let memories = writers.into_iter().map(|writer| writer.join());
         let memories: Vec<_> = memories.collect();
@@ -247,7 +257,7 @@ fn run_all(setup: &Setup, time: Duration, evicted_min: u64, disturb: impl Fn(&At
             memory.check(&key, found);
         }
     }
-    assert!(acknowledged > 500, "only {acknowledged} writes");
+    assert!(acknowledged >= WRITERS * WRITES_MIN, "only {acknowledged} writes");
     let evicted = evicted.into_inner();
     assert!(evicted >= evicted_min, "only {evicted} evictions");
 }
