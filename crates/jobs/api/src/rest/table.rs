@@ -34,6 +34,7 @@ impl Route {
     pub(crate) fn verb(&self) -> &'static str {
         match self.method {
             "get" => "GET",
+            "patch" => "PATCH",
             "put" => "PUT",
             "post" => "POST",
             "delete" => "DELETE",
