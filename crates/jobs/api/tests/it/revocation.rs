@@ -1,6 +1,6 @@
 //! What was opened with a token ends when the token does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nagaya_jobs::service::Config;
 use nagaya_jobs_api::proto::{
@@ -15,7 +15,7 @@ use tonic::{Code, Request, Status};
 use super::test_server::TestServer;
 
 /// A busy machine may take a moment longer to run a task that is due.
-const SLACK: Duration = Duration::from_secs(2);
+const SLACK: Duration = Duration::from_secs(5);
 
 async fn closed_server() -> TestServer {
     let auth = AuthConfig {
@@ -142,7 +142,7 @@ async fn streams_and_waits_end_after_their_token_is_revoked() {
     let revoke = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         admin.delete("/v1/tokens/shop/reader").await.is(204);
-        Instant::now()
+        tokio::time::Instant::now()
     };
     let (revoked, ()) = tokio::join!(revoke, open);
     let took = revoked.elapsed();
@@ -154,7 +154,7 @@ async fn streams_and_waits_end_when_their_token_expires() {
     let server = closed_server().await;
     let life = Duration::from_secs(3);
     let token = make(&server, "reader", Some(life)).await;
-    let made = Instant::now();
+    let made = tokio::time::Instant::now();
     all_open_calls_end(&server, &token).await;
     let took = made.elapsed();
     assert!(took < life + REVOCATION_BOUND + SLACK, "{took:?}");

@@ -359,7 +359,6 @@ fn message(method: &str, things: &Things) -> Option<Vec<u8>> {
         "Watch" => proto::WatchRequest {
             filter: Some(events()),
             after: Some(u64::MAX),
-            ..Default::default()
         }
         .encode_to_vec(),
         "Subscribe" => proto::SubscribeRequest {

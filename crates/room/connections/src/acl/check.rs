@@ -99,9 +99,10 @@ impl Rules {
             })
         };
         // The server itself denies writes to scripts that may only read.
-        let never = match command.spec.flags.has(READONLY) {
-            true => NOSCRIPT.and(WRITE).and(MAY_REPLICATE),
-            false => NOSCRIPT,
+        let never = if command.spec.flags.has(READONLY) {
+            NOSCRIPT.and(WRITE).and(MAY_REPLICATE)
+        } else {
+            NOSCRIPT
         };
         let callable = table.every().filter(|called| !called.spec.flags.has(never));
         let denied = callable.filter(|called| called.subcommands.is_empty() && !may_call(called));
