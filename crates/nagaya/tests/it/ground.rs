@@ -106,8 +106,7 @@ fn a_removed_data_folder_makes_every_service_that_keeps_files_there_fail() {
         assert!(reply.text().contains("MISCONF"), "{write:?}: {reply:?}");
     }
     assert_eq!(enqueue(&house), 503);
-    let tokens = r#"{"tenant":"default","name":"x","scopes":["admin"]}"#;
-    assert_eq!(post(house.address("http"), "/v1/tokens", tokens), 503);
+    assert_eq!(post(house.address("http"), "/v1/queues/mail/pause", "{}"), 503);
     // A folder that comes back brings nothing back.
     fs::create_dir(house.data()).unwrap();
     assert_misconf(&client.cmd(&["SET", "{u}b", "2"]).unwrap());

@@ -165,6 +165,7 @@ fn http_block(servers: &[Server], rest: SocketAddr, grpc: u16) -> String {
     listen 127.0.0.1:{grpc} http2;
     location / {{
       grpc_pass grpc://grpc;
+      grpc_set_header Host $host;
       grpc_read_timeout 1h;
       grpc_send_timeout 1h;
     }}

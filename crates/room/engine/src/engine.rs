@@ -173,24 +173,7 @@ impl Bound {
         };
         let (reclaimer, free_thread) = BackgroundReclaimer::start().map_err(Error::Thread)?;
         let clock = Arc::new(SystemClock);
-        let settings = Config {
-            requirepass: config
-                .password
-                .as_ref()
-                .map_or(String::new(), |password| password.reveal().to_owned()),
-            maxclients: config.max_clients,
-            // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
-            timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
-            port: tcp.port(),
-            bind: tcp.ip().to_string(),
-            maxmemory: config.max_memory.0,
-            persists: storage.is_some(),
-            appendfsync: config.fsync.word(),
-            enable_debug_command: config.enable_debug_command.word(),
-            acl_saves_itself: config.acl_file.is_none(),
-            acl_file: config.acl_file.clone().or(users_file),
-            ..Config::default()
-        };
+        let settings = server_settings(&config, tcp, storage.is_some(), users_file);
         let shared = Arc::new(Shared {
             server: Server::new(registry(), shards, settings, clock, Box::new(reclaimer)),
             connections: AtomicUsize::new(0),
@@ -222,6 +205,33 @@ impl Bound {
         }
         engine.start_acceptor(listeners)?;
         Ok(engine)
+    }
+}
+
+/// Returns the settings that CONFIG shows.
+fn server_settings(
+    config: &RoomConfig,
+    tcp: SocketAddr,
+    persists: bool,
+    users_file: Option<PathBuf>,
+) -> Config {
+    Config {
+        requirepass: config
+            .password
+            .as_ref()
+            .map_or(String::new(), |password| password.reveal().to_owned()),
+        maxclients: config.max_clients,
+        // Whole seconds, as CONFIG GET shows it. Rounded up, because 0 would mean no timeout.
+        timeout: config.idle_timeout.as_millis().div_ceil(1000) as u32,
+        port: tcp.port(),
+        bind: tcp.ip().to_string(),
+        maxmemory: config.max_memory.0,
+        persists,
+        appendfsync: config.fsync.word(),
+        enable_debug_command: config.enable_debug_command.word(),
+        acl_saves_itself: config.acl_file.is_none(),
+        acl_file: config.acl_file.clone().or(users_file),
+        ..Config::default()
     }
 }
 
