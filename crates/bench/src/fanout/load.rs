@@ -115,7 +115,7 @@ impl Client {
     async fn ask(&mut self, keep: bool, ids: &mut Vec<String>) -> anyhow::Result<bool> {
         self.buffer.clear();
         self.stream
-            .write_all(b"GET /p?q=1 HTTP/1.1\r\nhost: bench\r\n\r\n")
+            .write_all(b"GET /p?q=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await?;
         let whole = async {
             loop {

@@ -336,7 +336,7 @@ fn wait_for(ask: &impl Fn() -> anyhow::Result<f64>) -> anyhow::Result<f64> {
 fn metric(http: SocketAddr, name: &str) -> anyhow::Result<f64> {
     let mut stream = TcpStream::connect(http).context("cannot reach the metrics")?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     figure(&text, name).with_context(|| format!("there is no metric {name}"))

@@ -53,7 +53,7 @@ struct ToldInSocket {
 /// Asks for a stream of successes and returns it behind its head.
 pub(super) async fn open_stream(server: &NagayaServer) -> anyhow::Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect(server.address()).await?;
-    let request = format!("GET /v1/events?queue={QUEUE}&kind=succeeded HTTP/1.1\r\nhost: bench\r\n\r\n");
+    let request = format!("GET /v1/events?queue={QUEUE}&kind=succeeded HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     // Small, for there may be ten thousand.
     let mut stream = BufReader::with_capacity(1 << 10, stream);
