@@ -266,8 +266,8 @@ async fn a_body_that_came_fast_may_not_pause_for_what_it_has_earned() {
 async fn a_body_that_keeps_its_pace_has_all_the_time_it_needs() {
     let hasty = Options {
         body: BodyLimits {
-            timeout: Duration::from_millis(200),
-            bytes_per_second: 10,
+            timeout: Duration::from_secs(1),
+            bytes_per_second: 2,
             ..options().body
         },
         ..options()
@@ -275,8 +275,9 @@ async fn a_body_that_keeps_its_pace_has_all_the_time_it_needs() {
     let server = start(hasty).await;
     let head = b"POST /read HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n";
     let mut stream = send(server.address, head).await;
+    // A slow sender is what is tested: three seconds in all, where the limit without a pace is one.
     for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         stream.write_all(b"x").await.unwrap();
     }
     read_response(&mut stream).await;
