@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the job of this session has ended and all its events are sent.
+    /// Returns whether the job that this client follows has ended and all its events are sent.
     async fn is_over(&mut self, api: &Api, socket: &mut WebSocket) -> Result<bool, Problem> {
         let Some(job) = self.job.filter(|_| self.subscription.is_none()) else {
             return Ok(false);
