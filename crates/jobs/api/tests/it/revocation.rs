@@ -15,7 +15,7 @@ use tonic::{Code, Request, Status};
 use super::test_server::TestServer;
 
 /// A busy machine may take a moment longer to run a task that is due.
-const SLACK: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(2);
 
 async fn closed_server() -> TestServer {
     let auth = AuthConfig {
