@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("app", help="module:attribute of the nagaya.App, such as `shop.tasks:app`")
     made.add_argument("--queue", action="append", help="a queue, in order; all queues of the app when left out")
-    made.add_argument("--concurrency", type=int, default=64, help="handlers at a time (default 64)")
+    made.add_argument("--concurrency", type=int, help="handlers at a time (default 128, 16 without coroutines)")
     made.add_argument("--drain", type=float, default=25, help="seconds that running handlers get at the end (default 25)")
     made.add_argument("--grace", type=float, default=5, help="seconds that a stopped handler gets (default 5)")
     made.add_argument("--max-runtime", type=float, help="seconds that any handler may take in all")

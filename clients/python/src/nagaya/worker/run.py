@@ -65,7 +65,8 @@ class Worker:
     `isolation="process"`. Their leases are extended from threads that no handler can block; only code that holds the
     interpreter's lock could, which is what processes are for.
 
-    `concurrency` handlers run at a time, and one call claims jobs for all free places. `drain` is how long running
+    `concurrency` handlers run at a time, and one call claims jobs for all free places: 128 if there are coroutine
+    functions, 16 if there are none, one per processor in processes, unless it is said. `drain` is how long running
     handlers may take after the worker was told to stop, `grace` how long a handler may take to end after it was told
     to, `max_runtime` how long any handler may take, `poll` how long a claim waits at the server for jobs. `on_note` is
     called from several threads, and must be quick.
@@ -77,7 +78,7 @@ class Worker:
         handlers: Iterable[Handler],
         queues: Sequence[str],
         *,
-        concurrency: int = 64,
+        concurrency: int | None = None,
         drain: float | None = 25.0,
         grace: float = 5.0,
         max_runtime: float | None = None,
@@ -88,13 +89,15 @@ class Worker:
     ) -> None:
         if isolation not in ("thread", "process"):
             raise ValueError("isolation is `thread` or `process`")
+        self._handlers = {handler.kind: handler for handler in handlers}
+        if concurrency is None:
+            concurrency = usual_concurrency(isolation, any(one.is_async for one in self._handlers.values()))
         if concurrency < 1 or not queues:
             raise ValueError("a worker needs a queue and a place at least")
         self.queues = list(dict.fromkeys(queues))
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.tally = Tally()
-        self._handlers = {handler.kind: handler for handler in handlers}
         self._drain, self._grace, self._max_runtime = drain, grace, max_runtime
         self._isolation = isolation
         self._on_note = on_note
@@ -412,6 +415,14 @@ class Worker:
                 self._reporter.put(lease)
             for runner in self._runners:
                 runner.kill(lease)
+
+
+def usual_concurrency(isolation: str, has_async: bool) -> int:
+    """Returns how many handlers run at a time unless it is said: one per processor in processes, else more, and most
+    on an event loop."""
+    if isolation == "process":
+        return os.cpu_count() or 1
+    return 128 if has_async else 16
 
 
 def given_back() -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
@@ -122,7 +123,12 @@ class ThreadRunner:
 
 
 def run_here(lease: Lease, handler: Handler) -> Outcome | None:
-    """Runs a handler in this thread; one that is a coroutine function on a loop of its own."""
+    """Runs a handler in this thread; one that is a coroutine function on a loop of its own. What it sets in the
+    context does not outlive it."""
+    return contextvars.copy_context().run(_run_in_context, lease, handler)
+
+
+def _run_in_context(lease: Lease, handler: Handler) -> Outcome | None:
     attempt = lease.attempt
     attempt.enter()
     try:
