@@ -109,7 +109,12 @@ export class Client {
     options: EnqueueOptions = {},
   ): Promise<JobHandle<Result>> {
     const spec = typeof job === "string" ? { kind: job } : job.spec;
-    const body = this.#write(newJob(spec, payload, options));
+    return this.enqueueJob<Result>(newJob(spec, payload, options));
+  }
+
+  /** Registers a job that was written as one object, with or without a kind. */
+  async enqueueJob<Result = unknown>(job: NewJob): Promise<JobHandle<Result>> {
+    const body = this.#write(job);
     const made = await this.#json<Registered>({ method: "POST", path: "/v1/jobs", body, repeat: "safe" });
     return this.#handle<Result>(made);
   }

@@ -70,6 +70,7 @@ export class House {
       "http.listen": this.#listen,
       "room.listen": "127.0.0.1:0",
       "ids.listen": "127.0.0.1:0",
+      "fanout.listen": "127.0.0.1:0",
       "telemetry.log_format": "json",
       ...this.#settings,
     };
@@ -83,7 +84,10 @@ export class House {
 
   #ready(child: ChildProcess): Promise<string> {
     return new Promise((resolve, reject) => {
-      const fail = (why: string) => reject(new Error(`${this.#bin} did not start: ${why}\n${this.log}`));
+      const fail = (why: string) => {
+        clearTimeout(timer);
+        reject(new Error(`${this.#bin} did not start: ${why}\n${this.log}`));
+      };
       const timer = setTimeout(() => fail(`not ready within ${START_LIMIT_MS} ms`), START_LIMIT_MS);
       child.once("error", (error) => fail(`${error.message}; set NAGAYA_BIN or add nagaya to PATH`));
       child.once("exit", (code) => fail(`it ended with code ${code}`));

@@ -1,8 +1,8 @@
 /**
  * Sends calls and reads their answers.
  *
- * Built on `node:http` rather than on `fetch`: it takes half the time per small call, and says whether a request had
- * left when its connection failed, which decides whether it may be repeated.
+ * Built on `node:http` rather than on `fetch`, because it says whether a request had left when its connection failed.
+ * That decides whether the call may be repeated.
  */
 import * as http from "node:http";
 import * as https from "node:https";

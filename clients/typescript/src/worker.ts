@@ -10,6 +10,7 @@ import { type Link, LoopLink, ThreadLink } from "./keeper/link.js";
 import type { FromKeeper, KeeperConfig, OutcomeMessage, Reported, ToKeeper } from "./keeper/messages.js";
 import type { ClaimedJob } from "./types.js";
 
+const CONCURRENCY = 10;
 const CLAIM_MAX = 1_000;
 /** How long the last reports may take when the worker ends. */
 const FLUSH_MS = 2_000;
@@ -97,7 +98,7 @@ export class Worker {
   constructor(client: Client, options: WorkerOptions = {}) {
     this.client = client;
     this.#options = options;
-    const places = options.concurrency ?? 1;
+    const places = options.concurrency ?? CONCURRENCY;
     if (!Number.isInteger(places) || places < 1) throw new RangeError("concurrency must be a whole number from 1 on");
   }
 
@@ -149,7 +150,7 @@ export class Worker {
       transport: options,
       queues: [...(queues ?? this.#queues)],
       worker: name ?? `${hostname()}-${process.pid}`,
-      concurrency: concurrency ?? 10,
+      concurrency: concurrency ?? CONCURRENCY,
       pollMs: milliseconds(poll ?? "20s"),
       claimMax: CLAIM_MAX,
       ...(tenant === undefined ? {} : { tenant }),
@@ -359,7 +360,7 @@ export class Worker {
       return { id, token, attempt: number, lengthMs: timeout_seconds * 1_000 };
     });
     const taken = [...this.#held.values()].filter((one) => one.hasPlace).length;
-    const free = Math.max((this.#options.concurrency ?? 10) - taken, 0);
+    const free = Math.max((this.#options.concurrency ?? CONCURRENCY) - taken, 0);
     const outcomes = all.flatMap(({ outcome }) => (outcome ? [outcome] : []));
     return [
       { type: "adopt", attempts, free, isDraining: this.#stopping !== undefined },
@@ -392,8 +393,7 @@ function keyOf(id: string, attempt: number): string {
 export interface CreateWorkerOptions extends WorkerOptions, Pick<ClientOptions, "url" | "token" | "ca"> {
   /** Instead of `url` and `token`. */
   client?: Client;
-  /** Handlers by kind, for kinds without a definition. */
-  // biome-ignore lint: a plain record cannot know its payloads.
+  /** Handlers by kind, for kinds without a definition: nothing is known of their payloads. */
   handlers?: Record<string, Handler<any>>;
   /** Defined kinds with their handlers: `resize.handler(async (payload, attempt) => ...)`. */
   jobs?: readonly HandledJob[];

@@ -153,13 +153,8 @@ async function script(payload: { steps: Fields[] }, attempt: Attempt): Promise<u
 }
 
 async function enqueue(job: Fields): Promise<Fields> {
-  const { kind, payload, options } = newJob(job);
-  const made =
-    kind === undefined
-      ? (await client.enqueueMany([{ payload, options }]))[0]
-      : { job: await client.enqueue(kind, payload, options) };
-  if (!made?.job) throw new ProblemError((made as { problem: ProblemError["problem"] }).problem);
-  return { id: made.job.id, found_by: made.job.foundBy ?? null };
+  const made = await client.enqueueJob(newJob(job));
+  return { id: made.id, found_by: made.foundBy ?? null };
 }
 
 function observed(event: WorkerEvent): void {
@@ -309,7 +304,7 @@ async function obey(command: Fields): Promise<Fields | undefined> {
       return {};
     case "stop": {
       const begin = performance.now();
-      await worker?.stop({ drain: ms(command.limit) });
+      await worker?.stop(command.limit === undefined ? {} : { drain: ms(command.limit) });
       return { seconds: (performance.now() - begin) / 1_000 };
     }
     case "release":
