@@ -62,9 +62,9 @@ class Adapter:
         """Waits for the answer of a command, with `ok` or `error`."""
         return self.until(f"the answer of command {number}", lambda said: said.get("id") == number, limit)
 
-    def ask(self, do: str, limit: float = LIMIT, **fields: Any) -> dict[str, Any]:
+    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
         """Sends a command and returns what its answer has as `ok`."""
-        answer = self.answer(self.begin(do, **fields), limit)
+        answer = self.answer(self.begin(do, **fields))
         if "ok" not in answer:
             raise AssertionError(f"{do} was answered with {answer.get('error')}")
         return answer["ok"]  # type: ignore[no-any-return]

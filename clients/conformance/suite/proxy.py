@@ -56,7 +56,8 @@ class Proxy:
         self._passable = asyncio.Event()
         self._passable.set()
         self._is_cut = False
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self.port = self._run(self._listen())
 
     @property
@@ -111,8 +112,10 @@ class Proxy:
             return [call for call in self.calls if call.method == method and re.fullmatch(path, call.path)]
 
     def close(self) -> None:
-        self._run(self._set(self._abort_all))
+        self._run(self._end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
 
     def _add(self, method: str, path: str, action: str, times: int) -> Rule:
         rule = Rule(method, re.compile(path), action, times)
@@ -125,6 +128,13 @@ class Proxy:
 
     async def _set(self, change: Callable[[], None]) -> None:
         change()
+
+    async def _end_all(self) -> None:
+        self._abort_all()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def _abort_all(self) -> None:
         for writer in self._writers:
@@ -157,8 +167,8 @@ class Proxy:
                 await upstream.writer.drain()
                 if not await self._answer(client, upstream, call, rule):
                     break
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # One side is gone, or the proxy ends.
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
@@ -184,11 +194,11 @@ class Proxy:
         leaving = asyncio.ensure_future(client.leave())
         await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
-            answering.cancel()
+            await end(answering)
             # The network between a frozen proxy and the server knows nothing of the client's leaving.
             await self._passable.wait()
             return False
-        leaving.cancel()
+        await end(leaving)
         head = await answering
         length = header(head, b"content-length")
         if length is None and header(head, b"transfer-encoding") is not None:
@@ -219,7 +229,7 @@ class Proxy:
                 reading = asyncio.ensure_future(upstream.reader.read(65536))
                 await asyncio.wait([reading, leaving], return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
-                    reading.cancel()
+                    await end(reading)
                     return
                 part = await reading
                 if not part:
@@ -228,7 +238,7 @@ class Proxy:
                 client.writer.write(part)
                 await client.writer.drain()
         finally:
-            leaving.cancel()
+            await end(leaving)
             client.writer.close()
 
 
@@ -264,6 +274,12 @@ class Connection:
         self._ahead += first
         if first:
             await asyncio.Event().wait()
+
+
+async def end(task: "asyncio.Future[Any]") -> None:
+    """Cancels a task and waits until it is over, so that another may read in its place."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def header(head: bytes, name: bytes) -> bytes | None:
