@@ -143,7 +143,9 @@ func (e *Events) next(ctx context.Context) (*Event, error) {
 		return nil, &ConnectionError{WasSent: true, Err: err}
 	}
 	e.silent.Reset(silenceMax)
-	if message.id == "" || e.last != "" && !isAfter(message.id, e.last) {
+	// A gap may lead back: a log that was restored from a copy ends before what this reader has seen.
+	isNew := e.last == "" || message.event == "gap" || isAfter(message.id, e.last)
+	if message.id == "" || !isNew {
 		return nil, nil
 	}
 	e.last = message.id

@@ -49,7 +49,9 @@ export async function* events(
       for await (const message of stream(client, options, last)) {
         failures = 0;
         if (message === "ended") return;
-        if (message.id === undefined || (last !== undefined && !isAfter(message.id, last))) continue;
+        // A gap may lead back: a log that was restored from a copy ends before what this reader has seen.
+        const isNew = last === undefined || message.event === "gap" || (message.id !== undefined && isAfter(message.id, last));
+        if (message.id === undefined || !isNew) continue;
         last = message.id;
         if (message.data === undefined) continue;
         const position = message.id;
