@@ -19,6 +19,8 @@ const (
 	// Longest wait per call; proxies cut longer ones.
 	waitMax      = 30 * time.Second
 	batchJobsMax = 1000
+	// What the server takes in one call.
+	waitIDsMax = 256
 	// Half of what the server takes in one request by default.
 	batchBytesMax = 4 << 20
 )
@@ -232,6 +234,60 @@ func (c *Client) WaitFor(ctx context.Context, id string, limit time.Duration) (*
 		view, err := c.read(ctx, call{method: "GET", path: path, wait: wait})
 		if err != nil || view.HasEnded() || time.Until(until) <= 0 {
 			return view, err
+		}
+	}
+}
+
+// WaitAll waits until all of these jobs have ended and returns them in the same order; nil for those that are not there.
+// Many jobs share a call. When the context's deadline passes first, the error is [ErrNotEnded].
+func (c *Client) WaitAll(ctx context.Context, ids []string) ([]*JobView, error) {
+	for begin := 0; begin < len(ids); begin += waitIDsMax {
+		end := begin + waitIDsMax
+		if end > len(ids) {
+			end = len(ids)
+		}
+		if hasCall, err := c.waitTogether(ctx, ids[begin:end]); err != nil {
+			return nil, err
+		} else if !hasCall {
+			break
+		}
+	}
+	views := make([]*JobView, len(ids))
+	for index, id := range ids {
+		view, err := c.Wait(ctx, id)
+		var problem *Problem
+		if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		views[index] = view
+	}
+	return views, nil
+}
+
+// waitTogether waits for several jobs with one call at a time. It returns whether the server has such a call.
+func (c *Client) waitTogether(ctx context.Context, ids []string) (bool, error) {
+	body, err := encode(map[string]any{"ids": ids, "wait_seconds": waitMax.Seconds()})
+	if err != nil {
+		return false, err
+	}
+	for {
+		var answer struct {
+			Done bool `json:"done"`
+		}
+		err := c.transport.json(ctx, call{method: "POST", path: "/v1/jobs/wait", body: body, wait: waitMax}, &answer)
+		var problem *Problem
+		switch {
+		case errors.As(err, &problem) && (problem.Status == http.StatusNotFound || problem.Status == http.StatusMethodNotAllowed):
+			return false, nil
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return true, ErrNotEnded
+		case err != nil:
+			return true, err
+		case answer.Done:
+			return true, nil
 		}
 	}
 }

@@ -25,6 +25,7 @@ type lease struct {
 	id, token       string
 	attempt         int
 	length          time.Duration
+	since           time.Time
 	until, extendAt time.Time
 	// When the handler has run for too long; zero if it never has.
 	letGoAt         time.Time
@@ -60,6 +61,7 @@ func newLeases(t *transport, observe func(WorkerEvent)) *leases {
 
 func (l *leases) add(one *lease, at time.Time) {
 	one.renew(at)
+	one.since = at
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.held[one.token] = one
@@ -88,6 +90,19 @@ func (l *leases) lose(token string, reason error) {
 	if one := l.remove(token); one != nil {
 		one.lost(reason)
 	}
+}
+
+// heldBefore returns the tokens of some leases that were granted before a time.
+func (l *leases) heldBefore(at time.Time, most int) []string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var tokens []string
+	for token, one := range l.held {
+		if len(tokens) < most && one.since.Before(at) {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens
 }
 
 // lookAt lets the loop look at this time, or earlier. The mutex is held.

@@ -166,6 +166,10 @@ func (r *reports) settle(one *outcome, problem *Problem) {
 		r.instead(one, fails, report)
 		return
 	}
+	if problem != nil && problem.Name == "lease-lost" && one.kind == releases && one.failures > 0 {
+		// The lease is over with a job that is given back. A repeated call says so: the first one had arrived.
+		problem = nil
+	}
 	// If it is no longer held, its loss was told while the call was under way.
 	if r.leases.remove(one.token) != nil {
 		if problem == nil {

@@ -363,6 +363,40 @@ func TestSchedulesAreSetRunAndRemoved(t *testing.T) {
 	}
 }
 
+func TestManyJobsAreWaitedForTogether(t *testing.T) {
+	client, ctx := house.Client(), limited(t)
+	jobs := make([]nagaya.NewJob, 300)
+	for n := range jobs {
+		jobs[n] = nagaya.JobOf(Any{n}, nagaya.Queue("many"))
+	}
+	items, err := client.EnqueueMany(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"4611686018427387904"}
+	for _, item := range items {
+		ids = append(ids, item.Job.ID)
+	}
+	running(t, client, nagaya.WorkerConfig{Queues: []string{"many"}, Concurrency: 50}, func(w *nagaya.Worker) {
+		nagaya.Handle(w, func(_ context.Context, _ *nagaya.Attempt, args Any) (int, error) { return args.N, nil })
+	})
+	views, err := client.WaitAll(ctx, ids)
+	if err != nil || views[0] != nil {
+		t.Fatal(views[0], err)
+	}
+	for n, view := range views[1:] {
+		if string(view.Result) != fmt.Sprint(n) {
+			t.Fatalf("%d: %s", n, view.Raw)
+		}
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	idle := enqueue(t, client, Any{1}, nagaya.Queue("nobody"))
+	if _, err := client.WaitAll(short, []string{idle.ID}); !errors.Is(err, nagaya.ErrNotEnded) {
+		t.Fatal(err)
+	}
+}
+
 func TestIDsAreUniqueAmongManyGoroutines(t *testing.T) {
 	ids, ctx := nagaya.NewIDs(house.Client(), 10), limited(t)
 	var mutex sync.Mutex

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,10 @@ const (
 	// Outcomes that may wait to be reported per place; beyond, nothing more is claimed.
 	backlogPerPlace = 4
 	backlogMin      = 1000
+	// Jobs that have been under way for longer than this are named in claims, so that the server can tell at once that
+	// one was cancelled. Most jobs are over before, and cost nothing.
+	holdingAge = 500 * time.Millisecond
+	holdingMax = 1000
 	// Assumed if the server does not say how long a lease is.
 	leaseUntold = 30 * time.Second
 	// How long the last reports may take when the worker ends.
@@ -96,7 +101,8 @@ type Worker struct {
 	hurryOnce   sync.Once
 	ended       chan struct{}
 	// Told when a place becomes free, an outcome is taken, or a handler ends.
-	changed chan struct{}
+	changed   chan struct{}
+	tellsLost atomic.Bool
 
 	mutex   sync.Mutex
 	stop    context.CancelFunc
@@ -238,6 +244,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.leases = newLeases(w.client.transport, w.observe)
 	w.reports = newReports(keeping, w.client.transport, w.leases, w.reported)
 	go w.leases.run(keeping)
+	go w.lookAtServer(keeping)
 	err := w.claimUntil(claiming, detached{ctx})
 	w.drain()
 	return err
@@ -323,7 +330,8 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 		Max         int      `json:"max"`
 		WaitSeconds float64  `json:"wait_seconds"`
 		Tenant      string   `json:"tenant,omitempty"`
-	}{w.config.Queues, w.config.Name, places, w.config.Poll.Seconds(), w.config.Tenant})
+		Holding     []string `json:"holding,omitempty"`
+	}{w.config.Queues, w.config.Name, places, w.config.Poll.Seconds(), w.config.Tenant, w.holding()})
 	if err != nil {
 		return err
 	}
@@ -339,9 +347,16 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 	at := time.Now()
 	var answer struct {
 		Jobs []claimedJob `json:"jobs"`
+		Lost []struct {
+			Token  string `json:"token"`
+			Reason string `json:"reason"`
+		} `json:"lost"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return &ConnectionError{WasSent: true, Err: err}
+	}
+	for _, lost := range answer.Lost {
+		w.leases.lose(lost.Token, reasonOf(&Problem{Reason: lost.Reason}))
 	}
 	claimed = len(answer.Jobs)
 	if claimed == 0 {
@@ -353,6 +368,21 @@ func (w *Worker) claim(ctx, last, base context.Context, places int) error {
 		w.start(base, job, at, ctx.Err() != nil)
 	}
 	return nil
+}
+
+// holding returns the tokens of jobs under way that a claim names.
+func (w *Worker) holding() []string {
+	if !w.tellsLost.Load() {
+		return nil
+	}
+	return w.leases.heldBefore(time.Now().Add(-holdingAge), holdingMax)
+}
+
+// lookAtServer finds out whether the server tells in the answer to a claim which jobs are lost. Servers that cannot tell
+// their version cannot do that.
+func (w *Worker) lookAtServer(ctx context.Context) {
+	_, err := w.client.transport.send(ctx, call{method: "GET", path: "/v1/version"})
+	w.tellsLost.Store(err == nil)
 }
 
 // leave frees places.

@@ -10,6 +10,10 @@ import type { JobPage, JobView, QueueView, ScheduleView, State, WhoAmI } from ".
 
 /** Longest wait per call; proxies cut longer ones. */
 const WAIT_MAX_MS = 30_000;
+/** What the server takes in one call. */
+const WAIT_IDS_MAX = 256;
+/** How many jobs are read at a time. */
+const READS_MAX = 16;
 const BATCH_JOBS_MAX = 1_000;
 /** Half of what the server takes in one request by default, counted in characters. */
 const BATCH_CHARS_MAX = 4 << 20;
@@ -186,6 +190,43 @@ export class Client {
     return (await this.#ended(id, options)).view;
   }
 
+  /**
+   * Waits until all of these jobs have ended, or the time is over, and returns them in the same order; `undefined` for
+   * those that are not there. Many jobs share a call.
+   */
+  async waitAll(ids: readonly string[], options: WaitOptions = {}): Promise<(JobView | undefined)[]> {
+    const until = options.timeout === undefined ? Infinity : now() + milliseconds(options.timeout);
+    for (let begin = 0; begin < ids.length; begin += WAIT_IDS_MAX) {
+      if (!(await this.#waitTogether(ids.slice(begin, begin + WAIT_IDS_MAX), until, options.signal))) break;
+    }
+    const left = Math.max(until - now(), 0);
+    const each = { ...options, ...(left === Infinity ? {} : { timeout: left }) };
+    return inTurns(ids, READS_MAX, async (id) => {
+      try {
+        return (await this.#ended(id, each)).view;
+      } catch (error) {
+        if (error instanceof ProblemError && error.status === 404) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  /** Waits for several jobs with one call at a time. Returns false if the server has no such call. */
+  async #waitTogether(ids: string[], until: number, signal: AbortSignal | undefined): Promise<boolean> {
+    for (let isDone = false; !isDone && now() < until; ) {
+      const waitMs = Math.round(Math.min(until - now(), WAIT_MAX_MS));
+      const body = JSON.stringify({ ids, wait_seconds: waitMs / 1_000 });
+      try {
+        const call: Call = { method: "POST", path: "/v1/jobs/wait", body, waitMs, repeat: "safe", signal };
+        isDone = (await this.#json<{ done: boolean }>(call)).done;
+      } catch (error) {
+        if (error instanceof ProblemError && [404, 405].includes(error.status)) return false;
+        throw error;
+      }
+    }
+    return true;
+  }
+
   async #waited(id: string, options: WaitOptions): Promise<{ view: JobView; text: string }> {
     const found = await this.#ended(id, options);
     switch (found.view.state) {
@@ -308,6 +349,17 @@ export class Client {
   close(): void {
     this.transport.close();
   }
+}
+
+/** Maps in order, so many at a time. */
+async function inTurns<T, R>(items: readonly T[], most: number, map: (item: T) => Promise<R>): Promise<R[]> {
+  const results = new Array<R>(items.length);
+  const waiting = items.entries();
+  const one = async () => {
+    for (const [index, item] of waiting) results[index] = await map(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, one));
+  return results;
 }
 
 function* batches(items: string[]): Generator<string[]> {

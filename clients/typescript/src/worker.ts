@@ -79,7 +79,7 @@ export class Worker {
   readonly #queues = new Set<string>();
   readonly #maxRuntimesMs: Record<string, number> = {};
   readonly #middleware: Middleware[] = [];
-  /** Attempts from their claim until the server has taken their outcome. */
+  /** Attempts by token, from their claim until the server has taken their outcome. */
   readonly #held = new Map<string, Running>();
   readonly #stats: WorkerStats = { running: 0, claimed: 0, succeeded: 0, failed: 0, released: 0, lost: 0 };
   #outbox: { outcomes: OutcomeMessage[]; free: number } | undefined;
@@ -255,7 +255,7 @@ export class Worker {
         this.#startAll(message.text);
         break;
       case "lost": {
-        const running = this.#held.get(keyOf(message.id, message.attempt));
+        const running = this.#held.get(message.token);
         if (running) this.#stopAttempt(running.attempt, message.reason, message.detail);
         break;
       }
@@ -289,7 +289,7 @@ export class Worker {
     jobs.forEach((job, index) => {
       const attempt = new Attempt(this.client, job, rawPayloadOf(text, index, job));
       const running: Running = { attempt, hasPlace: true };
-      this.#held.set(keyOf(job.id, job.attempt), running);
+      this.#held.set(job.token, running);
       this.#stats.running += 1;
       void this.#run(running);
     });
@@ -346,9 +346,9 @@ export class Worker {
   }
 
   #reported(report: Reported): void {
-    this.#held.delete(keyOf(report.id, report.attempt));
+    const { id: job, token, ...rest } = report;
+    this.#held.delete(token);
     this.#stats[report.outcome] += 1;
-    const { id: job, ...rest } = report;
     this.#observe({ type: "reported", job, ...rest });
   }
 
@@ -384,10 +384,6 @@ export class Worker {
   #observe(event: WorkerEvent): void {
     this.#options.observe?.(event);
   }
-}
-
-function keyOf(id: string, attempt: number): string {
-  return `${id}/${attempt}`;
 }
 
 export interface CreateWorkerOptions extends WorkerOptions, Pick<ClientOptions, "url" | "token" | "ca"> {

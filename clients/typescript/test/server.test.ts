@@ -304,6 +304,20 @@ test("a worker that the server refuses ends with the server's words", async () =
   }
 });
 
+test("many jobs are waited for together", async () => {
+  const jobs = Array.from({ length: 300 }, (_, n) => ({ kind: "k", payload: n, options: { queue: "many" } }));
+  const ids = (await client.enqueueMany(jobs)).map((item) => item.job?.id as string);
+  const worker = createWorker({ client, queues: ["many"], concurrency: 50, handlers: { k: (n) => n } });
+  await working(worker, async () => {
+    const [gone, ...views] = await client.waitAll(["4611686018427387904", ...ids], limit);
+    assert.equal(gone, undefined);
+    assert.deepEqual(views.map((view) => view?.result), jobs.map((job) => job.payload));
+  });
+  const idle = await client.enqueue("k", 1, { queue: "nobody" });
+  const [view] = await client.waitAll([idle.id], { timeout: 50 });
+  assert.equal(view?.state, "waiting");
+});
+
 test("ids are unique and rise, also when many ask at once", async () => {
   const ids = new Ids(client, { batch: 10 });
   const all = await Promise.all(Array.from({ length: 35 }, () => ids.nextBigInt()));

@@ -20,6 +20,12 @@ const BACKLOG_PER_PLACE = 4;
 const BACKLOG_MIN = 1_000;
 /** How much later than asked for a claim may be answered before its connection counts as dead. */
 const LATE_ANSWER_MS = 10_000;
+/**
+ * Jobs that have been under way for longer than this are named in claims, so that the server can tell at once that one
+ * was cancelled. Most jobs are over before, and cost nothing.
+ */
+const HOLDING_AGE_MS = 500;
+const HOLDING_MAX = 1_000;
 /** Assumed if the server does not say how long a lease is. */
 const LEASE_UNTOLD_SECONDS = 30;
 
@@ -34,6 +40,8 @@ export class Keeper {
   #free: number;
   #wake: (() => void) | undefined;
   #isClosed = false;
+  /** Whether the server tells in the answer to a claim which jobs under way are lost. */
+  #tellsLost = false;
 
   constructor(config: KeeperConfig, emit: (message: FromKeeper) => void) {
     this.#config = config;
@@ -77,6 +85,7 @@ export class Keeper {
     this.#drain.signal.addEventListener("abort", () => {
       setTimeout(() => this.#lastClaim.abort(), LAST_CLAIM_MS).unref();
     });
+    void this.#lookAtServer();
     for (let failures = 0; !this.#drain.signal.aborted; ) {
       const places = await this.#freePlaces();
       if (places === 0) continue;
@@ -99,6 +108,16 @@ export class Keeper {
     this.#emit({ type: "drained" });
   }
 
+  /** Finds out what the server can do. Servers that have no such call can do less. */
+  async #lookAtServer(): Promise<void> {
+    try {
+      await this.#transport.send({ method: "GET", path: "/v1/version", repeat: "safe", signal: this.#drain.signal });
+      this.#tellsLost = true;
+    } catch {
+      this.#tellsLost = false;
+    }
+  }
+
   /** Waits until there is a free place and returns how many there are; 0 when nothing more is to be claimed. */
   async #freePlaces(): Promise<number> {
     const backlogMax = Math.max(this.#config.concurrency * BACKLOG_PER_PLACE, BACKLOG_MIN);
@@ -117,13 +136,18 @@ export class Keeper {
     this.#free -= places;
     let claimed = 0;
     try {
-      const body = JSON.stringify({ queues, worker, max: places, wait_seconds: pollMs / 1_000, tenant });
+      const holding = this.#tellsLost ? this.#leases.heldSince(now() - HOLDING_AGE_MS, HOLDING_MAX) : [];
+      const asked = { queues, worker, max: places, wait_seconds: pollMs / 1_000, tenant };
+      const body = JSON.stringify(holding.length === 0 ? asked : { ...asked, holding });
       const timeoutMs = Math.min(this.#config.transport.timeoutMs, LATE_ANSWER_MS);
       const call = { method: "POST", path: "/v1/claim", body, waitMs: pollMs, timeoutMs, repeat: "never" } as const;
       const text = await this.#transport.once({ ...call, signal: this.#lastClaim.signal });
       const at = now();
-      const { jobs } = JSON.parse(text) as { jobs: ClaimedJob[] };
+      const { jobs, lost } = JSON.parse(text) as { jobs: ClaimedJob[]; lost?: { token: string; reason: string }[] };
       claimed = jobs.length;
+      for (const { token, reason } of lost ?? []) {
+        this.#leases.lose(token, reason === "cancelled" ? "cancelled" : "lease-lost", `the server says: ${reason}`);
+      }
       for (const job of jobs) this.#hold(job, at);
       if (claimed === 0) return;
       if (this.#drain.signal.aborted) this.#giveBack(jobs);
@@ -149,9 +173,9 @@ export class Keeper {
   }
 
   #lost(lease: Lease, reason: StopReason, detail: string): void {
-    const { id, attempt } = lease;
-    this.#emit({ type: "lost", id, attempt, reason, detail });
-    this.#emit({ type: "reported", reports: [{ id, attempt, outcome: "lost", reason }] });
+    const { id, token, attempt } = lease;
+    this.#emit({ type: "lost", token, reason, detail });
+    this.#emit({ type: "reported", reports: [{ id, token, attempt, outcome: "lost", reason }] });
   }
 
   #refused(error: NagayaError): void {

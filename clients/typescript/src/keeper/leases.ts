@@ -22,6 +22,7 @@ export interface Lease {
   token: string;
   attempt: number;
   lengthMs: number;
+  heldSince: number;
   /** By our own clock. */
   until: number;
   extendAt: number;
@@ -52,8 +53,15 @@ export class Leases {
     return this.#held.size;
   }
 
-  tokens(): string[] {
-    return [...this.#held.keys()];
+  /** Returns the tokens of some leases that were granted before a time, longest held first. */
+  heldSince(before: number, most: number): string[] {
+    const tokens: string[] = [];
+    for (const lease of this.#held.values()) {
+      // They are in the order of their claims.
+      if (lease.heldSince > before || tokens.length === most) break;
+      tokens.push(lease.token);
+    }
+    return tokens;
   }
 
   has(token: string): boolean {
@@ -63,7 +71,7 @@ export class Leases {
   /** Holds a lease that was granted shortly before `at`. */
   add(job: { id: string; token: string; attempt: number; lengthMs: number }, at: number, letGoAt = Infinity): void {
     const { id, token, attempt, lengthMs } = job;
-    const lease = { id, token, attempt, lengthMs, until: 0, extendAt: 0, letGoAt, isBeingExtended: false };
+    const lease = { id, token, attempt, lengthMs, heldSince: at, until: 0, extendAt: 0, letGoAt, isBeingExtended: false };
     renew(lease, at);
     this.#held.set(token, lease);
     this.#lookAt(Math.min(lease.extendAt, letGoAt));

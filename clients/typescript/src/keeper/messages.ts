@@ -53,7 +53,7 @@ export type FromKeeper =
   /** The answer to a claim. */
   | { type: "jobs"; text: string }
   /** Attempts that must stop. Nothing of them will be reported. */
-  | { type: "lost"; id: string; attempt: number; reason: StopReason; detail: string }
+  | { type: "lost"; token: string; reason: StopReason; detail: string }
   | { type: "reported"; reports: Reported[] }
   | { type: "drained" }
   | { type: "flushed" }
@@ -64,6 +64,8 @@ export type FromKeeper =
 
 export interface Reported {
   id: string;
+  /** Names the attempt: one that follows a given back one has the same number. */
+  token: string;
   attempt: number;
   outcome: "succeeded" | "failed" | "released" | "lost";
   /** Why it is lost: the server's word, or ours. */

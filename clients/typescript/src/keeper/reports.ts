@@ -133,7 +133,9 @@ export class Reports {
       this.#open -= 1;
       // If it is no longer held, its loss was told while the call was under way.
       if (!this.#leases.remove(one.token)) return;
-      reports.push(reportOf(one, problem));
+      // The lease is over with a job that is given back. A repeated call says so: the first one had arrived.
+      const isRepeated = one.kind === "release" && one.failures > 0 && problem?.name === "lease-lost";
+      reports.push(reportOf(one, isRepeated ? undefined : problem));
     });
     if (reports.length > 0) this.#reported(reports);
   }
@@ -180,7 +182,7 @@ export class Reports {
 const OUTCOMES = { complete: "succeeded", fail: "failed", release: "released" } as const;
 
 function reportOf(one: OutcomeMessage, problem: Problem | undefined): Reported {
-  const { id, attempt, kind } = one;
-  if (!problem) return { id, attempt, outcome: OUTCOMES[kind] };
-  return { id, attempt, outcome: "lost", reason: problem.reason ?? problem.name };
+  const { id, token, attempt, kind } = one;
+  if (!problem) return { id, token, attempt, outcome: OUTCOMES[kind] };
+  return { id, token, attempt, outcome: "lost", reason: problem.reason ?? problem.name };
 }
