@@ -20,6 +20,8 @@ const GENERAL: &[&str] = &[
     "ROOM.WAITCOLD waits for everybody's writes. ROOM.EVICT takes as long as leases of the tag may run, twice when the tag was changed; a tag that is used meanwhile stays. ROOM.STATUS calls keys unsaved until no write to them can be under way. ROOM.TAGS tells keys and bytes as they were saved last.",
     "A command whose connection to its node broke gets an error that says that it may have run; it is not sent again.",
     "PUBLISH and SPUBLISH count all clients of this server that listen; another server like this one, and all its clients, count as one.",
+    "INFO tells the keys of all nodes, and of the cold tier as DBSIZE counts them; INFO of all sections at once takes a count of the last ten seconds. `expires` and `avg_ttl` are of the keys in memory.",
+    "WAIT asks the nodes that this connection has written to, one after the other, and returns the fewest replicas among them; of a connection that wrote to more than 16 slots, or to none, it asks all nodes.",
     "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
     "ACL users belong to the server that the client is connected to. With `room.acl_file` each server reads its file at its start and by ACL LOAD, and ACL SAVE writes it; several servers may read one file, and each needs ACL LOAD after a change. Without it users end with the process.",
     "Scripts cannot use `_G`, `load` and `loadstring`. They may call what the rule (selector) that allows them allows, and publish if that allows every channel. Functions need a user who may run all commands that functions can call, with every channel.",
@@ -46,8 +48,10 @@ fn served(command: &Command) -> &'static str {
         | Route::Tags(_)
         | Route::Script(Script::Eval | Script::EvalSha)
         | Route::Here
+        | Route::Info
         | Route::HereInTurn
         | Route::Blocking
+        | Route::Replicas
         | Route::Multi
         | Route::Exec
         | Route::Discard

@@ -11,3 +11,4 @@ mod rights;
 mod support;
 mod tiering;
 mod transactions;
+mod whole_server;

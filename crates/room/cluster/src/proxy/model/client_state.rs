@@ -7,6 +7,7 @@ use nagaya_connections::client::Client;
 use nagaya_reactor::Key;
 use nagaya_resp::ArgVec;
 
+use super::replicas::Replicas;
 use super::target::{KeyScope, Target};
 
 /// The commands since MULTI.
@@ -85,6 +86,8 @@ pub(crate) struct Blocked {
     /// Streams that are read from their present end: the positions of key and id. Their last ids are read
     /// first, so that a read that is sent again misses no entry.
     pub(crate) ends: VecDeque<(usize, usize)>,
+    /// The nodes that are asked one after the other, for WAIT.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 /// The position of a command's timeout, and its unit.

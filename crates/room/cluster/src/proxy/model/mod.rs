@@ -4,10 +4,12 @@
 
 pub(crate) mod client_state;
 pub(crate) mod in_flight;
+pub(crate) mod key_count;
 pub(crate) mod layout;
 pub(crate) mod listeners;
 pub(crate) mod merge;
 pub(crate) mod outbox;
+pub(crate) mod replicas;
 pub(crate) mod redirect;
 pub(crate) mod reply;
 pub(crate) mod reply_ring;

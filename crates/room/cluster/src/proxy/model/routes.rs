@@ -22,9 +22,13 @@ pub(crate) enum Route {
     Everywhere(NodeMerge),
     /// Answer it here.
     Here,
+    /// Answer it here, with the keys of all nodes.
+    Info,
     /// Answer it here once all earlier requests are answered: it changes the connection's state.
     HereInTurn,
     Blocking,
+    /// WAIT: ask the nodes that the client has written to.
+    Replicas,
     Multi,
     Exec,
     Discard,
@@ -127,6 +131,7 @@ const NAMED: &[(&str, Route)] = &[
     ("publish", Route::Publish),
     ("time", Route::Anywhere),
     ("spublish", Route::ShardPublish),
+    ("info", Route::Info),
     ("hello", Route::HereInTurn),
     ("multi", Route::Multi),
     ("exec", Route::Exec),
@@ -157,10 +162,7 @@ const NAMED: &[(&str, Route)] = &[
     ("client|unblock", Route::Refused(NOT_HERE)),
     ("monitor", Route::Refused(NOT_HERE)),
     ("migrate", Route::Refused(NOT_HERE)),
-    (
-        "wait",
-        Route::Refused("ERR WAIT is not available through this server: its connections are shared"),
-    ),
+    ("wait", Route::Replicas),
     ("shutdown", Route::Refused(NOT_HERE)),
     ("room.status", Route::Tags(TagCommandKind::Status)),
     ("room.tags", Route::Tags(TagCommandKind::Tags)),
@@ -247,7 +249,6 @@ mod tests {
             "client|list",
             "command|docs",
             "config|get",
-            "info",
             "select",
             "acl|list",
         ] {

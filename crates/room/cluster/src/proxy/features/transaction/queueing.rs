@@ -92,8 +92,9 @@ fn add(
             queue.add_slot(slot_of_tag(tag_of(channel)), key_scope);
             sent()
         }
-        Route::Anywhere | Route::Publish => sent(),
-        Route::Here => QueuedCommand::Here(ArgVec::from(&request.args)),
+        // Within a transaction nobody waits: a node tells how many replicas have what was written so far.
+        Route::Anywhere | Route::Publish | Route::Replicas => sent(),
+        Route::Here | Route::Info => QueuedCommand::Here(ArgVec::from(&request.args)),
         Route::Unwatch => QueuedCommand::Answered(b"+OK\r\n"),
         Route::Refused(text) => return Err(text.to_owned()),
         _ => return Err(NOT_ALLOWED.to_owned()),
@@ -211,6 +212,9 @@ impl Transactions {
                     answered.push((place, out.buf));
                 }
             }
+        }
+        if let Some(slot) = queue.slot.filter(|_| !queue.writes.is_empty()) {
+            session.written_slots.note_slot(slot);
         }
         let delivery = session.next_delivery(request.client, env.give_up_us());
         if requests.len() == 1 && session.watch.is_none() {
