@@ -8,7 +8,9 @@ use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 use nagaya_tiering::tag::tag_of;
 
 use super::features::info::{self, Info};
-use super::features::{Features, blocking, local, publish, replicas, scripts, tag_commands, transaction, watch};
+use super::features::{
+    Features, blocking, local, publish, replicas, scripts, tag_commands, transaction, watch,
+};
 use super::model::layout::slot_of_tag;
 use super::model::request::{Handled, Request};
 use super::model::routes::{NodeMerge, Route, Script};

@@ -8,6 +8,8 @@ mod links;
 mod pubsub;
 mod redirects;
 mod rights;
+mod script_rights;
+mod scripts;
 mod support;
 mod tiering;
 mod transactions;

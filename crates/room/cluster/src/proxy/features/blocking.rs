@@ -138,6 +138,7 @@ impl Blocking {
             } else {
                 Writes::Many(names)
             },
+            registers_itself: false,
         };
         if let (Some(leases), Some(tag)) = (&mut io.leases, target.tag)
             && leases.has_little_left(env, tag, LEAST_WAIT_US)
@@ -154,7 +155,11 @@ impl Blocking {
             let bytes = encoded(&[b"XREVRANGE", key, b"+", b"-", b"COUNT", b"1"]);
             return io.upstream.send(env, connection, &bytes, in_flight);
         }
-        if let Some(mark) = blocked.replicas.as_ref().and_then(|asked| asked.mark(blocked.slot)) {
+        if let Some(mark) = blocked
+            .replicas
+            .as_ref()
+            .and_then(|asked| asked.mark(blocked.slot))
+        {
             return io.upstream.send(env, connection, &mark, in_flight);
         }
         let bytes = self.bytes_to_send(env, client, blocked, &lease);

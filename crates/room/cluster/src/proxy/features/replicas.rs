@@ -36,7 +36,10 @@ pub(crate) fn start(
     if nodes.are_unknown() {
         return Handled::NoNodes;
     }
-    let all = nodes.primaries.iter().filter_map(|node| slot_of_node(nodes, *node));
+    let all = nodes
+        .primaries
+        .iter()
+        .filter_map(|node| slot_of_node(nodes, *node));
     let mut left = session.written_slots.one_per_node(|slot| nodes.owner(slot), all);
     let Some(slot) = left.pop_front() else {
         session.reply_error("CLUSTERDOWN no node is known");

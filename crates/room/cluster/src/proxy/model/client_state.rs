@@ -21,6 +21,8 @@ pub(crate) struct TransactionQueue {
     pub(crate) tag: Option<Vec<u8>>,
     pub(crate) slot: Option<u16>,
     pub(crate) writes: Vec<Vec<u8>>,
+    /// A script in it registers what it writes.
+    pub(crate) registers_itself: bool,
 }
 
 /// One command of a transaction.
@@ -43,6 +45,7 @@ impl TransactionQueue {
             None => self.tag = Some(tag.to_vec()),
         }
         self.add_slot(target.slot, key_scope);
+        self.registers_itself |= target.registers_itself;
         let writes = target.writes.as_slice();
         self.writes.extend(writes.iter().map(|key| key.to_vec()));
     }

@@ -51,6 +51,10 @@ mod tests {
         counted.set(7);
         assert_eq!(counted.recent(RECENT_US), Some(7));
         assert_eq!(counted.recent(1 + RECENT_US), None, "the first one counts");
-        assert_eq!(counted.recent(2 + RECENT_US), Some(7), "the others take the old one");
+        assert_eq!(
+            counted.recent(2 + RECENT_US),
+            Some(7),
+            "the others take the old one"
+        );
     }
 }

@@ -29,7 +29,7 @@ impl WrittenSlots {
     /// Notes the writes of a request.
     #[inline]
     pub(crate) fn note(&mut self, target: &Target<'_>) {
-        if !target.writes.as_slice().is_empty() {
+        if target.registers_itself || !target.writes.as_slice().is_empty() {
             self.note_slot(target.slot);
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum Route {
 pub(crate) enum Script {
     Eval,
     EvalSha,
+    /// FCALL: a call of a function.
+    Call,
     Load,
     Exists,
     Flush,
@@ -116,6 +118,8 @@ const NAMED: &[(&str, Route)] = &[
     ("eval_ro", Route::Script(Script::Eval)),
     ("evalsha", Route::Script(Script::EvalSha)),
     ("evalsha_ro", Route::Script(Script::EvalSha)),
+    ("fcall", Route::Script(Script::Call)),
+    ("fcall_ro", Route::Script(Script::Call)),
     ("script|load", Route::Script(Script::Load)),
     ("script|flush", Route::Script(Script::Flush)),
     ("script|exists", Route::Script(Script::Exists)),
@@ -232,7 +236,6 @@ mod tests {
         for name in [
             "get",
             "set",
-            "fcall",
             "object|encoding",
             "xinfo|stream",
             "memory|usage",
