@@ -8,6 +8,7 @@
 //! generation is the row's and its version is newer than the last one saved.
 
 use std::fmt;
+use std::time::Duration;
 
 /// When a snapshot was taken: in which residency of its tag, and which one in it.
 ///
@@ -236,6 +237,13 @@ pub trait ColdTier: Send + Sync + 'static {
 
     /// Makes rows with generation 1 for those of the tags that have none. Comes before the first snapshot.
     fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError>;
+
+    /// As [`ColdTier::ensure`], without the wait that it may take until every process that shares the tier can
+    /// know of the new rows: returns how long that is, from the return of this call.
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<Duration, ColdError> {
+        self.ensure(tags)?;
+        Ok(Duration::ZERO)
+    }
 
     /// Commits snapshots, each whole or not at all, durably when it returns.
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError>;

@@ -54,6 +54,11 @@ pub fn shard(first: u16) -> Vec<u8> {
     [PREFIX, b"{", slot_tag(first).as_bytes(), b"}:shard"].concat()
 }
 
+/// Names a key that is made and removed in one step, so that the node of a slot has written something.
+pub fn mark(slot: u16) -> Vec<u8> {
+    [PREFIX, b"{", slot_tag(slot).as_bytes(), b"}:mark"].concat()
+}
+
 /// Names the sorted set where the processes that save and evict record that they are alive.
 pub fn workers() -> Vec<u8> {
     [PREFIX, b"{", slot_tag(0).as_bytes(), b"}:workers"].concat()

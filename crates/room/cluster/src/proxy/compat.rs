@@ -14,12 +14,14 @@ pub const ON_REDIS: OnRedis = OnRedis {
 const GENERAL: &[&str] = &[
     "The keys of one command share a hash tag; others are refused with CROSSSLOT. MGET, DEL, UNLINK, EXISTS and TOUCH over several tags run tag by tag, and so does MSET where the settings allow it: others may see a part of it done.",
     "The keys of a transaction share a tag, and those that it watches. Commands about all nodes and subscriptions cannot be part of one. One whose user has lost a right since is discarded as a whole.",
-    "Scripts and functions use only the keys they declare. Their hashes are the usual ones; FUNCTION LIST WITHCODE and FUNCTION DUMP show them with a line of our own.",
+    "Scripts and functions may use undeclared keys of the hash tag of those they declare; at least one has to be declared. A user who may not use every key of the tag is held to declared ones. KEYS and SCAN in a script list the keys of its tag. FLUSHALL, FLUSHDB, RANDOMKEY, DBSIZE, SELECT, SWAPDB, MOVE and MIGRATE are not available to scripts, and neither are commands of modules. Hashes are the usual ones; an error of `redis.call` tells line 1. FUNCTION LIST WITHCODE and FUNCTION DUMP show functions with a line of our own.",
     "Names that begin with `_room:` are refused, and left out of KEYS, SCAN, RANDOMKEY and DBSIZE. The keys of the house's pool of ids and of its fleet on the same Redis are not listed either, but counted.",
     "SCAN tells of each key in memory by its node and of all others from the cold tier, last. A tag that comes into memory on a node that was done already, before the cold tier's turn, may be missed.",
     "ROOM.WAITCOLD waits for everybody's writes. ROOM.EVICT takes as long as leases of the tag may run, twice when the tag was changed; a tag that is used meanwhile stays. ROOM.STATUS calls keys unsaved until no write to them can be under way. ROOM.TAGS tells keys and bytes as they were saved last.",
     "A command whose connection to its node broke gets an error that says that it may have run; it is not sent again.",
     "PUBLISH and SPUBLISH count all clients of this server that listen; another server like this one, and all its clients, count as one.",
+    "INFO tells the keys of all nodes, and of the cold tier as DBSIZE counts them; INFO of all sections at once takes a count of the last ten seconds. `expires` and `avg_ttl` are of the keys in memory.",
+    "WAIT asks the nodes that this connection has written to, one after the other, and returns the fewest replicas among them; of a connection that wrote to more than 16 slots, or to none, it asks all nodes.",
     "INFO, CONFIG, ACL, SLOWLOG, LATENCY, CLIENT and COMMAND tell of the server that the client is connected to, not of the nodes.",
     "ACL users belong to the server that the client is connected to. With `room.acl_file` each server reads its file at its start and by ACL LOAD, and ACL SAVE writes it; several servers may read one file, and each needs ACL LOAD after a change. Without it users end with the process.",
     "Scripts cannot use `_G`, `load` and `loadstring`. They may call what the rule (selector) that allows them allows, and publish if that allows every channel. Functions need a user who may run all commands that functions can call, with every channel.",
@@ -44,10 +46,12 @@ fn served(command: &Command) -> &'static str {
         Route::Anywhere => "yes, on any node",
         Route::Keys
         | Route::Tags(_)
-        | Route::Script(Script::Eval | Script::EvalSha)
+        | Route::Script(Script::Eval | Script::EvalSha | Script::Call)
         | Route::Here
+        | Route::Info
         | Route::HereInTurn
         | Route::Blocking
+        | Route::Replicas
         | Route::Multi
         | Route::Exec
         | Route::Discard

@@ -13,6 +13,7 @@ use super::config::Config;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
 use super::model::in_flight::{Delivery, InFlight, NO_LEASE, Origin};
+use super::model::key_count::KeyCount;
 use super::model::listeners::ListenerCounts;
 use super::model::script_guard::ScriptCache;
 use super::model::target::{KeyScope, RoutingRules};
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) scripts: ScriptCache,
     /// The channels that the workers are subscribed to.
     pub(crate) listeners: ListenerCounts,
+    /// The keys in both tiers, as counted last.
+    pub(crate) key_count: KeyCount,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_client_id: AtomicU64,
     /// Nodes that a worker has a connection to.
@@ -145,6 +148,7 @@ pub(crate) mod testing {
             tokens: Tokens::default(),
             scripts: ScriptCache::default(),
             listeners: ListenerCounts::default(),
+            key_count: KeyCount::default(),
             connections: AtomicUsize::new(0),
             next_client_id: AtomicU64::new(1),
             open_nodes: AtomicUsize::new(0),

@@ -106,7 +106,7 @@ impl Forwarder {
             return self.outbox.fail(delivery.origin, UNREADABLE);
         };
         let args = parser.args(&bytes);
-        let target = table::find_request(&args).map(|command| env.rules.target(command, &args));
+        let target = table::find_request(&args).map(|command| env.rules.target_of_sent(command, &args));
         match target {
             Some(Ok(target)) => submit(self, env, &bytes, delivery, &target),
             Some(Err(refusal)) => self.outbox.fail(delivery.origin, &refusal.text()),

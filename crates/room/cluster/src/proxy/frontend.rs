@@ -7,7 +7,10 @@ use nagaya_reactor::Key;
 use nagaya_resp::{Args, Limits, Parsed, RequestParser, encode_request};
 use nagaya_tiering::tag::tag_of;
 
-use super::features::{Features, blocking, local, publish, scripts, tag_commands, transaction, watch};
+use super::features::info::{self, Info};
+use super::features::{
+    Features, blocking, local, publish, replicas, scripts, tag_commands, transaction, watch,
+};
 use super::model::layout::slot_of_tag;
 use super::model::request::{Handled, Request};
 use super::model::routes::{NodeMerge, Route, Script};
@@ -148,11 +151,13 @@ impl Worker<'_> {
         match route {
             Route::Keys | Route::Split(_) => match env.rules.target(request.command, &request.args) {
                 Ok(target) => {
+                    session.written_slots.note(&target);
                     let delivery = session.next_delivery(request.client, env.give_up_us());
                     io.submit(&env, request.bytes, delivery, &target);
                 }
                 Err(refusal) => match (route, refusal) {
                     (Route::Split(merge), Refusal::CrossSlot) => {
+                        session.written_slots.note_all();
                         features.scatter.by_tag(io, &env, session, request, merge);
                     }
                     (_, refusal) => session.reply_error(&refusal.text()),
@@ -162,11 +167,13 @@ impl Worker<'_> {
             Route::Publish => self.publish(session, request),
             Route::ShardPublish => self.publish_to_shard(session, request),
             Route::Everywhere(merge) => return self.send_everywhere(session, request, merge),
+            Route::Info => return self.info(session, request),
             Route::Here | Route::Quit => return local::answer(executor, session, request),
             Route::HereInTurn => return local::answer_in_turn(executor, session, request),
             Route::Refused(text) => session.reply_error(text),
             Route::Tags(kind) => return tag_commands::start(&env, session, request, kind),
             Route::Script(script) => return self.run_script(session, request, script),
+            Route::Replicas => return replicas::start(io, &env, session, request),
             Route::Blocking => return blocking::start(io, &env, session, request),
             Route::Multi => transaction::multi(session),
             Route::Exec => {
@@ -186,6 +193,26 @@ impl Worker<'_> {
             }
             Route::Unsubscribe => return features.subscriptions.unsubscribe(executor, session, request),
             Route::Reset => return self.reset(session, request),
+        }
+        Handled::Done
+    }
+
+    /// Answers INFO. The keyspace is left out while no node is known.
+    fn info(&mut self, session: &mut Session, request: &Request<'_>) -> Handled {
+        let env = &self.env;
+        match info::begin(&mut self.executor, session, request) {
+            Info::Whole => {}
+            Info::TooEarly => return Handled::TooEarly,
+            Info::WithKeyspace(reply) => {
+                let Features {
+                    scatter, cold_keys, ..
+                } = &mut self.features;
+                let counted = info::recent_count(env, request);
+                let parts = (reply, counted);
+                if let Some(read) = scatter.info(&mut self.io, env, session, request, parts) {
+                    cold_keys.start(env, read, request);
+                }
+            }
         }
         Handled::Done
     }

@@ -21,6 +21,7 @@ use super::env::Shared;
 use super::error::Error;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
+use super::model::key_count::KeyCount;
 use super::model::listeners::ListenerCounts;
 use super::model::script_guard::ScriptCache;
 use super::refresher::Refresher;
@@ -144,6 +145,7 @@ impl Service {
                 tokens: Tokens::default(),
                 scripts: ScriptCache::default(),
                 listeners: ListenerCounts::default(),
+                key_count: KeyCount::default(),
                 connections: AtomicUsize::new(0),
                 next_client_id: AtomicU64::new(1),
                 open_nodes: AtomicUsize::new(0),

@@ -381,6 +381,12 @@ impl<'s> Worker<'s> {
                 ReplyCheck::Fail(text) => return self.io.outbox.fail(in_flight.delivery.origin, text),
             }
         }
+        if reply[0] == b'-'
+            && self.env.has_tiers()
+            && let Some(error) = self.env.shared.scripts.restore_hash(reply)
+        {
+            return self.deliver(in_flight.delivery.origin, &error);
+        }
         self.deliver(in_flight.delivery.origin, reply);
     }
 

@@ -185,6 +185,7 @@ impl Shared {
             match ended {
                 Ok(report) => {
                     self.counters.note_save(report);
+                    let pause = report.ripe_in.map_or(pause, |wait| wait.min(pause));
                     self.schedule.done(work, now + pause, report.oldest);
                 }
                 Err(error) => {

@@ -49,6 +49,10 @@ impl ColdTier for Flaky {
         self.up()?.ensure(tags)
     }
 
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<Duration, ColdError> {
+        self.up()?.make_rows(tags)
+    }
+
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {
         std::thread::sleep(self.commit_time);
         self.up()?.commit(snapshots, now_ms)

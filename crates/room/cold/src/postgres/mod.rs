@@ -20,12 +20,15 @@ mod rows;
 mod save;
 mod totals;
 
+use std::time::Duration;
+
 use nagaya_postgres_client::{Pool, Session};
 use nagaya_tiering::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Snapshot, Status, TagRow,
     Totals, Version,
 };
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 pub use error::OpenError;
 pub use open::Options;
@@ -126,15 +129,20 @@ impl ColdTier for PostgresCold {
     }
 
     fn ensure(&self, tags: &[&[u8]]) -> Result<(), ColdError> {
-        let fresh = self.run(async |session| save::ensure(session, &self.miss_filter, tags).await)?;
-        if let Some(until) = fresh {
-            let runtime = self
-                .runtime
-                .as_ref()
-                .expect("a tier has a runtime until it is dropped");
-            runtime.block_on(async { tokio::time::sleep_until(until).await });
-        }
+        let wait = self.make_rows(tags)?;
+        let runtime = self
+            .runtime
+            .as_ref()
+            .expect("a tier has a runtime until it is dropped");
+        runtime.block_on(async { tokio::time::sleep(wait).await });
         Ok(())
+    }
+
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<Duration, ColdError> {
+        let fresh = self.run(async |session| save::ensure(session, &self.miss_filter, tags).await)?;
+        Ok(fresh.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(Instant::now())
+        }))
     }
 
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {

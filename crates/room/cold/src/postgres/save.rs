@@ -86,6 +86,8 @@ pub(super) async fn commit(
         return Ok(Vec::new());
     }
     let tags: Vec<&[u8]> = tags.into_iter().collect();
+    session.prepare(SAVED).await?;
+    totals::prepare(session).await?;
     session.prepare(FENCE).await?;
     let (begun, fences) = join(session.batch("BEGIN"), session.query(FENCE, &[&tags])).await;
     begun?;
@@ -106,8 +108,14 @@ pub(super) async fn commit(
     let mut change = TotalsDelta::default();
     saves.values().for_each(|save| change.add(save.change));
     let newest = saves.values().map(|save| save.saved).max().unwrap_or_default();
-    write_tags(session, &saves, now_ms).await?;
-    finish(session, change, columns_of(newest)?).await?;
+    // One round trip for the three statements at the end; a failure of one undoes all.
+    let (written, finished) = join(
+        write_tags(session, &saves, now_ms),
+        finish(session, change, columns_of(newest)?),
+    )
+    .await;
+    written?;
+    finished?;
     Ok(outcomes)
 }
 
@@ -152,8 +160,10 @@ pub(super) async fn finish(
     change: TotalsDelta,
     newest: (i64, i64),
 ) -> Result<(), Failure> {
-    totals::add(session, change, newest).await?;
-    Ok(session.batch("COMMIT").await?)
+    totals::prepare(session).await?;
+    let (added, committed) = join(totals::add(session, change, newest), session.batch("COMMIT")).await;
+    added?;
+    Ok(committed?)
 }
 
 /// What a call writes for one tag: all its accepted snapshots, the later over the earlier.

@@ -51,6 +51,12 @@ impl TotalsDelta {
     }
 }
 
+/// Prepares [`add`], so that it can be sent together with the statements around it.
+pub(super) async fn prepare(session: &Session) -> Result<(), Error> {
+    session.prepare(ADD).await?;
+    Ok(())
+}
+
 /// Adds what a transaction changed; its last statement. `newest` in columns, zeros when nothing was saved.
 pub(super) async fn add(session: &Session, change: TotalsDelta, newest: (i64, i64)) -> Result<(), Error> {
     if change == TotalsDelta::default() && newest == (0, 0) {

@@ -109,6 +109,27 @@ impl Rules {
         denied.map(|called| called.full_name.as_str()).collect()
     }
 
+    /// Returns which keys a script may use that this request runs, besides those it declares. Every selector
+    /// that allows the request has to allow them for reading and writing: which of them allows a command that
+    /// the script calls is not known here.
+    pub fn keys_in_scripts(&self, command: &Command, args: &Args<'_>, tag: &[u8]) -> ScriptKeys {
+        let both = Access {
+            read: true,
+            write: true,
+        };
+        let mut able = self.selectors.iter();
+        let mut keys = ScriptKeys::All;
+        while let Some(selector) = able.find(|selector| selector.check(command, args).is_ok()) {
+            if !selector.allows_all_keys(both) {
+                keys = ScriptKeys::OfTag;
+                if !selector.allows_tag(tag, both) {
+                    return ScriptKeys::Declared;
+                }
+            }
+        }
+        keys
+    }
+
     /// Returns whether the request is allowed by a selector that also may read every key, as a command
     /// needs that reads keys its arguments do not name.
     pub fn allow_reading_all_keys(&self, command: &Command, args: &Args<'_>) -> bool {
@@ -116,6 +137,16 @@ impl Rules {
             selector.allows_all_keys(Access::needed(ACCESS)) && selector.check(command, args).is_ok()
         })
     }
+}
+
+/// The keys that a script may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptKeys {
+    /// Only those it declares.
+    Declared,
+    /// Also those of the form `{tag}...`.
+    OfTag,
+    All,
 }
 
 impl Selector {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nagaya_command_spec::table::{Command, CommandTable};
-use nagaya_connections::acl::check::{Denied, Reason};
+use nagaya_connections::acl::check::{Denied, Reason, ScriptKeys};
 use nagaya_connections::acl::rules::Rules;
 use nagaya_connections::acl::{Account, Acl, DEFAULT_USER};
 use nagaya_resp::Args;
@@ -89,6 +89,15 @@ impl Session {
         match &self.identity.rules {
             Some(rules) if !rules.allow_everything() => rules.denied_in_scripts(table, command, args),
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns which keys of a tag a script may use that this request runs, besides those it declares; the
+    /// request was admitted just now.
+    pub fn keys_in_scripts(&self, command: &Command, args: &Args<'_>, tag: &[u8]) -> ScriptKeys {
+        match &self.identity.rules {
+            Some(rules) if !rules.allow_everything() => rules.keys_in_scripts(command, args, tag),
+            _ => ScriptKeys::All,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::cold::{
     Access, Claimed, ColdError, ColdTier, Committed, Finding, KeyRow, Loaded, Row, Snapshot, Status,
@@ -13,6 +14,8 @@ use crate::cold::{
 #[derive(Debug, Default)]
 pub struct MemoryCold {
     tables: Mutex<Tables>,
+    /// How long a new row is unknown to others.
+    lag: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -124,6 +127,14 @@ impl TagRows {
 }
 
 impl MemoryCold {
+    /// Returns a tier whose new rows are unknown to others for a while.
+    pub fn with_lag(lag: Duration) -> MemoryCold {
+        MemoryCold {
+            lag,
+            ..MemoryCold::default()
+        }
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,6 +175,18 @@ impl ColdTier for MemoryCold {
             tables.tags.entry(tag.to_vec()).or_insert_with(TagRows::new);
         }
         Ok(())
+    }
+
+    fn make_rows(&self, tags: &[&[u8]]) -> Result<Duration, ColdError> {
+        let is_new = |tag: &&[u8]| {
+            self.tables()
+                .tags
+                .get(*tag)
+                .is_none_or(|rows| rows.saved_at_ms.is_none())
+        };
+        let are_new = tags.iter().any(is_new);
+        self.ensure(tags)?;
+        Ok(if are_new { self.lag } else { Duration::ZERO })
     }
 
     fn commit(&self, snapshots: &[Snapshot], now_ms: i64) -> Result<Vec<Committed>, ColdError> {

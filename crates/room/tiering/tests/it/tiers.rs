@@ -6,6 +6,7 @@ use std::time::Duration;
 use nagaya_clock::ManualClock;
 use nagaya_tiering::cold::{ColdTier, Kind, StoredValue};
 use nagaya_tiering::evictor::Evictor;
+use nagaya_tiering::hot::HotTier;
 use nagaya_tiering::loader::{Loader, LoaderConfig};
 use nagaya_tiering::protocol::Touched;
 use nagaya_tiering::reference::{MemoryCold, MemoryHot};
@@ -36,10 +37,20 @@ impl Tiers {
         Tiers::new(Timing::default())
     }
 
+    /// The same, with new rows that others do not know of for a while.
+    pub(crate) fn with_lag(lag: Duration) -> Tiers {
+        let timing = Tiers::with_leases().hot.timing();
+        Tiers::on(timing, MemoryCold::with_lag(lag))
+    }
+
     fn new(timing: Timing) -> Tiers {
+        Tiers::on(timing, MemoryCold::default())
+    }
+
+    fn on(timing: Timing, cold: MemoryCold) -> Tiers {
         let clock = Arc::new(ManualClock::default());
         let hot = Arc::new(MemoryHot::new(clock.clone(), timing));
-        let cold = Arc::new(MemoryCold::default());
+        let cold = Arc::new(cold);
         let config = LoaderConfig {
             chunk_bytes: 8,
             ..LoaderConfig::default()

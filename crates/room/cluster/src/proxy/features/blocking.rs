@@ -18,6 +18,7 @@ use crate::proxy::leases::Lease;
 use crate::proxy::model::client_state::{Blocked, Timeout};
 use crate::proxy::model::in_flight::{NO_LEASE, Origin, Pending};
 use crate::proxy::model::redirect::Redirect;
+use crate::proxy::model::replicas::Asked;
 use crate::proxy::model::reply::{bulk, elements_of, encoded};
 use crate::proxy::model::request::{Handled, Request};
 use crate::proxy::model::session::{ReadPause, Session};
@@ -47,6 +48,7 @@ pub(crate) fn start(
             return Handled::Done;
         }
     };
+    session.written_slots.note(&target);
     if never_waits(request.command, &request.args) {
         let delivery = session.next_delivery(request.client, env.give_up_us());
         io.submit(env, request.bytes, delivery, &target);
@@ -78,6 +80,7 @@ pub(crate) fn start(
         } else {
             VecDeque::new()
         },
+        replicas: None,
     }));
     session.pause = ReadPause::Busy;
     io.upstream.send_soon(env, Pending::Blocked(request.client));
@@ -135,6 +138,7 @@ impl Blocking {
             } else {
                 Writes::Many(names)
             },
+            registers_itself: false,
         };
         if let (Some(leases), Some(tag)) = (&mut io.leases, target.tag)
             && leases.has_little_left(env, tag, LEAST_WAIT_US)
@@ -150,6 +154,13 @@ impl Blocking {
             let key = &blocked.args.as_args()[*key_at];
             let bytes = encoded(&[b"XREVRANGE", key, b"+", b"-", b"COUNT", b"1"]);
             return io.upstream.send(env, connection, &bytes, in_flight);
+        }
+        if let Some(mark) = blocked
+            .replicas
+            .as_ref()
+            .and_then(|asked| asked.mark(blocked.slot))
+        {
+            return io.upstream.send(env, connection, &mark, in_flight);
         }
         let bytes = self.bytes_to_send(env, client, blocked, &lease);
         io.upstream.send(env, connection, &bytes, in_flight);
@@ -206,6 +217,24 @@ impl Blocking {
             let words: Vec<&[u8]> = blocked.args.as_args().iter().collect();
             blocked.bytes = encoded(&words);
             return io.upstream.send_soon(env, Pending::Blocked(client));
+        }
+        let mut reply = reply;
+        let least;
+        if let Some(asked) = &mut blocked.replicas {
+            match asked.on_reply(reply) {
+                Asked::Same => return io.upstream.send_soon(env, Pending::Blocked(client)),
+                Asked::Next(slot) => {
+                    blocked.slot = slot;
+                    if let Some(connection) = blocked.connection.take() {
+                        io.upstream.give_back(connection);
+                    }
+                    return io.upstream.send_soon(env, Pending::Blocked(client));
+                }
+                Asked::Done(counted) => {
+                    least = counted;
+                    reply = &least;
+                }
+            }
         }
         if is_nil(reply) && blocked.is_cut && env.now_us < blocked.deadline_us {
             return io.upstream.send_soon(env, Pending::Blocked(client));

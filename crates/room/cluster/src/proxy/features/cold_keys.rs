@@ -94,6 +94,7 @@ impl ColdQuestions {
                 return outbox.fail(question.origin, &text);
             }
             Ok(ColdAnswer::Count(count)) => {
+                env.shared.key_count.set(count);
                 return outbox.push(question.origin, format!(":{count}\r\n").into_bytes());
             }
             Ok(ColdAnswer::Page { next, keys }) => (next, keys),

@@ -5,9 +5,11 @@
 
 pub(crate) mod blocking;
 pub(crate) mod cold_keys;
+pub(crate) mod info;
 pub(crate) mod local;
 pub(crate) mod publish;
 pub(crate) mod pubsub;
+pub(crate) mod replicas;
 pub(crate) mod scatter;
 pub(crate) mod scripts;
 pub(crate) mod tag_commands;

@@ -147,6 +147,39 @@ impl Scatter {
         send_parts(io, env, gather, &nodes, (request.bytes, delivery));
     }
 
+    /// Completes an INFO with the keys of all nodes, and of both tiers if they were counted before. Returns what is to be asked of the cold tier.
+    pub(crate) fn info(
+        &mut self,
+        io: &mut Forwarder,
+        env: &Env<'_>,
+        session: &mut Session,
+        request: &Request<'_>,
+        (reply, counted): (Vec<u8>, Option<u64>),
+    ) -> Option<ColdRead> {
+        let nodes = io.upstream.nodes.primaries.clone();
+        if nodes.is_empty() {
+            session.append_reply(&reply);
+            return None;
+        }
+        let delivery = session.next_delivery(request.client, env.give_up_us());
+        let rule = MergeRule::Keyspace { reply };
+        let gather = self.begin(delivery, rule, nodes.len() + usize::from(env.has_tiers()));
+        let mut cold = None;
+        if env.has_tiers() {
+            match counted {
+                Some(count) => {
+                    if let Some(gather) = self.gathers.get_mut(gather) {
+                        gather.add(nodes.len(), format!(":{count}\r\n").as_bytes());
+                    }
+                }
+                None => cold = Some(cold_read(gather, nodes.len(), ColdReadKind::Count)),
+            }
+        }
+        let bytes = encoded(&[b"INFO", b"keyspace"]);
+        send_parts(io, env, gather, &nodes, (&bytes, delivery));
+        cold
+    }
+
     /// Scans one node after the other; the cursor tells which one is next.
     fn scan(
         &mut self,

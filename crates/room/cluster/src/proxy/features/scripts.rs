@@ -1,17 +1,20 @@
-//! EVAL, EVALSHA, SCRIPT and FUNCTION LOAD.
+//! EVAL, EVALSHA, FCALL, SCRIPT and FUNCTION LOAD.
 //!
 //! Under the tiering protocol clients' scripts are guarded (see [`script_guard`]); otherwise they go
 //! through as they are.
 
+use nagaya_command_spec::table::Command;
 use nagaya_commands::table;
+use nagaya_connections::acl::check::ScriptKeys;
 use nagaya_exec::session::Session;
-use nagaya_resp::{Args, Limits, Parsed, RequestParser};
+use nagaya_resp::{ArgVec, Args, Limits, Parsed, RequestParser};
 
 use crate::proxy::env::Env;
 use crate::proxy::model::reply::encoded;
 use crate::proxy::model::request::Request;
 use crate::proxy::model::routes::{NodeMerge, Route, Script};
 use crate::proxy::model::script_guard::{self, Guarded};
+use crate::proxy::model::script_words;
 
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
@@ -34,7 +37,7 @@ pub(crate) fn prepare(
     knows_nodes: bool,
 ) -> Result<Prepared, String> {
     let route = match script {
-        Script::Eval | Script::EvalSha => Route::Keys,
+        Script::Eval | Script::EvalSha | Script::Call => Route::Keys,
         Script::Exists => Route::Everywhere(NodeMerge::All),
         Script::FunctionRestore if env.has_tiers() => {
             return Err("ERR functions cannot be restored here: load their libraries instead".to_owned());
@@ -50,8 +53,7 @@ pub(crate) fn prepare(
             reply: None,
         });
     }
-    let denied = denied(client, request);
-    let (bytes, reply) = guarded(env, &request.args, script, &denied)?;
+    let (bytes, reply) = guarded(env, client, request, script)?;
     Ok(Prepared {
         route,
         bytes: Some(bytes),
@@ -72,17 +74,62 @@ pub(crate) fn guarded_for_transaction(
     }
     let args = &request.args;
     let denied = denied(client, request);
-    match script {
-        Script::Eval => {
-            let (_, guarded) = env.shared.scripts.add(args.get(1).unwrap_or_default(), &denied);
-            Ok(whole(args, &guarded))
-        }
-        Script::EvalSha => match env.shared.scripts.find(args.get(1).unwrap_or_default(), &denied) {
-            Some(guarded) => Ok(whole(args, &guarded)),
-            None => Err(NO_SCRIPT.to_owned()),
-        },
-        _ => Err("ERR Command not allowed inside a transaction".to_owned()),
+    let script_named = args.get(1).unwrap_or_default();
+    let guarded = match script {
+        Script::Call => None,
+        Script::Eval => Some(env.shared.scripts.add(script_named, &denied).1),
+        Script::EvalSha => Some(env.shared.scripts.find(script_named, &denied).ok_or(NO_SCRIPT)?),
+        _ => return Err("ERR Command not allowed inside a transaction".to_owned()),
+    };
+    let mut words = match guarded {
+        Some(guarded) => whole(args, &guarded),
+        None => args.iter().map(<[u8]>::to_vec).collect(),
+    };
+    add_words(env, client, request, &mut words)?;
+    Ok(encoded_words(&words))
+}
+
+/// Adds to a call of a script what its prologue needs; fails with the text of an error reply.
+fn add_words(
+    env: &Env<'_>,
+    client: &Session,
+    request: &Request<'_>,
+    words: &mut Vec<Vec<u8>>,
+) -> Result<(), String> {
+    let tag = script_words::tag_of_call(&request.args)?;
+    let allowed = tag.map_or(ScriptKeys::Declared, |tag| {
+        client.keys_in_scripts(request.command, &request.args, tag)
+    });
+    script_words::add(words, tag, env.shared.tokens.draw(), allowed);
+    Ok(())
+}
+
+/// Returns a request that was sent as its client has asked it, if it is the call of a script with words of ours.
+pub(crate) fn as_asked(env: &Env<'_>, command: &Command, args: &Args<'_>) -> Option<ArgVec> {
+    (env.has_tiers() && script_words::is_call(&command.full_name)).then(|| script_words::without(args))
+}
+
+/// Returns whether a queued script is still held to the rights that its user has now.
+pub(crate) fn are_rights_the_same(
+    env: &Env<'_>,
+    client: &Session,
+    command: &Command,
+    (sent, asked): (&Args<'_>, &Args<'_>),
+) -> bool {
+    if !env.has_tiers() || !script_words::is_call(&command.full_name) {
+        return true;
     }
+    let tag = script_words::tag_of_call(asked).ok().flatten();
+    let allowed = tag.map(|tag| client.keys_in_scripts(command, asked, tag));
+    let denied = client.denied_in_scripts(&table::registry().table, command, asked);
+    let is_function = command.full_name.starts_with("fcall");
+    let body = sent.get(1).unwrap_or_default();
+    let is_guarded_the_same = if is_function {
+        denied.is_empty()
+    } else {
+        env.shared.scripts.is_guarded_for(body, &denied)
+    };
+    is_guarded_the_same && script_words::allows(sent, allowed)
 }
 
 /// Lists what the script of a request may not call.
@@ -106,19 +153,25 @@ pub(crate) fn refuse_function(client: &Session, request: &Request<'_>) -> Option
 /// Returns what is sent in place of a request, and what its client gets in place of the reply.
 fn guarded(
     env: &Env<'_>,
-    args: &Args<'_>,
+    client: &Session,
+    request: &Request<'_>,
     script: Script,
-    denied: &[&str],
 ) -> Result<(Vec<u8>, Option<String>), String> {
-    let cache = &env.shared.scripts;
+    let (cache, args) = (&env.shared.scripts, &request.args);
+    let denied = &denied(client, request)[..];
     let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
     let mut reply = None;
     match script {
-        Script::Eval => words[1] = cache.add(&args[1], denied).1.body.to_vec(),
+        Script::Eval => {
+            words[1] = cache.add(&args[1], denied).1.body.to_vec();
+            add_words(env, client, request, &mut words)?;
+        }
         Script::EvalSha => {
             let guarded = cache.find(&args[1], denied).ok_or(NO_SCRIPT)?;
             words[1] = guarded.sha.into_bytes();
+            add_words(env, client, request, &mut words)?;
         }
+        Script::Call => add_words(env, client, request, &mut words)?,
         Script::Load => {
             let (sha, guarded) = cache.add(&args[2], denied);
             words[2] = guarded.body.to_vec();
@@ -155,11 +208,11 @@ pub(crate) fn as_eval(env: &Env<'_>, bytes: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let guarded = env.shared.scripts.find_guarded(args.get(1).unwrap_or_default())?;
-    Some(whole(&args, &guarded))
+    Some(encoded_words(&whole(&args, &guarded)))
 }
 
-/// Returns EVAL or EVAL_RO with the whole script, from a request that may name it by its hash.
-fn whole(args: &Args<'_>, guarded: &Guarded) -> Vec<u8> {
+/// Returns the words of EVAL or EVAL_RO with the whole script, from a request that may name it by its hash.
+fn whole(args: &Args<'_>, guarded: &Guarded) -> Vec<Vec<u8>> {
     let is_read_only = args[0].to_ascii_lowercase().ends_with(b"_ro");
     let mut words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
     words[0] = if is_read_only {
@@ -168,7 +221,7 @@ fn whole(args: &Args<'_>, guarded: &Guarded) -> Vec<u8> {
         b"EVAL".to_vec()
     };
     words[1] = guarded.body.to_vec();
-    encoded_words(&words)
+    words
 }
 
 fn encoded_words(words: &[Vec<u8>]) -> Vec<u8> {

@@ -112,6 +112,7 @@ pub(crate) fn send(io: &mut Forwarder, sessions: &mut Sessions, env: &Env<'_>, c
         slot: watch.slot,
         tag: Some(&watch.tag),
         writes: Writes::None,
+        registers_itself: false,
     };
     if let Some(lease) = io.lease_for(env, &target, connection, pending) {
         let in_flight = lease.on(env.in_flight(delivery, Some(watch.slot)));

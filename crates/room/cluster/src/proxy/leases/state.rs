@@ -79,7 +79,7 @@ impl Lease {
         Lease {
             tag: None,
             end_us: NO_LEASE,
-            writes: !target.writes.as_slice().is_empty(),
+            writes: target.registers_itself || !target.writes.as_slice().is_empty(),
         }
     }
 

@@ -140,7 +140,8 @@ impl Leases {
             return None;
         };
         let args = parser.args(bytes);
-        let target = table::find_request(&args).and_then(|command| env.rules.target(command, &args).ok());
+        let target =
+            table::find_request(&args).and_then(|command| env.rules.target_of_sent(command, &args).ok());
         let writes = target.map_or(Writes::None, |target| target.writes);
         let names = writes.as_slice().iter().copied();
         let call = scripts::register(&tag.name, env.shared.tokens.draw(), names);

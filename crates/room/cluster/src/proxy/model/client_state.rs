@@ -7,6 +7,7 @@ use nagaya_connections::client::Client;
 use nagaya_reactor::Key;
 use nagaya_resp::ArgVec;
 
+use super::replicas::Replicas;
 use super::target::{KeyScope, Target};
 
 /// The commands since MULTI.
@@ -20,6 +21,8 @@ pub(crate) struct TransactionQueue {
     pub(crate) tag: Option<Vec<u8>>,
     pub(crate) slot: Option<u16>,
     pub(crate) writes: Vec<Vec<u8>>,
+    /// A script in it registers what it writes.
+    pub(crate) registers_itself: bool,
 }
 
 /// One command of a transaction.
@@ -42,6 +45,7 @@ impl TransactionQueue {
             None => self.tag = Some(tag.to_vec()),
         }
         self.add_slot(target.slot, key_scope);
+        self.registers_itself |= target.registers_itself;
         let writes = target.writes.as_slice();
         self.writes.extend(writes.iter().map(|key| key.to_vec()));
     }
@@ -85,6 +89,8 @@ pub(crate) struct Blocked {
     /// Streams that are read from their present end: the positions of key and id. Their last ids are read
     /// first, so that a read that is sent again misses no entry.
     pub(crate) ends: VecDeque<(usize, usize)>,
+    /// The nodes that are asked one after the other, for WAIT.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 /// The position of a command's timeout, and its unit.

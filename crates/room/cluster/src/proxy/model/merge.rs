@@ -3,8 +3,11 @@
 use nagaya_resp::{Out, Proto};
 
 use super::in_flight::Delivery;
-use super::reply::{bulk, elements_of, int};
+use super::reply::{bulk, elements_of, info_field, int};
 use crate::hot_tier::keys::is_reserved;
+
+/// The title of the section of INFO that has a line for each database.
+pub(crate) const KEYSPACE: &[u8] = b"# Keyspace\r\n";
 
 /// How partial replies are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +31,11 @@ pub(crate) enum MergeRule {
     /// A cursor and names from the node at this position among the primaries.
     Scan {
         position: usize,
+    },
+    /// The replies to INFO of all nodes, and the number of keys in both tiers if there are two: this reply,
+    /// completed by the line of the keyspace.
+    Keyspace {
+        reply: Vec<u8>,
     },
     /// A name from any node; these nodes are asked next.
     AnyName {
@@ -75,6 +83,9 @@ impl Gather {
     /// Returns the merged reply.
     pub(crate) fn reply(&self, context: &MergeContext<'_>) -> Vec<u8> {
         let replies: Vec<&[u8]> = self.replies.iter().flatten().map(Vec::as_slice).collect();
+        if let MergeRule::Keyspace { reply } = &self.rule {
+            return with_keyspace(reply, &replies);
+        }
         if let Some(error) = replies.iter().find(|reply| reply.first() == Some(&b'-')) {
             return error.to_vec();
         }
@@ -85,6 +96,8 @@ impl Gather {
         };
         let mut out = Out::new(proto);
         match &self.rule {
+            // Answered above: it tells what it knows when a node does not answer.
+            MergeRule::Keyspace { reply } => out.raw(reply),
             MergeRule::Same => out.raw(replies[0]),
             MergeRule::AnyName { .. } if is_no_name(replies[0], context.hidden) => out.nil(),
             MergeRule::AnyName { .. } => out.raw(replies[0]),
@@ -135,6 +148,54 @@ impl Gather {
         }
         out.buf
     }
+}
+
+/// Returns the reply to INFO with the line of the keyspace behind its title, or as it is if a part is missing.
+/// A part that is a number tells the keys of both tiers; the others tell those in memory.
+fn with_keyspace(reply: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let (mut keys, mut expires, mut ttl_ms, mut counted) = (0, 0, 0.0, None);
+    for part in parts {
+        if part.first() == Some(&b'-') {
+            return reply.to_vec();
+        }
+        if let Some(count) = int(part) {
+            counted = Some(count);
+            continue;
+        }
+        let line = info_field(part, "db0").unwrap_or_default();
+        let field = |name: &str| {
+            let value = line
+                .split(',')
+                .find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            value.and_then(|value| value.parse::<i64>().ok()).unwrap_or(0)
+        };
+        keys += field("keys");
+        expires += field("expires");
+        ttl_ms += field("avg_ttl") as f64 * field("expires") as f64;
+    }
+    let keys = counted.unwrap_or(keys);
+    let head = reply
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map_or(0, |at| at + 1);
+    let title = reply.windows(KEYSPACE.len()).position(|part| part == KEYSPACE);
+    let (Some(title), true) = (title, keys > 0) else {
+        return reply.to_vec();
+    };
+    let average_ms = if expires > 0 { ttl_ms / expires as f64 } else { 0.0 };
+    // Nodes count names of our own that expire, too.
+    let expires = expires.min(keys);
+    let line = format!("db0:keys={keys},expires={expires},avg_ttl={average_ms:.0}\r\n");
+    let (before, after) = reply.split_at(title + KEYSPACE.len());
+    let length = reply.len() - head - 2 + line.len();
+    let first = char::from(reply[0]);
+    [
+        format!("{first}{length}\r\n").as_bytes(),
+        &before[head..],
+        line.as_bytes(),
+        after,
+    ]
+    .concat()
 }
 
 /// Writes a list of names without the hidden ones.
@@ -221,6 +282,23 @@ mod tests {
         check(rule(5, 1), &[":3\r\n"], ":7\r\n");
         check(rule(0, 1), &[":0\r\n"], ":0\r\n");
         check(rule(2, 1), &["-ERR no\r\n"], "-ERR no\r\n");
+    }
+
+    #[test]
+    fn the_keyspace_is_that_of_all_nodes_or_of_both_tiers() {
+        let whole = |line: &str| format!("${}\r\n# Keyspace\r\n{line}\r\n# X\r\n\r\n", line.len() + 19);
+        let rule = || MergeRule::Keyspace {
+            reply: whole("").into_bytes(),
+        };
+        let node = |line: &str| format!("${}\r\n# Keyspace\r\n{line}\r\n", line.len() + 12);
+        let one = node("db0:keys=3,expires=1,avg_ttl=100\r\n");
+        let other = node("db0:keys=4,expires=3,avg_ttl=500\r\n");
+        let sum = whole("db0:keys=7,expires=4,avg_ttl=400\r\n");
+        check(rule(), &[&one, &other], &sum);
+        let counted = whole("db0:keys=9,expires=1,avg_ttl=100\r\n");
+        check(rule(), &[&one, ":9\r\n"], &counted);
+        check(rule(), &[&one, "-TRYAGAIN not now\r\n"], &whole(""));
+        check(rule(), &[&node(""), ":0\r\n"], &whole(""));
     }
 
     #[test]

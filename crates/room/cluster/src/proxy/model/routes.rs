@@ -22,9 +22,13 @@ pub(crate) enum Route {
     Everywhere(NodeMerge),
     /// Answer it here.
     Here,
+    /// Answer it here, with the keys of all nodes.
+    Info,
     /// Answer it here once all earlier requests are answered: it changes the connection's state.
     HereInTurn,
     Blocking,
+    /// WAIT: ask the nodes that the client has written to.
+    Replicas,
     Multi,
     Exec,
     Discard,
@@ -48,6 +52,8 @@ pub(crate) enum Route {
 pub(crate) enum Script {
     Eval,
     EvalSha,
+    /// FCALL: a call of a function.
+    Call,
     Load,
     Exists,
     Flush,
@@ -112,6 +118,8 @@ const NAMED: &[(&str, Route)] = &[
     ("eval_ro", Route::Script(Script::Eval)),
     ("evalsha", Route::Script(Script::EvalSha)),
     ("evalsha_ro", Route::Script(Script::EvalSha)),
+    ("fcall", Route::Script(Script::Call)),
+    ("fcall_ro", Route::Script(Script::Call)),
     ("script|load", Route::Script(Script::Load)),
     ("script|flush", Route::Script(Script::Flush)),
     ("script|exists", Route::Script(Script::Exists)),
@@ -127,6 +135,7 @@ const NAMED: &[(&str, Route)] = &[
     ("publish", Route::Publish),
     ("time", Route::Anywhere),
     ("spublish", Route::ShardPublish),
+    ("info", Route::Info),
     ("hello", Route::HereInTurn),
     ("multi", Route::Multi),
     ("exec", Route::Exec),
@@ -157,10 +166,7 @@ const NAMED: &[(&str, Route)] = &[
     ("client|unblock", Route::Refused(NOT_HERE)),
     ("monitor", Route::Refused(NOT_HERE)),
     ("migrate", Route::Refused(NOT_HERE)),
-    (
-        "wait",
-        Route::Refused("ERR WAIT is not available through this server: its connections are shared"),
-    ),
+    ("wait", Route::Replicas),
     ("shutdown", Route::Refused(NOT_HERE)),
     ("room.status", Route::Tags(TagCommandKind::Status)),
     ("room.tags", Route::Tags(TagCommandKind::Tags)),
@@ -230,7 +236,6 @@ mod tests {
         for name in [
             "get",
             "set",
-            "fcall",
             "object|encoding",
             "xinfo|stream",
             "memory|usage",
@@ -247,7 +252,6 @@ mod tests {
             "client|list",
             "command|docs",
             "config|get",
-            "info",
             "select",
             "acl|list",
         ] {

@@ -9,6 +9,7 @@ use nagaya_resp::{Out, Proto, RequestParser};
 
 use super::client_state::{Blocked, TransactionQueue, Watch};
 use super::in_flight::{Delivery, Origin};
+use super::replicas::WrittenSlots;
 use super::reply_ring::ReplyRing;
 
 /// The largest output buffer that an idle connection keeps: there may be 10,000 of them.
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     /// Bytes of requests since none was under way.
     pub(crate) under_way_bytes: usize,
     pub(crate) active_us: u64,
+    /// What a WAIT of this client is about.
+    pub(crate) written_slots: WrittenSlots,
 }
 
 impl Session {
@@ -73,6 +76,7 @@ impl Session {
             in_dirty: false,
             under_way_bytes: 0,
             active_us: now_us,
+            written_slots: WrittenSlots::default(),
         }
     }
 

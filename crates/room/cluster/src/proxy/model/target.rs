@@ -7,6 +7,7 @@ use nagaya_resp::Args;
 use nagaya_tiering::tag::tag_of;
 
 use super::layout::slot_of_tag;
+use super::script_words;
 use crate::hot_tier::keys::is_reserved;
 
 /// The keys that a request may write.
@@ -46,6 +47,8 @@ pub(crate) struct Target<'a> {
     /// None for a request without keys.
     pub(crate) tag: Option<&'a [u8]>,
     pub(crate) writes: Writes<'a>,
+    /// It is a script that registers what it writes by itself.
+    pub(crate) registers_itself: bool,
 }
 
 /// Why a request is refused.
@@ -112,7 +115,7 @@ impl RoutingRules {
     #[inline]
     pub(crate) fn target<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Target<'a>, Refusal> {
         let Some(key) = command.only_key.and_then(|at| args.get(at)) else {
-            return self.target_slowly(command, args);
+            return self.target_slowly(command, args, 0);
         };
         self.check(key)?;
         let tag = tag_of(key);
@@ -121,10 +124,31 @@ impl RoutingRules {
             slot: slot_of_tag(tag),
             tag: Some(tag),
             writes: if is_write { Writes::One(key) } else { Writes::None },
+            registers_itself: false,
         })
     }
 
-    fn target_slowly<'a>(&self, command: &Command, args: &Args<'a>) -> Result<Target<'a>, Refusal> {
+    /// As [`RoutingRules::target`], of a request as it was sent: a script's call has words of ours.
+    pub(crate) fn target_of_sent<'a>(
+        &self,
+        command: &Command,
+        args: &Args<'a>,
+    ) -> Result<Target<'a>, Refusal> {
+        let is_script = self.key_scope == KeyScope::OneTag && script_words::is_call(&command.full_name);
+        if is_script {
+            self.target_slowly(command, args, script_words::KEYS_ADDED)
+        } else {
+            self.target(command, args)
+        }
+    }
+
+    /// Returns the target of a request without the last `added` keys.
+    fn target_slowly<'a>(
+        &self,
+        command: &Command,
+        args: &Args<'a>,
+        added: usize,
+    ) -> Result<Target<'a>, Refusal> {
         let mut found: Vec<(&'a [u8], bool)> = Vec::new();
         let told = each_key(command.spec, args, |at, flags| {
             if let Some(key) = args.get(at) {
@@ -134,6 +158,8 @@ impl RoutingRules {
         if told.is_err() {
             found.clear();
         }
+        found.truncate(found.len().saturating_sub(added));
+        let is_script = self.key_scope == KeyScope::OneTag && script_words::is_call(&command.full_name);
         if self.key_scope == KeyScope::OneTag && command.full_name.starts_with("sort") {
             check_sort(args)?;
         }
@@ -153,7 +179,9 @@ impl RoutingRules {
                 Some(_) if self.key_scope == KeyScope::OneSlot && slot_of_tag(tag) == target.slot => {}
                 Some(_) => return Err(Refusal::CrossSlot),
             }
-            if written || writes_all {
+            if is_script {
+                target.registers_itself |= written;
+            } else if written || writes_all {
                 target.writes.push(key);
             }
         }
@@ -220,9 +248,31 @@ mod tests {
         check("zunionstore {a}d 2 {a}1 {a}2", Ok(("a", &["{a}d"])));
         check("sort {a}l store {a}d", Ok(("a", &["{a}d"])));
         check("xreadgroup group g c streams {a}s >", Ok(("a", &["{a}s"])));
-        check("eval return 2 {a}1 {a}2", Ok(("a", &["{a}1", "{a}2"])));
+        check("eval return 2 {a}1 {a}2", Ok(("a", &[])));
         check("eval_ro return 1 {a}1", Ok(("a", &[])));
         check("georadius {a}g 1 2 3 m store {a}d", Ok(("a", &["{a}d"])));
+    }
+
+    #[test]
+    fn a_script_registers_by_itself_and_is_known_again_with_the_words_added_to_it() {
+        let target = |line: &str, sent: bool| {
+            let owned: ArgVec = line.split(' ').collect();
+            let args = owned.as_args();
+            let command = table::find_request(&args).unwrap();
+            let target = if sent {
+                RULES.target_of_sent(command, &args)
+            } else {
+                RULES.target(command, &args)
+            };
+            target.map(|target| (target.tag.map(<[u8]>::to_vec), target.registers_itself))
+        };
+        let tag = Some(b"a".to_vec());
+        assert_eq!(target("eval s 1 {a}1", false), Ok((tag.clone(), true)));
+        assert_eq!(target("fcall_ro f 1 {a}1", false), Ok((tag.clone(), false)));
+        let sent = "eval s 3 {a}1 _room:{a}:dirty _room:{x}:index word";
+        assert_eq!(target(sent, true), Ok((tag, true)));
+        assert_eq!(target(sent, false), Err(Refusal::Reserved));
+        assert_eq!(target("eval s 0 -", true), Ok((None, false)));
     }
 
     #[test]

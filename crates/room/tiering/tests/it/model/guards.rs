@@ -35,6 +35,7 @@ const SMALL: Scenario = Scenario {
     },
     written: &[0],
     operations: &[Operation::Set],
+    scripts: false,
     chunked: false,
     crashes: false,
     lease: 1,
@@ -70,6 +71,39 @@ fn fresh_tokens() {
         scenario,
         Guards {
             fresh_tokens: false,
+            ..Guards::default()
+        },
+        Wrong::Unsaved,
+    );
+}
+
+#[test]
+fn scripts_register_what_they_write() {
+    check(
+        Scenario {
+            scripts: true,
+            ..SMALL
+        },
+        Guards {
+            scripts_register: false,
+            ..Guards::default()
+        },
+        Wrong::Unsaved,
+    );
+}
+
+#[test]
+fn scripts_replace_tokens() {
+    let scenario = Scenario {
+        savers: 2,
+        start: Start::Noted,
+        scripts: true,
+        ..SMALL
+    };
+    check(
+        scenario,
+        Guards {
+            scripts_replace_tokens: false,
             ..Guards::default()
         },
         Wrong::Unsaved,

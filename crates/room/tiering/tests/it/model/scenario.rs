@@ -12,6 +12,8 @@ pub(crate) struct Scenario {
     /// Which keys servers write.
     pub(crate) written: &'static [u8],
     pub(crate) operations: &'static [Operation],
+    /// Servers also send scripts, which write and register in one step.
+    pub(crate) scripts: bool,
     /// A load comes in one chunk per key.
     pub(crate) chunked: bool,
     /// Savers, evictors and loaders may crash at any moment.
@@ -87,6 +89,7 @@ impl Default for Scenario {
             },
             written: &[0],
             operations: &[Operation::Set],
+            scripts: false,
             chunked: false,
             crashes: false,
             lease: 1,
@@ -145,6 +148,10 @@ pub(crate) enum Fence {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guards {
     pub(crate) fresh_tokens: bool,
+    /// A script registers what it writes.
+    pub(crate) scripts_register: bool,
+    /// A script puts its token also over another one.
+    pub(crate) scripts_replace_tokens: bool,
     /// The saver's wait, in ticks less than D.
     pub(crate) saver_wait_short: u8,
     pub(crate) token_at_removal: bool,
@@ -176,6 +183,8 @@ impl Default for Guards {
     fn default() -> Guards {
         Guards {
             fresh_tokens: true,
+            scripts_register: true,
+            scripts_replace_tokens: true,
             saver_wait_short: 0,
             token_at_removal: true,
             registrations_end_with_lease: true,

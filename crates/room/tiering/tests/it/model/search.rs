@@ -14,6 +14,7 @@ const EVICTED: &str = "a tag is evicted";
 pub(crate) enum Action {
     Touch(usize),
     Write(usize, u8, Operation),
+    Script(usize, u8, Operation),
     Land(usize),
     TakeReply(usize),
     Cut(usize),
@@ -51,6 +52,8 @@ impl Tiering {
                         .iter()
                         .map(|kind| Action::Write(number, *key, *kind));
                     actions.extend(writes);
+                    let scripts = scenario.operations.iter().filter(|_| scenario.scripts);
+                    actions.extend(scripts.map(|kind| Action::Script(number, *key, *kind)));
                 }
             }
             if server.can_land() {
@@ -109,6 +112,10 @@ impl Tiering {
             Action::Touch(number) => {
                 world.budget.touches -= 1;
                 world.servers[number].touch();
+            }
+            Action::Script(number, key, operation) => {
+                world.budget.writes -= 1;
+                world.servers[number].run_script(key, operation);
             }
             Action::Write(number, key, operation) => {
                 world.budget.writes -= 1;

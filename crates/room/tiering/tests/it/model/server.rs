@@ -31,6 +31,8 @@ enum Command {
     RegisterDirty(u8),
     RegisterIndex,
     Write(u8, Operation),
+    /// A write that registers itself.
+    Script(u8, Operation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +125,11 @@ impl Server {
         self.send(Command::Write(key, operation));
     }
 
+    /// Sends a script that writes, with nothing ahead of it.
+    pub(crate) fn run_script(&mut self, key: u8, operation: Operation) {
+        self.send(Command::Script(key, operation));
+    }
+
     fn send(&mut self, command: Command) {
         self.line.push(Sent { command, age: 0 });
     }
@@ -176,6 +183,14 @@ impl World {
             Command::RegisterDirty(key) => self.register(key, guards),
             Command::RegisterIndex => self.node.tag.in_index = true,
             Command::Write(key, operation) => self.execute(usize::from(key), operation, guards),
+            Command::Script(key, operation) => {
+                let is_kept = !guards.scripts_replace_tokens && self.node.tag.dirty.contains_key(&key);
+                if guards.scripts_register && !is_kept {
+                    self.register(key, guards);
+                    self.node.tag.in_index = true;
+                }
+                self.execute(usize::from(key), operation, guards);
+            }
         }
     }
 

@@ -84,6 +84,38 @@ fn with_two_servers() {
 }
 
 #[test]
+fn with_scripts_beside_plain_writes() {
+    let budget = Budget {
+        touches: 1,
+        loads: 0,
+        writes: 2,
+        ..ONCE
+    };
+    let small = Scenario {
+        scripts: true,
+        loaders: 0,
+        budget,
+        ..Scenario::default()
+    };
+    let budget = Budget {
+        writes: 2,
+        snapshots: 3,
+        loads: 2,
+        ..ONCE
+    };
+    check(
+        small,
+        Scenario {
+            servers: 2,
+            loaders: 1,
+            operations: SET_OR_DELETE,
+            budget,
+            ..small
+        },
+    );
+}
+
+#[test]
 fn with_two_savers() {
     let budget = Budget {
         touches: 1,

@@ -92,8 +92,9 @@ fn add(
             queue.add_slot(slot_of_tag(tag_of(channel)), key_scope);
             sent()
         }
-        Route::Anywhere | Route::Publish => sent(),
-        Route::Here => QueuedCommand::Here(ArgVec::from(&request.args)),
+        // Within a transaction nobody waits: a node tells how many replicas have what was written so far.
+        Route::Anywhere | Route::Publish | Route::Replicas => sent(),
+        Route::Here | Route::Info => QueuedCommand::Here(ArgVec::from(&request.args)),
         Route::Unwatch => QueuedCommand::Answered(b"+OK\r\n"),
         Route::Refused(text) => return Err(text.to_owned()),
         _ => return Err(NOT_ALLOWED.to_owned()),
@@ -106,6 +107,7 @@ fn add(
 /// are checked when they run.
 fn check_again(
     executor: &mut Executor<'_>,
+    env: &Env<'_>,
     session: &mut Session,
     queue: &TransactionQueue,
 ) -> Result<(), CommandError> {
@@ -127,7 +129,14 @@ fn check_again(
         };
         let args = parser.args(bytes);
         let command = resolve(&table::registry().table, &args)?;
-        executor.check_rights_at_exec(&mut session.client, command, &args)?;
+        let asked = scripts::as_asked(env, command, &args);
+        let asked = asked.as_ref().map_or(args, ArgVec::as_args);
+        executor.check_rights_at_exec(&mut session.client, command, &asked)?;
+        if !scripts::are_rights_the_same(env, &session.client, command, (&args, &asked)) {
+            return Err(CommandError::err(
+                "what the user may do in scripts has changed since the script was queued",
+            ));
+        }
     }
     Ok(())
 }
@@ -173,7 +182,7 @@ impl Transactions {
             }
             return Handled::Done;
         }
-        if let Err(denied) = check_again(executor, session, &queue) {
+        if let Err(denied) = check_again(executor, env, session, &queue) {
             io.upstream.close(session.end_watch());
             session.reply_error(&format!("EXECABORT Transaction discarded because of: {denied}"));
             return Handled::Done;
@@ -212,6 +221,12 @@ impl Transactions {
                 }
             }
         }
+        if let Some(slot) = queue
+            .slot
+            .filter(|_| queue.registers_itself || !queue.writes.is_empty())
+        {
+            session.written_slots.note_slot(slot);
+        }
         let delivery = session.next_delivery(request.client, env.give_up_us());
         if requests.len() == 1 && session.watch.is_none() {
             let mut reply = format!("*{}\r\n", answered.len()).into_bytes();
@@ -230,6 +245,7 @@ impl Transactions {
             slot: queue.slot.or(watch.map(|watch| watch.slot)),
             tag: queue.tag.or(watch.map(|watch| watch.tag.clone())),
             writes: queue.writes,
+            registers_itself: queue.registers_itself,
             missing: requests.len(),
             requests,
             answered,

@@ -27,6 +27,8 @@ pub(super) struct Transaction {
     pub(super) slot: Option<u16>,
     pub(super) tag: Option<Vec<u8>>,
     pub(super) writes: Vec<Vec<u8>>,
+    /// A script in it registers what it writes.
+    pub(super) registers_itself: bool,
     /// The requests for the node, EXEC last.
     pub(super) requests: Vec<Vec<u8>>,
     /// The replies of commands that are answered here, by their place among all.
@@ -89,6 +91,7 @@ impl Transactions {
                 slot: slot.unwrap_or(0),
                 tag: Some(tag),
                 writes: Writes::Many(names),
+                registers_itself: transaction.registers_itself,
             };
             match io.lease_for(env, &target, connection, || Pending::Transaction(key)) {
                 Some(lease) => in_flight = lease.on(in_flight),
