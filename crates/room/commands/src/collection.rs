@@ -42,6 +42,8 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
 pub(crate) struct ScanOptions<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
+    /// HSCAN leaves the values out.
+    no_values: bool,
 }
 
 impl<'a> ScanOptions<'a> {
@@ -50,9 +52,18 @@ impl<'a> ScanOptions<'a> {
         let mut options = ScanOptions {
             count: 10,
             pattern: None,
+            no_values: false,
         };
+        let is_hscan = args
+            .get(0)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"hscan"));
         let mut at = 3;
         while let Some(word) = args.get(at) {
+            if is_hscan && word.eq_ignore_ascii_case(b"novalues") {
+                options.no_values = true;
+                at += 1;
+                continue;
+            }
             let value = args.get(at + 1).ok_or(CommandError::Syntax)?;
             if word.eq_ignore_ascii_case(b"count") {
                 let count = parse_i64(value).ok_or(CommandError::NotInteger)?;
@@ -100,7 +111,7 @@ impl<'a> ScanReply<'a> {
         }
         bulk_item(&mut self.body, member);
         self.written += 1;
-        if let Some(value) = value {
+        if let Some(value) = value.filter(|_| !self.options.no_values) {
             bulk_item(&mut self.body, value);
             self.written += 1;
         }

@@ -21,6 +21,10 @@ const GENERAL: &[&str] = &[
     "The sizes of query and reply buffers in CLIENT LIST are our own: idle connections hold none.",
     "A message that a client publishes to itself comes after the reply of the command that sent it.",
     "COMMAND DOCS tells no arguments, no history and no replacements; COMMAND INFO gives no tips and no notes.",
+    "INFO, HELLO and scripts tell Redis 7.4.0, the release whose commands are all there (`room.redis_version` may set \
+     another). Of 7.2's and 7.4's replies, XINFO has no `inactive` and no `active-time`.",
+    "Expired fields of a hash are gone for every command, HLEN included; those of a cold hash go when it is loaded. \
+     A hash all of whose fields have expired exists until somebody reads it or a tenth of a second is over.",
     "HELP replies list the same subcommands in other words.",
     "The order of unordered replies (keys, fields, members, users' single commands) is our own.",
 ];
@@ -54,6 +58,12 @@ const NOTES: &[(&str, &str)] = &[
         "bitfield",
         "OVERFLOW SAT near -2^63 saturates to the minimum, where Redis overflows",
     ),
+    (
+        "client|kill",
+        "takes the options of Redis 7.4 and Valkey 9: MAXAGE, several ids, NAME, IDLE, FLAGS, IP, LIB-NAME, LIB-VER, DB, \
+         and NOT- before an option",
+    ),
+    ("client|list", "takes the options of CLIENT KILL"),
     ("client|tracking", "OFF forgets the tracked keys at once"),
     (
         "config|set",
@@ -76,6 +86,7 @@ const NOTES: &[(&str, &str)] = &[
         "geosearchstore",
         "STOREDIST stores `inf` where rounding leaves no distance",
     ),
+    ("hscan", "takes NOVALUES, as Redis 7.4"),
     ("lastsave", "when the cold tier last had everything"),
     ("lpos", "RANK -2^63 finds nothing"),
     (
@@ -92,10 +103,15 @@ const NOTES: &[(&str, &str)] = &[
     ("readonly", "always answers that there is no cluster"),
     ("readwrite", "always answers that there is no cluster"),
     ("replicaof", "only NO ONE"),
-    ("restore", "also takes payloads of version 11 (Redis 7.2)"),
+    (
+        "restore",
+        "also takes payloads of versions 11 and 12 (Redis 7.2 to 8.0); a hash with fields that expire is dumped as \
+         version 12",
+    ),
     ("save", "saves to the cold tier, while other clients are served"),
     ("script|debug", "only NO"),
     ("select", "only 0"),
+    ("set", "takes IFEQ and IFNE, as Valkey 8.1 and Redis 8.4"),
     ("slaveof", "only NO ONE"),
     ("swapdb", "always refuses: there is one database"),
     (
@@ -108,7 +124,7 @@ const NOTES: &[(&str, &str)] = &[
     ("zrevrank", "takes WITHSCORE, as Redis 7.2"),
     (
         "xread",
-        "a woken reader of several streams gets all that are ready",
+        "a woken reader of several streams gets all that are ready; takes the id `+`, as Redis 7.4",
     ),
 ];
 

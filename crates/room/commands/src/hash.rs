@@ -13,6 +13,8 @@ use nagaya_store::listpack::Item;
 
 use crate::collection::{ScanOptions, ScanReply, bulk_item, empty_scan, parse_cursor};
 
+mod expiry;
+mod get_and_set;
 mod random;
 
 const READS: &[KeySpec] = &[key(1, RO.and(ACCESS))];
@@ -20,13 +22,49 @@ const LOOKS: &[KeySpec] = &[key(1, RO)];
 const SETS: &[KeySpec] = &[key(1, RW.and(UPDATE))];
 const COUNTS: &[KeySpec] = &[key(1, RW.and(ACCESS).and(UPDATE))];
 
+const EXPIRE_FLAGS: Flags = WRITE.and(DENYOOM).and(FAST);
+const PER_FIELD: &str = "O(N) for N fields named";
+
 pub(crate) const COMMANDS: &[Entry] = &[
     entry("HDEL", -3, hdel, WRITE.and(FAST), &[key(1, RW.and(DELETE))])
         .about("Removes fields of a hash.", "O(N) for N fields removed"),
+    entry("HEXPIRE", -6, expiry::hexpire, EXPIRE_FLAGS, SETS)
+        .since("7.4.0")
+        .about("Lets fields of a hash expire after some seconds.", PER_FIELD),
+    entry("HEXPIREAT", -6, expiry::hexpireat, EXPIRE_FLAGS, SETS)
+        .since("7.4.0")
+        .about(
+            "Lets fields of a hash expire at a Unix time in seconds.",
+            PER_FIELD,
+        ),
+    entry("HEXPIRETIME", -5, expiry::hexpiretime, READONLY.and(FAST), READS)
+        .since("7.4.0")
+        .about(
+            "Returns the Unix times in seconds at which fields of a hash expire.",
+            PER_FIELD,
+        ),
     entry("HEXISTS", 3, hexists, READONLY.and(FAST), LOOKS)
         .about("Returns whether a hash has a field.", "O(1)"),
     entry("HGET", 3, hget, READONLY.and(FAST), READS)
         .about("Returns the value of a field of a hash.", "O(1)"),
+    entry(
+        "HGETDEL",
+        -5,
+        get_and_set::hgetdel,
+        WRITE.and(FAST),
+        &[key(1, RW.and(ACCESS).and(DELETE))],
+    )
+    .since("8.0.0")
+    .about(
+        "Returns the values of fields of a hash and removes them.",
+        PER_FIELD,
+    ),
+    entry("HGETEX", -5, get_and_set::hgetex, WRITE.and(FAST), COUNTS)
+        .since("8.0.0")
+        .about(
+            "Returns the values of fields of a hash and sets or clears their expiry.",
+            PER_FIELD,
+        ),
     entry("HGETALL", 2, hgetall, READONLY, READS).about(
         "Returns all fields of a hash with their values.",
         "O(N) for a hash of N fields",
@@ -56,6 +94,36 @@ pub(crate) const COMMANDS: &[Entry] = &[
         "Sets fields of a hash; the old form of HSET.",
         "O(N) for N fields set",
     ),
+    entry("HPERSIST", -5, expiry::hpersist, WRITE.and(FAST), SETS)
+        .since("7.4.0")
+        .about("Takes the expiry off fields of a hash.", PER_FIELD),
+    entry("HPEXPIRE", -6, expiry::hpexpire, EXPIRE_FLAGS, SETS)
+        .since("7.4.0")
+        .about("Lets fields of a hash expire after some milliseconds.", PER_FIELD),
+    entry("HPEXPIREAT", -6, expiry::hpexpireat, EXPIRE_FLAGS, SETS)
+        .since("7.4.0")
+        .about(
+            "Lets fields of a hash expire at a Unix time in milliseconds.",
+            PER_FIELD,
+        ),
+    entry(
+        "HPEXPIRETIME",
+        -5,
+        expiry::hpexpiretime,
+        READONLY.and(FAST),
+        READS,
+    )
+    .since("7.4.0")
+    .about(
+        "Returns the Unix times in milliseconds at which fields of a hash expire.",
+        PER_FIELD,
+    ),
+    entry("HPTTL", -5, expiry::hpttl, READONLY.and(FAST), READS)
+        .since("7.4.0")
+        .about(
+            "Returns how many milliseconds fields of a hash have to live.",
+            PER_FIELD,
+        ),
     entry("HRANDFIELD", -2, random::hrandfield, READONLY, READS)
         .since("6.2.0")
         .about(
@@ -69,6 +137,15 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("HSET", -4, hset, WRITE.and(DENYOOM).and(FAST), SETS)
         .about("Sets fields of a hash.", "O(N) for N fields set"),
     entry(
+        "HSETEX",
+        -6,
+        get_and_set::hsetex,
+        WRITE.and(DENYOOM).and(FAST),
+        SETS,
+    )
+    .since("8.0.0")
+    .about("Sets fields of a hash, and their expiry.", PER_FIELD),
+    entry(
         "HSETNX",
         4,
         hsetnx,
@@ -79,6 +156,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("HSTRLEN", 3, hstrlen, READONLY.and(FAST), LOOKS)
         .since("3.2.0")
         .about("Returns the length of the value of a field of a hash.", "O(1)"),
+    entry("HTTL", -5, expiry::httl, READONLY.and(FAST), READS)
+        .since("7.4.0")
+        .about(
+            "Returns how many seconds fields of a hash have to live.",
+            PER_FIELD,
+        ),
     entry("HVALS", 2, hvals, READONLY, READS).about(
         "Returns the values of all fields of a hash.",
         "O(N) for a hash of N fields",
@@ -160,7 +243,7 @@ fn hincrby(ctx: &mut Ctx<'_, '_>) -> Reply {
     let sum = old
         .checked_add(by)
         .ok_or(CommandError::err("increment or decrement would overflow"))?;
-    hash.set(field, itoa::Buffer::new().format(sum).as_bytes(), &limits);
+    hash.set_value(field, itoa::Buffer::new().format(sum).as_bytes(), &limits);
     changed(ctx, "hincrby");
     ctx.out.int(sum);
     Ok(())
@@ -186,9 +269,15 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> Reply {
         .ok_or(CommandError::err("increment would produce NaN or Infinity"))?;
     let mut text = Vec::new();
     sum.write_human(&mut text);
-    hash.set(field, &text, &limits);
+    hash.set_value(field, &text, &limits);
+    let expires = hash.expiry(field).is_some();
     changed(ctx, "hincrbyfloat");
-    ctx.db.effect(&[b"HSET", key, field, &text]);
+    if expires {
+        let effect: [&[u8]; 7] = [b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text];
+        ctx.db.effect(&effect);
+    } else {
+        ctx.db.effect(&[b"HSET", key, field, &text]);
+    }
     ctx.out.bulk(&text);
     Ok(())
 }
@@ -224,6 +313,7 @@ fn bulk_or_nil(out: &mut Out, value: Option<Item<'_>>) {
 
 /// HGET key field
 fn hget(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     bulk_or_nil(ctx.out, hash.and_then(|hash| hash.get(ctx.key(2))));
     Ok(())
@@ -231,6 +321,7 @@ fn hget(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// HMGET key field [field ...]
 fn hmget(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out.array(ctx.args.len() - 2);
     for field in ctx.args.iter().skip(2) {
@@ -241,6 +332,7 @@ fn hmget(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// HGETALL key
 fn hgetall(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out.map(hash.map_or(0, Hash::len));
     for (field, value) in hash.into_iter().flatten() {
@@ -261,6 +353,7 @@ fn hvals(ctx: &mut Ctx<'_, '_>) -> Reply {
 }
 
 fn list(ctx: &mut Ctx<'_, '_>, part: for<'a> fn(Item<'a>, Item<'a>) -> Item<'a>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out.array(hash.map_or(0, Hash::len));
     for (field, value) in hash.into_iter().flatten() {
@@ -271,6 +364,7 @@ fn list(ctx: &mut Ctx<'_, '_>, part: for<'a> fn(Item<'a>, Item<'a>) -> Item<'a>)
 
 /// HLEN key
 fn hlen(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out.int(hash.map_or(0, Hash::len) as i64);
     Ok(())
@@ -278,6 +372,7 @@ fn hlen(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// HSTRLEN key field
 fn hstrlen(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out
         .int(hash.map_or(0, |hash| hash.value_len(ctx.key(2))) as i64);
@@ -286,15 +381,17 @@ fn hstrlen(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// HEXISTS key field
 fn hexists(ctx: &mut Ctx<'_, '_>) -> Reply {
+    ctx.db.expire_fields(ctx.key(1));
     let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
     ctx.out
         .int(hash.is_some_and(|hash| hash.contains(ctx.key(2))).into());
     Ok(())
 }
 
-/// HSCAN key cursor [MATCH pattern] [COUNT count]
+/// HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
 fn hscan(ctx: &mut Ctx<'_, '_>) -> Reply {
     let cursor = parse_cursor(ctx.key(2))?;
+    ctx.db.expire_fields(ctx.key(1));
     let Some(hash) = ctx.db.read::<Hash>(ctx.key(1))? else {
         empty_scan(ctx.out);
         return Ok(());
@@ -306,5 +403,7 @@ fn hscan(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
+#[cfg(test)]
+mod expiry_tests;
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .group("string")
         .keys(&[key(1, RW.and(ACCESS).and(UPDATE))])
         .about("Takes a number from an integer.", "O(1)"),
+    cmd("DELIFEQ", 3, set::delifeq)
+        .flags(WRITE.and(FAST))
+        .acl(Category::STRING)
+        .group("string")
+        .keys(&[key(1, RW.and(ACCESS).and(DELETE))])
+        .since("9.0.0")
+        .about("Removes a key if it holds the given string.", "O(1)"),
     cmd("GET", 2, get)
         .flags(READONLY.and(FAST))
         .acl(Category::STRING)

@@ -87,6 +87,8 @@ impl ClientFlag {
     pub const CLOSING: ClientFlag = ClientFlag(1 << 2);
     /// It must not be closed when memory runs short (CLIENT NO-EVICT).
     pub const NO_EVICT: ClientFlag = ClientFlag(1 << 3);
+    /// Its commands do not count as uses of their keys (CLIENT NO-TOUCH).
+    pub const NO_TOUCH: ClientFlag = ClientFlag(1 << 5);
     /// Its request waits on another server.
     pub const WAITS_ELSEWHERE: ClientFlag = ClientFlag(1 << 4);
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nagaya_config::{ByteSize, Listen, Secret, Unset, choices, settings};
+use nagaya_config::{ByteSize, Listen, Raw, Secret, Unset, Value, choices, settings};
+use nagaya_exec::redis_version::RedisVersion;
 
 choices! {
     /// When a write is safe on the disk.
@@ -29,6 +30,22 @@ choices! {
     }
 }
 
+/// The release of Redis that clients are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldVersion(pub RedisVersion);
+
+impl Value for ToldVersion {
+    const KIND: &'static str = "a release such as `\"7.4.0\"`";
+
+    fn read(raw: &Raw) -> Option<ToldVersion> {
+        RedisVersion::parse(raw.text()?.trim()).map(ToldVersion)
+    }
+
+    fn write(&self) -> Raw {
+        Raw::Text(self.0.to_string())
+    }
+}
+
 settings! {
     /// The Redis protocol: where clients connect and what they may use.
     pub struct RoomConfig in "room" {
@@ -51,6 +68,9 @@ settings! {
         /// and saves them with every change, unless `persist` is off. A `password` is `default`'s only one,
         /// whatever the file says.
         acl_file: Option<PathBuf> = Unset, fixed;
+        /// The release of Redis that INFO, HELLO and scripts tell, for libraries that switch features by it. Not
+        /// set, the one whose commands are there (COMPAT.md); on Redis servers 7.0.15.
+        redis_version: Option<ToldVersion> = Unset, fixed;
         /// Who may use DEBUG, which tests need and nobody else.
         enable_debug_command: Allowed = "no", fixed;
         /// Threads that serve connections; 0 chooses by the number of cores.

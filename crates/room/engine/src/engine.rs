@@ -12,6 +12,7 @@ use nagaya_commands::table::registry;
 use nagaya_config::Listen;
 use nagaya_exec::config::Config;
 use nagaya_exec::executor::Executor;
+use nagaya_exec::redis_version::RedisVersion;
 use nagaya_exec::server::Server;
 use nagaya_reactor::{Listener, Poller, Waker};
 use nagaya_threads::{Account, on_account};
@@ -229,6 +230,10 @@ fn server_settings(
         persists,
         appendfsync: config.fsync.word(),
         enable_debug_command: config.enable_debug_command.word(),
+        redis_version: config
+            .redis_version
+            .as_ref()
+            .map_or_else(RedisVersion::default, |told| told.0.clone()),
         acl_saves_itself: config.acl_file.is_none(),
         acl_file: config.acl_file.clone().or(users_file),
         ..Config::default()

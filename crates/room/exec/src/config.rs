@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use nagaya_store::limits::EncodingLimits;
 
+use crate::redis_version::RedisVersion;
+
 /// One consistent set of settings. Readers hold a snapshot; CONFIG SET makes a new one.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -69,6 +71,8 @@ pub struct Config {
     /// Who may use DEBUG and MODULE: `no` for nobody, `local` for connections of this machine, or `yes`.
     pub enable_debug_command: &'static str,
     pub enable_module_command: &'static str,
+    /// The release of Redis that clients are told.
+    pub redis_version: RedisVersion,
     /// Where the engine listens, as CONFIG GET reports it.
     pub port: u16,
     pub bind: String,
@@ -143,6 +147,7 @@ impl Default for Config {
             data_on_redis: false,
             enable_debug_command: "no",
             enable_module_command: "no",
+            redis_version: RedisVersion::default(),
             port: 6380,
             bind: "127.0.0.1".to_owned(),
             without_effect: BTreeMap::new(),

@@ -221,6 +221,7 @@ impl<'s> Executor<'s> {
             if let Some((at, location)) = known {
                 db.cache_location(&args[at], location);
             }
+            db.no_touch = session.shared.has_flag(ClientFlag::NO_TOUCH) && command.spec.name != "TOUCH";
             if db.is_any_cold() && waits_for_load(session, command, &args, db) {
                 executed = Executed::Waiting;
                 return;

@@ -29,6 +29,7 @@ pub mod monitor;
 mod paused;
 pub mod rates;
 mod redact;
+pub mod redis_version;
 pub mod replay;
 mod residency_check;
 pub mod scripts;

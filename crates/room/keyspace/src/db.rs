@@ -61,16 +61,18 @@ pub struct Db<'s> {
     data: &'s Keyspace,
     subscribers: &'s Subscribers,
     locked: Locked<'s>,
-    stats: &'s KeyspaceStats,
+    pub(crate) stats: &'s KeyspaceStats,
     now_ms: i64,
-    /// Keys whose expiry is earlier than this are gone.
-    expired_before_ms: i64,
+    /// Keys and fields whose expiry is earlier than this are gone.
+    pub(crate) expired_before_ms: i64,
     /// Effects are being replayed: no client is notified, and no key expires.
     pub replaying: bool,
     /// What the commands did, for the journal.
     pub effects: Effects,
     /// How uses of keys are counted.
     pub recency: Recency,
+    /// The commands of this client do not count as uses of their keys.
+    pub no_touch: bool,
     notify: Events,
     /// The cold tier, for which changes are noted.
     pub tiering: Option<&'s Tiering>,
@@ -107,6 +109,7 @@ impl<'s> Db<'s> {
             replaying: false,
             effects: Effects::default(),
             recency: Recency::at(turn.now_ms, turn.counts_uses),
+            no_touch: false,
             notify: turn.notify,
             tiering: data.tiering.get(),
             client_id: turn.client_id,
@@ -152,7 +155,9 @@ impl<'s> Db<'s> {
     pub fn entry(&self, key: &[u8]) -> Option<&Entry> {
         match self.live(key) {
             Some(entry) => {
-                entry.set_stamp(self.recency.used(entry.stamp()));
+                if !self.no_touch {
+                    entry.set_stamp(self.recency.used(entry.stamp()));
+                }
                 self.stats.hits.add(1);
                 Some(entry)
             }
@@ -179,7 +184,9 @@ impl<'s> Db<'s> {
         self.drop_if_expired(key, location);
         let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
         let entry = keys.get_mut(location.hash, key)?;
-        entry.set_stamp(self.recency.used(entry.stamp()));
+        if !self.no_touch {
+            entry.set_stamp(self.recency.used(entry.stamp()));
+        }
         if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
             entry.set_flag(SyncFlags::UNSAVED);
             tiers.changed(key, location.hash, self.now_ms);
@@ -221,6 +228,9 @@ impl<'s> Db<'s> {
     /// [`Db::remove_if_empty`].
     #[inline]
     pub fn write<T: Collection>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
+        if T::KIND == ValueKind::Hash {
+            self.expire_fields(key);
+        }
         match self.entry_mut(key) {
             None => Ok(None),
             Some(entry) => entry.collection_mut().map(Some).ok_or(CommandError::WrongType),
@@ -229,6 +239,9 @@ impl<'s> Db<'s> {
 
     /// Finds a collection of one type to change it, made empty when the key is missing.
     pub fn write_or_create<T: Collection>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
+        if T::KIND == ValueKind::Hash {
+            self.expire_fields(key);
+        }
         let location = self.locate(key);
         self.drop_if_expired(key, location);
         let missing = self
@@ -244,15 +257,15 @@ impl<'s> Db<'s> {
             });
             self.notify(Events::NEW, "new", key);
         }
-        let recency = self.recency;
+        let (recency, no_touch) = (self.recency, self.no_touch);
         let Shard { keys, tiers, .. } = self.locked.get_mut(location.shard);
         let entry = keys.get_mut(location.hash, key);
         let entry = entry.expect("the key was found or made just above, and its shard is ours");
-        entry.set_stamp(if missing {
-            recency.fresh()
-        } else {
-            recency.used(entry.stamp())
-        });
+        if missing {
+            entry.set_stamp(recency.fresh());
+        } else if !no_touch {
+            entry.set_stamp(recency.used(entry.stamp()));
+        }
         if self.tiering.is_some() && !entry.has_flag(SyncFlags::UNSAVED) {
             entry.set_flag(SyncFlags::UNSAVED);
             tiers.changed(key, location.hash, self.now_ms);
@@ -433,7 +446,7 @@ impl<'s> Db<'s> {
 
     /// Like [`Db::modified`], for a change by the client `by`; 0 when the key expired.
     #[inline]
-    fn changed(&mut self, key: &[u8], by: u64) {
+    pub(crate) fn changed(&mut self, key: &[u8], by: u64) {
         self.dirty += 1;
         self.touch(key);
         if self.subscribers.tracking.is_active() && !self.replaying {
@@ -636,7 +649,7 @@ impl<'s> Db<'s> {
         }
     }
 
-    /// Removes up to `limit` keys of the held shards whose time has come; returns how many.
+    /// Removes up to `limit` keys and fields of the held shards whose time has come; returns how many.
     pub fn expire_due(&mut self, shard: usize, limit: usize) -> usize {
         let mut removed = 0;
         while removed < limit {
@@ -650,12 +663,16 @@ impl<'s> Db<'s> {
             self.expired_entry(entry, location);
             removed += 1;
         }
-        removed
+        removed + self.expire_due_fields(shard, limit - removed)
     }
 
     /// Returns the keys of a held shard.
     pub fn keys_of(&self, shard: usize) -> &KeyTable {
         &self.locked.get(shard).keys
+    }
+
+    pub(crate) fn keys_mut_of(&mut self, shard: usize) -> &mut KeyTable {
+        &mut self.locked.get_mut(shard).keys
     }
 
     /// Finds a key even when it has expired and was not removed yet.
@@ -754,7 +771,7 @@ impl<'s> Db<'s> {
     }
 
     #[inline]
-    fn locate(&self, key: &[u8]) -> KeyLocation {
+    pub(crate) fn locate(&self, key: &[u8]) -> KeyLocation {
         let (start, length, location) = self.known;
         if std::ptr::eq(start, key.as_ptr()) && length == key.len() {
             return location;

@@ -8,6 +8,7 @@
 pub mod db;
 pub mod effects;
 mod expire;
+mod fields;
 pub mod hash_tag;
 pub mod keyspace;
 pub mod memory;

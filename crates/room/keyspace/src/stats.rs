@@ -35,6 +35,8 @@ pub struct KeyspaceStats {
     pub hits: Counter,
     pub misses: Counter,
     pub expired_keys: Counter,
+    /// Fields of hashes that expired.
+    pub expired_fields: Counter,
     pub evicted_keys: Counter,
     /// Changes of keys; CONFIG RESETSTAT leaves them.
     pub changes: Counter,
@@ -43,7 +45,13 @@ pub struct KeyspaceStats {
 impl KeyspaceStats {
     /// Sets the counters back to zero.
     pub fn reset(&self) {
-        let counters = [&self.hits, &self.misses, &self.expired_keys, &self.evicted_keys];
+        let counters = [
+            &self.hits,
+            &self.misses,
+            &self.expired_keys,
+            &self.expired_fields,
+            &self.evicted_keys,
+        ];
         counters.into_iter().for_each(Counter::reset);
     }
 }

@@ -1,4 +1,9 @@
 //! The hash type: a listpack while small, a hash table otherwise.
+//!
+//! Fields may have an expiry of their own. A hash in which some have one is
+//! either form with a list of those moments beside it ([`expiring`]); any other
+//! hash pays nothing for the possibility. The hash does not know the time: its
+//! owner takes out what is due ([`Hash::take_due`]) before anybody looks.
 
 use crate::blob::Pair;
 use crate::hasher::hash_bytes;
@@ -8,17 +13,42 @@ use crate::rng::Rng;
 use crate::set::sampled;
 use crate::table::{self, Table};
 
+mod expiring;
+
+pub use expiring::EXPIRY_MS_MAX;
+use expiring::Expiring;
+
 /// A map from fields to values.
 ///
 /// Holds a listpack of alternating fields and values, in the order of their
 /// arrival, up to the limits on entries and lengths; it never goes back.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Hash(Repr);
 
 #[derive(Clone)]
 enum Repr {
     Listpack(Listpack),
-    Table(Box<Table<Pair>>),
+    Boxed(Box<Boxed>),
+}
+
+/// The forms that a pointer leads to, so that a small hash takes no more than its listpack.
+#[derive(Clone)]
+enum Boxed {
+    Table(Table<Pair>),
+    /// A listpack or a table, with fields that expire.
+    Expiring(Box<Expiring>),
+}
+
+enum View<'a> {
+    Listpack(&'a Listpack),
+    Table(&'a Table<Pair>),
+    Expiring(&'a Expiring),
+}
+
+enum ViewMut<'a> {
+    Listpack(&'a mut Listpack),
+    Table(&'a mut Table<Pair>),
+    Expiring(&'a mut Expiring),
 }
 
 impl Default for Hash {
@@ -28,6 +58,28 @@ impl Default for Hash {
 }
 
 impl Hash {
+    #[inline]
+    fn view(&self) -> View<'_> {
+        match &self.0 {
+            Repr::Listpack(pack) => View::Listpack(pack),
+            Repr::Boxed(boxed) => match &**boxed {
+                Boxed::Table(table) => View::Table(table),
+                Boxed::Expiring(expiring) => View::Expiring(expiring),
+            },
+        }
+    }
+
+    #[inline]
+    fn view_mut(&mut self) -> ViewMut<'_> {
+        match &mut self.0 {
+            Repr::Listpack(pack) => ViewMut::Listpack(pack),
+            Repr::Boxed(boxed) => match &mut **boxed {
+                Boxed::Table(table) => ViewMut::Table(table),
+                Boxed::Expiring(expiring) => ViewMut::Expiring(expiring),
+            },
+        }
+    }
+
     /// Returns an empty hash.
     pub fn new() -> Hash {
         Hash::default()
@@ -55,20 +107,22 @@ impl Hash {
         Some(hash)
     }
 
-    /// Returns the listpack, while the hash is one.
+    /// Returns the listpack, while the hash is one. Expiries of fields are not in it.
     pub fn as_listpack(&self) -> Option<&Listpack> {
-        match &self.0 {
-            Repr::Listpack(pack) => Some(pack),
-            Repr::Table(_) => None,
+        match self.view() {
+            View::Listpack(pack) => Some(pack),
+            View::Table(_) => None,
+            View::Expiring(expiring) => expiring.fields.as_listpack(),
         }
     }
 
     /// Returns the number of fields.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Repr::Listpack(pack) => pack.len() / 2,
-            Repr::Table(table) => table.len(),
+        match self.view() {
+            View::Listpack(pack) => pack.len() / 2,
+            View::Table(table) => table.len(),
+            View::Expiring(expiring) => expiring.fields.len(),
         }
     }
 
@@ -80,56 +134,64 @@ impl Hash {
 
     /// Returns the name that OBJECT ENCODING gives.
     pub fn encoding(&self) -> &'static str {
-        match &self.0 {
-            Repr::Listpack(_) => "listpack",
-            Repr::Table(_) => "hashtable",
+        match self.view() {
+            View::Listpack(_) => "listpack",
+            View::Table(_) => "hashtable",
+            View::Expiring(expiring) if expiring.fields.as_listpack().is_some() => "listpackex",
+            View::Expiring(_) => "hashtable",
         }
     }
 
     /// Estimates the memory taken, this struct included.
     pub fn mem_bytes(&self) -> usize {
-        let inner = match &self.0 {
-            Repr::Listpack(pack) => pack.mem_bytes(),
-            Repr::Table(table) => {
+        let inner = match self.view() {
+            View::Listpack(pack) => pack.mem_bytes(),
+            View::Table(table) => {
                 let items = sampled(table.iter().map(Pair::mem_bytes), table.len());
-                size_of::<Table<Pair>>() + table.mem_bytes() + items
+                size_of::<Boxed>() + table.mem_bytes() + items
             }
+            View::Expiring(expiring) => expiring.mem_bytes(),
         };
         size_of::<Hash>() + inner
     }
 
     /// Returns how many allocations freeing the hash takes, roughly.
     pub fn free_effort(&self) -> usize {
-        match &self.0 {
-            Repr::Listpack(_) => 1,
-            Repr::Table(table) => table.len(),
+        match self.view() {
+            View::Listpack(_) => 1,
+            View::Table(table) => table.len(),
+            View::Expiring(expiring) => expiring.free_effort(),
         }
     }
 
     /// Makes room for fields about to be added to a table.
     pub fn reserve(&mut self, additional: usize) {
-        if let Repr::Table(table) = &mut self.0 {
-            table.reserve(additional);
+        match self.view_mut() {
+            ViewMut::Listpack(_) => {}
+            ViewMut::Table(table) => table.reserve(additional),
+            ViewMut::Expiring(expiring) => expiring.fields.reserve(additional),
         }
     }
 
     /// Returns the value of a field.
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<Item<'_>> {
-        match &self.0 {
-            Repr::Listpack(pack) => Some(pack.get(find_value(pack, field)?)),
-            Repr::Table(table) => table
+        match self.view() {
+            View::Listpack(pack) => Some(pack.get(find_value(pack, field)?)),
+            View::Table(table) => table
                 .find(hash_bytes(field), field)
                 .map(|pair| Item::Str(pair.value())),
+            View::Expiring(expiring) => expiring.fields.get(field),
         }
     }
 
     /// Returns whether a field is present.
     #[inline]
     pub fn contains(&self, field: &[u8]) -> bool {
-        match &self.0 {
-            Repr::Listpack(pack) => find_field(pack, field).is_some(),
-            Repr::Table(table) => table.find(hash_bytes(field), field).is_some(),
+        match self.view() {
+            View::Listpack(pack) => find_field(pack, field).is_some(),
+            View::Table(table) => table.find(hash_bytes(field), field).is_some(),
+            View::Expiring(expiring) => expiring.fields.contains(field),
         }
     }
 
@@ -139,13 +201,23 @@ impl Hash {
         self.get(field).map_or(0, |value| value.text_len())
     }
 
-    /// Sets a field; returns whether it is new.
+    /// Sets a field, which then has no expiry; returns whether it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], limits: &EncodingLimits) -> bool {
+        let created = self.set_value(field, value, limits);
+        if self.has_expiries() {
+            self.set_expiry(field, None);
+        }
+        created
+    }
+
+    /// Sets a field, which keeps its expiry; returns whether it is new.
+    pub fn set_value(&mut self, field: &[u8], value: &[u8], limits: &EncodingLimits) -> bool {
         if field.len().max(value.len()) > limits.hash_max_listpack_value {
             self.convert();
         }
-        match &mut self.0 {
-            Repr::Listpack(pack) => {
+        match self.view_mut() {
+            ViewMut::Expiring(expiring) => expiring.fields.set_value(field, value, limits),
+            ViewMut::Listpack(pack) => {
                 let created = match find_value(pack, field) {
                     Some(pos) => {
                         pack.replace(pos, value);
@@ -162,7 +234,7 @@ impl Hash {
                 }
                 created
             }
-            Repr::Table(table) => {
+            ViewMut::Table(table) => {
                 let hash = hash_bytes(field);
                 if let Some(pair) = table.find_mut(hash, field) {
                     pair.set_value(value);
@@ -176,57 +248,76 @@ impl Hash {
 
     /// Removes a field; returns whether it was there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        match &mut self.0 {
-            Repr::Listpack(pack) => match find_field(pack, field) {
+        match self.view_mut() {
+            ViewMut::Expiring(expiring) => {
+                let removed = expiring.fields.remove(field);
+                self.set_expiry(field, None);
+                removed
+            }
+            ViewMut::Listpack(pack) => match find_field(pack, field) {
                 Some(pos) => {
                     pack.remove_n(pos, 2);
                     true
                 }
                 None => false,
             },
-            Repr::Table(table) => table.remove(hash_bytes(field), field).is_some(),
+            ViewMut::Table(table) => table.remove(hash_bytes(field), field).is_some(),
         }
     }
 
     /// Returns a random field with its value, all about equally likely.
     pub fn random(&self, rng: &mut Rng) -> Option<(Item<'_>, Item<'_>)> {
-        match &self.0 {
-            Repr::Listpack(pack) => {
+        match self.view() {
+            View::Listpack(pack) => {
                 let field = pack.seek(2 * rng.below(pack.len() / 2) as isize)?;
                 Some((pack.get(field), pack.get(pack.next(field)?)))
             }
-            Repr::Table(table) => table.random(rng).map(items),
+            View::Table(table) => table.random(rng).map(items),
+            View::Expiring(expiring) => expiring.fields.random(rng),
         }
     }
 
     /// Walks all fields with their values: as they arrived in a listpack, else in no useful order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        match &self.0 {
-            Repr::Listpack(pack) => Iter(IterRepr::Listpack(pack.iter())),
-            Repr::Table(table) => Iter(IterRepr::Table(table.iter())),
+        match self.view() {
+            View::Listpack(pack) => Iter(IterRepr::Listpack(pack.iter())),
+            View::Table(table) => Iter(IterRepr::Table(table.iter())),
+            View::Expiring(expiring) => expiring.fields.iter(),
         }
     }
 
     /// Calls `f` with the fields and values at `cursor` and returns the next cursor; a listpack comes
     /// whole.
     pub fn scan(&self, cursor: u64, mut f: impl FnMut(Item<'_>, Item<'_>)) -> u64 {
-        match &self.0 {
-            Repr::Listpack(_) => {
+        match self.plain().view() {
+            View::Listpack(_) => {
                 self.iter().for_each(|(field, value)| f(field, value));
                 0
             }
-            Repr::Table(table) => {
+            View::Table(table) => {
                 table.scan(cursor, |pair| f(Item::Str(pair.field()), Item::Str(pair.value())))
             }
+            View::Expiring(_) => unreachable!("the fields of an expiring hash are a plain one"),
+        }
+    }
+
+    /// Returns the hash of the fields alone.
+    fn plain(&self) -> &Hash {
+        match self.view() {
+            View::Expiring(expiring) => &expiring.fields,
+            _ => self,
         }
     }
 
     fn convert(&mut self) {
+        if let ViewMut::Expiring(expiring) = self.view_mut() {
+            return expiring.fields.convert();
+        }
         if self.as_listpack().is_none() {
             return;
         }
-        let mut table = Box::new(Table::new());
+        let mut table = Table::new();
         table.reserve(self.len() + 1);
         let (mut field_buf, mut value_buf) = (ItemBuf::new(), ItemBuf::new());
         for (field, value) in self.iter() {
@@ -236,7 +327,7 @@ impl Hash {
                 Pair::new(field, value.as_bytes(&mut value_buf)),
             );
         }
-        self.0 = Repr::Table(table);
+        self.0 = Repr::Boxed(Box::new(Boxed::Table(table)));
     }
 }
 
@@ -252,11 +343,12 @@ fn items(pair: &Pair) -> (Item<'_>, Item<'_>) {
     (Item::Str(pair.field()), Item::Str(pair.value()))
 }
 
-impl std::fmt::Debug for Repr {
+impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Repr::Listpack(pack) => f.debug_list().entries(pack.iter()).finish(),
-            Repr::Table(table) => f.debug_set().entries(table.iter()).finish(),
+        match self.view() {
+            View::Listpack(pack) => f.debug_list().entries(pack.iter()).finish(),
+            View::Table(table) => f.debug_set().entries(table.iter()).finish(),
+            View::Expiring(expiring) => expiring.fields.fmt(f),
         }
     }
 }
@@ -290,161 +382,4 @@ impl<'a> Iterator for Iter<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use super::*;
-
-    type Model = HashMap<Vec<u8>, Vec<u8>>;
-
-    fn contents(hash: &Hash) -> Model {
-        hash.iter()
-            .map(|(field, value)| (field.to_vec(), value.to_vec()))
-            .collect()
-    }
-
-    fn small(pairs: &[(&str, &str)]) -> Hash {
-        let mut hash = Hash::new();
-        for (field, value) in pairs {
-            hash.set(field.as_bytes(), value.as_bytes(), &EncodingLimits::default());
-        }
-        hash
-    }
-
-    #[test]
-    fn a_small_hash_keeps_the_order_of_arrival() {
-        let mut hash = small(&[("b", "1"), ("a", "x"), ("10", "20"), ("c", "")]);
-        assert!(!hash.set(b"b", b"longer value", &EncodingLimits::default()));
-        assert!(hash.remove(b"a") && !hash.remove(b"a"));
-        let fields: Vec<Vec<u8>> = hash.iter().map(|(field, _)| field.to_vec()).collect();
-        assert_eq!(fields, [&b"b"[..], b"10", b"c"]);
-        assert_eq!(hash.get(b"10"), Some(Item::Int(20)));
-        assert_eq!(hash.encoding(), "listpack");
-    }
-
-    #[test]
-    fn a_value_is_never_mistaken_for_a_field() {
-        let hash = small(&[("a", "b"), ("b", "a")]);
-        assert_eq!(hash.get(b"b"), Some(Item::Str(b"a")));
-        assert!(!small(&[("a", "b")]).contains(b"b"));
-    }
-
-    #[test]
-    fn limits_on_entries_and_lengths_make_a_table() {
-        let limits = EncodingLimits {
-            hash_max_listpack_entries: 2,
-            hash_max_listpack_value: 4,
-            ..EncodingLimits::default()
-        };
-        let encoding_after = |pairs: &[(&[u8], &[u8])]| {
-            let mut hash = Hash::new();
-            for (field, value) in pairs {
-                hash.set(field, value, &limits);
-            }
-            hash.encoding()
-        };
-        assert_eq!(encoding_after(&[(b"a", b"1234"), (b"b", b"2")]), "listpack");
-        assert_eq!(
-            encoding_after(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]),
-            "hashtable"
-        );
-        assert_eq!(encoding_after(&[(b"a", b"12345")]), "hashtable");
-        assert_eq!(encoding_after(&[(b"abcde", b"1")]), "hashtable");
-    }
-
-    #[test]
-    fn behaves_as_a_std_map_across_the_conversion() {
-        for seed in 0..20usize {
-            let mut rng = Rng::seeded(seed as u64);
-            let limits = EncodingLimits {
-                hash_max_listpack_entries: 20,
-                ..EncodingLimits::default()
-            };
-            let (mut hash, mut model) = (Hash::new(), Model::new());
-            for _ in 0..2_000 {
-                let n = rng.below(10 + seed * 15);
-                let field = if n.is_multiple_of(2) {
-                    n.to_string()
-                } else {
-                    format!("field:{n}")
-                }
-                .into_bytes();
-                let value = "v".repeat(rng.below(60)).into_bytes();
-                if rng.below(3) > 0 {
-                    assert_eq!(hash.set(&field, &value, &limits), !model.contains_key(&field));
-                    model.insert(field, value);
-                } else {
-                    assert_eq!(hash.remove(&field), model.remove(&field).is_some());
-                }
-                assert_eq!(hash.len(), model.len());
-            }
-            assert_eq!(contents(&hash), model);
-            assert_eq!(contents(&hash.clone()), model);
-            for (field, value) in &model {
-                assert!(hash.contains(field) && hash.get(field).is_some_and(|item| item.eq_bytes(value)));
-                assert_eq!(hash.value_len(field), value.len());
-            }
-            let (field, value) = hash.random(&mut rng).expect("not empty");
-            assert_eq!(model.get(&field.to_vec()), Some(&value.to_vec()));
-        }
-    }
-
-    #[test]
-    fn a_scan_returns_every_field_and_a_listpack_in_one_go() {
-        let hash = small(&[("a", "1"), ("b", "2")]);
-        let mut seen = 0;
-        assert_eq!(hash.scan(0, |_, _| seen += 1), 0);
-        assert_eq!(seen, 2);
-        let mut large = Hash::new();
-        for n in 0..500 {
-            large.set(format!("field:{n}").as_bytes(), b"v", &EncodingLimits::default());
-        }
-        let (mut cursor, mut seen) = (0, Model::new());
-        loop {
-            cursor = large.scan(cursor, |field, value| {
-                seen.insert(field.to_vec(), value.to_vec());
-            });
-            if cursor == 0 {
-                break;
-            }
-        }
-        assert_eq!(seen, contents(&large));
-    }
-
-    #[test]
-    fn a_listpack_from_outside_is_checked() {
-        let pack = |items: &[&str]| {
-            let mut pack = Listpack::new();
-            items.iter().for_each(|item| pack.push_back(item.as_bytes()));
-            pack
-        };
-        let limits = EncodingLimits::default();
-        assert!(Hash::from_listpack(pack(&[]), &limits).is_none());
-        assert!(Hash::from_listpack(pack(&["a"]), &limits).is_none());
-        assert!(Hash::from_listpack(pack(&["a", "1", "a", "2"]), &limits).is_none());
-        let hash = Hash::from_listpack(pack(&["a", "1", "b", "1"]), &limits).expect("well formed");
-        assert_eq!((hash.len(), hash.encoding()), (2, "listpack"));
-        let long = "x".repeat(65);
-        let hash = Hash::from_listpack(pack(&["a", &long]), &limits).expect("well formed");
-        assert_eq!((hash.len(), hash.encoding()), (1, "hashtable"));
-    }
-
-    #[test]
-    fn a_five_field_hash_is_one_block_with_little_slack() {
-        let mut hash = Hash::new();
-        for n in 0..5 {
-            hash.set(
-                format!("field{n}").as_bytes(),
-                format!("value{n}").as_bytes(),
-                &EncodingLimits::default(),
-            );
-        }
-        let bytes = hash.as_listpack().expect("small").bytes_len();
-        assert_eq!(size_of::<Hash>(), 16);
-        assert!(
-            hash.mem_bytes() <= 16 + bytes + 16,
-            "{} for {bytes}",
-            hash.mem_bytes()
-        );
-    }
-}
+mod tests;

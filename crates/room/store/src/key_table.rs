@@ -5,11 +5,16 @@
 //! `(deadline, key hash)` hints. A hint whose key is gone or was given another
 //! deadline matches nothing and is dropped, so nothing has to find and remove
 //! it; when hints outnumber the keys that need one, the heap is rebuilt.
+//!
+//! Hashes with fields that expire have hints of their own, at or before the
+//! moment of their earliest field. A hint that turns out too early is set anew.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::entry::{Entry, SyncFlags};
+use crate::hash::Hash;
+use crate::hasher::hash_bytes;
 use crate::rng::Rng;
 use crate::table::{Keyed, Table};
 use crate::value::Value;
@@ -33,6 +38,15 @@ pub struct KeyTable {
     table: Table<Entry>,
     deadlines: BinaryHeap<Reverse<(i64, u64)>>,
     volatile: usize,
+    field_hints: FieldHints,
+}
+
+/// Where hashes with fields that expire are: each has a hint at or before its earliest field.
+#[derive(Default)]
+struct FieldHints {
+    heap: BinaryHeap<Reverse<(i64, u64)>>,
+    /// How many hints there may be before the heap is rebuilt.
+    rebuild_above: usize,
 }
 
 impl KeyTable {
@@ -183,6 +197,51 @@ impl KeyTable {
         }
     }
 
+    /// Returns whether a hash may have fields that expire before `before_ms`.
+    #[inline]
+    pub fn has_due_fields(&self, before_ms: i64) -> bool {
+        let first = self.field_hints.heap.peek();
+        first.is_some_and(|Reverse((at, _))| *at < before_ms)
+    }
+
+    /// Notes that a field of a hash expires at `at_ms`, unless another one does before.
+    pub fn note_field_expiry(&mut self, hash: u64, at_ms: i64) {
+        let hints = &mut self.field_hints;
+        hints.heap.push(Reverse((at_ms, hash)));
+        if hints.heap.len() > hints.rebuild_above.max(STALE_HINTS_MIN) {
+            let all = self.table.iter().filter_map(|entry| {
+                let at_ms = soonest_of(entry)?;
+                Some(Reverse((at_ms, hash_bytes(entry.key()))))
+            });
+            hints.heap = all.collect();
+            hints.rebuild_above = 2 * hints.heap.len() + STALE_HINTS_MIN;
+            // The key being changed may not be in the table yet.
+            hints.heap.push(Reverse((at_ms, hash)));
+        }
+    }
+
+    /// Returns a key whose hash has fields that expire before `before_ms`. It is found again until they are
+    /// taken out.
+    pub fn due_hash(&mut self, before_ms: i64) -> Option<Vec<u8>> {
+        loop {
+            let &Reverse((at, hash)) = self.field_hints.heap.peek()?;
+            if at >= before_ms {
+                return None;
+            }
+            let is_due = |entry: &Entry| soonest_of(entry).is_some_and(|soonest| soonest < before_ms);
+            if let Some(entry) = self.table.get_with(hash, is_due) {
+                return Some(entry.key().to_vec());
+            }
+            self.field_hints.heap.pop();
+            // The table compares only a part of the hash; another key's moment would be too late for this one.
+            let is_it = |entry: &Entry| hash_bytes(entry.key()) == hash && soonest_of(entry).is_some();
+            let later = self.table.get_with(hash, is_it);
+            if let Some(at) = later.and_then(soonest_of) {
+                self.field_hints.heap.push(Reverse((at, hash)));
+            }
+        }
+    }
+
     /// Visits some keys; returns the cursor to continue from, 0 at the end. The guarantees are SCAN's.
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&Entry)) -> u64 {
         self.table.scan(cursor, visit)
@@ -206,7 +265,8 @@ impl KeyTable {
 
     /// Returns the bytes of the table and the deadline hints, without the entries.
     pub fn overhead_bytes(&self) -> usize {
-        self.table.mem_bytes() + self.deadlines.capacity() * size_of::<(i64, u64)>()
+        let hints = self.deadlines.capacity() + self.field_hints.heap.capacity();
+        self.table.mem_bytes() + hints * size_of::<(i64, u64)>()
     }
 
     fn put(&mut self, hash: u64, mut entry: Entry, flags: SyncFlags) -> Put {
@@ -214,6 +274,9 @@ impl KeyTable {
         if let Some(at) = entry.expiry() {
             self.volatile += 1;
             self.note_deadline(at, hash);
+        }
+        if let Some(at) = soonest_of(&entry) {
+            self.note_field_expiry(hash, at);
         }
         let Some(slot) = self.table.find_mut(hash, entry.key()) else {
             self.table.insert_unique(hash, entry);
@@ -237,11 +300,10 @@ impl KeyTable {
     fn note_deadline(&mut self, at: i64, hash: u64) {
         self.deadlines.push(Reverse((at, hash)));
         if self.deadlines.len() > 2 * self.volatile + STALE_HINTS_MIN {
-            let hints = self.table.iter().filter_map(|entry| {
-                entry
-                    .expiry()
-                    .map(|at| Reverse((at, crate::hasher::hash_bytes(entry.key()))))
-            });
+            let hints = self
+                .table
+                .iter()
+                .filter_map(|entry| entry.expiry().map(|at| Reverse((at, hash_bytes(entry.key())))));
             self.deadlines = hints.collect();
             // The key being changed may not be in the table yet.
             self.deadlines.push(Reverse((at, hash)));
@@ -249,10 +311,64 @@ impl KeyTable {
     }
 }
 
+/// Returns when the earliest field of a hash expires.
+#[inline]
+fn soonest_of(entry: &Entry) -> Option<i64> {
+    entry.collection::<Hash>()?.soonest()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hasher::hash_bytes;
+    use crate::limits::EncodingLimits;
+
+    fn set_hash(keys: &mut KeyTable, key: &str, at_ms: i64) {
+        let mut hash = Hash::new();
+        for field in [b"f", b"g"] {
+            hash.set(field, b"v", &EncodingLimits::default());
+        }
+        hash.set_expiry(b"f", Some(at_ms));
+        let value = Value::Hash(Box::new(hash));
+        keys.insert(
+            hash_bytes(key.as_bytes()),
+            key.as_bytes(),
+            value,
+            None,
+            SyncFlags::NONE,
+        );
+    }
+
+    #[test]
+    fn hashes_with_due_fields_are_found_until_those_are_gone() {
+        let mut keys = KeyTable::default();
+        set_hash(&mut keys, "late", 30);
+        set_hash(&mut keys, "early", 10);
+        set_hash(&mut keys, "gone", 5);
+        keys.remove(hash_bytes(b"gone"), b"gone");
+        assert!(!keys.has_due_fields(5) && keys.due_hash(10).is_none());
+        for _ in 0..2 {
+            assert_eq!(keys.due_hash(11).as_deref(), Some(&b"early"[..]));
+        }
+        let entry = keys.get_mut(hash_bytes(b"early"), b"early").unwrap();
+        let hash = entry.collection_mut::<Hash>().unwrap();
+        hash.set_expiry(b"g", Some(20));
+        hash.take_due(11, 9);
+        assert!(keys.due_hash(20).is_none());
+        assert_eq!(keys.due_hash(25).as_deref(), Some(&b"early"[..]));
+        keys.remove(hash_bytes(b"early"), b"early");
+        assert_eq!(keys.due_hash(99).as_deref(), Some(&b"late"[..]));
+    }
+
+    #[test]
+    fn hints_of_fields_stay_bounded_when_hashes_come_and_go() {
+        let mut keys = KeyTable::default();
+        for at in 0..100_000 {
+            set_hash(&mut keys, "k", 1_000_000 + at);
+        }
+        assert!(keys.field_hints.heap.len() <= 2 * STALE_HINTS_MIN);
+        assert!(keys.due_hash(1_099_999).is_none());
+        assert!(keys.due_hash(1_100_000).is_some());
+    }
 
     fn set(keys: &mut KeyTable, key: &str, expiry: Option<i64>) {
         keys.insert_str(

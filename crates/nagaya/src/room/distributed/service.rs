@@ -155,7 +155,12 @@ impl Front {
             Arc::clone(&loads),
         );
         let room = &backends.room;
+        let plain = proxy::Config::new(room.listen.0, backends.redis.clone());
         let config = proxy::Config {
+            redis_version: room
+                .redis_version
+                .as_ref()
+                .map_or(plain.redis_version.clone(), |told| told.0.clone()),
             password: room
                 .password
                 .as_ref()
@@ -178,7 +183,7 @@ impl Front {
                 cold_keys: Arc::new(cold_keys.context("cannot start threads")?),
                 tag_admin: Arc::new(tag_admin),
             }),
-            ..proxy::Config::new(room.listen.0, backends.redis.clone())
+            ..plain
         };
         let service = match proxy::Service::bind(config) {
             Ok(service) => service,

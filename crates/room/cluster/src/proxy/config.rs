@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nagaya_exec::redis_version::RedisVersion;
 use nagaya_redis_client::RedisUrl;
 use nagaya_tiering::access::Use;
 use nagaya_tiering::cold::Kind;
@@ -31,6 +32,8 @@ pub struct Config {
     pub acl_file: Option<PathBuf>,
     /// Who may use DEBUG, as Redis's `enable-debug-command` says it.
     pub enable_debug_command: &'static str,
+    /// The release of Redis that clients are told.
+    pub redis_version: RedisVersion,
     /// Threads that serve connections.
     pub io_threads: usize,
     /// Most clients at a time; further ones get an error and are closed.
@@ -69,6 +72,8 @@ impl Config {
             password: None,
             acl_file: None,
             enable_debug_command: "no",
+            // The oldest release that the servers may be of.
+            redis_version: RedisVersion::new(7, 0, 15),
             io_threads: 1,
             max_clients: 10_000,
             output_bytes_max: 1 << 30,

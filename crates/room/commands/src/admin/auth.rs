@@ -3,6 +3,7 @@
 use nagaya_command_spec::error::CommandError;
 use nagaya_command_spec::spec::{ALLOW_BUSY, Category, FAST, Flags, LOADING, NO_AUTH, NOSCRIPT, STALE};
 use nagaya_connections::acl::DEFAULT_USER;
+use nagaya_connections::client::ClientFlag;
 use nagaya_exec::ctx::Ctx;
 use nagaya_exec::entry::{Entry, cmd};
 use nagaya_resp::{Proto, parse_i64};
@@ -138,7 +139,8 @@ fn write_greeting(ctx: &mut Ctx<'_, '_>) {
     ctx.out.bulk_str("server");
     ctx.out.bulk_str("redis");
     ctx.out.bulk_str("version");
-    ctx.out.bulk_str("7.0.15");
+    let version = ctx.config().redis_version.clone();
+    ctx.out.bulk_str(version.as_str());
     ctx.out.bulk_str("proto");
     ctx.out.int(if ctx.out.proto == Proto::Resp3 { 3 } else { 2 });
     ctx.out.bulk_str("id");
@@ -160,9 +162,9 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> Reply {
     nagaya_exec::subscriptions::unsubscribe_all(&server.subscribers.pubsub, ctx.session);
     server.monitors.leave(&ctx.session.shared);
     ctx.session.replies = nagaya_exec::session::Replies::On;
-    ctx.session
-        .shared
-        .set_flag(nagaya_connections::client::ClientFlag::NO_EVICT, false);
+    for flag in [ClientFlag::NO_EVICT, ClientFlag::NO_TOUCH] {
+        ctx.session.shared.set_flag(flag, false);
+    }
     ctx.session.set_proto(Proto::Resp2);
     ctx.out.proto = Proto::Resp2;
     ctx.session.leave_account();

@@ -13,9 +13,6 @@ mod tests;
 pub(crate) use sections::client_bytes;
 use sections::{Lines, SECTIONS};
 
-/// The Redis release whose behaviour clients find here.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
-
 pub(crate) const COMMANDS: &[Entry] = &[cmd("INFO", -1, info)
     // Counting the keys takes a look at every shard.
     .flags(LOADING.and(STALE).and(ALL_SHARDS))

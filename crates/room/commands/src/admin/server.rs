@@ -89,6 +89,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .acl(Category::CONNECTION)
         .since("3.0.0")
         .about("Returns 0 at once: there are no replicas to wait for.", "O(1)"),
+    cmd("WAITAOF", 4, waitaof)
+        .flags(NOSCRIPT)
+        .acl(Category::CONNECTION)
+        .since("7.2.0")
+        .about("Brings the writes of this connection to the disk.", "O(1)"),
 ];
 
 const MODULE: Entry = server("MODULE", -2, Flags(0), container)
@@ -146,6 +151,43 @@ fn wait(ctx: &mut Ctx<'_, '_>) -> Reply {
     if timeout_ms < 0 {
         return Err(CommandError::err("timeout is negative"));
     }
+    ctx.out.int(0);
+    Ok(())
+}
+
+/// WAITAOF numlocal numreplicas timeout
+///
+/// The log is synced at once rather than waited for; inside a transaction, whose keys are held, it is only
+/// looked at.
+fn waitaof(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let (local, replicas) = (ctx.int(1)?, ctx.int(2)?);
+    if !(0..=1).contains(&local) || replicas < 0 {
+        return Err(CommandError::err("value is out of range, must be positive"));
+    }
+    let timeout_ms =
+        parse_i64(ctx.key(3)).ok_or(CommandError::err("timeout is not an integer or out of range"))?;
+    if timeout_ms < 0 {
+        return Err(CommandError::err("timeout is negative"));
+    }
+    let position = ctx.session.journal_position;
+    let journal = ctx.server().journal();
+    if local > 0 && journal.is_none() {
+        return Err(CommandError::err(
+            "WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    let on_disk = match journal {
+        None => false,
+        Some(journal) if local == 0 || !ctx.may_wait() => journal.is_on_disk(position),
+        Some(journal) if journal.is_on_disk(position) => true,
+        Some(journal) => {
+            let synced = journal.sync();
+            synced.map_err(|error| CommandError::coded(error.to_string()))?;
+            true
+        }
+    };
+    ctx.out.array(2);
+    ctx.out.int(i64::from(on_disk));
     ctx.out.int(0);
     Ok(())
 }
@@ -293,7 +335,7 @@ fn lolwut(ctx: &mut Ctx<'_, '_>) -> Reply {
     }
     // A nagaya: a row house, every room with its own door.
     let house = "   ______________________________\n  /______________________________\\\n   |  _  |  _  |  _  |  _  |  _  |\n   | | | | | | | | | | | | | | | |\n";
-    let text = format!("{house}\nRedis ver. {}\n", crate::admin::info::REDIS_VERSION);
+    let text = format!("{house}\nRedis ver. {}\n", ctx.config().redis_version);
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -335,6 +377,27 @@ mod tests {
     use crate::testing::TestSession;
 
     #[test]
+    fn waitaof_needs_a_log_and_then_has_it_synced() {
+        let mut session = TestSession::new();
+        session.check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
+        session.check(
+            "WAITAOF 1 0 0",
+            "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n",
+        );
+        session.record();
+        session.check("SET k v", "+OK\r\n");
+        session.check("WAITAOF 1 0 100", "*2\r\n:1\r\n:0\r\n");
+        session.check(
+            "WAITAOF 2 0 0",
+            "-ERR value is out of range, must be positive\r\n",
+        );
+        session.check("WAITAOF 1 0 -1", "-ERR timeout is negative\r\n");
+        session.check("MULTI", "+OK\r\n");
+        session.check("WAITAOF 1 0 0", "+QUEUED\r\n");
+        session.check("EXEC", "*1\r\n*2\r\n:1\r\n:0\r\n");
+    }
+
+    #[test]
     fn a_lone_master_answers_for_itself() {
         let mut session = TestSession::new();
         session.advance_ms(1);
@@ -358,7 +421,7 @@ mod tests {
         assert!(
             session
                 .text("LOLWUT VERSION 5")
-                .ends_with("Redis ver. 7.0.15\n\r\n")
+                .ends_with("Redis ver. 7.4.0\n\r\n")
         );
     }
 

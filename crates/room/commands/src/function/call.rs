@@ -32,7 +32,7 @@ fn call(ctx: &mut Ctx<'_, '_>, read_only: bool) -> Reply {
         let traits = Traits::declared(&function.flags);
         let read_only = traits.read_only(read_only)?;
         traits.check_memory(ctx.is_out_of_memory())?;
-        vm.prepare_library(library, &*ctx.server().clock)?;
+        vm.prepare_library(library, ctx.server())?;
         let library = Arc::clone(library);
         run(
             ctx,

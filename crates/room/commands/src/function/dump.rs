@@ -76,7 +76,7 @@ fn read(
     made: &mut Vec<Arc<Library>>,
 ) -> Result<Libraries, CommandError> {
     let mut libraries = Libraries::default();
-    let mut host = LoadHost::unlimited(&*server.clock);
+    let mut host = LoadHost::unlimited(server);
     for code in functions(payload).map_err(refused)? {
         let code = code.map_err(refused)?;
         let library = make(

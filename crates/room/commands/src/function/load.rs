@@ -30,9 +30,9 @@ pub(super) fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
         let server = ctx.server();
         let libraries = server.scripts.libraries();
         let mut host = if ctx.db.replaying {
-            LoadHost::unlimited(&*server.clock)
+            LoadHost::unlimited(server)
         } else {
-            LoadHost::timed(&*server.clock)
+            LoadHost::timed(server)
         };
         let library = make(&server.scripts, vm, code, &libraries, same_name, &mut host)?;
         match libraries.join(std::slice::from_ref(&library), same_name) {

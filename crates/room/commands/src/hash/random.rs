@@ -15,6 +15,7 @@ const DRAW_FACTOR: usize = 3;
 /// HRANDFIELD key [count [WITHVALUES]]
 pub(super) fn hrandfield(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if ctx.args.len() == 2 {
+        ctx.db.expire_fields(ctx.key(1));
         let hash: Option<&Hash> = ctx.db.read(ctx.key(1))?;
         match hash.and_then(|hash| with_thread_rng(|rng| hash.random(rng))) {
             None => ctx.out.nil(),
@@ -30,6 +31,7 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_, '_>) -> Result<(), CommandError> {
     if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
         return Err(CommandError::OutOfRange);
     }
+    ctx.db.expire_fields(ctx.key(1));
     let Some(hash) = ctx.db.read::<Hash>(ctx.key(1))? else {
         ctx.out.array(0);
         return Ok(());

@@ -51,6 +51,21 @@ fn a_missing_hash_reads_as_an_empty_one() {
 }
 
 #[test]
+fn hscan_leaves_values_out_when_asked_to() {
+    let mut session = with_hash("a 1 b 2");
+    session.check(
+        "HSCAN h 0 NOVALUES",
+        "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+    );
+    session.check(
+        "HSCAN h 0 MATCH b novalues COUNT 5",
+        "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nb\r\n",
+    );
+    session.check("SADD s m", ":1\r\n");
+    session.check("SSCAN s 0 NOVALUES", "-ERR syntax error\r\n");
+}
+
+#[test]
 fn every_command_refuses_another_type() {
     let mut session = TestSession::new();
     session.check("SET s v", "+OK\r\n");

@@ -277,7 +277,11 @@ fn follow(db: &Db<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     let entry = db.entry(&key)?;
     match field {
         None => entry.string().map(|text| text.to_vec()),
-        Some(field) => entry.collection::<Hash>()?.get(field).map(|item| item.to_vec()),
+        Some(field) => {
+            let hash = entry.collection::<Hash>()?;
+            let gone = hash.expiry(field).is_some_and(|at_ms| db.is_past(at_ms));
+            hash.get(field).filter(|_| !gone).map(|item| item.to_vec())
+        }
     }
 }
 

@@ -100,6 +100,12 @@ const SUBCOMMANDS: &[Entry] = &[
         .group("scripting")
         .since("2.6.0")
         .about("Ends a script that takes too long and has not written.", "O(1)"),
+    cmd("SHOW", 3, show)
+        .flags(NOSCRIPT)
+        .acl(Category::SCRIPTING)
+        .group("scripting")
+        .since("8.0.0")
+        .about("Returns the text of a script by its digest.", "O(1)"),
     cmd("LOAD", 3, load)
         .flags(NOSCRIPT.and(STALE))
         .acl(Category::SCRIPTING)
@@ -119,6 +125,14 @@ fn load(ctx: &mut Ctx<'_, '_>) -> Reply {
         vm.prepare_script(&ctx.server().scripts, &digest, Some(body))
     })?;
     ctx.out.bulk(&digest);
+    Ok(())
+}
+
+/// SCRIPT SHOW sha1
+fn show(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let source = digest(ctx.key(2)).and_then(|digest| ctx.server().scripts.source(&digest));
+    let source = source.ok_or_else(|| CommandError::coded("NOSCRIPT No matching script."))?;
+    ctx.out.bulk(&source.body);
     Ok(())
 }
 
@@ -187,6 +201,7 @@ fn script_help(ctx: &mut Ctx<'_, '_>) -> Reply {
                 "LOAD <script>",
                 &["Keep a script for EVALSHA without running it."],
             ),
+            ("SHOW <sha1>", &["Show the text of a script."]),
         ],
     )
 }

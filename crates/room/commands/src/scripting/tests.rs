@@ -20,6 +20,15 @@ fn eval(session: &mut TestSession, script: &str, expected: &str) {
 }
 
 #[test]
+fn the_text_of_a_script_is_shown_by_its_digest() {
+    let mut session = TestSession::new();
+    let digest = session.run(&[b"SCRIPT", b"LOAD", b"return 1"]);
+    let digest = String::from_utf8_lossy(&digest[5..45]).into_owned();
+    session.check(&format!("SCRIPT SHOW {digest}"), "$8\r\nreturn 1\r\n");
+    session.check("SCRIPT SHOW nothing", "-NOSCRIPT No matching script.\r\n");
+}
+
+#[test]
 fn a_script_reads_its_keys_and_arguments() {
     let mut session = TestSession::new();
     let script = "return {KEYS[1], KEYS[2], ARGV[1], #KEYS, #ARGV}";

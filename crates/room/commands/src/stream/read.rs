@@ -198,7 +198,20 @@ fn start_of(ctx: &Ctx<'_, '_>, request: &Request<'_>, index: usize) -> Result<Fr
              consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just \
              return an empty result set.",
         )),
+        b"+" if request.reader.is_some() => Err(CommandError::err(
+            "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this \
+             consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just \
+             return an empty result set.",
+        )),
         b"$" => Ok(From::After(stream.map_or(StreamId::MIN, Stream::last_id))),
+        b"+" => {
+            let last = stream
+                .and_then(Stream::last_entry)
+                .and_then(|entry| entry.id.prev());
+            Ok(From::After(last.unwrap_or_else(|| {
+                stream.map_or(StreamId::MIN, Stream::last_id)
+            })))
+        }
         b">" if request.reader.is_some() => Ok(From::New),
         b">" => Err(CommandError::err(
             "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",

@@ -33,6 +33,28 @@ fn automatic_ids_come_from_the_clock() {
 }
 
 #[test]
+fn a_plus_reads_the_last_entry_there_is() {
+    let mut session = TestSession::new();
+    session.check("XREAD STREAMS s +", "*-1\r\n");
+    session.check("XADD s 1-0 f v", "$3\r\n1-0\r\n");
+    session.check("XADD s 2-0 f v", "$3\r\n2-0\r\n");
+    session.check("XADD s 3-0 f v", "$3\r\n3-0\r\n");
+    session.check("XDEL s 3-0", ":1\r\n");
+    session.check("XREAD STREAMS s +", ONE_ENTRY);
+    session.check("XREAD COUNT 9 BLOCK 0 STREAMS s +", ONE_ENTRY);
+    session.text("XGROUP CREATE s g 0");
+    let refused = session.text("XREADGROUP GROUP g c STREAMS s +");
+    assert!(refused.starts_with("-ERR The + ID is meaningless"), "{refused}");
+}
+
+#[test]
+fn a_reader_of_the_last_entry_waits_for_the_first() {
+    let (mut waiter, mut other) = waiting(&[], "XREAD BLOCK 0 STREAMS s +");
+    other.check("XADD s 2-0 f v", "$3\r\n2-0\r\n");
+    assert_eq!(unblocked(&mut waiter), ONE_ENTRY);
+}
+
+#[test]
 fn a_blocked_reader_gets_the_entry_that_comes() {
     let (mut waiter, mut other) = waiting(&["XADD s 1-0 f v"], "XREAD BLOCK 0 STREAMS s $");
     other.check("XADD s 2-0 f v", "$3\r\n2-0\r\n");

@@ -11,10 +11,14 @@ use super::Reply;
 
 /// When a write may happen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
+enum Condition<'a> {
     Always,
     IfMissing,
     IfThere,
+    /// The key holds exactly this.
+    IfEqual(&'a [u8]),
+    /// The key is missing or holds another string.
+    IfDifferent(&'a [u8]),
 }
 
 /// How an expiry was given.
@@ -26,17 +30,19 @@ enum Unit {
     UnixMilliseconds,
 }
 
-/// Returns what SET does with its key: with GET it also reads it. As in Redis the word counts wherever it
-/// stands, even as a value of another option.
+/// Returns what SET does with its key: with GET or a comparison it also reads it. As in Redis the word counts
+/// wherever it stands, even as a value of another option.
 pub(super) fn set_key_use(args: &Args<'_>) -> KeyFlags {
-    if args.iter().skip(3).any(|arg| arg.eq_ignore_ascii_case(b"GET")) {
+    let reading: [&[u8]; 3] = [b"GET", b"IFEQ", b"IFNE"];
+    let reads = |arg: &[u8]| reading.iter().any(|word| arg.eq_ignore_ascii_case(word));
+    if args.iter().skip(3).any(reads) {
         RW.and(ACCESS).and(UPDATE)
     } else {
         OW.and(UPDATE)
     }
 }
 
-/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]
+/// SET key value [NX | XX | IFEQ value | IFNE value] [GET] [EX s | PX ms | EXAT unix-s | PXAT unix-ms | KEEPTTL]
 pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> Reply {
     if ctx.args.len() == 3 {
         return store(ctx, Expiry::Clear, Condition::Always, false);
@@ -46,10 +52,23 @@ pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> Reply {
     let (mut keep, mut get) = (false, false);
     let mut at = 3;
     while at < ctx.args.len() {
-        if ctx.is(at, "NX") && condition != Condition::IfThere {
+        let is_repeated = |same| condition == Condition::Always || condition == same;
+        if ctx.is(at, "NX") && is_repeated(Condition::IfMissing) {
             condition = Condition::IfMissing;
-        } else if ctx.is(at, "XX") && condition != Condition::IfMissing {
+        } else if ctx.is(at, "XX") && is_repeated(Condition::IfThere) {
             condition = Condition::IfThere;
+        } else if (ctx.is(at, "IFEQ") || ctx.is(at, "IFNE"))
+            && condition == Condition::Always
+            && at + 1 < ctx.args.len()
+        {
+            let equal = ctx.is(at, "IFEQ");
+            at += 1;
+            let value = ctx.key(at);
+            condition = if equal {
+                Condition::IfEqual(value)
+            } else {
+                Condition::IfDifferent(value)
+            };
         } else if ctx.is(at, "GET") {
             get = true;
         } else if ctx.is(at, "KEEPTTL") && expiry.is_none() {
@@ -144,7 +163,7 @@ pub(super) fn getex(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition, get: bool) -> Reply {
+fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition<'_>, get: bool) -> Reply {
     let key = ctx.key(1);
     if get {
         match ctx.db.string(key)? {
@@ -156,6 +175,8 @@ fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition, get: bool)
         Condition::Always => true,
         Condition::IfMissing => !ctx.db.exists(key),
         Condition::IfThere => ctx.db.exists(key),
+        Condition::IfEqual(value) => holds(ctx.db, key, value)?,
+        Condition::IfDifferent(value) => !holds(ctx.db, key, value)?,
     };
     if allowed {
         write(ctx, key, ctx.key(2), expiry);
@@ -165,6 +186,26 @@ fn store(ctx: &mut Ctx<'_, '_>, expiry: Expiry, condition: Condition, get: bool)
         (false, true) => ctx.out.ok(),
         (false, false) => ctx.out.nil(),
     }
+    Ok(())
+}
+
+/// Returns whether a key holds exactly this string.
+fn holds(db: &Db<'_>, key: &[u8], value: &[u8]) -> Result<bool, CommandError> {
+    let held = db.string(key)?;
+    Ok(held.is_some_and(|held| held.as_bytes(&mut itoa::Buffer::new()) == value))
+}
+
+/// DELIFEQ key value
+pub(super) fn delifeq(ctx: &mut Ctx<'_, '_>) -> Reply {
+    let key = ctx.key(1);
+    let equal = holds(ctx.db, key, ctx.key(2))?;
+    if equal {
+        ctx.db.remove(key);
+        ctx.db.notify(Events::GENERIC, "del", key);
+        ctx.db.modified(key);
+        ctx.db.effect(&[b"DEL", key]);
+    }
+    ctx.out.int(i64::from(equal));
     Ok(())
 }
 
@@ -263,6 +304,33 @@ mod tests {
         session.check("GET k", "$3\r\none\r\n");
         session.check("SET k two XX", "+OK\r\n");
         session.check("SET other v XX", "$-1\r\n");
+    }
+
+    #[test]
+    fn a_comparison_guards_what_the_key_holds() {
+        let mut session = TestSession::new();
+        session.check("SET k v IFEQ v", "$-1\r\n");
+        session.check("EXISTS k", ":0\r\n");
+        session.check("SET k 1", "+OK\r\n");
+        session.check("SET k new IFEQ 2", "$-1\r\n");
+        session.check("SET k new IFEQ 1 EX 100", "+OK\r\n");
+        session.check("TTL k", ":100\r\n");
+        session.check("SET k newer IFEQ wrong GET", "$3\r\nnew\r\n");
+        session.check("SET k newer GET IFEQ new KEEPTTL", "$3\r\nnew\r\n");
+        session.check("GET k", "$5\r\nnewer\r\n");
+        session.check("SET k x IFNE newer", "$-1\r\n");
+        session.check("SET k x IFNE other", "+OK\r\n");
+        session.check("SET absent x IFNE other", "+OK\r\n");
+        for options in ["IFEQ", "IFEQ x NX", "XX IFEQ x", "IFEQ a IFEQ b", "IFNE a IFEQ b"] {
+            session.check(&format!("SET k v {options}"), "-ERR syntax error\r\n");
+        }
+        session.check("DELIFEQ k y", ":0\r\n");
+        session.check("DELIFEQ k x", ":1\r\n");
+        session.check("DELIFEQ k x", ":0\r\n");
+        session.check("RPUSH l a", ":1\r\n");
+        for request in ["SET l v IFEQ a", "SET l v IFNE a", "DELIFEQ l a"] {
+            assert!(session.text(request).starts_with("-WRONGTYPE"), "{request}");
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn hello_switches_the_protocol_and_tells_who_serves() {
     let id = client.client.id();
     let greeting = |proto: u8, kind: &str| {
         format!(
-            "{kind}\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:{proto}\r\n\
+            "{kind}\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:{proto}\r\n\
              $2\r\nid\r\n:{id}\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n\
              $7\r\nmodules\r\n*0\r\n"
         )

@@ -18,6 +18,10 @@ const CASES: &[(&str, &str, &str)] = &[
     ("", "SET k v EX 10", "SET k v PXAT T+10000"),
     ("", "SET k v PX 10 NX", "SET k v PXAT T+10"),
     ("SET k old", "SET k v XX GET", "SET k v"),
+    ("SET k old", "SET k v IFEQ old PX 10", "SET k v PXAT T+10"),
+    ("SET k old", "SET k v IFEQ new", ""),
+    ("SET k v", "DELIFEQ k v", "DEL k"),
+    ("SET k v", "DELIFEQ k w", ""),
     ("SET k old EX 9", "SET k v KEEPTTL", "SET k v KEEPTTL"),
     ("SET k old", "SET k v NX", ""),
     ("", "SET k v XX", ""),
@@ -106,6 +110,61 @@ const CASES: &[(&str, &str, &str)] = &[
     ("HSET k f 1", "HINCRBYFLOAT k f 0.5", "HSET k f 1.5"),
     ("HSET k f v", "HDEL k f g", "HDEL k f g"),
     ("HSET k f v", "HDEL k g", ""),
+    (
+        "HSET k f v g v",
+        "HEXPIRE k 10 FIELDS 3 f none g",
+        "HPEXPIREAT k T+10000 FIELDS 2 f g",
+    ),
+    (
+        "HSET k f v",
+        "HPEXPIRE k 10 FIELDS 1 f",
+        "HPEXPIREAT k T+10 FIELDS 1 f",
+    ),
+    ("HSET k f v", "HEXPIRE k 10 XX FIELDS 1 f", ""),
+    ("HSET k f v g v", "HEXPIREAT k 1 FIELDS 2 f none", "HDEL k f"),
+    (
+        "HSET k f v",
+        "HPEXPIREAT k 4000000000000 FIELDS 1 f",
+        "HPEXPIREAT k 4000000000000 FIELDS 1 f",
+    ),
+    (
+        "HSETEX k EX 9 FIELDS 1 f v",
+        "HPERSIST k FIELDS 1 f",
+        "HPERSIST k FIELDS 1 f",
+    ),
+    ("HSET k f v", "HPERSIST k FIELDS 1 f", ""),
+    ("HSET k f v", "HGETDEL k FIELDS 2 none f", "HDEL k f"),
+    ("HSET k f v", "HGETDEL k FIELDS 1 none", ""),
+    (
+        "HSET k f v",
+        "HGETEX k EX 10 FIELDS 2 none f",
+        "HPEXPIREAT k T+10000 FIELDS 1 f",
+    ),
+    ("HSET k f v", "HGETEX k EXAT 1 FIELDS 1 f", "HDEL k f"),
+    (
+        "HSETEX k EX 9 FIELDS 1 f v",
+        "HGETEX k PERSIST FIELDS 2 f g",
+        "HPERSIST k FIELDS 1 f",
+    ),
+    ("HSET k f v", "HGETEX k FIELDS 1 f", ""),
+    (
+        "",
+        "HSETEX k FNX EX 10 FIELDS 1 f v",
+        "HSETEX k PXAT T+10000 FIELDS 1 f v",
+    ),
+    (
+        "HSET k f v",
+        "HSETEX k FXX KEEPTTL FIELDS 1 f w",
+        "HSETEX k KEEPTTL FIELDS 1 f w",
+    ),
+    ("HSET k f v", "HSETEX k FIELDS 1 f w", "HSETEX k FIELDS 1 f w"),
+    ("HSET k f v", "HSETEX k FNX FIELDS 1 f w", ""),
+    ("HSET k f v", "HSETEX k PXAT 1 FIELDS 1 g w", "HDEL k g"),
+    (
+        "HSETEX k EX 9 FIELDS 1 f 1",
+        "HINCRBYFLOAT k f 0.5",
+        "HSETEX k KEEPTTL FIELDS 1 f 1.5",
+    ),
     // Lists.
     ("", "LPUSH k a b", "LPUSH k a b"),
     ("", "RPUSH k a b", "RPUSH k a b"),
@@ -489,6 +548,59 @@ fn expired_keys_go_before_what_the_command_did() {
         }
         assert_eq!(told(&records), effects, "{request}");
     }
+}
+
+#[test]
+fn expired_fields_go_before_what_the_command_did() {
+    let mut session = TestSession::new();
+    let records = session.record();
+    let cases = [
+        ("HGET k f", "HDEL k f"),
+        ("HLEN k", "HDEL k f"),
+        ("HSET k f w", "HDEL k f; HSET k f w"),
+        ("HSETNX k f w", "HDEL k f; HSETNX k f w"),
+        ("HDEL k f", "HDEL k f"),
+        ("HPERSIST k FIELDS 2 f g", "HDEL k f; HPERSIST k FIELDS 2 f g"),
+        ("GET k", ""),
+    ];
+    for (request, effects) in cases {
+        session.text("FLUSHALL");
+        session.check("HSETEX k PX 5 FIELDS 1 f v", ":1\r\n");
+        session.check("HSETEX k PX 50 FIELDS 1 g v", ":1\r\n");
+        session.advance_ms(6);
+        records.take();
+        session.text(request);
+        assert_eq!(told(&records), effects, "{request}");
+    }
+    session.text("FLUSHALL");
+    session.check("HSETEX k PX 5 FIELDS 2 f v g v", ":1\r\n");
+    session.advance_ms(6);
+    records.take();
+    session.expire();
+    let told = told(&records);
+    assert!(told == "HDEL k f g" || told == "HDEL k g f", "{told}");
+}
+
+#[test]
+fn replay_keeps_fields_past_their_time_until_it_is_told() {
+    let mut session = TestSession::new();
+    let records = session.record();
+    session.check("HSETEX k PX 5 FIELDS 2 f v g v", ":1\r\n");
+    session.check("HPEXPIRE k 50 FIELDS 1 g", "*1\r\n:1\r\n");
+    let written = records.take();
+    let mut other = session_at_a_later_time();
+    for record in &written {
+        other.replay(record, |_| true).unwrap();
+    }
+    assert_eq!(other.contents(), session.contents());
+    other.check("EXISTS k", ":1\r\n");
+    other.check("HLEN k", ":0\r\n");
+}
+
+fn session_at_a_later_time() -> TestSession {
+    let session = TestSession::new();
+    session.advance_ms(60_000);
+    session
 }
 
 #[test]

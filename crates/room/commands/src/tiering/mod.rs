@@ -3,6 +3,8 @@
 pub(crate) mod commands;
 #[cfg(test)]
 mod defects;
+#[cfg(test)]
+mod fields;
 mod tags;
 #[cfg(test)]
 mod tests;

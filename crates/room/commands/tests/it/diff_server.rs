@@ -209,9 +209,9 @@ fn info_has_the_same_fields_in_the_same_order() {
         let list = |reply: &[u8]| {
             let lines = names(reply, |line| Some(line));
             let fields = lines.iter().filter_map(|line| field(line));
-            // Ours alone has its own version; theirs depends on how it was built.
+            // Ours alone has its own version, and counts what fields of hashes of later releases do.
             fields
-                .filter(|name| name != "nagaya_version")
+                .filter(|name| name != "nagaya_version" && name != "expired_subkeys")
                 .collect::<Vec<String>>()
         };
         assert_eq!(list(&ours), list(&theirs), "{section}");

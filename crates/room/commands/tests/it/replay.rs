@@ -149,7 +149,7 @@ fn typed(rng: &mut Rng) -> Request {
     let (zset, other_zset) = (pick(rng, ZSETS), pick(rng, ZSETS));
     let (hash, number) = (pick(rng, HASHES), rng.below(40));
     let end = pick(rng, &["LEFT", "RIGHT"]);
-    words(&match rng.below(36) {
+    words(&match rng.below(43) {
         0 => format!("INCRBYFLOAT {string} 0.{number}"),
         1 => format!("SET {string} {number} KEEPTTL"),
         2 => format!("MSET {string} {number} {other_string} 0.5"),
@@ -178,6 +178,12 @@ fn typed(rng: &mut Rng) -> Request {
         32 => format!("HINCRBYFLOAT {hash} f{number} 1.{number}"),
         33 => format!("HDEL {hash} f{number} f1"),
         34 => format!("SORT {set} BY nosort STORE {list}"),
+        35 => format!("HPEXPIRE {hash} {} FIELDS 2 f{number} f1", 1 + number * number),
+        36 => format!("HSETEX {hash} PX {} FIELDS 1 f{number} {number}", 1 + number * 3),
+        37 => format!("HSETEX {hash} KEEPTTL FIELDS 1 f{number} kept"),
+        38 => format!("HGETEX {hash} PERSIST FIELDS 1 f{number}"),
+        39 => format!("HGETDEL {hash} FIELDS 2 f{number} f2"),
+        40 => format!("HPERSIST {hash} FIELDS 1 f{number}"),
         _ => format!("HSET {hash} f{number} {number}"),
     })
 }

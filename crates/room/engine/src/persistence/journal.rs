@@ -33,6 +33,14 @@ impl Journal for LogJournal {
         self.log.commit(self.log.end()).map_err(|error| refusal(&error))
     }
 
+    fn sync(&self) -> Result<(), JournalError> {
+        self.log.sync(self.log.end()).map_err(|error| refusal(&error))
+    }
+
+    fn is_on_disk(&self, position: u64) -> bool {
+        self.log.durable().0 >= position
+    }
+
     fn check(&self) -> Result<(), JournalError> {
         self.ground.check().map_err(|lost| JournalError {
             reason: lost.to_string(),
@@ -93,6 +101,9 @@ mod tests {
             assert!(!journal.wants_commit() && journal.is_durable(position));
         };
         commits(b"in the system's hands");
+        assert!(!journal.is_on_disk(log.end().0));
+        journal.sync().unwrap();
+        assert!(journal.is_on_disk(log.end().0));
         journal.set_sync(SyncWhen::Always);
         commits(b"on the disk");
         assert_eq!(log.durable(), log.end());

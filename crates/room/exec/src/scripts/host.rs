@@ -137,6 +137,11 @@ impl<'h, 's> ScriptHost<'h, 's> {
 }
 
 impl Host for ScriptHost<'_, '_> {
+    fn redis_version(&self) -> (&str, u32) {
+        let version = &self.executor.config().redis_version;
+        (version.as_str(), version.number())
+    }
+
     fn call(&mut self, args: &[&[u8]], proto: Proto, reply: &mut Vec<u8>) {
         let mut out = Out {
             buf: std::mem::take(reply),

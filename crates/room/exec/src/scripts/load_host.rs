@@ -4,32 +4,41 @@ use nagaya_clock::Clock;
 use nagaya_lua::{Host, LogLevel, Tick};
 use nagaya_resp::{Out, Proto};
 
+use crate::redis_version::RedisVersion;
+use crate::server::Server;
+
 /// The host of a library's top level, which may only log and take its time.
 pub struct LoadHost<'c> {
     clock: &'c dyn Clock,
     deadline_us: u64,
+    version: RedisVersion,
 }
 
 impl<'c> LoadHost<'c> {
     /// For a library that ran before: it may take as long as it takes.
-    pub fn unlimited(clock: &'c dyn Clock) -> LoadHost<'c> {
+    pub fn unlimited(server: &'c Server) -> LoadHost<'c> {
         LoadHost {
-            clock,
+            clock: &*server.clock,
+            version: server.config().redis_version.clone(),
             deadline_us: u64::MAX,
         }
     }
 
     /// For a new library: half a second is enough to register functions.
-    pub fn timed(clock: &'c dyn Clock) -> LoadHost<'c> {
+    pub fn timed(server: &'c Server) -> LoadHost<'c> {
         const LOAD_MAX_US: u64 = 500_000;
         LoadHost {
-            deadline_us: clock.steady_us() + LOAD_MAX_US,
-            clock,
+            deadline_us: server.clock.steady_us() + LOAD_MAX_US,
+            ..LoadHost::unlimited(server)
         }
     }
 }
 
 impl Host for LoadHost<'_> {
+    fn redis_version(&self) -> (&str, u32) {
+        (self.version.as_str(), self.version.number())
+    }
+
     fn call(&mut self, _: &[&[u8]], proto: Proto, reply: &mut Vec<u8>) {
         let mut out = Out::new(proto);
         out.error("ERR redis.call/pcall can only be called inside a script invocation");

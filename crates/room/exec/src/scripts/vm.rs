@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nagaya_clock::Clock;
 use nagaya_command_spec::error::CommandError;
 use nagaya_lua::{Host, Limits, RunOutcome, Vm, parse_library_shebang};
 use nagaya_resp::Out;
@@ -12,6 +11,7 @@ use crate::scripts::library::{Libraries, Library};
 use crate::scripts::load_host::LoadHost;
 use crate::scripts::shared::{Digest, Scripts};
 use crate::scripts::traits::{Traits, refused, traits_of};
+use crate::server::Server;
 
 /// Compiled scripts kept; beyond it, all are compiled again as they are needed.
 const COMPILED_MAX: usize = 10_000;
@@ -97,12 +97,12 @@ impl ThreadVm {
     }
 
     /// Loads a library here if it is not yet.
-    pub fn prepare_library(&mut self, library: &Library, clock: &dyn Clock) -> Result<(), CommandError> {
+    pub fn prepare_library(&mut self, library: &Library, server: &Server) -> Result<(), CommandError> {
         if self.vm.has_library(library.id) {
             return Ok(());
         }
         let offset = parse_library_shebang(&library.code).map_err(refused)?.body_offset;
-        let mut host = LoadHost::unlimited(clock);
+        let mut host = LoadHost::unlimited(server);
         let code = &library.code[offset..];
         self.vm
             .load_library(library.id, &library.name, code, &mut host)

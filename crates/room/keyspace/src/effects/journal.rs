@@ -24,6 +24,16 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
+    /// Brings everything that was appended so far to the disk, whatever the settings promise.
+    fn sync(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    /// Returns whether a record, given its position, is on the disk.
+    fn is_on_disk(&self, _position: u64) -> bool {
+        true
+    }
+
     /// Makes records durable at other times from now on.
     fn set_sync(&self, _when: SyncWhen) {}
 

@@ -12,8 +12,9 @@
 //!   computed from other keys is told as it came out ([`Db::effect_state`]);
 //! - a command that needs the time to be exact (a consumer's last sign of life)
 //!   carries it: `AT 1700000000000 XCLAIM ...`, see [`AT`];
-//! - keys that expire or are evicted go by `DEL`, before the effects of the
-//!   command that met them, so that replay needs no clock.
+//! - keys that expire or are evicted go by `DEL`, and fields that expire by
+//!   `HDEL`, before the effects of the command that met them, so that replay
+//!   needs no clock.
 //!
 //! Everything that happens under one hold of the shard locks (a command, a
 //! transaction, a script) is one record, appended to the [`Journal`] while they

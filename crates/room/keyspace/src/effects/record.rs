@@ -97,6 +97,15 @@ impl Db<'_> {
         }
     }
 
+    /// Records that fields of a hash have expired.
+    pub(crate) fn record_fields_removal(&mut self, key: &[u8], fields: &[Vec<u8>]) {
+        if self.effects.on {
+            let words = [&b"HDEL"[..], key].into_iter();
+            let words = words.chain(fields.iter().map(Vec::as_slice));
+            self.effects.buf.push_iter(fields.len() + 2, words);
+        }
+    }
+
     /// Leaves a change that was counted out of what the command is taken to have done.
     #[inline]
     pub fn forget_change(&mut self) {

@@ -1,9 +1,9 @@
-//! Bytes to values, from every type byte that Redis 7.0 reads.
+//! Bytes to values, from every type byte that Redis 7.0 reads, and those for hashes of 7.4.
 
 use super::encode::{PACKED, PLAIN};
 use super::legacy::{Element, read_ziplist, read_zipmap};
 use super::wire::Reader;
-use super::{RestoreError, kind, stream};
+use super::{RestoreError, hash_expiry, kind, stream};
 use crate::hash::Hash;
 use crate::intset::Intset;
 use crate::limits::EncodingLimits;
@@ -27,6 +27,10 @@ pub(super) fn read_value(from: &mut Reader<'_>, limits: &EncodingLimits) -> Resu
         }
         kind::HASH | kind::HASH_ZIPMAP | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => {
             let hash = read_hash(from, type_byte, limits)?;
+            filled(hash.len(), || Value::Hash(Box::new(hash)))
+        }
+        kind::HASH_EXPIRING | kind::HASH_LISTPACK_EXPIRING => {
+            let hash = hash_expiry::read_hash(from, type_byte, limits)?;
             filled(hash.len(), || Value::Hash(Box::new(hash)))
         }
         kind::ZSET | kind::ZSET_TEXT_SCORES | kind::ZSET_ZIPLIST | kind::ZSET_LISTPACK => {
@@ -58,11 +62,11 @@ fn filled(len: usize, wrap: impl FnOnce() -> Value) -> Result<Value, RestoreErro
     }
 }
 
-fn refuse_unless(sound: bool) -> Result<(), RestoreError> {
+pub(super) fn refuse_unless(sound: bool) -> Result<(), RestoreError> {
     if sound { Ok(()) } else { Err(RestoreError::BadData) }
 }
 
-fn read_listpack(from: &mut Reader<'_>) -> Result<Listpack, RestoreError> {
+pub(super) fn read_listpack(from: &mut Reader<'_>) -> Result<Listpack, RestoreError> {
     Listpack::from_bytes(from.string()?.into_owned()).ok_or(RestoreError::BadData)
 }
 

@@ -1,7 +1,7 @@
 //! Values to bytes.
 
 use super::wire::{put_int, put_length, put_string};
-use super::{Order, kind, stream};
+use super::{Order, hash_expiry, kind, stream};
 use crate::hash::Hash;
 use crate::list::{List, NodeRef};
 use crate::listpack::ItemBuf;
@@ -68,6 +68,9 @@ fn put_set(out: &mut Vec<u8>, set: &Set, order: Order) {
 }
 
 fn put_hash(out: &mut Vec<u8>, hash: &Hash, order: Order) {
+    if hash.has_expiries() {
+        return hash_expiry::put_hash(out, hash, order);
+    }
     if let Some(pack) = hash.as_listpack() {
         out.push(kind::HASH_LISTPACK);
         return put_string(out, pack.as_bytes());

@@ -1,7 +1,7 @@
 //! Function libraries as FUNCTION DUMP gives and FUNCTION RESTORE takes them.
 
 use super::wire::{Reader, put_string};
-use super::{check_footer, put_footer};
+use super::{VERSION, check_footer, put_footer};
 
 /// Marks a library: its whole text follows as a string.
 const LIBRARY: u8 = 245;
@@ -26,7 +26,7 @@ pub fn dump_functions<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
         out.push(LIBRARY);
         put_string(&mut out, code);
     }
-    put_footer(&mut out);
+    put_footer(&mut out, VERSION);
     out
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     fn payload(body: &[u8]) -> Vec<u8> {
         let mut out = body.to_vec();
-        put_footer(&mut out);
+        put_footer(&mut out, VERSION);
         out
     }
 

@@ -1,14 +1,16 @@
 //! Dump payloads: a value as bytes that DUMP gives and RESTORE takes.
 //!
 //! A payload is a type byte, the value in the snapshot format of Redis 7.0, two
-//! bytes of format version and eight bytes of checksum. Small collections are
-//! copied as they lie in memory. Reading trusts nothing: any bytes give a sound
+//! bytes of format version and eight bytes of checksum. A hash with fields that
+//! expire is written as Redis 7.4 does, which older servers do not read. Small
+//! collections are copied as they lie in memory. Reading trusts nothing: any bytes give a sound
 //! value or a refusal, and no allocation is larger than what is really there.
 
 mod crc64;
 mod decode;
 mod encode;
 mod functions;
+mod hash_expiry;
 mod legacy;
 mod lzf;
 mod stream;
@@ -22,8 +24,10 @@ pub use functions::{FunctionError, dump_functions, functions};
 
 /// Format version we write: Redis 7.0's.
 const VERSION: u16 = 10;
-/// Newest format version we read: Redis 7.2's, which adds two types.
-const VERSION_READ_MAX: u16 = 11;
+/// Format version of a hash with fields that expire: Redis 7.4's.
+const VERSION_FIELD_EXPIRY: u16 = 12;
+/// Newest format version we read: Redis 7.4's and 8.0's. 7.2 added two types, 7.4 those for fields that expire.
+const VERSION_READ_MAX: u16 = 12;
 
 /// The type bytes of values.
 mod kind {
@@ -48,6 +52,10 @@ mod kind {
     pub(super) const SET_LISTPACK: u8 = 20;
     /// Consumers also have the time of their last success.
     pub(super) const STREAM_7_2: u8 = 21;
+    /// Each field with its expiry before it.
+    pub(super) const HASH_EXPIRING: u8 = 24;
+    /// Fields, values and expiries in a listpack.
+    pub(super) const HASH_LISTPACK_EXPIRING: u8 = 25;
 }
 
 /// Why a payload was refused.
@@ -59,7 +67,7 @@ pub enum RestoreError {
     BadData,
 }
 
-/// Returns the payload of a value, byte for byte as Redis 7.0 would write it.
+/// Returns the payload of a value, byte for byte as Redis 7.0 would write it, or 7.4 what 7.0 does not know.
 /// Large sets and hashes come in the order of their tables, since Redis's is random too.
 pub fn dump_value(value: ValueRef<'_>) -> Vec<u8> {
     dump(value, Order::AsItComes)
@@ -81,12 +89,16 @@ enum Order {
 fn dump(value: ValueRef<'_>, order: Order) -> Vec<u8> {
     let mut out = Vec::new();
     encode::put_value(&mut out, value, order);
-    put_footer(&mut out);
+    let version = match out.first() {
+        Some(&(kind::HASH_EXPIRING | kind::HASH_LISTPACK_EXPIRING)) => VERSION_FIELD_EXPIRY,
+        _ => VERSION,
+    };
+    put_footer(&mut out, version);
     out
 }
 
-fn put_footer(out: &mut Vec<u8>) {
-    out.extend_from_slice(&VERSION.to_le_bytes());
+fn put_footer(out: &mut Vec<u8>, version: u16) {
+    out.extend_from_slice(&version.to_le_bytes());
     let checksum = crc64::crc64(0, out);
     out.extend_from_slice(&checksum.to_le_bytes());
 }
@@ -100,7 +112,10 @@ pub fn restore(payload: &[u8], limits: &EncodingLimits) -> Result<Value, Restore
 /// Reads a payload that we wrote ourselves: the value comes back in the form it had, small or large, whatever
 /// its size and the limits say.
 pub fn restore_as_it_was(payload: &[u8]) -> Result<Value, RestoreError> {
-    let large = matches!(payload.first(), Some(&(kind::SET | kind::HASH | kind::ZSET)));
+    let large = matches!(
+        payload.first(),
+        Some(&(kind::SET | kind::HASH | kind::ZSET | kind::HASH_EXPIRING))
+    );
     let bound = if large { 0 } else { usize::MAX };
     let limits = EncodingLimits {
         hash_max_listpack_entries: bound,

@@ -155,8 +155,8 @@ fn a_footer_of_other_bytes_or_a_newer_format_is_refused() {
         bad[at] ^= 1;
         assert!(refused(&bad), "byte {at}");
     }
-    assert!(refused(&signed(b"\x00\x01a", 12)));
-    assert!(restore(&signed(b"\x00\x01a", 11), &limits()).is_ok());
+    assert!(refused(&signed(b"\x00\x01a", 13)));
+    assert!(restore(&signed(b"\x00\x01a", 12), &limits()).is_ok());
     assert!(restore(&signed(b"\x00\x01a", 1), &limits()).is_ok());
 }
 

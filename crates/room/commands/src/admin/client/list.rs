@@ -10,6 +10,7 @@ use nagaya_exec::server::Server;
 use nagaya_resp::{Args, Proto, parse_i64};
 
 use super::Reply;
+use super::filter::Filter;
 
 /// What a connection is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,25 +56,25 @@ pub(super) fn info(ctx: &mut Ctx<'_, '_>) -> Reply {
     Ok(())
 }
 
-/// CLIENT LIST [TYPE type] [ID client-id [client-id ...]]
+/// CLIENT LIST [TYPE type] [ID client-id [client-id ...]] [option value ...]
 pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     let clients = &ctx.server().subscribers.clients;
-    let count = ctx.args.len();
+    let (count, now_s) = (ctx.args.len(), ctx.now_us() / 1_000_000);
     let chosen = if count == 4 && ctx.is(2, "TYPE") {
         let wanted = ClientType::parse(ctx.key(3))?;
         let mut all = clients.all();
         all.retain(|client| ClientType::of(client) == wanted);
         all
-    } else if count > 3 && ctx.is(2, "ID") {
+    } else if count > 3 && ctx.is(2, "ID") && (3..count).all(|at| !is_option(ctx, at)) {
         let ids: Option<Vec<i64>> = (3..count).map(|at| parse_i64(ctx.key(at))).collect();
         let ids = ids.ok_or(CommandError::err("Invalid client ID"))?;
         ids.into_iter().filter_map(|id| clients.find(id as u64)).collect()
-    } else if count == 2 {
-        clients.all()
     } else {
-        return Err(CommandError::Syntax);
+        let filter = Filter::parse(ctx, false)?;
+        let mut all = clients.all();
+        all.retain(|client| filter.fits(client, ctx.session.id(), now_s));
+        all
     };
-    let now_s = ctx.now_us() / 1_000_000;
     let lines = chosen.iter().map(|client| {
         let own = (client.id == ctx.session.id()).then_some(&ctx.args);
         describe(ctx.server(), client, now_s, own)
@@ -81,6 +82,14 @@ pub(super) fn list(ctx: &mut Ctx<'_, '_>) -> Reply {
     let text: String = lines.collect();
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
+}
+
+/// Returns whether an argument among ids begins another option.
+fn is_option(ctx: &Ctx<'_, '_>, at: usize) -> bool {
+    let options = [
+        "TYPE", "USER", "ADDR", "LADDR", "SKIPME", "MAXAGE", "NAME", "IDLE",
+    ];
+    options.iter().any(|option| ctx.is(at, option))
 }
 
 /// Returns the line of a connection; `own` is the request of the one that asks.
@@ -116,7 +125,7 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
         String::from_utf8_lossy(&name),
         now_s - client.connected_s.load(Relaxed),
         now_s - client.active_s.load(Relaxed),
-        flags(client, tracker.as_ref()),
+        flags_of(client, tracker.as_ref()),
         counts.channels,
         counts.patterns,
         counts.shard_channels,
@@ -132,7 +141,7 @@ pub(crate) fn describe(server: &Server, client: &Client, now_s: i64, own: Option
     )
 }
 
-fn flags(client: &Client, tracker: Option<&TrackerInfo>) -> String {
+pub(super) fn flags_of(client: &Client, tracker: Option<&TrackerInfo>) -> String {
     let all = [
         (client.has_flag(ClientFlag::MONITOR), 'O'),
         (!client.subscription_counts().is_empty(), 'P'),
@@ -144,6 +153,7 @@ fn flags(client: &Client, tracker: Option<&TrackerInfo>) -> String {
         (client.has_flag(ClientFlag::CLOSING), 'c'),
         (client.is_unix(), 'U'),
         (client.has_flag(ClientFlag::NO_EVICT), 'e'),
+        (client.has_flag(ClientFlag::NO_TOUCH), 'T'),
     ];
     let set: String = all
         .into_iter()

@@ -11,6 +11,7 @@ use nagaya_resp::parse_i64;
 
 use self::tracking::{client_caching, client_getredir, client_tracking, client_trackinginfo};
 
+mod filter;
 mod kill;
 mod list;
 mod pause;
@@ -35,6 +36,9 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
     .since("2.4.0")
     .about("Looks at and manages connections.", "Depends on the subcommand")
     .subcommands(&[
+        client("CAPA", -3, capabilities)
+            .since("8.0.0")
+            .about("Tells what this connection can deal with.", "O(1)"),
         client("CACHING", 3, client_caching).since("6.0.0").about(
             "Says whether the keys of the next command are to be tracked.",
             "O(1)",
@@ -78,6 +82,10 @@ pub(crate) const COMMANDS: &[Entry] = &[cmd("CLIENT", -2, container)
                 "Says whether this connection may be ended for lack of memory.",
                 "O(1)",
             ),
+        client("NO-TOUCH", 3, no_touch).since("7.2.0").about(
+            "Says whether commands of this connection count as uses of their keys.",
+            "O(1)",
+        ),
         client("PAUSE", -3, pause::pause)
             .flags(OTHERS)
             .since("2.9.50")
@@ -133,11 +141,28 @@ fn setinfo(ctx: &mut Ctx<'_, '_>) -> Reply {
 
 /// CLIENT NO-EVICT ON|OFF
 fn no_evict(ctx: &mut Ctx<'_, '_>) -> Reply {
+    switch(ctx, ClientFlag::NO_EVICT)
+}
+
+/// CLIENT NO-TOUCH ON|OFF
+fn no_touch(ctx: &mut Ctx<'_, '_>) -> Reply {
+    switch(ctx, ClientFlag::NO_TOUCH)
+}
+
+fn switch(ctx: &mut Ctx<'_, '_>, flag: ClientFlag) -> Reply {
     let on = ctx.is(2, "ON");
     if !on && !ctx.is(2, "OFF") {
         return Err(CommandError::Syntax);
     }
-    ctx.session.shared.set_flag(ClientFlag::NO_EVICT, on);
+    ctx.session.shared.set_flag(flag, on);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// CLIENT CAPA capability [capability ...]
+///
+/// The only capability there is, following redirections, is never made use of.
+fn capabilities(ctx: &mut Ctx<'_, '_>) -> Reply {
     ctx.out.ok();
     Ok(())
 }
@@ -206,66 +231,75 @@ fn unknown_form(ctx: &Ctx<'_, '_>) -> CommandError {
 
 /// CLIENT HELP
 fn help_command(ctx: &mut Ctx<'_, '_>) -> Reply {
-    help(
-        ctx,
-        &[
-            (
-                "CACHING (YES|NO)",
-                &["Say whether the keys of the next command are tracked."],
-            ),
-            (
-                "GETREDIR",
-                &["Show which connection gets this one's invalidations."],
-            ),
-            ("GETNAME", &["Show the name of this connection."]),
-            ("ID", &["Show the number of this connection."]),
-            ("INFO", &["Describe this connection."]),
-            ("KILL <ip:port>", &["End the connection from an address."]),
-            (
-                "KILL <option> <value> [<option> <value> [...]]",
-                &[
-                    "End connections that fit all options:",
-                    "* ADDR <ip:port>: its address; LADDR <ip:port>: ours",
-                    "* ID <id>, USER <name>",
-                    "* TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-                    "* SKIPME (YES|NO): spare this connection (default: yes)",
-                ],
-            ),
-            (
-                "LIST [options ...]",
-                &[
-                    "Describe connections:",
-                    "* TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-                    "* ID <id> [<id> ...]",
-                ],
-            ),
-            ("UNPAUSE", &["Let waiting clients go on."]),
-            (
-                "PAUSE <milliseconds> [WRITE|ALL]",
-                &["Let all clients, or those that write, wait for a while."],
-            ),
-            (
-                "REPLY (ON|OFF|SKIP)",
-                &["Choose the replies that this connection gets."],
-            ),
-            ("SETNAME <name>", &["Name this connection."]),
-            (
-                "SETINFO (LIB-NAME <name>|LIB-VER <version>)",
-                &["Tell which library this connection uses."],
-            ),
-            (
-                "UNBLOCK <id> [TIMEOUT|ERROR]",
-                &["End the wait of a blocked client."],
-            ),
-            (
-                "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
-                &["Have changes of keys told to this connection."],
-            ),
-            ("TRACKINGINFO", &["Describe this connection's tracking."]),
-            (
-                "NO-EVICT (ON|OFF)",
-                &["Protect this connection from being ended for lack of memory."],
-            ),
-        ],
-    )
+    help(ctx, HELP)
 }
+
+const HELP: &[(&str, &[&str])] = &[
+    (
+        "CACHING (YES|NO)",
+        &["Say whether the keys of the next command are tracked."],
+    ),
+    (
+        "GETREDIR",
+        &["Show which connection gets this one's invalidations."],
+    ),
+    ("GETNAME", &["Show the name of this connection."]),
+    ("ID", &["Show the number of this connection."]),
+    ("INFO", &["Describe this connection."]),
+    ("KILL <ip:port>", &["End the connection from an address."]),
+    (
+        "KILL <option> <value> [<option> <value> [...]]",
+        &[
+            "End connections that fit all options:",
+            "* ADDR <ip:port>: its address; LADDR <ip:port>: ours",
+            "* ID <id> [<id> ...], USER <name>, NAME <name>",
+            "* MAXAGE <seconds>: connected for so long; IDLE <seconds>: silent for so long",
+            "* NOT-<option> <value>: the option does not fit",
+            "* TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "* SKIPME (YES|NO): spare this connection (default: yes)",
+        ],
+    ),
+    (
+        "LIST [options ...]",
+        &[
+            "Describe connections:",
+            "* TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "* ID <id> [<id> ...], and the other options of KILL",
+        ],
+    ),
+    ("UNPAUSE", &["Let waiting clients go on."]),
+    (
+        "PAUSE <milliseconds> [WRITE|ALL]",
+        &["Let all clients, or those that write, wait for a while."],
+    ),
+    (
+        "REPLY (ON|OFF|SKIP)",
+        &["Choose the replies that this connection gets."],
+    ),
+    ("SETNAME <name>", &["Name this connection."]),
+    (
+        "SETINFO (LIB-NAME <name>|LIB-VER <version>)",
+        &["Tell which library this connection uses."],
+    ),
+    (
+        "UNBLOCK <id> [TIMEOUT|ERROR]",
+        &["End the wait of a blocked client."],
+    ),
+    (
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+        &["Have changes of keys told to this connection."],
+    ),
+    ("TRACKINGINFO", &["Describe this connection's tracking."]),
+    (
+        "NO-EVICT (ON|OFF)",
+        &["Protect this connection from being ended for lack of memory."],
+    ),
+    (
+        "NO-TOUCH (ON|OFF)",
+        &["Keep commands of this connection from counting as uses of keys."],
+    ),
+    (
+        "CAPA <capability> [...]",
+        &["Tell what this connection can deal with."],
+    ),
+];

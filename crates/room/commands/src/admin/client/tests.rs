@@ -74,6 +74,66 @@ fn kill_ends_those_that_fit() {
 }
 
 #[test]
+fn kill_and_list_choose_by_the_filters_of_later_versions() {
+    let mut session = TestSession::new();
+    let (mut second, mut third) = (session.another(), session.another());
+    session.advance_ms(10_000);
+    let mut young = session.another();
+    young.check("CLIENT SETNAME young", "+OK\r\n");
+    let ids = |reply: String| -> String {
+        let ids = reply.lines().filter_map(|line| line.strip_prefix("id="));
+        let ids: Vec<&str> = ids.filter_map(|line| line.split(' ').next()).collect();
+        ids.join(" ")
+    };
+    for (options, chosen) in [
+        ("MAXAGE 10", "1 2 3"),
+        ("MAXAGE 11", ""),
+        ("SKIPME yes", "2 3 4"),
+        ("ADDR 127.0.0.1:40002", "2"),
+        ("NOT-ADDR 127.0.0.1:40002 SKIPME yes", "3 4"),
+        ("LADDR 127.0.0.1:6380 USER default NAME young", "4"),
+        ("NOT-ID 1 2 NOT-NAME young", "3"),
+        ("ID 2 3 SKIPME yes", "2 3"),
+        ("IP 127.0.0.1 NOT-TYPE pubsub ID 1", "1"),
+        ("IDLE 5 NOT-USER default", ""),
+        ("FLAGS N DB 0 NOT-DB 1 ID 2", "2"),
+    ] {
+        assert_eq!(
+            ids(session.text(&format!("CLIENT LIST {options}"))),
+            chosen,
+            "{options}"
+        );
+    }
+    session.check("CLIENT KILL MAXAGE 5", ":2\r\n");
+    assert_eq!(second.messages(), [Message::Close]);
+    assert_eq!(third.messages(), [Message::Close]);
+    session.check("CLIENT KILL ID 1 4 99", ":1\r\n");
+    assert_eq!(young.messages(), [Message::Close]);
+}
+
+#[test]
+fn a_connection_that_does_not_touch_leaves_keys_idle() {
+    let mut session = TestSession::new();
+    session.check("SET k v", "+OK\r\n");
+    session.check("HSET h f v", ":1\r\n");
+    session.check("CLIENT NO-TOUCH ON", "+OK\r\n");
+    assert!(session.text("CLIENT INFO").contains(" flags=T "));
+    session.advance_ms(9000);
+    session.text("GET k");
+    session.text("APPEND k w");
+    session.text("HSET h f w");
+    session.check("OBJECT IDLETIME k", ":9\r\n");
+    session.check("OBJECT IDLETIME h", ":9\r\n");
+    session.check("TOUCH k", ":1\r\n");
+    session.check("OBJECT IDLETIME k", ":0\r\n");
+    session.check("RESET", "+RESET\r\n");
+    session.text("HGET h f");
+    session.check("OBJECT IDLETIME h", ":0\r\n");
+    session.check("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n");
+    session.check("CLIENT CAPA redirect", "+OK\r\n");
+}
+
+#[test]
 fn a_connection_that_has_ended_is_found_nowhere() {
     let mut session = TestSession::new();
     let mut other = session.another();
@@ -111,6 +171,10 @@ fn kill_refuses_bad_filters() {
         ("TYPE x", "ERR Unknown client type 'x'"),
         ("USER nobody", "ERR No such user 'nobody'"),
         ("SKIPME maybe", "ERR syntax error"),
+        ("MAXAGE x", "ERR maxage is not an integer or out of range"),
+        ("MAXAGE 0", "ERR maxage should be greater than 0"),
+        ("NOT-SKIPME yes", "ERR syntax error"),
+        ("ID 1 0", "ERR client-id should be greater than 0"),
     ] {
         session.check(&format!("CLIENT KILL {request}"), &format!("-{error}\r\n"));
     }

@@ -11,7 +11,6 @@ use nagaya_exec::settings::show_percentile;
 use nagaya_exec::stats::ThreadStats;
 use nagaya_keyspace::memory::resident_bytes;
 
-use super::REDIS_VERSION;
 use super::process::{CpuTimes, human, system_bytes, system_name};
 
 /// One section.
@@ -91,7 +90,7 @@ fn server(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     let (server, now_us) = (ctx.server(), ctx.now_us());
     let uptime_s = (now_us - server.started_us) / 1_000_000;
     let executable = std::env::current_exe().unwrap_or_default();
-    lines.put("redis_version", REDIS_VERSION);
+    lines.put("redis_version", &ctx.config().redis_version);
     lines.put("nagaya_version", env!("CARGO_PKG_VERSION"));
     lines.put("redis_git_sha1", "00000000");
     lines.put("redis_git_dirty", 0);
@@ -319,6 +318,10 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     );
     lines.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     lines.put("expired_keys", sum(|stats| stats.keyspace.expired_keys.get()));
+    lines.put(
+        "expired_subkeys",
+        sum(|stats| stats.keyspace.expired_fields.get()),
+    );
     lines.put("expired_stale_perc", "0.00");
     lines.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     lines.put("evicted_keys", sum(|stats| stats.keyspace.evicted_keys.get()));

@@ -20,7 +20,7 @@ fn sections_come_by_name_by_default_and_all() {
     ] {
         let text = session.text(request);
         for part in [
-            "redis_version:7.0.15\r\n",
+            "redis_version:7.4.0\r\n",
             "used_cpu_user:",
             "used_memory:",
             "master_repl_offset:",
