@@ -10,6 +10,7 @@
 mod bad_input;
 mod busy;
 mod churn;
+mod eviction;
 mod harness;
 mod listeners;
 mod pipelines;

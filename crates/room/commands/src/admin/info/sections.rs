@@ -189,14 +189,18 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("rss_overhead_bytes", 0);
     lines.put("mem_fragmentation_ratio", format!("{ratio:.2}"));
     lines.put("mem_fragmentation_bytes", excess);
-    lines.zeros(&[
+    lines.put(
         "mem_not_counted_for_evict",
+        server.keyspace.memory.in_transit_bytes(),
+    );
+    lines.zeros(&[
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
     ]);
     lines.put("mem_clients_normal", client_bytes(server));
-    lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    lines.put("mem_cluster_links", 0);
+    lines.put("mem_aof_buffer", server.keyspace.memory.log_bytes());
     lines.put("mem_allocator", "rust");
     lines.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
     lines.put("lazyfreed_objects", server.keyspace.reclaimed());
