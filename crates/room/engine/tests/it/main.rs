@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod buffers;
 mod busy;
 mod churn;
 mod eviction;

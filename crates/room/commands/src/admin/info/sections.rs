@@ -326,11 +326,9 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("expired_stale_perc", "0.00");
     lines.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     lines.put("evicted_keys", sum(|stats| stats.keyspace.evicted_keys.get()));
-    lines.zeros(&[
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    let evicted_clients = &server.subscribers.clients.evicted;
+    lines.put("evicted_clients", evicted_clients.load(Relaxed));
+    lines.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     lines.put("keyspace_hits", sum(|stats| stats.keyspace.hits.get()));
     lines.put("keyspace_misses", sum(|stats| stats.keyspace.misses.get()));
     pubsub_stats(lines, server);
