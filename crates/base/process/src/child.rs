@@ -17,6 +17,8 @@ pub fn spawn_child(mut command: Command) -> io::Result<Child> {
 
 /// Lets the kernel send `signal` to the child when the thread that starts it ends.
 ///
+/// Huge pages, which a server may have declined for itself, are left to the child.
+///
 /// A change of user clears the request; the standard library changes the user before this hook runs, so it holds
 /// for commands with another user too.
 #[allow(unsafe_code, reason = "the hook between fork and exec has no safe form")]
@@ -24,6 +26,7 @@ pub fn end_with_parent(command: &mut Command, signal: Signal) {
     let parent = getpid();
     let hook = move || {
         set_parent_process_death_signal(Some(signal))?;
+        allow_huge_pages();
         // If the parent ended before the request was made, the signal would never come.
         if getppid() == Some(parent) {
             Ok(())
@@ -31,10 +34,21 @@ pub fn end_with_parent(command: &mut Command, signal: Signal) {
             Err(io::Error::from(io::ErrorKind::BrokenPipe))
         }
     };
-    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes two plain system
-    // calls and builds errors that allocate nothing.
+    // SAFETY: only async-signal-safe calls are allowed between fork and exec. The hook makes plain system calls
+    // and builds errors that allocate nothing.
     unsafe {
         command.pre_exec(hook);
+    }
+}
+
+/// Takes back that this process declines huge pages: children inherit it, and programs keep it.
+#[allow(unsafe_code, reason = "the call has no safe form in what we use")]
+fn allow_huge_pages() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: this request has no pointers. Where the system does not know it, nothing happens.
+    unsafe {
+        let off: libc::c_ulong = 0;
+        libc::prctl(libc::PR_SET_THP_DISABLE, off, off, off, off);
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) const USERS_FILE: &str = "users.acl";
 /// The part of the data folder for the engine that the server itself uses, and its socket there.
 pub(crate) const BACKROOM_FOLDER: &str = "backroom";
 const BACKROOM_SOCKET: &str = "redis.sock";
+/// Memory for pages of the cold tier's file, at most.
+const COLD_CACHE_BYTES: u64 = 16 << 20;
 
 /// The engine's listeners, bound; its threads start with [`Service::run`].
 pub(crate) struct RoomService {
@@ -163,8 +165,10 @@ fn start(bound: Bound, folder: &Path, ground: &Ground) -> anyhow::Result<Engine>
     let max_memory = bound.config().max_memory.0;
     let mut options = nagaya_cold::sqlite::Options {
         decode: bound.config().decode,
-        // Mapped pages of the file would count as memory of this process.
+        // Mapped pages of the file would count as memory of this process, and so do cached ones: the system
+        // keeps what is used often in its own cache.
         mmap_bytes: 0,
+        cache_bytes: COLD_CACHE_BYTES,
         ..Default::default()
     };
     if max_memory > 0 {

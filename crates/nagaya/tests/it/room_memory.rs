@@ -165,3 +165,71 @@ fn scripts_wait_for_memory_as_other_writes_do() {
         );
     }
 }
+
+/// Returns the memory that the process holds, pages of files not counted, in bytes.
+fn resident(house: &Nagaya) -> i64 {
+    let pid = house.process().pid().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+    kilobytes.parse::<i64>().unwrap() << 10
+}
+
+#[test]
+fn at_ten_times_the_memory_the_process_stays_near_the_limit_and_most_of_it_is_data() {
+    const LIMIT_BYTES: i64 = 32 << 20;
+    const VALUE_BYTES: i64 = 10_000;
+    const BATCH: i64 = 32;
+    let house = house().args(["--set", "room.max_memory=32mb"]).start();
+    let mut client = connect(&house);
+    let value = vec![b'v'; VALUE_BYTES as usize];
+    let mut most = 0;
+    for first in (0..10 * LIMIT_BYTES / VALUE_BYTES).step_by(BATCH as usize) {
+        for at in first..first + BATCH {
+            client
+                .send(&[b"SET", format!("k{at}").as_bytes(), &value])
+                .unwrap();
+        }
+        for _ in 0..BATCH {
+            assert_eq!(client.receive().unwrap(), Reply::ok());
+        }
+        // Some come back.
+        let old = format!("k{}", first * 7 % (first + 1));
+        assert_eq!(client.cmd(&["STRLEN", &old]).unwrap(), Reply::Int(VALUE_BYTES));
+        most = most.max(resident(&house));
+    }
+    let bound = LIMIT_BYTES * 5 / 4 + (64 << 20);
+    assert!(
+        most <= bound,
+        "{} MiB resident, {} allowed",
+        most >> 20,
+        bound >> 20
+    );
+    let data = info(&mut client, "room", "room_hot_keys") * VALUE_BYTES;
+    assert!(data >= LIMIT_BYTES * 6 / 10, "{} MiB hold data", data >> 20);
+}
+
+#[test]
+fn many_small_keys_take_little_more_than_themselves_while_they_are_saved_and_after_they_are_gone() {
+    const KEYS: usize = 200_000;
+    const BATCH: usize = 500;
+    let house = house().start();
+    let mut client = connect(&house);
+    let idle = resident(&house);
+    let mut most = 0;
+    for words in [&["SET", "value"][..], &["DEL"]] {
+        for first in (0..KEYS).step_by(BATCH) {
+            for at in first..first + BATCH {
+                let key = format!("user:{at}:name");
+                let request = [&words[..1], &[key.as_str()], &words[1..]].concat();
+                client.send(&request).unwrap();
+            }
+            (0..BATCH).for_each(|_| assert!(client.receive().unwrap().error().is_none()));
+            most = most.max(resident(&house));
+        }
+        assert_eq!(client.cmd(&["SAVE"]).unwrap(), Reply::ok());
+        most = most.max(resident(&house));
+    }
+    let grown = (most - idle) >> 20;
+    assert!(grown <= 100, "{grown} MiB more than without data");
+}

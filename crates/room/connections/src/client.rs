@@ -25,6 +25,8 @@ pub enum Message {
     Resume(Option<Arc<str>>),
     /// Close the connection once what it is owed has been written.
     Close,
+    /// Close the connection at once: what it is owed takes too much memory.
+    Cut,
 }
 
 /// Takes messages to the thread that serves a connection. Never blocks.
@@ -72,6 +74,8 @@ pub struct Client {
     pub input_bytes: AtomicUsize,
     pub input_free_bytes: AtomicUsize,
     pub output_bytes: AtomicUsize,
+    /// The memory that it takes, as of the latest look; 0 as long as nobody wants to know.
+    pub(crate) memory_bytes: AtomicUsize,
 }
 
 /// A boolean attribute of a connection.
@@ -91,6 +95,8 @@ impl ClientFlag {
     pub const NO_TOUCH: ClientFlag = ClientFlag(1 << 5);
     /// Its request waits on another server.
     pub const WAITS_ELSEWHERE: ClientFlag = ClientFlag(1 << 4);
+    /// It is being closed to save memory.
+    pub const EVICTED: ClientFlag = ClientFlag(1 << 5);
 }
 
 impl Client {
@@ -126,6 +132,7 @@ impl Client {
             input_bytes: AtomicUsize::new(0),
             input_free_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            memory_bytes: AtomicUsize::new(0),
         }
     }
 

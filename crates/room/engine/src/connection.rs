@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use nagaya_exec::config::{Config, OutputLimit};
+use nagaya_exec::config::Config;
 use nagaya_exec::dispatch::Executed;
 use nagaya_exec::executor::Executor;
 use nagaya_exec::session::Session;
@@ -15,6 +15,9 @@ use nagaya_resp::{Limits, Out, Parsed, RequestParser};
 const OUTPUT_SOFT_BYTES: usize = 1 << 20;
 /// The most arguments of one request: Redis's own limit.
 const ARGS_MAX: usize = 1024 * 1024;
+/// Bytes of unwritten replies that no limit counts, as in Redis, which has a buffer of this size beside the list
+/// that its limits are about.
+const OUTPUT_FREE_BYTES: usize = 16 << 10;
 /// The largest buffer, in bytes, that an idle connection keeps.
 const KEPT_BUFFER_BYTES: usize = 4 << 10;
 
@@ -164,6 +167,9 @@ impl Connection {
                     }
                     at += consumed;
                     self.closing = self.client.close_after_reply;
+                    if self.is_over_hard_limit(core.config()) {
+                        break;
+                    }
                     if limits.args_max < ARGS_MAX {
                         limits = self.limits(core);
                     }
@@ -199,26 +205,40 @@ impl Connection {
         self.stalled && !self.needs_output()
     }
 
-    /// Returns whether more replies are unwritten, or for longer, than the settings allow.
+    /// Returns whether more replies are unwritten than the settings ever allow. As in Redis nothing of them is
+    /// written then.
+    #[inline]
+    pub(crate) fn is_over_hard_limit(&self, config: &Config) -> bool {
+        if self.unwritten() <= OUTPUT_FREE_BYTES {
+            return false;
+        }
+        let hard_bytes = config.output_limit(self.client.is_subscribed()).hard_bytes;
+        hard_bytes > 0 && self.unwritten() as u64 >= hard_bytes
+    }
+
+    /// Returns whether more replies have been unwritten for longer than the settings allow.
     pub(crate) fn reads_too_slowly(&mut self, config: &Config, now_ms: i64) -> bool {
-        let unwritten = self.unwritten() as u64;
-        let subscriber = usize::from(self.client.is_subscribed()) * 2;
-        let OutputLimit {
-            hard_bytes,
-            soft_bytes,
-            soft_seconds,
-        } = config.client_output_buffer_limit[subscriber];
-        if soft_bytes == 0 || unwritten <= soft_bytes {
+        let limit = config.output_limit(self.client.is_subscribed());
+        if limit.soft_bytes == 0 || (self.unwritten() as u64) < limit.soft_bytes {
             self.over_soft_since_ms = None;
-        }
-        if hard_bytes > 0 && unwritten > hard_bytes {
-            return true;
-        }
-        if soft_bytes == 0 || unwritten <= soft_bytes {
             return false;
         }
         let since_ms = *self.over_soft_since_ms.get_or_insert(now_ms);
-        now_ms - since_ms > soft_seconds as i64 * 1000
+        now_ms - since_ms > limit.soft_seconds as i64 * 1000
+    }
+
+    /// Returns whether replies that were over the soft limit when last looked at have been for too long.
+    pub(crate) fn is_slow(&self, config: &Config, now_ms: i64) -> bool {
+        let limit = config.output_limit(self.client.is_subscribed());
+        let is_over = limit.soft_bytes > 0 && self.unwritten() as u64 >= limit.soft_bytes;
+        self.over_soft_since_ms
+            .is_some_and(|since_ms| is_over && now_ms - since_ms > limit.soft_seconds as i64 * 1000)
+    }
+
+    /// Tells how much memory the connection takes, if somebody wants to know.
+    pub(crate) fn note_memory(&self, core: &Executor<'_>) {
+        let buffers = self.input.capacity() + self.out.buf.capacity();
+        core.note_client_memory(&self.client, size_of::<Connection>() + buffers);
     }
 
     /// Counts written bytes and publishes the sizes of the buffers (INFO, CLIENT LIST).
@@ -232,6 +252,7 @@ impl Connection {
             .input_free_bytes
             .store(self.input.capacity() - self.input.len(), Ordering::Relaxed);
         shared.output_bytes.store(self.unwritten(), Ordering::Relaxed);
+        self.note_memory(core);
     }
 
     /// Writes as much as the socket takes.

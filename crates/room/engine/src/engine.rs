@@ -24,7 +24,7 @@ use crate::config::RoomConfig;
 use crate::error::Error;
 use crate::event_loop::{EventLoop, WAKE};
 use crate::inbox::Inbox;
-use crate::memory::account_bytes;
+use crate::memory::{account_bytes, hold_little};
 use crate::persistence::{Persistence, Storage};
 use crate::reclaimer::BackgroundReclaimer;
 
@@ -63,7 +63,7 @@ pub struct Bound {
 
 /// A running engine. Dropping it stops it.
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: OwnedShared,
     stop: Arc<AtomicBool>,
     acceptor_waker: Arc<Waker>,
     inboxes: Vec<Arc<Inbox>>,
@@ -72,6 +72,27 @@ pub struct Engine {
     tcp: SocketAddr,
     account: Account,
     persistence: Option<Persistence>,
+}
+
+/// The state, freed on the account on which it was made.
+struct OwnedShared {
+    shared: Option<Arc<Shared>>,
+    account: Account,
+}
+
+impl std::ops::Deref for OwnedShared {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        self.shared.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl Drop for OwnedShared {
+    fn drop(&mut self) {
+        let _stay = on_account(self.account);
+        drop(self.shared.take());
+    }
 }
 
 impl Bound {
@@ -160,6 +181,7 @@ impl Bound {
             account,
         } = self;
         let _stay = on_account(account);
+        hold_little();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Half of the cores: the clients of an embedded engine mostly run on the same machine.
         let io_threads = if config.io_threads > 0 {
@@ -187,6 +209,10 @@ impl Bound {
         // Set once, here.
         let probe = Box::new(move || account_bytes(account));
         shared.server.keyspace.memory.probe.set(probe).ok();
+        let shared = OwnedShared {
+            shared: Some(shared),
+            account,
+        };
         let mut engine = Engine {
             shared,
             stop: Arc::default(),

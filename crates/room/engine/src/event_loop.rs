@@ -16,6 +16,8 @@
 //! may be out of the slab, waiting for the journal, when its turn comes. The note
 //! is acted on where every connection passes when it goes back into the slab.
 
+mod ticks;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd};
@@ -198,11 +200,21 @@ impl<'s> EventLoop<'s> {
         if !is_durable(core, &connection) {
             return self.close(core, key, connection);
         }
-        if next == Next::Close || connection.flush() == Next::Close {
+        if next == Next::Close {
+            return self.close(core, key, connection);
+        }
+        // Before anything is written: of a reply that is too long the client gets nothing.
+        if connection.is_over_hard_limit(core.config()) {
+            return self.close_slow(core, key, connection);
+        }
+        if connection.flush() == Next::Close {
             return self.close(core, key, connection);
         }
         while connection.can_go_on() {
             let next = connection.resume(core);
+            if connection.is_over_hard_limit(core.config()) {
+                return self.close_slow(core, key, connection);
+            }
             if !is_durable(core, &connection) || next == Next::Close || connection.flush() == Next::Close {
                 return self.close(core, key, connection);
             }
@@ -211,11 +223,7 @@ impl<'s> EventLoop<'s> {
         // A client that lags behind by more than the limit is disconnected.
         let too_much = connection.unwritten() > self.shared.output_bytes_max;
         if too_much || connection.reads_too_slowly(core.config(), core.now_ms()) {
-            tracing::warn!(
-                client = connection.client.id(),
-                "client reads too slowly, connection closed"
-            );
-            return self.close(core, key, connection);
+            return self.close_slow(core, key, connection);
         }
         let needs_output = connection.needs_output();
         if needs_output != connection.watches_output {
@@ -284,6 +292,10 @@ impl<'s> EventLoop<'s> {
             }
             Message::Resume(refusal) => next = connection.go_on(core, refusal),
             Message::Close => connection.close_after_flush(),
+            Message::Cut => {
+                tracing::warn!(client = id, "connection closed: all of them take too much memory");
+                return self.close(core, key, connection);
+            }
         }
         self.settle(core, key, connection, next);
     }
@@ -321,6 +333,14 @@ impl<'s> EventLoop<'s> {
         self.connections.borrow_mut().remove(key);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         // Dropping the socket removes it from the poller.
+    }
+
+    fn close_slow(&self, core: &mut Executor<'s>, key: Key, connection: Box<Connection>) {
+        tracing::warn!(
+            client = connection.client.id(),
+            "client reads too slowly, connection closed"
+        );
+        self.close(core, key, connection);
     }
 
     #[inline]
@@ -361,73 +381,6 @@ impl<'s> EventLoop<'s> {
             self.settle(core, key, connection, next);
             if !ended {
                 return;
-            }
-        }
-    }
-
-    /// Runs the periodic tasks, ten times a second.
-    fn tick(&self, core: &mut Executor<'s>) {
-        let now_ms = core.now_ms();
-        if now_ms < self.next_tick_ms.get() && now_ms + TICK_MS >= self.next_tick_ms.get() {
-            return;
-        }
-        self.next_tick_ms.set(now_ms + TICK_MS);
-        self.resume_postponed(core);
-        self.close_idle(core);
-        if self.expires_keys {
-            core.relieve_memory();
-        }
-        if self.expires_keys && !self.expire_keys(core) {
-            // There are more: continue soon, but serve clients first.
-            self.next_tick_ms.set(now_ms + TICK_MS / 10);
-        }
-    }
-
-    /// Removes a bounded number of expired keys. Returns whether none is left.
-    fn expire_keys(&self, core: &mut Executor<'s>) -> bool {
-        const KEYS_PER_SHARD: usize = 64;
-        let started_us = self.shared.server.clock.steady_us();
-        let count = self.shared.server.keyspace.shards.count();
-        let mut done_in_a_row = 0;
-        while done_in_a_row < count {
-            let shard = self.next_shard.get() % count;
-            self.next_shard.set(shard + 1);
-            let more = core.expire_shard(shard, KEYS_PER_SHARD);
-            done_in_a_row = if more { 0 } else { done_in_a_row + 1 };
-            let spent_us = self.shared.server.clock.steady_us() - started_us;
-            if spent_us > 2_000 {
-                core.note_expire_cycle(spent_us);
-                return false;
-            }
-        }
-        core.note_expire_cycle(self.shared.server.clock.steady_us() - started_us);
-        true
-    }
-
-    fn resume_postponed(&self, core: &mut Executor<'s>) {
-        let postponed = self
-            .connections
-            .borrow()
-            .keys_where(|connection| connection.postponed && !connection.client.awaits_answer());
-        for key in postponed {
-            if let Some(mut connection) = self.take(key) {
-                let next = connection.resume(core);
-                self.settle(core, key, connection, next);
-            }
-        }
-    }
-
-    fn close_idle(&self, core: &mut Executor<'s>) {
-        let idle_ms = i64::from(core.config().timeout) * 1000;
-        if idle_ms == 0 {
-            return;
-        }
-        let idle = self.connections.borrow().keys_where(|connection| {
-            connection.active_ms + idle_ms < core.now_ms() && !connection.client.is_blocked()
-        });
-        for key in idle {
-            if let Some(connection) = self.take(key) {
-                self.close(core, key, connection);
             }
         }
     }

@@ -17,9 +17,28 @@ impl Executor<'_> {
             self.take_config();
         }
         self.turn.acl_version = self.server.acl.version();
-        self.turn.out_of_memory = self.turn.config.maxmemory > 0 && self.is_out_of_memory();
+        self.look_at_memory();
         if self.server.deferred.is_any() && self.server.keyspace.shards.long_script().is_none() {
             self.catch_up();
+        }
+    }
+
+    /// Notes whether memory is to be freed before the next request.
+    pub(crate) fn look_at_memory(&mut self) {
+        /// Requests of one batch that are served before memory is looked at again.
+        const REQUESTS_PER_LOOK: u32 = 32;
+        let is_short = self.turn.config.maxmemory > 0 && self.is_out_of_memory();
+        self.turn.short_of_memory = is_short;
+        self.turn.out_of_memory = is_short;
+        self.turn.requests_to_look = REQUESTS_PER_LOOK;
+    }
+
+    /// Counts a request, and looks at memory again after some of them.
+    #[inline]
+    pub(crate) fn count_request(&mut self) {
+        self.turn.requests_to_look = self.turn.requests_to_look.wrapping_sub(1);
+        if self.turn.requests_to_look == 0 {
+            self.look_at_memory();
         }
     }
 

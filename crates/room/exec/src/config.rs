@@ -91,6 +91,22 @@ pub struct OutputLimit {
 }
 
 impl Config {
+    /// Returns how many bytes all connections together may take; nothing when there is no bound.
+    pub fn client_bytes_max(&self) -> Option<usize> {
+        let bytes = match self.maxmemory_clients {
+            0 => return None,
+            percent if percent < 0 => self.maxmemory / 100 * percent.unsigned_abs(),
+            bytes => bytes.unsigned_abs(),
+        };
+        // A percentage of no limit is none.
+        (bytes > 0).then_some(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the bounds on the unread replies of a connection.
+    pub fn output_limit(&self, is_subscribed: bool) -> OutputLimit {
+        self.client_output_buffer_limit[usize::from(is_subscribed) * 2]
+    }
+
     /// Returns how long a command may take before any log wants to know of it, in nanoseconds.
     pub fn slow_ns(&self) -> u64 {
         let logged =

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use nagaya_connections::client::Client;
+
 use crate::executor::Executor;
 use crate::session::Session;
 use crate::tracking;
@@ -15,6 +17,18 @@ impl Executor<'_> {
             .store(self.turn.now_s, Ordering::Relaxed);
         session.shared.active_s.store(self.turn.now_s, Ordering::Relaxed);
         self.server.subscribers.clients.add(&session.shared);
+    }
+
+    /// Notes how much memory a connection takes, where the settings bound that, and closes the largest ones when
+    /// it is too much together.
+    #[inline]
+    pub fn note_client_memory(&self, session: &Session, buffer_bytes: usize) {
+        if let Some(bytes_max) = self.turn.config.client_bytes_max() {
+            let clients = &self.server.subscribers.clients;
+            let queued = session.shared.queued_bytes.load(Ordering::Relaxed);
+            clients.note_memory(&session.shared, size_of::<Client>() + queued + buffer_bytes);
+            clients.evict(bytes_max);
+        }
     }
 
     /// Cleans up after a connection that is gone.

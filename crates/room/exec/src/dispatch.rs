@@ -45,7 +45,8 @@ impl<'s> Executor<'s> {
     /// was written), or want to be closed.
     pub fn execute(&mut self, session: &mut Session, args: Args<'_>, out: &mut Out) -> Executed {
         let start = out.buf.len();
-        if self.turn.out_of_memory && self.free_memory() && session.tracking.is_some() {
+        self.count_request();
+        if self.turn.short_of_memory && self.free_memory() && session.tracking.is_some() {
             // The client is to hear of the keys it may have cached before it gets its reply: they are on
             // their way, and the request comes again after them.
             return Executed::Postponed;

@@ -14,7 +14,8 @@ use crate::dispatch::{may_need_memory, resolve};
 use crate::executor::Executor;
 use crate::session::Session;
 
-/// Keys removed for one request at most; more pressure than that is met by refusing it.
+/// Keys removed for one request at most, so that its client does not wait for long. As in Redis the request is then
+/// served all the same: it is refused only when nothing is left to remove.
 const KEYS_PER_REQUEST_MAX: usize = 1000;
 
 /// How long a request waits for memory before it is refused.
@@ -23,7 +24,7 @@ const STARVING_MS_MAX: i64 = 5_000;
 impl Executor<'_> {
     /// Removes keys, if `maxmemory` is exceeded and the policy allows it. Called now and then.
     pub fn relieve_memory(&mut self) {
-        if self.turn.out_of_memory {
+        if self.turn.short_of_memory {
             self.free_memory();
         }
     }
@@ -39,11 +40,12 @@ impl Executor<'_> {
             self.server
                 .keyspace
                 .evict_until_enough(self.turn.config.maxmemory);
-            self.turn.out_of_memory = self.is_out_of_memory();
+            self.turn.short_of_memory = self.is_out_of_memory();
+            self.turn.out_of_memory = self.turn.short_of_memory;
             return false;
         }
         let before = self.stats.keyspace.evicted_keys.get();
-        self.evict_enough(policy);
+        self.turn.out_of_memory = !self.evict_enough(policy);
         self.stats.keyspace.evicted_keys.get() > before
     }
 
@@ -70,7 +72,8 @@ impl Executor<'_> {
         true
     }
 
-    fn evict_enough(&mut self, policy: &str) {
+    /// Removes keys until memory suffices, or enough for one request; false when none is left to remove.
+    fn evict_enough(&mut self, policy: &str) -> bool {
         let order = match policy.rsplit('-').next() {
             Some("random") => Order::Any,
             Some("ttl") => Order::SoonestExpiry,
@@ -83,17 +86,19 @@ impl Executor<'_> {
             while !self.evict_from(shard, order, only_volatile) {
                 empty_in_a_row += 1;
                 if empty_in_a_row > shards {
-                    return;
+                    return false;
                 }
                 shard = (shard + 1) % shards;
             }
             empty_in_a_row = 0;
             shard = (shard + 1) % shards;
             if !self.is_out_of_memory() {
-                self.turn.out_of_memory = false;
-                return;
+                self.turn.short_of_memory = false;
+                return true;
             }
         }
+        // There is more to remove, and the next requests do it.
+        true
     }
 
     /// Removes one key of a shard; false when there is none to remove.

@@ -42,8 +42,13 @@ pub(crate) struct Turn {
     pub now_s: i64,
     /// The eviction policy counts how often keys are used, not when.
     pub counts_uses: bool,
-    /// More memory is used than `maxmemory` allows, as of the start of the batch.
+    /// More memory is used than `maxmemory` allows, as of the latest look: some is to be freed before the next
+    /// request.
+    pub short_of_memory: bool,
+    /// None could be freed: requests that need memory are refused.
     pub out_of_memory: bool,
+    /// Requests until memory is looked at again.
+    pub requests_to_look: u32,
     /// Commands that take at least this long may belong into a log, in nanoseconds.
     pub slow_ns: u64,
 }
@@ -57,7 +62,9 @@ impl Turn {
             now_us: 0,
             now_s: 0,
             counts_uses: false,
+            short_of_memory: false,
             out_of_memory: false,
+            requests_to_look: 0,
             slow_ns: 0,
         };
         turn.take_config(config, version);

@@ -247,6 +247,7 @@ impl Server {
         self.threads.lock().iter().for_each(|stats| stats.reset());
         self.subscribers.clients.accepted.store(0, Ordering::Relaxed);
         self.subscribers.clients.rejected.store(0, Ordering::Relaxed);
+        self.subscribers.clients.evicted.store(0, Ordering::Relaxed);
         self.keyspace.reset_stats();
     }
 

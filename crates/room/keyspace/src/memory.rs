@@ -11,6 +11,10 @@ pub type Probe = Box<dyn Fn() -> usize + Send + Sync>;
 pub struct MemoryGauge {
     /// Returns the bytes that are allocated. Not set, the resident memory stands in.
     pub probe: OnceLock<Probe>,
+    /// Returns how many of them the log holds until the disk has them.
+    pub log_probe: OnceLock<Probe>,
+    /// Bytes of snapshots that are being saved.
+    saving_bytes: AtomicUsize,
     /// The most bytes that were ever seen in use.
     peak: AtomicUsize,
     /// The setting `maxmemory`, in bytes; 0 for no bound.
@@ -34,6 +38,28 @@ impl MemoryGauge {
         let used = self.probe.get().map_or_else(resident_bytes, |probe| probe());
         let before = self.peak.fetch_max(used, Ordering::Relaxed);
         (used, before.max(used))
+    }
+
+    /// Notes how much memory the snapshots take that are being saved.
+    pub fn note_saving(&self, bytes: usize) {
+        self.saving_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns how many of the bytes in use are on their way to the disk. They do not count towards the limit:
+    /// they go by themselves and have bounds of their own, and data evicted for their sake would be missed
+    /// after every burst of writes.
+    pub fn in_transit_bytes(&self) -> usize {
+        self.log_bytes() + self.saving_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many bytes the log holds until the disk has them.
+    pub fn log_bytes(&self) -> usize {
+        self.log_probe.get().map_or(0, |probe| probe())
+    }
+
+    /// Returns the bytes in use that count towards the limit.
+    pub fn counted_bytes(&self) -> usize {
+        self.used_and_peak().0.saturating_sub(self.in_transit_bytes())
     }
 
     /// Forgets the peak (CONFIG RESETSTAT).

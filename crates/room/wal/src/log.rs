@@ -253,6 +253,16 @@ impl Log {
         Position(self.core.shared.written())
     }
 
+    /// Returns how much memory the records take that are not yet safe, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.core.shared.held_bytes()
+    }
+
+    /// Changes [`Options::buffer_bytes_max`].
+    pub fn set_buffer_bytes_max(&self, bytes: u64) {
+        self.core.tail.set_buffer_bytes_max(bytes);
+    }
+
     /// Returns the size of all segment files, as far as it counts.
     pub fn bytes_on_disk(&self) -> u64 {
         self.core.shared.bytes_on_disk()
@@ -336,7 +346,7 @@ impl WriterToken<'_> {
             .writer
             .as_mut()
             .expect("a token has the writer until it is dropped");
-        if let Some(batch) = core.tail.take(&mut writer.spare) {
+        if let Some(batch) = core.tail.take(&mut writer.spare, &core.shared) {
             writer.accept(batch);
         }
         let mut result = writer.write();

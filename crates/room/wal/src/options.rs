@@ -19,7 +19,7 @@ pub enum SyncMode {
     No,
 }
 
-/// The settings of a log. All but the mode stay as they are while it is open.
+/// The settings of a log. All but the mode and the memory stay as they are while it is open.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// When records reach the disk; see [`Log::set_mode`](crate::Log::set_mode).
@@ -28,7 +28,7 @@ pub struct Options {
     /// a segment of its own.
     pub segment_bytes: u64,
     /// How much memory the records may take that are not yet safe. An append that finds no
-    /// room waits for the disk.
+    /// room waits for the disk. See [`Log::set_buffer_bytes_max`](crate::Log::set_buffer_bytes_max).
     pub buffer_bytes_max: u64,
     /// The flusher writes at once when this much waits for it.
     pub write_bytes: usize,

@@ -1,7 +1,7 @@
 //! What a log's callers may ask without waiting for the disk.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -36,6 +36,9 @@ pub(crate) struct Shared {
     durable: AtomicU64,
     /// Up to where records need no memory any more.
     freed: AtomicU64,
+    /// Memory of the buffer that records are appended to, and of those that wait for the disk, in bytes.
+    active_bytes: AtomicUsize,
+    kept_bytes: AtomicUsize,
     mode: AtomicU8,
     failed: AtomicBool,
     failure: Mutex<Option<Arc<Failure>>>,
@@ -56,6 +59,8 @@ impl Shared {
             written: AtomicU64::new(end),
             durable: AtomicU64::new(end),
             freed: AtomicU64::new(end),
+            active_bytes: AtomicUsize::new(0),
+            kept_bytes: AtomicUsize::new(0),
             mode: AtomicU8::new(mode as u8),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -93,6 +98,18 @@ impl Shared {
 
     pub(crate) fn set_freed(&self, freed: u64) {
         self.freed.store(freed, Ordering::Release);
+    }
+
+    pub(crate) fn set_active_bytes(&self, bytes: usize) {
+        self.active_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_kept_bytes(&self, bytes: usize) {
+        self.kept_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.active_bytes.load(Ordering::Relaxed) + self.kept_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn mode(&self) -> SyncMode {

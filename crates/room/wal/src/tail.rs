@@ -5,6 +5,7 @@
 //! are reused and no append allocates once they have grown. Checksums are filled in after that,
 //! outside the mutex.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -32,7 +33,7 @@ pub(crate) struct Tail {
     room: Condvar,
     /// The flusher waits here.
     work: Condvar,
-    buffer_bytes_max: u64,
+    buffer_bytes_max: AtomicU64,
     write_bytes: usize,
 }
 
@@ -64,7 +65,7 @@ impl Tail {
             state: Mutex::new(state),
             room: Condvar::new(),
             work: Condvar::new(),
-            buffer_bytes_max,
+            buffer_bytes_max: AtomicU64::new(buffer_bytes_max),
             write_bytes,
         }
     }
@@ -84,7 +85,7 @@ impl Tail {
             }
             // A record longer than the whole buffer goes in alone.
             let held = state.active.end() - shared.freed();
-            if held == 0 || held + size <= self.buffer_bytes_max {
+            if held == 0 || held + size <= self.buffer_bytes_max() {
                 break;
             }
             state.asked = true;
@@ -105,6 +106,7 @@ impl Tail {
         }
         let end = state.active.end();
         shared.set_end(end);
+        shared.set_active_bytes(state.active.bytes.capacity());
         drop(state);
         if call {
             self.work.notify_one();
@@ -112,8 +114,19 @@ impl Tail {
         Ok(Position(end))
     }
 
+    fn buffer_bytes_max(&self) -> u64 {
+        self.buffer_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Lets the records that are not yet safe take more memory, or less.
+    pub(crate) fn set_buffer_bytes_max(&self, bytes: u64) {
+        if self.buffer_bytes_max.swap(bytes, Ordering::Relaxed) < bytes {
+            self.wake_waiting();
+        }
+    }
+
     /// Takes the buffer away, if there is anything in it, and leaves a spare one.
-    pub(crate) fn take(&self, spare: &mut Vec<Vec<u8>>) -> Option<Batch> {
+    pub(crate) fn take(&self, spare: &mut Vec<Vec<u8>>, shared: &Shared) -> Option<Batch> {
         let mut state = self.state.lock();
         state.asked = false;
         if state.active.bytes.is_empty() {
@@ -123,6 +136,7 @@ impl Tail {
             start: state.active.end(),
             bytes: spare.pop().unwrap_or_default(),
         };
+        shared.set_active_bytes(next.bytes.capacity());
         Some(std::mem::replace(&mut state.active, next))
     }
 
@@ -143,7 +157,7 @@ impl Tail {
     /// Returns whether it is time to free memory by a sync that is not due yet.
     pub(crate) fn is_crowded(&self, shared: &Shared) -> bool {
         let state = self.state.lock();
-        state.waiting > 0 || state.active.end() - shared.freed() > self.buffer_bytes_max / 2
+        state.waiting > 0 || state.active.end() - shared.freed() > self.buffer_bytes_max() / 2
     }
 
     /// Refuses appends from now on and ends the flusher.

@@ -114,6 +114,14 @@ impl Writer {
     pub(crate) fn accept(&mut self, mut batch: Batch) {
         seal(&mut batch.bytes, batch.start, self.durable);
         self.kept.push_back(batch);
+        self.tell_kept_bytes();
+    }
+
+    /// Publishes how much memory the batches and spare buffers take.
+    fn tell_kept_bytes(&self) {
+        let kept = self.kept.iter().map(|batch| batch.bytes.capacity());
+        let spare = self.spare.iter().map(Vec::capacity);
+        self.shared.set_kept_bytes(kept.chain(spare).sum());
     }
 
     /// Writes everything accepted.
@@ -184,6 +192,7 @@ impl Writer {
             }
         }
         self.shared.set_freed(self.kept_from());
+        self.tell_kept_bytes();
     }
 
     /// Tries to write and sync, somewhere trustworthy, all that a failure left undone.

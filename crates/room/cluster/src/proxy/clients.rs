@@ -128,7 +128,7 @@ impl Worker<'_> {
         };
         match message {
             Message::Push(bytes) => session.out.extend_from_slice(&bytes),
-            Message::Close => {
+            Message::Close | Message::Cut => {
                 session.closing = true;
                 session.ring = Default::default();
             }

@@ -96,6 +96,7 @@ impl Persistence {
         let checkpoint = recovery::checkpoint(&*cold).map_err(cold_error)?;
         let options = Options {
             mode: sync_mode(config.fsync),
+            buffer_bytes_max: saver::log_bytes(config.max_memory.0),
             start_at_least: Position(newest.snap.max(checkpoint)),
             ..Options::default()
         };
@@ -113,6 +114,10 @@ impl Persistence {
             }
         });
         let log = Arc::new(log);
+        let held = Arc::clone(&log);
+        let probe = Box::new(move || held.held_bytes());
+        // Set once, here.
+        shared.server.keyspace.memory.log_probe.set(probe).ok();
         if checkpoint > 0 {
             let skipped = recovery.skip_to(Position(checkpoint));
             skipped.map_err(|source| Error::Recovery(source.into()))?;

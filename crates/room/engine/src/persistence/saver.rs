@@ -22,16 +22,22 @@ use parking_lot::Mutex;
 
 use super::signal::{Signal, Woken};
 use crate::engine::Shared;
-use crate::memory::{MemoryLook, SlackGauge, resident_bytes, used_bytes};
+use crate::memory::{MemoryLook, SlackGauge, give_back, resident_bytes, used_bytes};
 
 /// The saver's nice value: threads that serve clients come first.
 const NICE: i32 = 5;
-/// Bytes of snapshots that are committed in one transaction.
+/// Bytes of snapshots that are committed in one transaction at most, and at least where memory is limited.
 const COMMIT_BYTES: usize = 8 << 20;
+const COMMIT_BYTES_MIN: usize = 1 << 20;
+/// Memory of log records that the disk has not confirmed, at most and at least.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+const LOG_BYTES_MIN: u64 = 8 << 20;
 /// The interval at which the saver checks whether a round is due.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// The pause after a failed round.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The pause between two times that free memory is given back.
+const GIVE_BACK_EVERY_MS: i64 = 2_000;
 /// How long expired rows stay in the cold tier, in case the clock steps back.
 const EXPIRED_MARGIN_MS: i64 = 60_000;
 const PURGE_EVERY_MS: i64 = 10_000;
@@ -64,6 +70,9 @@ pub(crate) struct Saver {
     empty_from: u64,
     functions: super::functions::SavedFunctions,
     slack: Mutex<SlackGauge>,
+    /// When free memory was last given back, and whether there was work since.
+    gave_back_at_ms: i64,
+    may_give_back: bool,
 }
 
 /// Snapshots of one shard.
@@ -99,6 +108,8 @@ impl Saver {
             empty_from: 0,
             functions: super::functions::SavedFunctions::default(),
             slack: Mutex::default(),
+            gave_back_at_ms: 0,
+            may_give_back: true,
         }
     }
 
@@ -110,6 +121,7 @@ impl Saver {
             let woken = self.signal.wait(CHECK_EVERY);
             self.heal();
             if woken != Woken::TimeIsUp || self.is_due() {
+                self.may_give_back = true;
                 let result = self.round();
                 self.note_health(&result);
                 self.release_log();
@@ -124,9 +136,11 @@ impl Saver {
                 return;
             }
             self.note_memory();
+            self.bound_log();
             self.relieve_memory();
             self.evict_idle();
             self.purge();
+            self.give_back();
         }
     }
 
@@ -137,6 +151,16 @@ impl Saver {
         oldest.is_some_and(|since_ms| now_ms - since_ms >= due_ms)
             || self.log.bytes_on_disk() > self.rules.log_bytes_max
             || self.tiering().flush_pending().is_some()
+            || self.has_many_ghosts()
+    }
+
+    /// Returns whether keys that a policy has removed still take much of the memory that is to hold others.
+    fn has_many_ghosts(&self) -> bool {
+        /// The part of `maxmemory` that is much: one in this many.
+        const MUCH: u64 = 32;
+        let keyspace = &self.shared.server.keyspace;
+        let maxmemory = self.shared.server.config().maxmemory;
+        keyspace.memory.removes_keys() && maxmemory > 0 && keyspace.ghost_bytes() as u64 > maxmemory / MUCH
     }
 
     /// Saves everything that has changed.
@@ -154,6 +178,7 @@ impl Saver {
             .map_err(RoundError::from);
         let mut batch = Batch::new();
         let mut bytes = 0;
+        let commit_bytes = commit_bytes(server.config().maxmemory);
         for shard in 0..server.keyspace.shards.count() {
             let (names, since_ms) = server.keyspace.take_changed(shard);
             since_ms.inspect(|since_ms| tiering.note_saving_since(*since_ms));
@@ -162,10 +187,11 @@ impl Saver {
                 let mut taken = Taken::default();
                 let done = server
                     .keyspace
-                    .snapshot(shard, &mut names, COMMIT_BYTES - bytes, &mut taken);
+                    .snapshot(shard, &mut names, commit_bytes - bytes, &mut taken);
                 bytes += taken.bytes;
                 batch.push((shard, taken));
-                if bytes >= COMMIT_BYTES {
+                server.keyspace.memory.note_saving(bytes);
+                if bytes >= commit_bytes {
                     result = result.and(self.commit(tiering, std::mem::take(&mut batch)));
                     bytes = 0;
                 }
@@ -175,6 +201,7 @@ impl Saver {
             }
         }
         result = result.and(self.commit(tiering, batch));
+        server.keyspace.memory.note_saving(0);
         tiering.set_saving(false);
         result?;
         // What the cold tier has confirmed counts only if it is where the next start looks for it.
@@ -269,6 +296,12 @@ impl Saver {
         self.tiering().wake_starved();
     }
 
+    /// Bounds the memory of the log by the setting in force: a small room must not have a large log beside it.
+    fn bound_log(&self) {
+        let maxmemory = self.shared.server.config().maxmemory;
+        self.log.set_buffer_bytes_max(log_bytes(maxmemory));
+    }
+
     /// Measures the memory that the room holds beyond what it has allocated.
     fn note_memory(&self) {
         let server = &self.shared.server;
@@ -306,6 +339,16 @@ impl Saver {
             }
         }
         self.idle_at = (shard, cursor);
+    }
+
+    /// Gives memory back that rounds have left behind.
+    fn give_back(&mut self) {
+        let now_ms = self.shared.server.clock.unix_us() / 1000;
+        if self.may_give_back && (now_ms - self.gave_back_at_ms).abs() >= GIVE_BACK_EVERY_MS {
+            self.gave_back_at_ms = now_ms;
+            self.may_give_back = false;
+            give_back();
+        }
     }
 
     /// Removes rows of the cold tier that have expired.
@@ -380,5 +423,22 @@ impl Saver {
     fn tiering(&self) -> &Tiering {
         let tiering = self.shared.server.keyspace.tiering.get();
         tiering.expect("the saver starts with a cold tier")
+    }
+}
+
+/// Returns how many bytes of snapshots are committed in one transaction.
+fn commit_bytes(maxmemory: u64) -> usize {
+    match maxmemory {
+        0 => COMMIT_BYTES,
+        _ => usize::try_from(maxmemory / 32)
+            .map_or(COMMIT_BYTES, |part| part.clamp(COMMIT_BYTES_MIN, COMMIT_BYTES)),
+    }
+}
+
+/// Returns how much memory the log's unconfirmed records may take.
+pub(super) fn log_bytes(maxmemory: u64) -> u64 {
+    match maxmemory {
+        0 => LOG_BYTES_MAX,
+        _ => (maxmemory / 8).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX),
     }
 }

@@ -8,8 +8,10 @@
 )]
 
 mod bad_input;
+mod buffers;
 mod busy;
 mod churn;
+mod eviction;
 mod harness;
 mod listeners;
 mod pipelines;

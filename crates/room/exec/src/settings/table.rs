@@ -125,9 +125,9 @@ pub(crate) static IN_FORCE: &[Setting] = &[
         },
         special::MAXMEMORY_CLIENTS,
     )
-    .has(Effect::Refused(
-        "connections are not closed to save memory: `room.output_buffer_max`, `client-output-buffer-limit`, \
-         `client-query-buffer-limit` and `room.max_clients` bound what they take",
+    .on_redis(Effect::Refused(
+        "connections are not closed to save memory: `room.output_buffer_max` and `room.max_clients` bound what \
+         they take",
     )),
     // Looking in.
     row(

@@ -22,6 +22,9 @@ const SAMPLE: usize = 16;
 /// The fraction of `maxmemory` that is kept free, so that writes before the next check still fit: one
 /// part in this many.
 const HEADROOM: u64 = 16;
+/// Slack that does not count, and the most that does: one part in this many of `maxmemory`.
+const SLACK_FREE: u64 = 5;
+const SLACK_MAX: u64 = 4;
 /// Tags that one call takes out of memory at most.
 const TAGS_PER_CALL_MAX: usize = 1000;
 
@@ -71,18 +74,18 @@ impl Keyspace {
     /// Returns whether more memory is used than there may be.
     ///
     /// With a cold tier it is called enough a little earlier, so that what comes in before the next look
-    /// still fits; and what the process holds without using it counts, up to a half of all: evicting more
-    /// would not bring that back.
+    /// still fits. What the process holds without using it counts, too: not the part that any allocator has,
+    /// and no more than leaves most of the memory for data, because evicting would not bring that back.
     pub fn is_out_of_memory(&self, maxmemory: u64) -> bool {
         if maxmemory == 0 {
             return false;
         }
-        let used = self.memory.used_and_peak().0 as u64;
+        let used = self.memory.counted_bytes() as u64;
         match self.tiering_for_memory() {
             None => used > maxmemory,
             Some(tiering) => {
-                let slack = tiering.slack_bytes().min(maxmemory / 2);
-                used + slack > maxmemory - maxmemory / HEADROOM
+                let slack = tiering.slack_bytes().saturating_sub(maxmemory / SLACK_FREE);
+                used + slack.min(maxmemory / SLACK_MAX) > maxmemory - maxmemory / HEADROOM
             }
         }
     }
@@ -187,9 +190,9 @@ impl Db<'_> {
 pub(crate) fn residency(shard: &Shard, tag: &[u8]) -> Residency {
     let record = shard.tiers.records.get(tag);
     let mut found = Residency {
-        resident: record.is_some(),
-        saved: record.is_none_or(|record| record.is_saved()),
-        unsaved: record.map_or(0, |record| record.gone.len()),
+        resident: shard.tiers.has_record(tag),
+        saved: record.is_none_or(|record| record.is_saved()) && !shard.tiers.is_haunted(tag),
+        unsaved: record.map_or(0, |record| record.gone.len()) + usize::from(shard.tiers.is_haunted(tag)),
         keys: 0,
     };
     for entry in entries(&shard.keys, &shard.tiers, tag) {
@@ -255,10 +258,10 @@ pub(crate) fn entries<'s>(
 
 fn can_go(shard: &Shard, tiering: &Tiering, tag: &[u8]) -> Result<(), EvictionBlocker> {
     let record = shard.tiers.records.get(tag);
-    if record.is_some_and(|record| !record.is_saved()) {
+    if record.is_some_and(|record| !record.is_saved()) || shard.tiers.is_haunted(tag) {
         return Err(EvictionBlocker::Unsaved);
     }
-    let mut any = record.is_some();
+    let mut any = shard.tiers.has_record(tag);
     for entry in entries(&shard.keys, &shard.tiers, tag) {
         any = true;
         if entry.has_flag(SyncFlags::UNSAVED.and(SyncFlags::SAVING)) {

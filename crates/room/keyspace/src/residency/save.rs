@@ -27,11 +27,17 @@ use crate::shard::Shard;
 const TAGS_PER_HOLD: usize = 128;
 const BYTES_PER_HOLD: usize = 256 << 10;
 
+/// The memory that a changed key takes in a snapshot beside its own bytes, with that of a tag which has only one:
+/// the structures, their allocations, and the room that growing lists have to spare. Of many small keys it is
+/// most of what is held.
+const CHANGE_OVERHEAD_BYTES: usize = 384;
+
 /// The snapshots of some tags of one shard.
 #[derive(Default)]
 pub struct Taken {
     pub snapshots: Vec<Snapshot>,
     pub keys: usize,
+    /// The memory that they take, about.
     pub bytes: usize,
 }
 
@@ -48,6 +54,14 @@ impl Keyspace {
         (0..self.shards.count())
             .filter_map(|shard| self.shards.lock_patiently(shard).tiers.queued_since_ms)
             .min()
+    }
+
+    /// Returns how much memory is taken by names of keys that are gone and that the cold tier may still have, about:
+    /// saving frees it.
+    pub fn ghost_bytes(&self) -> usize {
+        (0..self.shards.count())
+            .map(|shard| self.shards.lock_patiently(shard).tiers.ghost_bytes())
+            .sum()
     }
 
     /// Returns how far the cold copy lags behind: the age of the oldest change that it lacks.
@@ -141,7 +155,7 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
             entry.clear_flag(SyncFlags::UNSAVED);
             entry.set_flag(SyncFlags::SAVING.and(SyncFlags::COPIED));
             let rest = rest_of(entry);
-            taken.bytes += entry.key().len() + rest.payload.len();
+            taken.bytes += CHANGE_OVERHEAD_BYTES + entry.key().len() + rest.payload.len();
             changes.push(Change {
                 key: entry.key().to_vec(),
                 value: Some(rest),
@@ -163,7 +177,7 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
         for key in std::mem::take(&mut record.gone) {
             // One that has come back is among the changed keys, or waits for the next snapshot.
             if keys.get(hash_bytes(&key), &key).is_none() {
-                taken.bytes += key.len();
+                taken.bytes += CHANGE_OVERHEAD_BYTES + key.len();
                 changes.push(Change {
                     key: key.to_vec(),
                     value: None,
@@ -172,6 +186,13 @@ fn snapshot_tag(shard: &mut Shard, tiering: &Tiering, tag: &[u8], taken: &mut Ta
             }
         }
         record.saving = !changes.is_empty();
+    }
+    if tiers.bury(tag, keys.get(hash_bytes(tag), tag).is_some()) {
+        taken.bytes += CHANGE_OVERHEAD_BYTES + tag.len();
+        changes.push(Change {
+            key: tag.to_vec(),
+            value: None,
+        });
     }
     if changes.is_empty() {
         tiers.forget_if_idle(tag);
@@ -220,6 +241,7 @@ fn confirm(shard: &mut Shard, snapshot: &Snapshot) {
         record.burying.clear();
         tiers.forget_if_idle(&snapshot.tag);
     }
+    tiers.buried(&snapshot.tag);
 }
 
 fn take_back(shard: &mut Shard, snapshot: &Snapshot, now_ms: i64) {
@@ -229,10 +251,13 @@ fn take_back(shard: &mut Shard, snapshot: &Snapshot, now_ms: i64) {
         match keys.get_mut(hash, &change.key) {
             Some(entry) => {
                 entry.clear_flag(SyncFlags::SAVING);
+                // A key that was gone and is back is new, but the cold tier may still have the old one.
+                entry.set_flag(SyncFlags::COPIED);
                 if !entry.has_flag(SyncFlags::UNSAVED) {
                     entry.set_flag(SyncFlags::UNSAVED);
                     tiers.changed(&change.key, hash, now_ms);
                 }
+                tiers.not_buried(&change.key);
             }
             // Gone since: then it is among the lost keys already, or it was lost in this very snapshot.
             None => tiers.removed(&change.key, hash, true, now_ms),

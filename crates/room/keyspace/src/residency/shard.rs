@@ -2,13 +2,17 @@
 //!
 //! Most tags are a single key without braces. Those cost nothing here: that the
 //! key is in the table says that the tag is resident, and marks in the key's own
-//! block say what its cold copy is worth. Tags with more to tell have a
-//! [`Record`]: those whose keys have braces, those that lost keys which the cold
-//! tier still has, and those known to be empty.
+//! block say what its cold copy is worth. When such a key goes and the cold tier
+//! still has it, a [`Ghost`] stays until that has followed: a policy that removes
+//! keys leaves many of them, so a ghost is little more than a name. Tags with more
+//! to tell have a [`Record`]: those whose keys have braces, and those known to be
+//! empty.
 //!
-//! **Invariant:** a tag is resident when a record exists or the key named like
-//! the tag is in the table; then memory has all of its keys. Whole tags come and
+//! **Invariant:** a tag is resident when it has a record or a ghost, never both, or
+//! the key named like the tag is in the table; then memory has all of its keys. Whole tags come and
 //! go under the shard's lock, so that is never half true.
+
+mod ghosts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,6 +21,7 @@ use nagaya_connections::client::Client;
 
 use crate::hash_tag::hash_tag;
 use crate::residency::queue::NameQueue;
+use ghosts::Ghost;
 
 /// Tags known to be empty that are remembered per shard.
 const EMPTY_TAGS_MAX: usize = 1024;
@@ -28,6 +33,7 @@ const QUEUE_DEDUP_MIN: usize = 4096;
 #[derive(Default)]
 pub struct ShardResidency {
     pub(crate) records: HashMap<Box<[u8]>, Record, ahash::RandomState>,
+    ghosts: HashMap<Box<[u8]>, Ghost, ahash::RandomState>,
     /// Tags that have changed since the saver last took them.
     pub(crate) queue: NameQueue,
     /// Names in the queue at which repeats are looked for.
@@ -174,13 +180,14 @@ impl ShardResidency {
         self.records_with_keys + keys.saturating_sub(self.braced_keys)
     }
 
-    /// Returns how many tags have a record.
+    /// Returns how many tags have a record or a ghost.
     pub fn record_count(&self) -> usize {
-        self.records.len()
+        self.records.len() + self.ghosts.len()
     }
 
-    /// Takes a record out, with what it says of its keys.
+    /// Takes a record out, with what it says of its keys; or a ghost, which says nothing.
     pub(crate) fn take_record(&mut self, tag: &[u8]) -> Option<Record> {
+        self.ghosts.remove(tag);
         let record = self.records.remove(tag)?;
         self.braced_keys -= record.keys.len();
         self.records_with_keys -= usize::from(!record.keys.is_empty());
@@ -212,6 +219,9 @@ impl ShardResidency {
         if own && !copied {
             return;
         }
+        if own && !self.records.contains_key(tag) {
+            return self.haunt(tag, now_ms);
+        }
         if !own {
             let keys = &mut self.record(tag).keys;
             if keys.remove(hash) {
@@ -231,15 +241,28 @@ impl ShardResidency {
         }
     }
 
-    /// Returns whether a tag has a record, which makes it resident.
+    /// Returns whether a tag has a record or a ghost, which makes it resident.
     #[inline]
     pub fn has_record(&self, tag: &[u8]) -> bool {
         !self.records.is_empty() && self.records.contains_key(tag)
+            || !self.ghosts.is_empty() && self.ghosts.contains_key(tag)
     }
 
     pub(crate) fn record(&mut self, tag: &[u8]) -> &mut Record {
         if !self.records.contains_key(tag) {
-            self.records.insert(tag.into(), Record::default());
+            let mut record = Record::default();
+            match self.ghosts.remove(tag) {
+                Some(Ghost::Queued) => {
+                    record.gone.insert(tag.into());
+                    record.queued = true;
+                }
+                Some(Ghost::Burying) => {
+                    record.burying.push(tag.into());
+                    record.saving = true;
+                }
+                Some(Ghost::Buried) | None => (),
+            }
+            self.records.insert(tag.into(), record);
         }
         self.records
             .get_mut(tag)
@@ -271,15 +294,26 @@ impl ShardResidency {
     /// Forgets a record that says nothing but "empty", though not at once: clients that look for something
     /// that is not there look again.
     pub(crate) fn forget_if_idle(&mut self, tag: &[u8]) {
-        if !self.records.get(tag).is_some_and(Record::is_idle) {
+        if self.records.get(tag).is_some_and(Record::is_idle) {
+            self.remember_empty(tag);
+        }
+    }
+
+    fn remember_empty(&mut self, tag: &[u8]) {
+        self.empty.push_back(tag.into());
+        if self.empty.len() <= EMPTY_TAGS_MAX {
             return;
         }
-        self.empty.push_back(tag.into());
-        if self.empty.len() > EMPTY_TAGS_MAX
-            && let Some(oldest) = self.empty.pop_front()
-            && self.records.get(&oldest).is_some_and(Record::is_idle)
-        {
+        let Some(oldest) = self.empty.pop_front() else {
+            return;
+        };
+        if self.records.get(&oldest).is_some_and(Record::is_idle) {
             self.records.remove(&oldest);
+        } else if self.ghosts.get(&oldest) == Some(&Ghost::Buried) {
+            self.ghosts.remove(&oldest);
+            if self.ghosts.capacity() > 8 * EMPTY_TAGS_MAX && self.ghosts.len() < self.ghosts.capacity() / 4 {
+                self.ghosts.shrink_to(2 * self.ghosts.len());
+            }
         }
     }
 
@@ -321,9 +355,16 @@ mod tests {
         let mut tiers = ShardResidency::default();
         tiers.removed(b"k", hash_bytes(b"k"), true, 5);
         tiers.removed(b"k", hash_bytes(b"k"), true, 6);
-        assert!(tiers.has_record(b"k"));
+        assert!(tiers.has_record(b"k") && tiers.is_haunted(b"k"));
         assert_eq!(queued(&tiers), [b"k"]);
-        assert!(!tiers.records[&b"k"[..]].is_saved());
+        assert!(tiers.bury(b"k", false) && !tiers.bury(b"k", false));
+        // It comes, is saved and goes again before the cold tier has followed.
+        tiers.removed(b"k", hash_bytes(b"k"), true, 7);
+        tiers.buried(b"k");
+        assert!(tiers.is_haunted(b"k"));
+        assert!(tiers.bury(b"k", false));
+        tiers.buried(b"k");
+        assert!(tiers.has_record(b"k") && !tiers.is_haunted(b"k"));
     }
 
     #[test]

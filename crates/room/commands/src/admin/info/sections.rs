@@ -188,14 +188,18 @@ fn memory(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("rss_overhead_bytes", 0);
     lines.put("mem_fragmentation_ratio", format!("{ratio:.2}"));
     lines.put("mem_fragmentation_bytes", excess);
-    lines.zeros(&[
+    lines.put(
         "mem_not_counted_for_evict",
+        server.keyspace.memory.in_transit_bytes(),
+    );
+    lines.zeros(&[
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
     ]);
     lines.put("mem_clients_normal", client_bytes(server));
-    lines.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    lines.put("mem_cluster_links", 0);
+    lines.put("mem_aof_buffer", server.keyspace.memory.log_bytes());
     lines.put("mem_allocator", "rust");
     lines.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
     lines.put("lazyfreed_objects", server.keyspace.reclaimed());
@@ -325,11 +329,9 @@ fn stats(lines: &mut Lines, ctx: &Ctx<'_, '_>) {
     lines.put("expired_stale_perc", "0.00");
     lines.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     lines.put("evicted_keys", sum(|stats| stats.keyspace.evicted_keys.get()));
-    lines.zeros(&[
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    let evicted_clients = &server.subscribers.clients.evicted;
+    lines.put("evicted_clients", evicted_clients.load(Relaxed));
+    lines.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     lines.put("keyspace_hits", sum(|stats| stats.keyspace.hits.get()));
     lines.put("keyspace_misses", sum(|stats| stats.keyspace.misses.get()));
     pubsub_stats(lines, server);
